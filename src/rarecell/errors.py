@@ -1,0 +1,122 @@
+"""What can go wrong for a user, and what to do about it.
+
+Every error that a user can cause derives from :class:`RarecellError`. Its constructors write the message as one
+paragraph: what was given, what was expected, what to do. The command line prints that paragraph and exits with 1;
+anything else that escapes is a defect of the program.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+
+def _quoted(names: Iterable[object]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
+def nearest_names(name: str, available: Iterable[str], *, limit: int = 3) -> list[str]:
+    """Names that look like ``name``, best first; upper and lower case count as alike."""
+    by_folded = {candidate.casefold(): candidate for candidate in available}
+    found = difflib.get_close_matches(name.casefold(), by_folded, n=limit, cutoff=0.6)
+    return [by_folded[folded] for folded in found]
+
+
+class RarecellError(Exception):
+    """Base of all errors with a message for the user."""
+
+
+class BadInput(RarecellError):
+    """The file, a column or a value in it cannot be used."""
+
+
+class UnknownColumns(RarecellError):
+    """Columns were named that the data do not have."""
+
+    @classmethod
+    def among(cls, unknown: Sequence[str], available: Sequence[str], *, role: str = "column") -> UnknownColumns:
+        sentences = []
+        for name in unknown:
+            near = nearest_names(name, available)
+            hint = f" Did you mean {_quoted(near)}?" if near else ""
+            sentences.append(f"There is no {role} '{name}'.{hint}")
+        return cls(f"{' '.join(sentences)} The data have: {_quoted(available)}.")
+
+
+class UnknownChoice(RarecellError):
+    """An option was given a value it does not take."""
+
+    @classmethod
+    def of(cls, option: str, given: object, choices: Sequence[str]) -> UnknownChoice:
+        return cls(f"{option} was given as '{given}'; it takes one of {_quoted(choices)}.")
+
+
+class PopulationTooSmall(RarecellError):
+    """The population is smaller than the sample."""
+
+    @classmethod
+    def given(cls, population: float, *, n_records: int) -> PopulationTooSmall:
+        return cls(
+            f"The population was given as {population:,.0f}, but the file itself has {n_records:,} records. The population "
+            f"is the number of units the sample was drawn from, so it is at least {n_records:,}; for a full census give exactly that."
+        )
+
+
+class KeyMismatch(RarecellError):
+    """A table and a model do not speak of the same keys."""
+
+    @classmethod
+    def between(cls, table_keys: Sequence[str], model_keys: Sequence[str]) -> KeyMismatch:
+        return cls(
+            f"The table has the keys {_quoted(table_keys)}, the model {_quoted(model_keys)}. "
+            "Fit the model to the same table, or build the table with the model's keys."
+        )
+
+
+class NotChordal(RarecellError):
+    """A graph was named that is not chordal; ``cycle`` is a chordless cycle in it."""
+
+    def __init__(self, message: str, cycle: Sequence[object] = ()) -> None:
+        super().__init__(message)
+        self.cycle = tuple(cycle)
+
+    @classmethod
+    def with_cycle(cls, cycle: Sequence[object]) -> NotChordal:
+        path = " – ".join(str(vertex) for vertex in (*cycle, cycle[0]))
+        return cls(
+            f"The graph is not chordal: {path} is a cycle without a chord, so no decomposable model has this graph. "
+            "Add an edge between two of its vertices that are not neighbours, or use a HierarchicalModel.",
+            cycle,
+        )
+
+
+class TooLarge(RarecellError):
+    """The work asked for does not fit; the message has the numbers."""
+
+
+class NotConverged(RarecellError):
+    """An iterative fit did not reach its tolerance."""
+
+
+class OutputExists(RarecellError):
+    """A result would overwrite a file."""
+
+    @classmethod
+    def at(cls, path: object) -> OutputExists:
+        return cls(f"{path} exists already and would be overwritten. Name another folder with --out, or allow it with --overwrite.")
+
+
+class MissingExtra(RarecellError):
+    """An optional dependency is needed and not installed."""
+
+    @classmethod
+    def needed(cls, what: str, extra: str) -> MissingExtra:
+        return cls(f"{what} needs an optional part of rarecell. Install it with: pip install 'rarecell[{extra}]'.")
+
+
+class Cancelled(RarecellError):
+    """The user interrupted the work; nothing was written."""
+
+    @classmethod
+    def during(cls, stage: str) -> Cancelled:
+        return cls(f"Interrupted during '{stage}'. Nothing was written, and the input is untouched.")

@@ -1,0 +1,81 @@
+"""What do several models say together?
+
+The average of the cell probabilities of several models is again a distribution over the cells. It is more accurate
+than any one of them, because each model is wrong in its own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+from rarecell.errors import BadInput, KeyMismatch
+from rarecell.table import ContingencyTable
+
+
+class CellModel(Protocol):
+    """Anything that gives every cell of a table a probability."""
+
+    @property
+    def table(self) -> ContingencyTable:
+        """The table the model was fitted to."""
+
+    @property
+    def generators(self) -> tuple[int, ...]:
+        """Vertex sets whose marginals the model fits, as bit masks."""
+
+    def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
+        """log p̂ of cells given by key codes; of the occupied cells unless given."""
+
+    def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Draw records, as key codes."""
+
+    def describe(self) -> str:
+        """One sentence."""
+
+
+class AverageModel:
+    """The weighted arithmetic mean of the cell probabilities of ``members``; equal weights unless given."""
+
+    def __init__(self, members: Sequence[CellModel], weights: ArrayLike | None = None) -> None:
+        if not members:
+            raise BadInput("An average needs at least one model.")
+        for member in members[1:]:
+            if member.table.keys != members[0].table.keys:
+                raise KeyMismatch.between(members[0].table.keys, member.table.keys)
+        share = np.full(len(members), 1.0) if weights is None else np.asarray(weights, dtype=float)
+        if len(share) != len(members) or (share < 0).any() or share.sum() <= 0:
+            raise BadInput("The weights of an average are one number of 0 or more for each model, and not all 0.")
+        self.members = tuple(members)
+        self.weights: NDArray[np.float64] = share / share.sum()
+        self.table = members[0].table
+
+    @property
+    def generators(self) -> tuple[int, ...]:
+        """Of the member with the largest weight; an average itself fits no marginal."""
+        return self.members[int(np.argmax(self.weights))].generators
+
+    def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
+        parts = [
+            np.log(weight) + member.log_cell_probability(cells)
+            for weight, member in zip(self.weights, self.members, strict=True)
+            if weight > 0
+        ]
+        with np.errstate(invalid="ignore"):
+            total: NDArray[np.float64] = logsumexp(np.stack(parts), axis=0)
+        return total
+
+    def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Draw each record from a member chosen with its weight."""
+        shares = rng.multinomial(n_records, self.weights)
+        drawn = np.concatenate([m.sample(int(k), rng) for m, k in zip(self.members, shares, strict=True) if k])
+        return rng.permutation(drawn, axis=0)
+
+    def describe(self) -> str:
+        return f"average of {len(self.members)} models"
+
+    __str__ = describe

@@ -1,0 +1,402 @@
+"""Which combinations of key values occur, and how often?
+
+A file with m keys is a contingency table with one dimension a key. Formally it has as many cells as the product of
+the numbers of levels, often more than there are atoms of memory; only the occupied cells are kept.
+
+A *vertex* of a model is a key or a coarsening of a key (bands of age, rare levels merged, a user's hierarchy). The
+coarsenings of one key are nested, so the vertices of a key form a chain from coarse to fine, and a set of vertices
+says no more than the finest vertex it holds of each key.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rarecell.errors import BadInput, TooLarge, UnknownColumns
+
+if TYPE_CHECKING:
+    from rarecell.marginals import Marginals
+
+MAX_VERTICES = 64
+"""A set of vertices is one machine word."""
+
+
+@dataclass(frozen=True)
+class Categories:
+    """The levels of one key, in order; the missing level, if there is one, is ``None`` and comes last.
+
+    ``is_ordered`` says that neighbouring levels are alike (numbers, dates, bands, a declared order), so that bands of
+    them make sense and a distance between two of them is their difference in rank.
+    """
+
+    key: str
+    levels: tuple[Any, ...]
+    is_ordered: bool = False
+
+    def __post_init__(self) -> None:
+        if len(set(self.levels)) != len(self.levels):
+            raise BadInput(f"Key '{self.key}' lists a level twice; each level is given once.")
+        if None in self.levels[:-1]:
+            raise BadInput(f"Key '{self.key}' has its missing level in the middle; it comes last.")
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.levels)
+
+    @property
+    def has_missing(self) -> bool:
+        return bool(self.levels) and self.levels[-1] is None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The levels as a person reads them."""
+        return tuple("missing" if level is None else str(level) for level in self.levels)
+
+
+@dataclass(frozen=True, eq=False)
+class Coarsening:
+    """A key seen at a coarser resolution: ``group_of_level[code of the key]`` is the code of the group."""
+
+    name: str
+    key: str
+    group_of_level: NDArray[np.int32]
+    labels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        groups = np.asarray(self.group_of_level, dtype=np.int32)
+        object.__setattr__(self, "group_of_level", groups)
+        if not np.array_equal(np.unique(groups), np.arange(len(self.labels))):
+            raise BadInput(f"Coarsening '{self.name}' of key '{self.key}' must use every one of its {len(self.labels)} groups.")
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.labels)
+
+    def is_coarser_than(self, finer: Coarsening) -> bool:
+        """True when every group of ``finer`` lies in one group of this coarsening."""
+        pairs = np.unique(np.stack([finer.group_of_level, self.group_of_level]), axis=1)
+        return pairs.shape[1] == finer.n_levels
+
+
+def _nested_by_key(keys: Sequence[str], coarsenings: Iterable[Coarsening]) -> tuple[Coarsening, ...]:
+    """Group by key in the order of the keys, finer first, and refuse what is not a chain."""
+    given = list(coarsenings)
+    unknown = [c.key for c in given if c.key not in keys]
+    if unknown:
+        raise UnknownColumns.among(unknown, list(keys), role="key")
+    ordered: list[Coarsening] = []
+    for key in keys:
+        of_key = sorted((c for c in given if c.key == key), key=lambda c: -c.n_levels)
+        for finer, coarser in zip(of_key, of_key[1:], strict=False):
+            if not coarser.is_coarser_than(finer):
+                raise BadInput(
+                    f"Coarsenings '{finer.name}' and '{coarser.name}' of key '{key}' are not nested: a group of the first "
+                    "is divided by the second. Give groups that only merge as they become coarser."
+                )
+        ordered.extend(of_key)
+    return tuple(ordered)
+
+
+@dataclass(frozen=True, eq=False)
+class ContingencyTable:
+    """The occupied cells of the keys, their counts, and the vertices that models are built on.
+
+    Make one with :meth:`from_codes`, :meth:`from_counts` or ``Microdata(...).table()``.
+
+    Attributes
+    ----------
+    categories : the levels of each key, in the user's order of keys
+    cells : level codes of the occupied cells, rows distinct and in lexicographic order
+    counts : number of records in each cell
+    weights : sum of the survey weights of the records in each cell, or None
+    record_cell : cell of each record, −1 for a record dropped for a missing key; None when only counts are known
+    coarsenings : further vertices, grouped by key, finer first
+    """
+
+    categories: tuple[Categories, ...]
+    cells: NDArray[np.int32] = field(repr=False)
+    counts: NDArray[np.int64] = field(repr=False)
+    weights: NDArray[np.float64] | None = field(default=None, repr=False)
+    record_cell: NDArray[np.int64] | None = field(default=None, repr=False)
+    coarsenings: tuple[Coarsening, ...] = ()
+
+    # ------------------------------------------------------------------ making one
+
+    @classmethod
+    def from_codes(
+        cls, codes: NDArray[np.int32], categories: Sequence[Categories], *, weights: ArrayLike | None = None
+    ) -> ContingencyTable:
+        """Collapse one row of level codes per record. A row with a negative code is a dropped record."""
+        from rarecell._kernels.counting import collapse_records
+
+        codes = np.asarray(codes, dtype=np.int32)
+        levels = np.array([c.n_levels for c in categories], dtype=np.int64)
+        kept = (codes >= 0).all(axis=1)
+        all_kept = bool(kept.all())
+        cells, counts, kept_cell = collapse_records(np.asfortranarray(codes if all_kept else codes[kept]), levels)
+        if all_kept:
+            record_cell = kept_cell
+        else:
+            record_cell = np.full(len(codes), -1, dtype=np.int64)
+            record_cell[kept] = kept_cell
+        weight_sums = None
+        if weights is not None:
+            kept_weights = np.asarray(weights, dtype=np.float64)[kept]
+            weight_sums = np.bincount(kept_cell, weights=kept_weights, minlength=len(counts))
+        return cls._checked(tuple(categories), cells, counts, weight_sums, record_cell)
+
+    @classmethod
+    def from_counts(
+        cls,
+        cells: ArrayLike,
+        counts: ArrayLike,
+        categories: Sequence[Categories],
+        *,
+        weights: ArrayLike | None = None,
+        record_cell: ArrayLike | None = None,
+    ) -> ContingencyTable:
+        """Take cells that were counted elsewhere, in any order; empty cells are left out, equal ones are added up."""
+        from rarecell._kernels.counting import collapse_records
+
+        given = np.asfortranarray(np.asarray(cells, dtype=np.int32).reshape(-1, len(categories)))
+        given_counts = np.asarray(counts, dtype=np.int64)
+        levels = np.array([c.n_levels for c in categories], dtype=np.int64)
+        if len(given) != len(given_counts) or (given_counts < 0).any():
+            raise BadInput("Each cell needs one count, a whole number of 0 or more.")
+        if len(given) and ((given < 0).any() or (given >= levels).any()):
+            raise BadInput("A cell has a code that is not a level of its key; codes run from 0 to the number of levels minus 1.")
+        occupied = given_counts > 0
+        merged, _, position = collapse_records(np.asfortranarray(given[occupied]), levels)
+        merged_counts = np.zeros(len(merged), dtype=np.int64)
+        np.add.at(merged_counts, position, given_counts[occupied])
+        new_position = np.full(len(given), -1, dtype=np.int64)
+        new_position[occupied] = position
+        weight_sums = None
+        if weights is not None:
+            weight_sums = np.bincount(position, weights=np.asarray(weights, np.float64)[occupied], minlength=len(merged))
+        records = None
+        if record_cell is not None:
+            old = np.asarray(record_cell, dtype=np.int64)
+            records = np.where(old >= 0, new_position[old], -1)
+        return cls._checked(tuple(categories), merged, merged_counts, weight_sums, records)
+
+    @classmethod
+    def _checked(
+        cls,
+        categories: tuple[Categories, ...],
+        cells: NDArray[np.int32],
+        counts: NDArray[np.int64],
+        weights: NDArray[np.float64] | None,
+        record_cell: NDArray[np.int64] | None,
+    ) -> ContingencyTable:
+        names = [c.key for c in categories]
+        if not names:
+            raise BadInput("No key was named. Name the columns an intruder could know, for example --keys age,sex,region.")
+        if len(set(names)) != len(names):
+            raise BadInput(f"A key is named twice in {', '.join(names)}; name each key once.")
+        if len(names) > MAX_VERTICES:
+            raise TooLarge(f"{len(names)} keys were named; at most {MAX_VERTICES} are possible. Leave out keys an intruder cannot know.")
+        if not len(counts):
+            raise BadInput("No record is left to count: the data are empty, or every record lacks a key.")
+        return cls(categories, np.asfortranarray(cells), counts, weights, record_cell)
+
+    # ------------------------------------------------------------------ size
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(c.key for c in self.categories)
+
+    @property
+    def n_keys(self) -> int:
+        return len(self.categories)
+
+    @property
+    def n_cells(self) -> int:
+        """Number of occupied cells."""
+        return len(self.counts)
+
+    @cached_property
+    def n_records(self) -> int:
+        return int(self.counts.sum())
+
+    @cached_property
+    def n_formal_cells(self) -> int:
+        """Number of cells occupied or not, exact however large."""
+        return math.prod(c.n_levels for c in self.categories)
+
+    @cached_property
+    def size_indices(self) -> dict[int, int]:
+        """s_j: how many cells hold exactly j records."""
+        sizes, numbers = np.unique(self.counts, return_counts=True)
+        return dict(zip(sizes.tolist(), numbers.tolist(), strict=True))
+
+    @property
+    def unique_cells(self) -> NDArray[np.int64]:
+        """Positions of the cells that hold one record."""
+        return np.flatnonzero(self.counts == 1)
+
+    # ------------------------------------------------------------------ vertices
+
+    def with_coarsenings(self, coarsenings: Iterable[Coarsening]) -> ContingencyTable:
+        """The same table with these coarsenings (and no others) as further vertices.
+
+        A coarsening with one group, or with as many groups as its key has levels, says nothing new and is refused.
+        """
+        ordered = _nested_by_key(self.keys, coarsenings)
+        n_levels = {c.key: c.n_levels for c in self.categories}
+        names = [*self.keys, *(c.name for c in ordered)]
+        for c in ordered:
+            if len(c.group_of_level) != n_levels[c.key]:
+                raise BadInput(f"Coarsening '{c.name}' groups {len(c.group_of_level)} levels; key '{c.key}' has {n_levels[c.key]}.")
+            if not 1 < c.n_levels < n_levels[c.key]:
+                raise BadInput(
+                    f"Coarsening '{c.name}' has {c.n_levels} groups; with {n_levels[c.key]} levels of key '{c.key}' "
+                    f"it needs between 2 and {n_levels[c.key] - 1}."
+                )
+        if len(set(names)) != len(names):
+            raise BadInput(f"Two vertices share a name among {', '.join(names)}; name each coarsening once.")
+        if len(names) > MAX_VERTICES:
+            raise TooLarge(f"{self.n_keys} keys and {len(ordered)} coarsenings are more than {MAX_VERTICES} vertices; use fewer coarsenings.")
+        return replace(self, coarsenings=ordered)
+
+    @property
+    def n_vertices(self) -> int:
+        return self.n_keys + len(self.coarsenings)
+
+    @cached_property
+    def vertex_names(self) -> tuple[str, ...]:
+        return (*self.keys, *(c.name for c in self.coarsenings))
+
+    @cached_property
+    def vertex_levels(self) -> NDArray[np.int64]:
+        return np.array([c.n_levels for c in (*self.categories, *self.coarsenings)], dtype=np.int64)
+
+    @cached_property
+    def vertex_key(self) -> NDArray[np.int64]:
+        """Position of the key each vertex belongs to."""
+        position = {key: k for k, key in enumerate(self.keys)}
+        return np.array([position[c.key] for c in (*self.categories, *self.coarsenings)], dtype=np.int64)
+
+    @cached_property
+    def chains(self) -> tuple[tuple[int, ...], ...]:
+        """For each key its vertices, coarsest first, the key itself last."""
+        found: list[list[int]] = [[k] for k in range(self.n_keys)]
+        for v in range(self.n_keys, self.n_vertices):
+            found[self.vertex_key[v]].insert(0, v)
+        return tuple(tuple(chain) for chain in found)
+
+    def vertex_codes(self, vertex: int) -> NDArray[np.int32]:
+        """Code of ``vertex`` at each occupied cell."""
+        return self.map_cells(self.cells, vertex)
+
+    def map_cells(self, cells: NDArray[np.int32], vertex: int) -> NDArray[np.int32]:
+        """Code of ``vertex`` at each of ``cells``, which hold key codes."""
+        codes: NDArray[np.int32] = cells[:, self.vertex_key[vertex]]
+        if vertex < self.n_keys:
+            return codes
+        return self.coarsenings[vertex - self.n_keys].group_of_level[codes]
+
+    def mask_of(self, names: Iterable[str]) -> int:
+        """Bit mask of the vertices with these names."""
+        position = {name: v for v, name in enumerate(self.vertex_names)}
+        wanted = list(names)
+        unknown = [name for name in wanted if name not in position]
+        if unknown:
+            raise UnknownColumns.among(unknown, self.vertex_names, role="vertex")
+        return sum(1 << v for v in {position[name] for name in wanted})
+
+    def names_of(self, mask: int) -> tuple[str, ...]:
+        return tuple(name for v, name in enumerate(self.vertex_names) if mask >> v & 1)
+
+    def reduce(self, mask: int) -> int:
+        """Keep of each key only the finest vertex in ``mask``: the marginal is the same."""
+        return int(self.reduce_many(np.array([mask], dtype=np.uint64))[0])
+
+    def reduce_many(self, masks: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """:meth:`reduce` of many sets at once."""
+        kept = masks.copy()
+        for chain in self.chains:
+            seen_finer = np.zeros(len(masks), dtype=bool)
+            for v in reversed(chain) if len(chain) > 1 else ():
+                bit = np.uint64(1 << v)
+                kept[seen_finer] &= ~bit
+                seen_finer |= (masks & bit) != 0
+        return kept
+
+    def close(self, mask: int) -> int:
+        """Add to each vertex in ``mask`` the coarser vertices of its key: the marginal is the same."""
+        closed = mask
+        for chain in self.chains:
+            seen_finer = False
+            for v in reversed(chain):
+                seen_finer |= bool(mask >> v & 1)
+                if seen_finer:
+                    closed |= 1 << v
+        return closed
+
+    def n_possible_cells(self, mask: int) -> int:
+        """Number of value combinations the set can take: a coarsening adds nothing to a set that holds its key."""
+        reduced = self.reduce(mask)
+        return math.prod(int(n) for v, n in enumerate(self.vertex_levels) if reduced >> v & 1)
+
+    # ------------------------------------------------------------------ smaller tables
+
+    def project(self, keys: Sequence[str]) -> ContingencyTable:
+        """The table of fewer keys, with their coarsenings; records keep their order."""
+        unknown = [key for key in keys if key not in self.keys]
+        if unknown:
+            raise UnknownColumns.among(unknown, self.keys, role="key")
+        columns = [self.keys.index(key) for key in keys]
+        smaller = self._collapsed([self.categories[c] for c in columns], self.cells[:, columns])
+        return replace(smaller, coarsenings=_nested_by_key(keys, (c for c in self.coarsenings if c.key in keys)))
+
+    def recode(self, coarsening: Coarsening) -> ContingencyTable:
+        """The table in which a key is replaced by its coarsening, as if the file were released so.
+
+        Coarser coarsenings of that key stay, as coarsenings of the recoded key.
+        """
+        k = self.keys.index(coarsening.key)
+        cells = np.array(self.cells, order="F")
+        cells[:, k] = coarsening.group_of_level[cells[:, k]]
+        categories = list(self.categories)
+        categories[k] = Categories(coarsening.key, coarsening.labels, self.categories[k].is_ordered)
+        first_level = np.unique(coarsening.group_of_level, return_index=True)[1]
+        kept = [
+            replace(c, group_of_level=c.group_of_level[first_level]) if c.key == coarsening.key else c
+            for c in self.coarsenings
+            if c.key != coarsening.key or c.n_levels < coarsening.n_levels
+        ]
+        return replace(self._collapsed(categories, cells), coarsenings=_nested_by_key(self.keys, kept))
+
+    def _collapsed(self, categories: Sequence[Categories], cells: NDArray[np.int32]) -> ContingencyTable:
+        from rarecell._kernels.counting import collapse_records
+
+        levels = np.array([c.n_levels for c in categories], dtype=np.int64)
+        merged, _, position = collapse_records(np.asfortranarray(cells), levels)
+        counts = np.zeros(len(merged), dtype=np.int64)
+        np.add.at(counts, position, self.counts)
+        weights = None if self.weights is None else np.bincount(position, weights=self.weights, minlength=len(merged))
+        records = None if self.record_cell is None else np.where(self.record_cell >= 0, position[self.record_cell], -1)
+        return ContingencyTable._checked(tuple(categories), merged, counts, weights, records)
+
+    # ------------------------------------------------------------------ marginals
+
+    @cached_property
+    def marginals(self) -> Marginals:
+        """The marginals of this table, each computed once."""
+        from rarecell.marginals import Marginals
+
+        return Marginals(self)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_records:,} records on {self.n_keys} keys fall into {self.n_cells:,} of {self.n_formal_cells:,} cells; "
+            f"{self.size_indices.get(1, 0):,} cells hold a single record."
+        )

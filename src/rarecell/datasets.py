@@ -1,0 +1,40 @@
+"""A census sample with its population, so that every estimate can be held against the truth.
+
+277,677 persons of Massachusetts from the American Community Survey Public Use Microdata, 2015–2018 pooled, recoded to
+the variables of Takemura and Endo's example and treated as a population; a sample of 9,809 of them is the demo file.
+Credit: US Census Bureau, ACS PUMS (public domain), as repackaged by the Apache-2.0 package nannyml.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CENSUS_KEYS = ("relationship", "sex", "age", "marital", "citizenship", "spouse", "own_child", "child_age")
+"""The eight variables an intruder is assumed to know."""
+
+CENSUS_POPULATION = 277_677
+"""Persons in the population that the sample was drawn from."""
+
+
+def census_sample_path() -> Path:
+    """The sample as a gzipped CSV file: the eight keys, household, education, race and employed."""
+    return Path(str(files("rarecell") / "data" / "census_sample.csv.gz"))
+
+
+def census_sample() -> pa.Table:
+    """The sample of 9,809 records: simple random sampling without replacement, in the order of the population."""
+    from pyarrow import csv
+
+    return csv.read_csv(census_sample_path())
+
+
+def census_population() -> pa.Table:
+    """The keys, education, race and employed of all 277,677 persons."""
+    import pyarrow.parquet as pq
+
+    return pq.read_table(str(files("rarecell") / "data" / "census_population.parquet"))

@@ -1,0 +1,37 @@
+"""Marginals by counting rows in a dictionary."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import rarecell as rc
+
+
+def marginal_counts(table: rc.ContingencyTable, mask: int) -> Counter[tuple[int, ...]]:
+    """Count of every occupied cell of the marginal on the vertices of ``mask``."""
+    members = [v for v in range(table.n_vertices) if mask >> v & 1]
+    columns = [table.vertex_codes(v) for v in members]
+    found: Counter[tuple[int, ...]] = Counter()
+    for cell, count in enumerate(table.counts.tolist()):
+        found[tuple(int(column[cell]) for column in columns)] += count
+    return found
+
+
+def entropy_term(table: rc.ContingencyTable, mask: int) -> float:
+    return sum(n * math.log(n / table.n_records) for n in marginal_counts(table, mask).values())
+
+
+def n_possible_cells(table: rc.ContingencyTable, mask: int) -> int:
+    """Distinct combinations of the members' values, key by key."""
+    product = 1
+    for key, chain in enumerate(table.chains):
+        members = [v for v in chain if mask >> v & 1]
+        combinations = set()
+        for level in range(table.categories[key].n_levels):
+            codes = []
+            for v in members:
+                codes.append(level if v < table.n_keys else int(table.coarsenings[v - table.n_keys].group_of_level[level]))
+            combinations.add(tuple(codes))
+        product *= len(combinations)
+    return product

@@ -1,0 +1,20 @@
+#!/bin/sh
+# Install a browser and a Java runtime for the tests, where they are missing and this user may install packages.
+have() { command -v "$1" >/dev/null 2>&1; }
+
+wanted=""
+have chromium || have chromium-browser || have google-chrome || wanted="chromium"
+have java || wanted="$wanted default-jre-headless"
+[ -n "$wanted" ] || exit 0
+
+if ! have apt-get; then
+    echo "Missing and not installable here:$wanted. The tests that need them will be skipped." >&2
+    exit 0
+fi
+run=""
+[ "$(id -u)" = 0 ] || run="sudo -n"
+if $run apt-get update -qq && DEBIAN_FRONTEND=noninteractive $run apt-get install -y -qq $wanted >/dev/null; then
+    echo "Installed $wanted."
+else
+    echo "Could not install $wanted. The tests that need them will be skipped." >&2
+fi

@@ -1,0 +1,159 @@
+"""The sparse table and its marginals, against counting in dictionaries."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rarecell as rc
+from rarecell.marginals import Marginals
+from rarecell.resolution import automatic_coarsenings, bands, rare_merged
+from rarecell.score import possible_cells
+from tests.naive import marginals as naive
+from tests.strategies import categories, coarsened_tables, tables
+
+
+@given(coarsened_tables(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_marginals_equal_counting_in_a_dictionary(table: rc.ContingencyTable, data: st.DataObject) -> None:
+    mask = data.draw(st.integers(0, 2**table.n_vertices - 1))
+    counted = naive.marginal_counts(table, mask)
+    assert sorted(table.marginals.counts(mask).tolist()) == sorted(counted.values())
+    members = [v for v in range(table.n_vertices) if mask >> v & 1]
+    rows = zip(*(table.vertex_codes(v).tolist() for v in members), strict=True) if members else [()] * table.n_cells
+    assert table.marginals.at_cells(mask).tolist() == [counted[tuple(row)] for row in rows]
+    assert table.marginals.entropy_term(mask) == pytest.approx(naive.entropy_term(table, mask), abs=1e-9)
+
+
+@given(coarsened_tables(max_records=400))
+@settings(max_examples=25, deadline=None)
+def test_entropy_terms_of_all_sets_at_once(table: rc.ContingencyTable) -> None:
+    masks = np.arange(2**table.n_vertices, dtype=np.uint64)
+    found = Marginals(table).entropy_terms(masks)
+    np.testing.assert_allclose(found, [naive.entropy_term(table, int(mask)) for mask in masks], atol=1e-9)
+
+
+def test_small_sets_are_counted_from_larger_ones() -> None:
+    rng = np.random.default_rng(0)
+    table = rc.ContingencyTable.from_codes(rng.integers(0, [9, 9, 9, 2, 2, 3], (4000, 6)).astype(np.int32), categories([9, 9, 9, 2, 2, 3]))
+    masks = np.arange(64, dtype=np.uint64)
+    np.testing.assert_allclose(Marginals(table).entropy_terms(masks), [naive.entropy_term(table, int(m)) for m in masks], atol=1e-8)
+
+
+@given(tables(), st.data())
+@settings(max_examples=40, deadline=None)
+def test_lookup_finds_counts_of_any_cell(table: rc.ContingencyTable, data: st.DataObject) -> None:
+    mask = data.draw(st.integers(1, 2**table.n_keys - 1))
+    every = np.array(np.meshgrid(*(np.arange(c.n_levels) for c in table.categories), indexing="ij")).reshape(table.n_keys, -1).T.astype(np.int32)
+    counted = naive.marginal_counts(table, mask)
+    members = [v for v in range(table.n_keys) if mask >> v & 1]
+    assert table.marginals.lookup(mask, every).tolist() == [counted[tuple(row)] for row in every[:, members].tolist()]
+
+
+@given(coarsened_tables(), st.data())
+@settings(max_examples=60, deadline=None)
+def test_possible_cells_count_distinct_combinations(table: rc.ContingencyTable, data: st.DataObject) -> None:
+    mask = data.draw(st.integers(0, 2**table.n_vertices - 1))
+    expected = naive.n_possible_cells(table, mask)
+    assert table.n_possible_cells(mask) == expected
+    assert possible_cells(table, np.array([mask], dtype=np.uint64))[0] == expected
+    assert table.n_possible_cells(table.close(mask)) == expected
+    assert table.reduce(table.close(mask)) == table.reduce(mask)
+
+
+def test_a_table_beyond_64_bits() -> None:
+    rng = np.random.default_rng(3)
+    codes = rng.integers(0, 1000, (300, 12)).astype(np.int32)
+    codes[150:] = codes[:150]
+    table = rc.ContingencyTable.from_codes(codes, categories([1000] * 12))
+    assert table.n_formal_cells == 1000**12
+    assert table.size_indices == {2: 150}
+    everything = (1 << 12) - 1
+    assert table.marginals.counts(everything).tolist() == [2] * 150
+    assert table.marginals.lookup(everything, codes[:5]).tolist() == [2] * 5
+    unseen = codes[:1].copy()
+    unseen[0, 0] = (unseen[0, 0] + 1) % 1000
+    assert table.marginals.lookup(everything, unseen).tolist() == [0]
+    assert table.marginals.entropy_term(everything) == pytest.approx(300 * math.log(2 / 300))
+
+
+@given(coarsened_tables(min_keys=3), st.data())
+@settings(max_examples=30, deadline=None)
+def test_project_and_recode_keep_records_and_counts(table: rc.ContingencyTable, data: st.DataObject) -> None:
+    keys = data.draw(st.permutations(table.keys))[: data.draw(st.integers(1, table.n_keys))]
+    smaller = table.project(keys)
+    assert smaller.n_records == table.n_records
+    columns = [table.keys.index(k) for k in keys]
+    np.testing.assert_array_equal(smaller.cells[smaller.record_cell], table.cells[table.record_cell][:, columns])
+    for coarsening in table.coarsenings:
+        recoded = table.recode(coarsening)
+        k = table.keys.index(coarsening.key)
+        np.testing.assert_array_equal(
+            recoded.cells[recoded.record_cell][:, k], coarsening.group_of_level[table.cells[table.record_cell][:, k]]
+        )
+        assert all(c.n_levels < coarsening.n_levels for c in recoded.coarsenings if c.key == coarsening.key)
+
+
+def test_memory_budget_is_kept() -> None:
+    rng = np.random.default_rng(1)
+    table = rc.ContingencyTable.from_codes(rng.integers(0, 5, (500, 6)).astype(np.int32), categories([5] * 6))
+    small = Marginals(table, memory_budget=20_000)
+    for mask in range(1, 64):
+        small.counts(mask)
+    assert sum(m.nbytes for m in small._kept.values()) <= 20_000
+
+
+def test_records_with_a_missing_key_are_dropped_but_keep_their_place() -> None:
+    table = rc.ContingencyTable.from_codes(np.array([[0, 1], [-1, 0], [0, 1]], dtype=np.int32), categories([2, 2]), weights=[2, 5, 3])
+    assert table.record_cell.tolist() == [0, -1, 0]
+    assert table.weights.tolist() == [5.0]
+    assert table.n_records == 2
+
+
+@pytest.mark.parametrize(
+    ("levels", "problem"),
+    [((1, 1), "twice"), ((None, 1), "last")],
+)
+def test_categories_are_checked(levels: tuple[object, ...], problem: str) -> None:
+    with pytest.raises(rc.RarecellError, match=problem):
+        rc.Categories("a", levels)
+
+
+def test_coarsenings_must_be_nested_and_say_something() -> None:
+    table = rc.ContingencyTable.from_codes(np.arange(6, dtype=np.int32)[:, None], categories([6]))
+
+    def group(groups: list[int]) -> rc.Coarsening:
+        return rc.Coarsening(f"a/{max(groups) + 1}/{groups}", "a", np.array(groups, np.int32), tuple(map(str, range(max(groups) + 1))))
+
+    with pytest.raises(rc.RarecellError, match="not nested"):
+        table.with_coarsenings([group([0, 0, 1, 1, 2, 2]), group([0, 1, 1, 1, 1, 1])])
+    with pytest.raises(rc.RarecellError, match="between 2 and 5"):
+        table.with_coarsenings([group([0, 0, 0, 0, 0, 0])])
+    nested = table.with_coarsenings([group([0, 0, 0, 0, 1, 1]), group([0, 0, 1, 1, 2, 2])])
+    assert nested.chains == ((2, 1, 0),)
+
+
+@given(st.lists(st.integers(0, 50), min_size=8, max_size=60).filter(lambda c: sum(c) > 0), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_automatic_coarsenings_are_nested_and_coarser(counts: list[int], is_ordered: bool) -> None:
+    records = np.repeat(np.arange(len(counts)), counts).astype(np.int32)[:, None]
+    table = rc.ContingencyTable.from_codes(records, [rc.Categories("a", tuple(range(len(counts))), is_ordered)])
+    coarser = table.with_coarsenings(automatic_coarsenings(table))
+    sizes = [coarser.vertex_levels[v] for v in coarser.chains[0]]
+    assert sizes == sorted(set(sizes))
+    if is_ordered:
+        for c in coarser.coarsenings:
+            assert (np.diff(c.group_of_level) >= 0).all()
+
+
+def test_bands_leave_missing_alone_and_rare_levels_merge() -> None:
+    ages = rc.Categories("age", (*range(10), None), True)
+    five = bands(ages, np.full(11, 10), 5)
+    assert five.labels == ("0–1", "2–3", "4–5", "6–7", "8–9", "missing")
+    work = rc.Categories("work", tuple("abcdefgh"))
+    merged = rare_merged(work, np.array([50, 1, 30, 1, 1, 1, 1, 1]), share=0.8, at_most=5)
+    assert merged.labels == ("a", "c", "other")

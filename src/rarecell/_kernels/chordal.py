@@ -33,7 +33,7 @@ def popcount(x: np.uint64) -> np.int64:
 @njit(cache=True)
 def lowest_bit(x: np.uint64) -> np.int64:
     """The lowest vertex in the mask ``x``; 64 when the mask is empty."""
-    return popcount(~x & (x - ONE))
+    return np.int64(popcount(~x & (x - ONE)))
 
 
 @njit(cache=True)
@@ -52,7 +52,7 @@ def perfect_order(nb: NDArray[np.uint64]) -> NDArray[np.int64]:
     order = np.empty(n, np.int64)
     taken = ZERO
     for position in range(n):
-        best_vertex, best_count = -1, -1
+        best_vertex, best_count = -1, np.int64(-1)
         for v in range(n):
             if taken >> np.uint64(v) & ONE == ZERO:
                 count = popcount(nb[v] & taken)
@@ -104,7 +104,7 @@ def cliques_and_separators(nb: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], 
     order = perfect_order(nb)
     taken = ZERO
     n_cliques = 0
-    previous_count = -1
+    previous_count = np.int64(-1)
     for position in range(n):
         v = order[position]
         earlier = nb[v] & taken
@@ -165,4 +165,4 @@ def can_delete(nb: NDArray[np.uint64], u: int, v: int) -> bool:
     """
     if u == v or nb[u] & bit(v) == ZERO:
         return False
-    return is_complete(nb, nb[u] & nb[v])
+    return bool(is_complete(nb, nb[u] & nb[v]))

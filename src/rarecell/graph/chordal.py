@@ -1,0 +1,286 @@
+"""What are the cliques and separators of a chordal graph, and which of its edges may change?
+
+A decomposable model is a chordal graph on the vertices of a table. Vertex sets are bit masks in Python integers, so a
+graph has at most 64 vertices; everything is ordered canonically, so equal graphs give equal answers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels import chordal as kernels
+from rarecell.errors import BadInput, NotChordal
+from rarecell.graph import witness
+from rarecell.graph.junction import PerfectSequence, maximum_weight_tree, n_junction_trees
+from rarecell.graph.masks import MAX_VERTICES, components, each_member, in_canonical_order, mask_of, members
+
+
+@dataclass(frozen=True)
+class ChordalGraph:
+    """A chordal graph: every cycle of length four or more has a chord.
+
+    Parameters
+    ----------
+    n_vertices : int
+        Number of vertices, at most 64; they are 0, 1, ….
+    neighbours : tuple of int
+        The neighbours of each vertex as a bit mask.
+
+    Raises
+    ------
+    NotChordal
+        When the graph has a chordless cycle; the error's ``cycle`` holds its vertices.
+    BadInput
+        When the masks are not those of an undirected graph without loops.
+
+    Examples
+    --------
+    >>> graph = ChordalGraph.from_edges(4, [(0, 1), (1, 2), (0, 2), (2, 3)])
+    >>> [members(clique) for clique in graph.cliques]
+    [(0, 1, 2), (2, 3)]
+    >>> graph.separators
+    ((4, 1),)
+    >>> print(graph)
+    Chordal graph on 4 vertices with 4 edges and the cliques 012 23.
+    """
+
+    n_vertices: int
+    neighbours: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _check_masks(self.n_vertices, self.neighbours)
+        if not is_chordal(self.neighbours):
+            cycle = witness.chordless_cycle(self.neighbours)
+            assert cycle is not None, "a graph that fails the order test has a chordless cycle"
+            raise NotChordal.with_cycle(cycle)
+
+    @classmethod
+    def from_neighbours(cls, neighbours: Iterable[int]) -> ChordalGraph:
+        """The graph with the given neighbour masks; any integers do, a row of kernel masks too."""
+        masks = tuple(int(mask) for mask in neighbours)
+        return cls(len(masks), masks)
+
+    @classmethod
+    def from_edges(cls, n_vertices: int, edges: Iterable[tuple[int, int]]) -> ChordalGraph:
+        """The graph with the given edges; an edge may be named twice."""
+        return cls(n_vertices, neighbours_of_edges(n_vertices, edges))
+
+    @classmethod
+    def from_cliques(cls, n_vertices: int, cliques: Iterable[int]) -> ChordalGraph:
+        """The graph in which each given mask is complete, and no other edges; masks may lie inside one another."""
+        return cls(n_vertices, neighbours_of_cliques(n_vertices, cliques))
+
+    @property
+    def adjacency(self) -> NDArray[np.uint64]:
+        """The neighbour masks as a fresh array, the form that kernels take."""
+        return np.array(self.neighbours, dtype=np.uint64)
+
+    @property
+    def vertices(self) -> int:
+        """The mask of all vertices."""
+        return (1 << self.n_vertices) - 1
+
+    @cached_property
+    def edges(self) -> tuple[tuple[int, int], ...]:
+        """All edges, the lower vertex first, sorted."""
+        return tuple((u, v) for u, around in enumerate(self.neighbours) for v in each_member(around) if u < v)
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges."""
+        return sum(around.bit_count() for around in self.neighbours) // 2
+
+    @cached_property
+    def search_order(self) -> tuple[int, ...]:
+        """Vertices by maximum cardinality search, ties to the lowest: earlier neighbours are always complete."""
+        return tuple(int(v) for v in kernels.perfect_order(self.adjacency))
+
+    @property
+    def elimination_order(self) -> tuple[int, ...]:
+        """A perfect elimination order: later neighbours are always complete."""
+        return self.search_order[::-1]
+
+    @cached_property
+    def perfect_sequence(self) -> PerfectSequence:
+        """Cliques in the order of maximum cardinality search, with separators, residuals and parents."""
+        cliques, separators = kernels.cliques_and_separators(self.adjacency)
+        first = [0] * min(1, len(cliques))
+        return PerfectSequence.of([int(c) for c in cliques], first + [int(s) for s in separators])
+
+    @cached_property
+    def cliques(self) -> tuple[int, ...]:
+        """Maximal complete sets as masks, sorted by their members."""
+        return in_canonical_order(self.perfect_sequence.cliques)
+
+    @cached_property
+    def separators(self) -> tuple[tuple[int, int], ...]:
+        """Minimal separators with their multiplicities, sorted by their members.
+
+        The empty set is one of them when the graph is disconnected. The multiplicities sum to the number of cliques
+        minus one.
+        """
+        multiplicity = Counter(self.perfect_sequence.separators[1:])
+        return tuple((mask, multiplicity[mask]) for mask in in_canonical_order(multiplicity))
+
+    @cached_property
+    def junction_tree(self) -> tuple[tuple[int, int], ...]:
+        """Edges of a junction tree, as pairs of positions in :attr:`cliques`; see :func:`maximum_weight_tree`."""
+        return maximum_weight_tree(self.cliques)
+
+    @cached_property
+    def n_junction_trees(self) -> int:
+        """Number of junction trees, an exact integer; see :func:`rarecell.graph.junction.n_junction_trees`."""
+        return n_junction_trees(self.cliques, self.junction_tree, dict(self.separators))
+
+    def has_edge(self, u: int, v: int) -> bool:
+        """Whether ``u`` and ``v`` are neighbours."""
+        return bool(self.neighbours[u] >> v & 1)
+
+    def is_complete(self, mask: int) -> bool:
+        """Whether all vertices of ``mask`` are neighbours of each other."""
+        return witness.missing_edge(self.neighbours, mask) is None
+
+    def components(self, removed: int = 0) -> tuple[int, ...]:
+        """Connected components after the vertices of ``removed`` are taken away, by their lowest vertex."""
+        return components(self.neighbours, self.vertices & ~removed)
+
+    def separates(self, separator: int, u: int, v: int) -> bool:
+        """Whether every path from ``u`` to ``v`` meets ``separator``, which holds neither of them."""
+        if separator >> u & 1 or separator >> v & 1:
+            raise BadInput(
+                f"The set {members(separator)} was asked to separate {u} from {v}, but holds one of them itself. "
+                "Give a set without the two vertices."
+            )
+        allowed = self.vertices & ~separator
+        return witness.shortest_path(self.neighbours, u, v, allowed) is None
+
+    def with_edge(self, u: int, v: int) -> ChordalGraph:
+        """The graph with ``u`` and ``v`` joined; raises NotChordal with the cycle that would arise."""
+        self._expect_edge(u, v, present=False)
+        path = witness.addition_obstacle(self.neighbours, u, v)
+        if path is not None:
+            raise NotChordal.with_cycle(path)
+        return self._with_toggled(u, v)
+
+    def without_edge(self, u: int, v: int) -> ChordalGraph:
+        """The graph with ``u`` and ``v`` parted; raises NotChordal with the cycle that would arise."""
+        self._expect_edge(u, v, present=True)
+        pair = witness.deletion_obstacle(self.neighbours, u, v)
+        if pair is not None:
+            raise NotChordal.with_cycle((u, pair[0], v, pair[1]))
+        return self._with_toggled(u, v)
+
+    def relabelled(self, permutation: Sequence[int]) -> ChordalGraph:
+        """The graph with vertex ``v`` renamed to ``permutation[v]``."""
+        if sorted(permutation) != list(range(self.n_vertices)):
+            raise BadInput(
+                f"{tuple(permutation)} is not a permutation of the vertices. "
+                f"Give each number from 0 to {self.n_vertices - 1} once."
+            )
+        renamed = [0] * self.n_vertices
+        for v, around in enumerate(self.neighbours):
+            renamed[permutation[v]] = mask_of(permutation[w] for w in each_member(around))
+        return ChordalGraph(self.n_vertices, tuple(renamed))
+
+    def __str__(self) -> str:
+        joint = "" if self.n_vertices <= 10 else ","
+        cliques = " ".join(joint.join(str(v) for v in members(clique)) for clique in self.cliques)
+        listed = f" and the cliques {cliques}" if cliques else ""
+        return f"Chordal graph on {self.n_vertices} vertices with {self.n_edges} edges{listed}."
+
+    def _expect_edge(self, u: int, v: int, *, present: bool) -> None:
+        _check_edge(self.n_vertices, u, v)
+        if self.has_edge(u, v) != present:
+            state = "not neighbours, so there is no edge to delete" if present else "neighbours already"
+            raise BadInput(f"The vertices {u} and {v} are {state}.")
+
+    def _with_toggled(self, u: int, v: int) -> ChordalGraph:
+        changed = list(self.neighbours)
+        changed[u] ^= 1 << v
+        changed[v] ^= 1 << u
+        return ChordalGraph(self.n_vertices, tuple(changed))
+
+
+def is_chordal(neighbours: Sequence[int]) -> bool:
+    """Whether the graph with the given neighbour masks is chordal; :func:`chordless_cycle` gives the witness."""
+    return bool(kernels.is_chordal(np.array(neighbours, dtype=np.uint64)))
+
+
+def edge_change(graph: ChordalGraph, u: int, v: int) -> tuple[int, bool]:
+    """The common neighbours S of ``u`` and ``v``, and whether changing the edge between them keeps the graph chordal.
+
+    An edge that is absent may be added when S separates ``u`` from ``v``; one that is present may be deleted when S is
+    complete. For a score that is a sum of q over cliques minus separators, adding changes it by
+    q(S∪{u,v}) + q(S) − q(S∪{u}) − q(S∪{v}), and deleting by minus that.
+
+    See Also
+    --------
+    edge_obstacle : why a change is not allowed.
+    """
+    _check_edge(graph.n_vertices, u, v)
+    common = graph.neighbours[u] & graph.neighbours[v]
+    is_legal = kernels.can_delete if graph.has_edge(u, v) else kernels.can_add
+    return common, bool(is_legal(graph.adjacency, u, v))
+
+
+def edge_obstacle(graph: ChordalGraph, u: int, v: int) -> tuple[int, ...] | None:
+    """What forbids changing the edge between ``u`` and ``v``, or None when it may change.
+
+    For an absent edge the obstacle is a path from ``u`` to ``v`` that avoids their common neighbours; for a present
+    edge it is a pair of common neighbours that are not neighbours of each other.
+    """
+    _check_edge(graph.n_vertices, u, v)
+    if graph.has_edge(u, v):
+        return witness.deletion_obstacle(graph.neighbours, u, v)
+    return witness.addition_obstacle(graph.neighbours, u, v)
+
+
+def neighbours_of_edges(n_vertices: int, edges: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """Neighbour masks of the graph with the given edges, chordal or not."""
+    neighbours = [0] * _checked_size(n_vertices)
+    for u, v in edges:
+        _check_edge(n_vertices, u, v)
+        neighbours[u] |= 1 << v
+        neighbours[v] |= 1 << u
+    return tuple(neighbours)
+
+
+def neighbours_of_cliques(n_vertices: int, cliques: Iterable[int]) -> tuple[int, ...]:
+    """Neighbour masks of the graph in which each given mask is complete, chordal or not."""
+    neighbours = [0] * _checked_size(n_vertices)
+    for clique in cliques:
+        if clique < 0 or clique >> n_vertices:
+            raise BadInput(f"The clique mask {clique} names a vertex that a graph on {n_vertices} vertices does not have.")
+        for v in each_member(clique):
+            neighbours[v] |= clique & ~(1 << v)
+    return tuple(neighbours)
+
+
+def _checked_size(n_vertices: int) -> int:
+    if not 0 <= n_vertices <= MAX_VERTICES:
+        raise BadInput(f"A graph was asked for on {n_vertices} vertices; it can have from 0 to {MAX_VERTICES}.")
+    return n_vertices
+
+
+def _check_edge(n_vertices: int, u: int, v: int) -> None:
+    if u == v or not (0 <= u < n_vertices and 0 <= v < n_vertices):
+        raise BadInput(f"({u}, {v}) is not an edge. Give two different vertices between 0 and {n_vertices - 1}.")
+
+
+def _check_masks(n_vertices: int, neighbours: Sequence[int]) -> None:
+    if _checked_size(n_vertices) != len(neighbours):
+        raise BadInput(f"{len(neighbours)} neighbour masks were given for {n_vertices} vertices. Give one for each vertex.")
+    for v, around in enumerate(neighbours):
+        if around < 0 or around >> n_vertices:
+            raise BadInput(f"Vertex {v} has the neighbour mask {around}, which names vertices the graph does not have.")
+        if around >> v & 1:
+            raise BadInput(f"Vertex {v} is its own neighbour. Leave loops out.")
+        for w in each_member(around):
+            if not neighbours[w] >> v & 1:
+                raise BadInput(f"Vertex {w} is a neighbour of {v}, but {v} is not one of {w}. Give both, or neither.")

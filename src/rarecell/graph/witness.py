@@ -1,0 +1,109 @@
+"""Why is a graph not chordal, or an edge not free to be changed? The answer is a cycle, a path or a pair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rarecell.graph.masks import components, each_member, lowest_member, members
+
+
+def chordless_cycle(neighbours: Sequence[int]) -> tuple[int, ...] | None:
+    """A cycle of length four or more without a chord, or None when the graph is chordal.
+
+    For each vertex v in turn,
+
+    1. take away v and its neighbours, and go through the components that are left;
+    2. the neighbours of v that touch a component are complete in a chordal graph;
+    3. where two of them are not neighbours, a shortest path between them through the component, closed by v, is the
+       cycle: no vertex inside the path is a neighbour of v, and a shortest path has no chord.
+
+    Every chordless cycle is found this way from any of its vertices, so finding none proves chordality.
+
+    Parameters
+    ----------
+    neighbours : sequence of int
+        The neighbours of each vertex as a bit mask.
+
+    Returns
+    -------
+    tuple of int or None
+        The cycle from its lowest vertex on, towards the lower of that vertex's two neighbours.
+    """
+    everything = (1 << len(neighbours)) - 1
+    for v, around in enumerate(neighbours):
+        for component in components(neighbours, everything & ~around & ~(1 << v)):
+            touching = 0
+            for w in each_member(component):
+                touching |= neighbours[w] & around
+            pair = missing_edge(neighbours, touching)
+            if pair is not None:
+                a, b = pair
+                path = shortest_path(neighbours, a, b, component | 1 << a | 1 << b)
+                assert path is not None, "both ends touch a connected component"
+                return _from_lowest((v, *path))
+    return None
+
+
+def missing_edge(neighbours: Sequence[int], within: int) -> tuple[int, int] | None:
+    """The first two vertices of ``within`` that are not neighbours, or None when it is complete."""
+    for v in each_member(within):
+        strangers = within & ~neighbours[v] & ~(1 << v)
+        if strangers:
+            return v, lowest_member(strangers)
+    return None
+
+
+def shortest_path(neighbours: Sequence[int], start: int, end: int, allowed: int) -> tuple[int, ...] | None:
+    """A shortest path through ``allowed`` (which holds both ends), or None; the lowest vertex wins among equals."""
+    layers = [1 << start]
+    seen = 1 << start
+    while not seen >> end & 1:
+        following = 0
+        for v in each_member(layers[-1]):
+            following |= neighbours[v]
+        following &= allowed & ~seen
+        if not following:
+            return None
+        layers.append(following)
+        seen |= following
+    path = [end]
+    for layer in reversed(layers[:-1]):
+        path.append(lowest_member(layer & neighbours[path[-1]]))
+    return tuple(reversed(path))
+
+
+def addition_obstacle(neighbours: Sequence[int], u: int, v: int) -> tuple[int, ...] | None:
+    """A path from ``u`` to ``v`` that avoids their common neighbours, or None when there is none.
+
+    With the edge ``uv`` the path, a shortest one, would close to a chordless cycle: it has no chord, and it has at
+    least three edges, because a vertex next to both ends is a common neighbour.
+    """
+    everything = (1 << len(neighbours)) - 1
+    return shortest_path(neighbours, u, v, everything & ~(neighbours[u] & neighbours[v]))
+
+
+def deletion_obstacle(neighbours: Sequence[int], u: int, v: int) -> tuple[int, int] | None:
+    """Two common neighbours ``s`` and ``t`` of ``u`` and ``v`` that are not neighbours, or None.
+
+    Without the edge ``uv`` the cycle ``u``, ``s``, ``v``, ``t`` would have no chord.
+    """
+    return missing_edge(neighbours, neighbours[u] & neighbours[v])
+
+
+def is_chordless_cycle(neighbours: Sequence[int], cycle: Sequence[int]) -> bool:
+    """Whether the given vertices form a cycle of length four or more without a chord; checks a witness."""
+    length = len(cycle)
+    if length < 4 or len(set(cycle)) < length:
+        return False
+    for place, v in enumerate(cycle):
+        expected = {cycle[place - 1], cycle[(place + 1) % length]}
+        if {w for w in members(neighbours[v]) if w in cycle} != expected:
+            return False
+    return True
+
+
+def _from_lowest(cycle: tuple[int, ...]) -> tuple[int, ...]:
+    place = cycle.index(min(cycle))
+    forward = cycle[place:] + cycle[:place]
+    backward = (forward[0], *reversed(forward[1:]))
+    return min(forward, backward)

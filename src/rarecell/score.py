@@ -6,13 +6,14 @@ changes four set scores and the best graph can be found by dynamic programming. 
 ===========  =============================================================================================
 criterion    q(a)
 ===========  =============================================================================================
-``aic``      Σ n_a log(n_a/n) − Π I_v                    (−AIC/2 up to a constant)
-``bic``      Σ n_a log(n_a/n) − ½ log n · Π I_v
-a number c   Σ n_a log(n_a/n) − c · Π I_v
+``aic``      Σ n_a log(n_a/n) − (Π I_v − 1)              (−AIC/2 up to a constant)
+``bic``      Σ n_a log(n_a/n) − ½ log n · (Π I_v − 1)
+a number c   Σ n_a log(n_a/n) − c · (Π I_v − 1)
 ``bayes``    Σ [lnΓ(n_a+α_a) − lnΓ(α_a)] + lnΓ(α) − lnΓ(α+n), α_a = α/Π I_v: the hyper-Dirichlet marginal likelihood
 ===========  =============================================================================================
 
-Π I_v counts the possible cells of the set, so a coarsening beside its key costs nothing.
+Π I_v counts the possible cells of the set, so a coarsening beside its key costs nothing. The −1 makes q(∅) = 0 and the
+sum the log-likelihood less c times the degrees of freedom of every graph, disconnected ones included.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def possible_cells(table: ContingencyTable, masks: NDArray[np.uint64]) -> NDArra
 
 
 class PenalisedLikelihood:
-    """Maximised log-likelihood less ``penalty`` for every possible cell."""
+    """Maximised log-likelihood less ``penalty`` for every degree of freedom."""
 
     def __init__(self, marginals: Marginals, penalty: float, name: str) -> None:
         self.marginals = marginals
@@ -77,8 +78,7 @@ class PenalisedLikelihood:
         self.name = name
 
     def q_many(self, masks: NDArray[np.uint64]) -> NDArray[np.float64]:
-        value = self.marginals.entropy_terms(masks) - self.penalty * possible_cells(self.table, masks)
-        return np.where(masks == 0, 0.0, value)
+        return self.marginals.entropy_terms(masks) - self.penalty * (possible_cells(self.table, masks) - 1.0)
 
 
 class HyperDirichlet:

@@ -112,7 +112,8 @@ class DecomposableModel:
         """
         drawn = np.empty((n_records, self.table.n_keys), dtype=np.int32, order="F")
         chosen_cell: dict[int, NDArray[np.int64]] = {}
-        for clique, separator, _ in self.graph.perfect_sequence:
+        sequence = self.graph.perfect_sequence
+        for clique, separator, parent in zip(sequence.cliques, sequence.separators, sequence.parents, strict=True):
             marginal = self.marginals.of(clique)
             representative = np.zeros(len(marginal.counts), dtype=np.int64)
             representative[marginal.position] = np.arange(self.table.n_cells)
@@ -122,8 +123,7 @@ class DecomposableModel:
             ends = np.cumsum(self.marginals.counts(separator))
             starts = np.concatenate([[0], ends[:-1]])
             if separator:
-                holder = next(c for c in chosen_cell if separator & c == separator)
-                group = separator_of_cell[chosen_cell[holder]]
+                group = separator_of_cell[chosen_cell[sequence.cliques[parent]]]
             else:
                 group = np.zeros(n_records, dtype=np.int64)
             target = starts[group] + rng.random(n_records) * (ends - starts)[group]

@@ -1,0 +1,235 @@
+"""What did the user ask for, in a form that can be saved, read and rerun?
+
+A :class:`RunConfig` holds every choice of a run and nothing else; ``run.toml`` is its text. Defaults are those of the
+command line, so a file with an input, keys and a population is complete.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from rarecell.errors import BadInput, UnknownChoice, nearest_names
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "missing": ("level", "drop", "refuse"),
+    "search": ("auto", "exact", "local", "greedy"),
+    "model": ("average", "single", "independence", "saturated"),
+    "resolution": ("multi", "full"),
+    "form": ("multinomial", "poisson", "poisson-gamma"),
+}
+"""Options that take one word of a few."""
+
+
+@dataclass(frozen=True)
+class ProtectConfig:
+    """Which records to protect, and what must not change. One way of choosing records is enough; the first that is set counts."""
+
+    records: tuple[int, ...] | None = None
+    risk_above: float | None = None
+    top: int | None = None
+    cell_probability_below: float | None = None
+    max_population_uniques: float | None = None
+    max_record_risk: float | None = None
+    keep: tuple[tuple[str, ...], ...] = ()
+    never_swap: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
+    rules: tuple[Mapping[str, Any], ...] = ()
+    weights: Mapping[str, float] = field(default_factory=dict)
+    households: bool = False
+
+    @property
+    def chooses_records(self) -> bool:
+        ways = (self.records, self.risk_above, self.top, self.cell_probability_below, self.max_population_uniques, self.max_record_risk)
+        return any(way is not None for way in ways)
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Every choice of a run.
+
+    Attributes
+    ----------
+    input : path of the microdata file, or of a database together with ``sql``
+    keys : columns an intruder could know
+    population : number of units the sample was drawn from; None takes it from the weights
+    weight, household, geography, sensitive, id, strata : columns with other roles
+    missing : what a missing key value means: its own level, a record to drop, or an error
+    coding : for each key how its values become levels (``edges``, ``width``, ``quantiles``, ``top``, ``bottom``, ``levels``, ``ordered``)
+    hierarchies : for each key a CSV file of nested groups
+    sql : a query to read instead of a file
+    criterion, search, max_clique, restarts : how the model is chosen
+    model : risk from the average over the penalty path, or from the single best model
+    cliques : a model the user names, instead of a search
+    resolution : offer keys at several resolutions, or at full detail only
+    form : distribution of the population count of a cell
+    threshold : risk from which a record is listed as risky
+    seed : of every random choice
+    """
+
+    input: str
+    keys: tuple[str, ...]
+    population: int | None = None
+    weight: str | None = None
+    household: str | None = None
+    geography: str | None = None
+    strata: str | None = None
+    sensitive: tuple[str, ...] = ()
+    id: str | None = None
+    missing: str = "level"
+    coding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    hierarchies: Mapping[str, str] = field(default_factory=dict)
+    sql: str | None = None
+    criterion: str = "aic"
+    search: str = "auto"
+    max_clique: int | None = None
+    restarts: int = 100
+    model: str = "average"
+    cliques: tuple[tuple[str, ...], ...] = ()
+    resolution: str = "multi"
+    form: str = "multinomial"
+    threshold: float = 0.2
+    seed: int = 0
+    protect: ProtectConfig | None = None
+
+    def __post_init__(self) -> None:
+        for option, choices in CHOICES.items():
+            if getattr(self, option) not in choices:
+                raise UnknownChoice.of(f"The option '{option}'", getattr(self, option), choices)
+        if not self.keys:
+            raise BadInput("No key was named. Name the columns an intruder could know, for example --keys age,sex,region.")
+        if self.population is None and self.weight is None:
+            raise BadInput(
+                "The size of the population is not known. Give the number of units the sample was drawn from with "
+                "--population, or the column of survey weights with --weight."
+            )
+        if not 0 <= self.threshold <= 1:
+            raise BadInput(f"The threshold was given as {self.threshold}; a risk lies between 0 and 1.")
+        if self.restarts < 1:
+            raise BadInput(f"The number of restarts was given as {self.restarts}; it is at least 1.")
+
+    # ------------------------------------------------------------------ TOML
+
+    def to_toml(self) -> str:
+        """The choices that differ from the defaults, and those every reader wants to see."""
+        import tomlkit
+
+        document = tomlkit.document()
+        document.add(tomlkit.comment("Rerun with: rarecell assess --config run.toml --out DIR   (or protect)"))
+        always = {"input", "keys", "population", "criterion", "search", "model", "resolution", "seed"}
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if part.name == "protect" or value is None or (part.name not in always and value == _default(part)):
+                continue
+            document[part.name] = _plain(value)
+        if self.protect is not None:
+            table = tomlkit.table()
+            for part in fields(self.protect):
+                value = getattr(self.protect, part.name)
+                if value is not None and value != _default(part):
+                    table[part.name] = _plain(value)
+            document["protect"] = table
+        return tomlkit.dumps(document)
+
+    @classmethod
+    def from_toml(cls, text: str, *, source: str = "the configuration") -> RunConfig:
+        """Read what :meth:`to_toml` wrote or a person typed; every unknown name is reported with the nearest one."""
+        try:
+            given = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as problem:
+            raise BadInput(f"{source} is not valid TOML: {problem}.") from None
+        return cls.from_mapping(given, source=source)
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, Any], *, source: str = "the configuration") -> RunConfig:
+        """Build from plain values, checking every name and type."""
+        _check_names(given, cls, source)
+        values: dict[str, Any] = {name: _typed(cls, name, value, source) for name, value in given.items() if name != "protect"}
+        for needed in ("input", "keys"):
+            if needed not in values:
+                raise BadInput(f"{source} does not say '{needed}'; it needs at least input and keys.")
+        protect = given.get("protect")
+        if protect is not None:
+            if not isinstance(protect, Mapping):
+                raise BadInput(f"'protect' in {source} must be a table of options.")
+            _check_names(protect, ProtectConfig, f"[protect] in {source}")
+            values["protect"] = ProtectConfig(**{n: _typed(ProtectConfig, n, v, source) for n, v in protect.items()})
+        return cls(**values)
+
+    @classmethod
+    def read(cls, path: str | Path) -> RunConfig:
+        """Read a ``run.toml``; a relative input is taken from where the command is run."""
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as problem:
+            raise BadInput(f"The configuration {path} could not be read: {problem}.") from None
+        return cls.from_toml(text, source=str(path))
+
+    def with_changes(self, **changes: Any) -> RunConfig:
+        return replace(self, **changes)
+
+
+def _default(part: Any) -> Any:
+    if part.default is not MISSING:
+        return part.default
+    return part.default_factory() if part.default_factory is not MISSING else None
+
+
+def _plain(value: Any) -> Any:
+    """Tuples as lists and mappings as dictionaries, as TOML wants them."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _check_names(given: Mapping[str, Any], owner: type, source: str) -> None:
+    known = [part.name for part in fields(owner)]
+    unknown = [name for name in given if name not in known]
+    if unknown:
+        hints = []
+        for name in unknown:
+            near = nearest_names(name, known, limit=1)
+            hints.append(f"'{name}'" + (f" (did you mean '{near[0]}'?)" if near else ""))
+        raise BadInput(f"{source} has unknown options: {', '.join(hints)}. Known are: {', '.join(known)}.")
+
+
+_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "str": ((str,), "text"),
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "bool": ((bool,), "true or false"),
+    "Mapping": ((Mapping,), "a table"),
+}
+
+
+def _typed(owner: type, name: str, value: Any, source: str) -> Any:
+    """Check a value against the annotation of its field, and make lists tuples."""
+    annotation = str(next(part.type for part in fields(owner) if part.name == name))
+    if value is None and "None" in annotation:
+        return None
+    if annotation.startswith("tuple"):
+        return _typed_sequence(annotation, name, value, source)
+    kinds, expected = _KINDS[annotation.split("[")[0].split(" ")[0]]
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        raise BadInput(f"'{name}' in {source} was given as {value!r}; it must be {expected}.")
+    return value
+
+
+def _typed_sequence(annotation: str, name: str, value: Any, source: str) -> Any:
+    is_nested = annotation.startswith("tuple[tuple")
+    inner: type = int if "int" in annotation else Mapping if "Mapping" in annotation else str
+    problem = BadInput(f"'{name}' in {source} was given as {value!r}; it must be a list" + (" of lists" if is_nested else "") + ".")
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise problem
+    if is_nested:
+        if not all(isinstance(item, Sequence) and not isinstance(item, str) for item in value):
+            raise problem
+        return tuple(tuple(str(member) for member in item) for item in value)
+    if not all(isinstance(item, inner) and not isinstance(item, bool) for item in value):
+        raise problem
+    return tuple(value)

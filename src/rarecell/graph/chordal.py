@@ -192,7 +192,9 @@ class ChordalGraph:
         joint = "" if self.n_vertices <= 10 else ","
         cliques = " ".join(joint.join(str(v) for v in members(clique)) for clique in self.cliques)
         listed = f" and the cliques {cliques}" if cliques else ""
-        return f"Chordal graph on {self.n_vertices} vertices with {self.n_edges} edges{listed}."
+        vertices = "1 vertex" if self.n_vertices == 1 else f"{self.n_vertices} vertices"
+        edges = "1 edge" if self.n_edges == 1 else f"{self.n_edges} edges"
+        return f"Chordal graph on {vertices} with {edges}{listed}."
 
     def _expect_edge(self, u: int, v: int, *, present: bool) -> None:
         _check_edge(self.n_vertices, u, v)

@@ -1,0 +1,157 @@
+"""Minimal unsafe combinations: walk the lattice of key sets, refining groups of cells that still look alike.
+
+The sets are visited as bit masks in increasing order, so that every subset of a set comes before it. Taking the lowest
+key away gives the parent; numeric order is then the preorder of that tree, and a stack with one partition for each set
+size holds all that is needed. A cell that is alone in its group is distinguished by the set: it leaves the partition, and
+with it all larger sets. What remains shrinks quickly, which is what makes the walk cheap.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def split_groups(codes, counts, members, ends, n_groups, buffers, out_members, out_ends):
+    """Split each group of ``members`` by ``codes``; alone cells go to ``buffers[2]``, the rest to the output.
+
+    Groups without a sample unique, and cells alone in their group with more than one record, cannot lead to anything
+    and are dropped. ``buffers`` is (size of each level, first seen levels, alone cells). Returns the numbers of output
+    groups and of alone uniques.
+    """
+    level_size, seen_level, alone = buffers
+    n_out, n_alone, written = 0, 0, 0
+    start = 0
+    for g in range(n_groups):
+        end = ends[g]
+        n_seen = 0
+        for k in range(start, end):
+            level = codes[members[k]]
+            if level_size[level] == 0:
+                seen_level[n_seen] = level
+                n_seen += 1
+            level_size[level] += 1
+        # From sizes to first free places; an alone cell has no place.
+        for s in range(n_seen):
+            level = seen_level[s]
+            size = level_size[level]
+            if size == 1:
+                level_size[level] = -1
+            else:
+                level_size[level] = written
+                written += size
+                out_ends[n_out] = written
+                n_out += 1
+        for k in range(start, end):
+            cell = members[k]
+            place = level_size[codes[cell]]
+            if place >= 0:
+                out_members[place] = cell
+                level_size[codes[cell]] = place + 1
+            elif counts[cell] == 1:
+                alone[n_alone] = cell
+                n_alone += 1
+        for s in range(n_seen):
+            level_size[seen_level[s]] = 0
+        start = end
+    return n_out, n_alone
+
+
+@njit(cache=True)
+def keep_groups_with_uniques(counts, members, ends, n_groups):
+    """Close up the groups in place, leaving out those in which no cell holds a single record."""
+    kept, written, start = 0, 0, 0
+    for g in range(n_groups):
+        end = ends[g]
+        has_unique = False
+        for k in range(start, end):
+            if counts[members[k]] == 1:
+                has_unique = True
+                break
+        if has_unique:
+            for k in range(start, end):
+                members[written] = members[k]
+                written += 1
+            ends[kept] = written
+            kept += 1
+        start = end
+    return kept
+
+
+@njit(cache=True)
+def record_minimal(alone, n_alone, mask, first, following, found_cell, found_mask, n_found):
+    """Append ``mask`` to the list of each alone cell that has no smaller set in its list yet."""
+    for a in range(n_alone):
+        cell = alone[a]
+        entry = first[cell]
+        is_minimal = True
+        while entry >= 0:
+            if found_mask[entry] & ~mask == 0:
+                is_minimal = False
+                break
+            entry = following[entry]
+        if is_minimal:
+            found_cell[n_found] = cell
+            found_mask[n_found] = mask
+            following[n_found] = first[cell]
+            first[cell] = n_found
+            n_found += 1
+    return n_found
+
+
+@njit(cache=True)
+def minimal_unsafe_sets(codes, counts, n_levels, max_size):
+    """All pairs (cell, key set) such that the set, and no smaller one, singles out a cell with one record.
+
+    Parameters
+    ----------
+    codes : level codes, keys in rows, cells in columns; key k has the bit 1 << k
+    counts : records of each cell
+    n_levels : number of levels of each key
+    max_size : largest set to look for
+
+    Returns
+    -------
+    found_cell, found_mask : arrays, in the order found
+    """
+    n_keys, n_cells = codes.shape
+    members = np.empty((max_size + 1, n_cells), np.int32)
+    ends = np.empty((max_size + 1, n_cells), np.int32)
+    n_groups = np.zeros(max_size + 1, np.int64)
+    members[0] = np.arange(n_cells)
+    ends[0, 0] = n_cells
+    n_groups[0] = 1
+    buffers = (np.zeros(n_levels.max(), np.int64), np.empty(n_levels.max(), np.int64), np.empty(n_cells, np.int32))
+    first = np.full(n_cells, -1, np.int64)
+    following, found_cell = np.empty(n_cells, np.int64), np.empty(n_cells, np.int32)
+    found_mask = np.empty(n_cells, np.uint64)
+    n_found = 0
+    one = np.uint64(1)
+    last = (one << np.uint64(n_keys - 1)) - one + (one << np.uint64(n_keys - 1))
+    mask = one
+    while True:
+        size, lowest = 0, -1
+        for k in range(n_keys):
+            if mask >> np.uint64(k) & one:
+                size += 1
+                if lowest < 0:
+                    lowest = k
+        if size <= max_size and n_groups[size - 1] > 0:
+            groups, n_alone = split_groups(
+                codes[lowest], counts, members[size - 1], ends[size - 1], n_groups[size - 1], buffers, members[size], ends[size]
+            )
+            n_groups[size] = keep_groups_with_uniques(counts, members[size], ends[size], groups)
+            if n_found + n_alone > found_cell.size:
+                room = 2 * (n_found + n_alone) - found_cell.size
+                following = np.concatenate((following, np.empty(room, np.int64)))
+                found_cell = np.concatenate((found_cell, np.empty(room, np.int32)))
+                found_mask = np.concatenate((found_mask, np.empty(room, np.uint64)))
+            n_found = record_minimal(buffers[2], n_alone, mask, first, following, found_cell, found_mask, n_found)
+        # Nothing below a set that is too large or whose groups are all split: pass over its descendants.
+        is_leaf = size >= max_size or n_groups[size] == 0
+        step = one << np.uint64(lowest) if is_leaf else one
+        if last - mask < step:
+            break
+        mask += step
+    return found_cell[:n_found], found_mask[:n_found]

@@ -107,14 +107,19 @@ class Marginals:
 
     def lookup(self, mask: int, cells: NDArray[np.int32]) -> NDArray[Any]:
         """n(i_a) for any cells, given by key codes; 0 where nothing was observed."""
+        position = self.positions(mask, cells)
+        return np.where(position >= 0, self.of(mask).counts[position], 0)
+
+    def positions(self, mask: int, cells: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Position in :meth:`counts` of any cells, given by key codes; −1 where nothing was observed."""
         marginal = self.of(mask)
         if marginal.keys is None:
-            return self._lookup_by_rows(marginal, cells)
+            return self._positions_by_rows(marginal, cells)
         keys = np.zeros(len(cells), dtype=np.int64)
         for v, stride in zip(marginal.members, marginal.strides, strict=True):
             keys += self.table.map_cells(cells, v).astype(np.int64) * stride
         position = np.minimum(np.searchsorted(marginal.keys, keys), len(marginal.keys) - 1)
-        return np.where(marginal.keys[position] == keys, marginal.counts[position], 0)
+        return np.where(marginal.keys[position] == keys, position, -1)
 
     def _compute(self, reduced: int) -> Marginal:
         members, strides, n_possible = self._radix(reduced)
@@ -151,13 +156,15 @@ class Marginals:
         rows, _, position = collapse_records(np.asfortranarray(codes), levels)
         return rows, position.astype(np.int32)
 
-    def _lookup_by_rows(self, marginal: Marginal, cells: NDArray[np.int32]) -> NDArray[Any]:
+    def _positions_by_rows(self, marginal: Marginal, cells: NDArray[np.int32]) -> NDArray[np.int64]:
         # Numbers would overflow: rank the rows of the table and the asked rows together.
         asked = np.stack([self.table.map_cells(cells, v) for v in marginal.members], axis=1)
         together = np.concatenate([self._codes[:, marginal.members], asked])
-        rows, position = self._collapse_rows(together, marginal.members)
+        rows, rank = self._collapse_rows(together, marginal.members)
         n_cells = self.table.n_cells
-        return kernels.add_up(position[:n_cells], self._cell_counts, len(rows))[position[n_cells:]]
+        position = np.full(len(rows), -1, dtype=np.int64)
+        position[rank[:n_cells]] = marginal.position
+        return position[rank[n_cells:]]
 
     # ------------------------------------------------------------------ entropy terms
 

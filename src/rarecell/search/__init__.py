@@ -1,0 +1,1 @@
+"""Which decomposable model fits the table best?"""

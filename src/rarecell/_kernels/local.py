@@ -1,0 +1,241 @@
+"""Moves between neighbouring decomposable models, and the climb along the best of them.
+
+Graphs are arrays of neighbour masks as in :mod:`rarecell._kernels.chordal`. They are *closed*: a vertex is adjacent to
+the coarser vertices of its key, and to the coarser vertices of the keys it is adjacent to. A move is named by two
+vertices u and v of different keys.
+
+- Not adjacent: join u and v, and with them their coarser vertices. With S = N(u) ∩ N(v), legal when S separates u from
+  v; the score changes by q(S∪uv) + q(S) − q(S∪u) − q(S∪v).
+- Adjacent: part u and v, and with them their finer vertices. Legal when K = S∪uv is complete; with A and B the vertices
+  of K that are u or finer, and v or finer, the score changes by q(K∖A) + q(K∖B) − q(K) − q(K∖(A∪B)).
+
+Without coarsenings these are the single edges of Algorithm 1 of Takemura and Endo (2006).
+
+Set scores come from an open-addressing table. A kernel that needs a set which is not there names it, with an upper
+bound of what the move could gain, and gives up; it is called again when the table has been filled.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rarecell._kernels.chordal import ONE, ZERO, bit, is_complete, lowest_bit, popcount, reachable
+
+JOIN_COMPONENTS = 1
+ADD = 2
+DELETE = 4
+TIE = 1e-9
+"""Moves that gain as much as the best so far, up to rounding, come after it."""
+
+
+class Vertices(NamedTuple):
+    """The vertices of a table: key, levels, and the masks of a vertex with all coarser or finer ones of its key."""
+
+    key: NDArray[np.int64]
+    levels: NDArray[np.float64]
+    with_coarser: NDArray[np.uint64]
+    with_finer: NDArray[np.uint64]
+
+
+class SetScores(NamedTuple):
+    """Known values of q by reduced mask, NaN in free slots, and what bounds a move.
+
+    ``limits`` holds the penalty per possible cell (NaN when the score is not a penalised likelihood), the largest number
+    of possible cells of a clique, the largest number of keys of a clique, and the least gain that counts.
+    """
+
+    masks: NDArray[np.uint64]
+    values: NDArray[np.float64]
+    limits: NDArray[np.float64]
+
+
+class Missing(NamedTuple):
+    """Sets whose score is needed (``n[0]`` of them), and what each could gain at most."""
+
+    masks: NDArray[np.uint64]
+    bounds: NDArray[np.float64]
+    n: NDArray[np.int64]
+
+
+@njit(cache=True, nogil=True)
+def slot_of(masks: NDArray[np.uint64], values: NDArray[np.float64], mask: np.uint64) -> int:
+    """Where ``mask`` is in the table, or the free slot where it belongs."""
+    wrap = np.uint64(masks.shape[0] - 1)
+    slot = ((mask * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(29)) & wrap
+    while masks[slot] != mask and not np.isnan(values[slot]):
+        slot = (slot + ONE) & wrap
+    return np.int64(slot)
+
+
+@njit(cache=True, nogil=True)
+def insert(
+    masks: NDArray[np.uint64], values: NDArray[np.float64], new_masks: NDArray[np.uint64], new_values: NDArray[np.float64]
+) -> None:
+    """Put scores into a table that has room for them."""
+    for i in range(new_masks.shape[0]):
+        slot = slot_of(masks, values, new_masks[i])
+        masks[slot] = new_masks[i]
+        values[slot] = new_values[i]
+
+
+@njit(cache=True, nogil=True)
+def reduce_mask(vertices: Vertices, mask: np.uint64) -> np.uint64:
+    """Keep of each key only the finest vertex."""
+    kept = mask
+    rest = mask
+    while rest != ZERO:
+        v = lowest_bit(rest)
+        rest &= rest - ONE
+        kept &= ~(vertices.with_coarser[v] & ~bit(v))
+    return kept
+
+
+@njit(cache=True, nogil=True)
+def n_cells(vertices: Vertices, reduced: np.uint64) -> float:
+    """Possible cells of a reduced set."""
+    product = 1.0
+    rest = reduced
+    while rest != ZERO:
+        product *= vertices.levels[lowest_bit(rest)]
+        rest &= rest - ONE
+    return product
+
+
+@njit(cache=True, nogil=True)
+def _need(missing: Missing, mask: np.uint64, bound: float) -> None:
+    if missing.n[0] < missing.masks.shape[0]:
+        missing.masks[missing.n[0]] = mask
+        missing.bounds[missing.n[0]] = bound
+        missing.n[0] += 1
+
+
+@njit(cache=True, nogil=True)
+def _score(scores: SetScores, missing: Missing, reduced: np.uint64) -> float:
+    """q of a reduced set; NaN, and named in ``missing``, when it is not known."""
+    value = scores.values[slot_of(scores.masks, scores.values, reduced)]
+    if np.isnan(value):
+        _need(missing, reduced, np.inf)
+    return value
+
+
+@njit(cache=True, nogil=True)
+def change_of_joining(
+    vertices: Vertices, scores: SetScores, missing: Missing, parts: tuple[np.uint64, np.uint64, np.uint64, np.uint64]
+) -> float:
+    """q(whole) + q(S) − q(one side) − q(other side) of ``parts`` (whole, S, one side, other side).
+
+    −inf when the whole is beyond the limits. NaN, with the sets named in ``missing``, when a score is not known; where
+    even perfect dependence of the two sides would gain nothing, that bound instead.
+    """
+    penalty, most_cells, most_keys = scores.limits[0], scores.limits[1], scores.limits[2]
+    whole = reduce_mask(vertices, parts[0])
+    cells_whole = n_cells(vertices, whole)
+    if cells_whole > most_cells or popcount(whole) > most_keys:
+        return -np.inf
+    separator, one, other = reduce_mask(vertices, parts[1]), reduce_mask(vertices, parts[2]), reduce_mask(vertices, parts[3])
+    q_separator, q_one, q_other = _score(scores, missing, separator), _score(scores, missing, one), _score(scores, missing, other)
+    q_whole = scores.values[slot_of(scores.masks, scores.values, whole)]
+    change = q_whole + q_separator - q_one - q_other
+    if not np.isnan(q_whole) or np.isnan(q_separator + q_one + q_other):
+        return change
+    bound = np.inf
+    if not np.isnan(penalty):
+        # n times the conditional information is at most n times either conditional entropy.
+        cells_separator = n_cells(vertices, separator)
+        cells_one, cells_other = n_cells(vertices, one), n_cells(vertices, other)
+        entropy_one = q_separator - q_one + penalty * (cells_separator - cells_one)
+        entropy_other = q_separator - q_other + penalty * (cells_separator - cells_other)
+        bound = min(entropy_one, entropy_other) - penalty * (cells_whole + cells_separator - cells_one - cells_other)
+        if bound <= 0.0:
+            return bound
+    _need(missing, whole, bound)
+    return np.nan
+
+
+@njit(cache=True, nogil=True)
+def change_of_move(
+    nb: NDArray[np.uint64], vertices: Vertices, scores: SetScores, missing: Missing, u: int, v: int, allowed: int
+) -> float:
+    """Score change of the move (u, v); −inf when it is not legal or not allowed, NaN when a score is missing."""
+    common = nb[u] & nb[v]
+    whole = common | bit(u) | bit(v)
+    if nb[u] & bit(v) == ZERO:
+        if allowed & ADD == 0 and (allowed & JOIN_COMPONENTS == 0 or common != ZERO):
+            return -np.inf
+        if reachable(nb, bit(u), ~common) & bit(v) != ZERO:
+            return -np.inf
+        return change_of_joining(vertices, scores, missing, (whole, common, common | bit(u), common | bit(v)))
+    if allowed & DELETE == 0 or not is_complete(nb, common):
+        return -np.inf
+    without_u = whole & ~vertices.with_finer[u]
+    without_v = whole & ~vertices.with_finer[v]
+    return (
+        _score(scores, missing, reduce_mask(vertices, without_u))
+        + _score(scores, missing, reduce_mask(vertices, without_v))
+        - _score(scores, missing, reduce_mask(vertices, whole))
+        - _score(scores, missing, reduce_mask(vertices, without_u & without_v))
+    )
+
+
+@njit(cache=True, nogil=True)
+def make_move(nb: NDArray[np.uint64], vertices: Vertices, u: int, v: int) -> None:
+    """Join or part u and v in place, with their coarser or finer vertices."""
+    is_joined = nb[u] & bit(v) != ZERO
+    side_u = vertices.with_finer[u] if is_joined else vertices.with_coarser[u]
+    side_v = vertices.with_finer[v] if is_joined else vertices.with_coarser[v]
+    for w in range(nb.shape[0]):
+        if side_u & bit(w) != ZERO:
+            nb[w] = nb[w] & ~side_v if is_joined else nb[w] | side_v
+        elif side_v & bit(w) != ZERO:
+            nb[w] = nb[w] & ~side_u if is_joined else nb[w] | side_u
+
+
+@njit(cache=True, nogil=True)
+def best_move(
+    nb: NDArray[np.uint64], vertices: Vertices, scores: SetScores, missing: Missing, allowed: int, least: float
+) -> tuple[int, int, float]:
+    """The legal move with the largest change above ``least``, ties to the first pair; (−1, −1, least) when there is none.
+
+    What is named in ``missing`` since the call could be better than that.
+    """
+    best_u, best_v, best = -1, -1, least
+    known = missing.n[0]
+    for u in range(nb.shape[0]):
+        for v in range(u + 1, nb.shape[0]):
+            if vertices.key[u] == vertices.key[v]:
+                continue
+            change = change_of_move(nb, vertices, scores, missing, u, v, allowed)
+            if change > best + TIE:
+                best_u, best_v, best = u, v, change
+    kept = known
+    for i in range(known, missing.n[0]):
+        if missing.bounds[i] > best:
+            missing.masks[kept] = missing.masks[i]
+            missing.bounds[kept] = missing.bounds[i]
+            kept += 1
+    missing.n[0] = kept
+    return best_u, best_v, best
+
+
+@njit(cache=True, nogil=True)
+def climb(
+    nb: NDArray[np.uint64], vertices: Vertices, scores: SetScores, missing: Missing, allowed: int, changes: NDArray[np.float64]
+) -> tuple[int, bool]:
+    """Make the best move again and again, in place; returns the number of moves made and whether none improves.
+
+    The gains go to ``changes``; the climb also stops when that is full or a score is missing.
+    """
+    for step in range(changes.shape[0]):
+        before = missing.n[0]
+        u, v, change = best_move(nb, vertices, scores, missing, allowed, scores.limits[3])
+        if missing.n[0] > before:
+            return step, False
+        if u < 0:
+            return step, True
+        make_move(nb, vertices, u, v)
+        changes[step] = change
+    return changes.shape[0], False

@@ -1,0 +1,206 @@
+"""What is the best decomposable model of all, and can we prove it?
+
+A dynamic programme over closed vertex sets (Kangas, Koivisto and Niinimäki 2014; the recurrences are in
+:mod:`rarecell._kernels.exact`) compares all chordal graphs without listing them. It runs over the sets that
+:mod:`rarecell.search.bounds` cannot exclude, and so is quick where the data leave few of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels import exact as kernels
+from rarecell.errors import TooLarge
+from rarecell.graph.chordal import ChordalGraph
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.search.family import Family
+
+SECONDS_PER_DIVISION = 0.6e-9
+SECONDS_PER_STATE_AND_KEY = 2.5e-9
+SECONDS_PER_SET = 4e-6
+"""Measured on two cores of 2023; fixed, so that ``search="auto"`` decides alike on every machine."""
+_BYTES_PER_STATE = 16
+_STATES_FOR_THREADS = 200_000
+_CHUNKS_PER_THREAD = 8
+
+
+@dataclass(frozen=True)
+class ExactCost:
+    """What the dynamic programme needs: an estimate before it starts."""
+
+    seconds: float
+    n_bytes: int
+    n_sets: int
+
+    def __str__(self) -> str:
+        return f"{self.n_sets:,} sets, about {self.seconds:.2g} seconds and {self.n_bytes / 1e6:,.0f} MB"
+
+
+def cost_of(family: Family) -> ExactCost:
+    """Time and memory of the dynamic programme over this family."""
+    seconds = (
+        SECONDS_PER_DIVISION * family.n_divisions
+        + SECONDS_PER_STATE_AND_KEY * family.n_states * len(family.chains)
+        + SECONDS_PER_SET * family.n_sets
+    )
+    return ExactCost(seconds, _BYTES_PER_STATE * family.n_states, family.n_sets)
+
+
+def available_bytes() -> int:
+    """Memory that can be had without swapping; a guess of 4 GB where the system does not say."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 4 << 30
+
+
+def n_threads() -> int:
+    """Cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def best_cliques(
+    family: Family,
+    q: NDArray[np.float64],
+    *,
+    together: NDArray[np.uint32] | None = None,
+    threads: int | None = None,
+    progress: Progress = SILENT,
+) -> tuple[float, list[int]]:
+    """The best score of a closed chordal graph whose complete sets are in ``family``, and its cliques as vertex masks.
+
+    Parameters
+    ----------
+    family : admissible closed sets, with every set all closed sets inside it
+    q : score of each set
+    together : for each set and each of its open keys the open keys (local masks) that must not be separated from it
+    threads : number of threads; the result does not depend on it
+
+    Returns
+    -------
+    The score, −inf when no graph satisfies ``together``, and complete sets that span the graph, some of them perhaps
+    inside others.
+    """
+    cost = cost_of(family)
+    if cost.n_bytes > available_bytes():
+        raise TooLarge(
+            f"The exact search over {cost.n_sets:,} sets of vertices needs {cost.n_bytes / 1e9:,.1f} GB of memory, and "
+            f"{available_bytes() / 1e9:,.1f} GB are free. Bound the size of cliques (max_clique), use fewer keys, or search greedily."
+        )
+    programme = _Programme(family, q, together)
+    threads = threads or (n_threads() if family.n_states >= _STATES_FOR_THREADS else 1)
+    programme.run(threads, progress)
+    return programme.trace()
+
+
+class _Programme:
+    """The two tables of the dynamic programme and the way back through them."""
+
+    def __init__(self, family: Family, q: NDArray[np.float64], together: NDArray[np.uint32] | None) -> None:
+        self.family = family
+        self.q = q
+        self.together = together
+        self.links = family.links()
+        self.e = np.empty(family.n_states)
+        self.h = np.empty(family.n_states)
+        self.e[self.links.block] = q
+        self.h[self.links.block] = -np.inf
+
+    def run(self, threads: int, progress: Progress) -> None:
+        """Fill the tables by ascending remainder."""
+        family, links, e, h = self.family, self.links, self.e, self.h
+        n_steps = int(family.lengths.sum())
+        # Sets of one chunk are spread over all sizes, because small sets have the most states.
+        n_chunks = threads * _CHUNKS_PER_THREAD if threads > 1 else 1
+        progress.start("exact search", float(n_steps))
+        with ThreadPoolExecutor(threads) as pool:
+            for rho in range(1, n_steps + 1):
+                for rank in range(n_steps - rho + 1):
+                    first, last = family.rank_start[rank : rank + 2]
+                    chunks = [np.arange(first + lane, last, threads) for lane in range(threads)]
+                    _all(pool, partial(self._attach, rho), chunks)
+                chunks = [np.arange(lane, family.n_sets, n_chunks) for lane in range(n_chunks)]
+                _all(pool, partial(kernels.divide, links, e, h, rho), chunks)
+                checkpoint(progress, "exact search", 1.0)
+        progress.done()
+
+    def _attach(self, rho: int, sets: NDArray[np.int64]) -> None:
+        kernels.attach(self.links, self.q, self.e, self.h, rho, sets)
+        if self.together is not None:
+            kernels.keep_together(self.links, self.h, self.together, rho, sets)
+
+    def trace(self) -> tuple[float, list[int]]:
+        """The best score, and the sets that attain it: the same comparisons again, along one path."""
+        everything = (1 << len(self.family.chains)) - 1
+        score, c, rest = self._raise(0, everything)
+        cliques: list[int] = []
+        waiting = [(c, rest)] if np.isfinite(score) else []
+        while waiting:
+            c, rest = waiting.pop()
+            cliques.append(int(self.family.masks[c]))
+            start = self.links.block[c]
+            while rest:
+                first = rest & -rest
+                parts = _subsets(rest ^ first) | first
+                part = int(parts[np.argmax(self.h[start + parts] + self.e[start + (rest ^ parts)])])
+                waiting.append(self._attached(c, part))
+                rest ^= part
+        return score, cliques
+
+    def _raise(self, c: int, rest: int) -> tuple[float, int, int]:
+        """f(c, rest) with the clique it begins with and the rest of that."""
+        links = self.links
+        best, larger, remaining = -np.inf, c, rest
+        for j in range(int(links.n_open[c])):
+            raised = int(links.raised[c, j])
+            if rest >> j & 1 and raised >= 0:
+                below = rest & ((1 << j) - 1)
+                left = below | (rest >> (j + 1)) << j if links.raise_fills[c, j] else rest
+                value = float(self.e[links.block[raised] + left])
+                if value > best:
+                    best, larger, remaining = value, raised, left
+        return best, larger, remaining
+
+    def _attached(self, c: int, rest: int) -> tuple[int, int]:
+        """The clique that hangs on c and begins ``rest``, and the rest of that."""
+        links = self.links
+        while True:
+            value, larger, remaining = self._raise(c, rest)
+            best, down = value - self.q[c], None
+            for x in range(len(self.family.chains)):
+                lowered, j = int(links.lowered[c, x]), int(links.lower_bit[c, x])
+                if lowered < 0 or (not links.lower_opens[c, x] and rest >> j & 1):
+                    continue
+                left = rest & ((1 << j) - 1) | (rest >> j) << (j + 1) if links.lower_opens[c, x] else rest
+                if self.h[links.block[lowered] + left] > best:
+                    best, down = self.h[links.block[lowered] + left], (lowered, left)
+            if down is None:
+                return larger, remaining
+            c, rest = down
+
+
+def _all(pool: ThreadPoolExecutor, work: Callable[[NDArray[np.int64]], None], chunks: list[NDArray[np.int64]]) -> None:
+    if len(chunks) == 1:
+        work(chunks[0])
+    else:
+        list(pool.map(work, chunks))
+
+
+def _subsets(mask: int) -> NDArray[np.int64]:
+    """All subsets of a mask."""
+    found = np.zeros(1, dtype=np.int64)
+    while mask:
+        bit = mask & -mask
+        found = np.concatenate([found, found | bit])
+        mask ^= bit
+    return found

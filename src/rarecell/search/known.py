@@ -1,0 +1,134 @@
+"""What has the search learnt of the score so far?
+
+A search asks for the scores of the same few sets again and again, and for most sets never. :class:`KnownScores` is the
+memory between a :class:`~rarecell.score.Score`, which counts marginals, and the kernels, which see arrays: sets that a
+kernel misses are scored together, on all cores, and put into its table.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels import chordal, local
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.score import Score
+from rarecell.search.family import closed_levels, masks_of_levels
+
+LEAST_GAIN = 1e-6
+"""Score changes below this are rounding: likelihoods of a million records are sums near 1e7."""
+MAX_TABULATED_SETS = 1 << 16
+"""Up to here all sets may be scored beforehand, and no kernel ever waits."""
+_MISSING_AT_ONCE = 4096
+_CELLS_AT_ONCE = 40_000_000
+
+
+class KnownScores:
+    """Scores of sets known so far, in the form that kernels take.
+
+    Parameters
+    ----------
+    score : the set function
+    max_clique : largest number of keys in a clique; None for no bound
+    max_cells : largest number of possible cells of a clique that a search may make
+    """
+
+    def __init__(self, score: Score, *, max_clique: int | None = None, max_cells: float = math.inf) -> None:
+        self.score = score
+        table = score.table
+        self.chains = table.chains
+        n = table.n_vertices
+        with_coarser = np.zeros(n, dtype=np.uint64)
+        with_finer = np.zeros(n, dtype=np.uint64)
+        for chain in table.chains:
+            for place, v in enumerate(chain):
+                with_coarser[v] = sum(1 << w for w in chain[: place + 1])
+                with_finer[v] = sum(1 << w for w in chain[place:])
+        self.vertices = local.Vertices(table.vertex_key, table.vertex_levels.astype(np.float64), with_coarser, with_finer)
+        most_keys = float(table.n_keys if max_clique is None else max_clique)
+        penalty = float(getattr(score, "penalty", math.nan))
+        self._limits = np.array([penalty, max_cells, most_keys, LEAST_GAIN])
+        self._masks = np.zeros(1 << 10, dtype=np.uint64)
+        self._values = np.full(1 << 10, np.nan)
+        self.n_known = 0
+        self.missing = local.Missing(
+            np.zeros(_MISSING_AT_ONCE, dtype=np.uint64), np.zeros(_MISSING_AT_ONCE), np.zeros(1, dtype=np.int64)
+        )
+        self._n_cells = table.n_cells
+
+    @property
+    def table(self) -> local.SetScores:
+        """The known scores as kernels take them; ask again after each filling."""
+        return local.SetScores(self._masks, self._values, self._limits)
+
+    @property
+    def forest(self) -> NDArray[np.uint64]:
+        """Neighbour masks of the model of independent keys: each key with its coarsenings alone."""
+        own = self.vertices.with_coarser | self.vertices.with_finer
+        return own & ~(np.uint64(1) << np.arange(len(own), dtype=np.uint64))
+
+    def fill(self, masks: NDArray[np.uint64]) -> None:
+        """Score these reduced sets, if they are not known yet."""
+        unique = np.unique(masks)
+        slots = np.array([local.slot_of(self._masks, self._values, mask) for mask in unique], dtype=np.int64)
+        new = unique[np.isnan(self._values[slots])]
+        while 2 * (self.n_known + len(new)) > len(self._masks):
+            self._grow()
+        local.insert(self._masks, self._values, new, self.score.q_many(new))
+        self.n_known += len(new)
+
+    def fill_all(self, progress: Progress = SILENT) -> bool:
+        """Score every set that a clique may be, if there are not too many; says whether that was so."""
+        lengths = [len(chain) for chain in self.chains]
+        if math.prod(r + 1 for r in lengths) > MAX_TABULATED_SETS:
+            return False
+        masks = masks_of_levels(closed_levels(lengths, int(self._limits[2])), self.chains)
+        self.fill(self.score.table.reduce_many(masks))
+        checkpoint(progress, "scoring sets")
+        return True
+
+    def fill_missing(self) -> bool:
+        """Score what kernels have missed, the most promising first; False when nothing was missing.
+
+        Sets that are merely possible improvements are scored in batches, because after the best of them are known the
+        rest often cannot matter.
+        """
+        n = int(self.missing.n[0])
+        if not n:
+            return False
+        self.missing.n[0] = 0
+        masks, bounds = self.missing.masks[:n], self.missing.bounds[:n]
+        needed = masks[np.isinf(bounds)]
+        perhaps = masks[~np.isinf(bounds)][np.argsort(-bounds[~np.isinf(bounds)], kind="stable")]
+        at_once = max(16, _CELLS_AT_ONCE // self._n_cells)
+        self.fill(np.concatenate([needed, perhaps[:at_once]]))
+        return True
+
+    def climb(self, neighbours: NDArray[np.uint64], allowed: int, progress: Progress = SILENT) -> list[float]:
+        """Climb in place to where no allowed move improves; the gain of each move made."""
+        gains: list[float] = []
+        buffer = np.empty(512)
+        is_top = False
+        while not is_top:
+            n_moves, is_top = local.climb(neighbours, self.vertices, self.table, self.missing, allowed, buffer)
+            gains.extend(buffer[:n_moves].tolist())
+            if not is_top:
+                self.fill_missing()
+                checkpoint(progress, "searching models")
+        return gains
+
+    def value(self, neighbours: NDArray[np.uint64]) -> float:
+        """Score of a whole graph, summed over its cliques less its separators."""
+        cliques, separators = chordal.cliques_and_separators(neighbours)
+        both = self.score.table.reduce_many(np.concatenate([cliques, separators]))
+        self.fill(both)
+        found = self._values[[local.slot_of(self._masks, self._values, mask) for mask in both]]
+        return float(found[: len(cliques)].sum() - found[len(cliques) :].sum())
+
+    def _grow(self) -> None:
+        masks, values = np.zeros(2 * len(self._masks), dtype=np.uint64), np.full(2 * len(self._masks), np.nan)
+        is_used = ~np.isnan(self._values)
+        local.insert(masks, values, self._masks[is_used], self._values[is_used])
+        self._masks, self._values = masks, values

@@ -40,7 +40,8 @@ def chordless_cycle(neighbours: Sequence[int]) -> tuple[int, ...] | None:
                 a, b = pair
                 path = shortest_path(neighbours, a, b, component | 1 << a | 1 << b)
                 assert path is not None, "both ends touch a connected component"
-                return _from_lowest((v, *path))
+                # No lower vertex lies on a chordless cycle, or it would have been found there; and a < b.
+                return (v, *path)
     return None
 
 
@@ -100,10 +101,3 @@ def is_chordless_cycle(neighbours: Sequence[int], cycle: Sequence[int]) -> bool:
         if {w for w in members(neighbours[v]) if w in cycle} != expected:
             return False
     return True
-
-
-def _from_lowest(cycle: tuple[int, ...]) -> tuple[int, ...]:
-    place = cycle.index(min(cycle))
-    forward = cycle[place:] + cycle[:place]
-    backward = (forward[0], *reversed(forward[1:]))
-    return min(forward, backward)

@@ -1,0 +1,315 @@
+"""How likely is it that a record is the only one of its kind in the population?
+
+A record is at risk when its combination of key values is rare. The model says how probable the cell is, the design how much
+of the population was left out, and the formulas of :mod:`rarecell.risk.formulas` turn both into the probability that a
+sample unique is a population unique, and into E(1/F), the probability that a match is correct, for every record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import optimize, special
+
+from rarecell.errors import BadInput, KeyMismatch, UnknownChoice
+from rarecell.model.average import CellModel
+from rarecell.risk import formulas
+from rarecell.risk.design import SamplingDesign, sampling_design
+from rarecell.table import ContingencyTable
+
+Floats = NDArray[np.float64]
+
+FORMS = ("multinomial", "poisson", "poisson-gamma")
+
+
+@dataclass(frozen=True, eq=False)
+class RecordRisk:
+    """Identification risk of every occupied cell, and so of every record.
+
+    Attributes
+    ----------
+    table : ContingencyTable
+        The table of the sample.
+    design : SamplingDesign
+        Population, sampling fraction of each cell, and notes on them.
+    form : str
+        Law of the unseen units: ``"multinomial"``, ``"poisson"`` or ``"poisson-gamma"``.
+    sample_count : ndarray of int
+        Records f of each cell.
+    log_cell_probability : ndarray
+        Logarithm of the model's probability of each cell.
+    unique_probability : ndarray
+        P(unique in the population | unique in the sample); 0 where the cell has more than one record.
+    match_probability : ndarray
+        E(1/F) of each cell.
+    shape : float or None
+        Shape of the gamma law, for ``"poisson-gamma"``.
+    """
+
+    table: ContingencyTable
+    design: SamplingDesign
+    form: str
+    sample_count: NDArray[np.int64] = field(repr=False)
+    log_cell_probability: Floats = field(repr=False)
+    unique_probability: Floats = field(repr=False)
+    match_probability: Floats = field(repr=False)
+    shape: float | None = None
+
+    @property
+    def population(self) -> float:
+        """Population size N."""
+        return self.design.population
+
+    @property
+    def inclusion(self) -> Floats:
+        """Sampling fraction used for each cell."""
+        return self.design.inclusion
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know, in sentences; usually nothing."""
+        return self.design.notes
+
+    @cached_property
+    def n_sample_uniques(self) -> int:
+        """Number of records that are alone in their cell."""
+        return int((self.sample_count == 1).sum())
+
+    @cached_property
+    def expected_population_uniques(self) -> float:
+        """τ1, the expected number of sample uniques that are unique in the population."""
+        return float(self.unique_probability.sum())
+
+    @cached_property
+    def expected_correct_matches(self) -> float:
+        """τ2, the expected number of correct matches among the sample uniques: the sum of their E(1/F)."""
+        return float(self.match_probability[self.sample_count == 1].sum())
+
+    def decades(self) -> dict[int, int]:
+        """Number of sample uniques by the decade of their cell probability: −k counts 10^−k ≤ p < 10^(1−k)."""
+        logs = self.log_cell_probability[self.sample_count == 1] / np.log(10.0)
+        # A probability that is a power of ten must not fall into the lower decade by the rounding of its logarithm.
+        decade = np.floor(logs[np.isfinite(logs)] + 1e-12).astype(np.int64)
+        found, numbers = np.unique(decade, return_counts=True)
+        return dict(zip(found[::-1].tolist(), numbers[::-1].tolist(), strict=True))
+
+    # ------------------------------------------------------------------ single records
+
+    @property
+    def _cell_of_row(self) -> NDArray[np.int64]:
+        """Cell of each record; each cell once when the table does not know the records."""
+        record_cell = self.table.record_cell
+        return np.arange(self.table.n_cells) if record_cell is None else record_cell
+
+    def per_record(self) -> dict[str, NDArray[Any]]:
+        """Arrays with one entry for each record of the file, in its order.
+
+        Keys are ``cell_count``, ``cell_probability``, ``unique_probability`` and ``match_probability``. A record that was
+        dropped for a missing key has a count of 0 and probabilities that are not a number. A table built from counts has
+        no records; then there is one entry for each cell.
+        """
+        cell = self._cell_of_row
+        dropped = cell < 0
+        columns: dict[str, NDArray[Any]] = {"cell_count": np.where(dropped, 0, self.sample_count[cell])}
+        for name, values in (
+            ("cell_probability", np.exp(self.log_cell_probability)),
+            ("unique_probability", self.unique_probability),
+            ("match_probability", self.match_probability),
+        ):
+            columns[name] = np.where(dropped, np.nan, values[cell])
+        return columns
+
+    def riskiest(self, k: int) -> NDArray[np.int64]:
+        """Positions of the ``k`` sample uniques with the highest unique probability; ties go to the earlier record."""
+        rows = self._unique_rows()
+        order = np.argsort(-self.unique_probability[self._cell_of_row[rows]], kind="stable")
+        return rows[order[: max(k, 0)]]
+
+    def above(self, threshold: float) -> NDArray[np.int64]:
+        """Positions, in the order of the file, of the sample uniques whose unique probability exceeds ``threshold``."""
+        rows = self._unique_rows()
+        return rows[self.unique_probability[self._cell_of_row[rows]] > threshold]
+
+    def cell_probability_below(self, threshold: float) -> NDArray[np.int64]:
+        """Positions, in the order of the file, of the sample uniques in a cell of probability below ``threshold``."""
+        rows = self._unique_rows()
+        return rows[np.exp(self.log_cell_probability[self._cell_of_row[rows]]) < threshold]
+
+    def _unique_rows(self) -> NDArray[np.int64]:
+        cell = self._cell_of_row
+        return np.flatnonzero((cell >= 0) & (self.sample_count[cell] == 1))
+
+    def to_frame(self, like: Any = None) -> Any:
+        """One row for each record, with the columns of ``risk.parquet``, in the dataframe library of ``like``.
+
+        Parameters
+        ----------
+        like : a data frame, optional
+            A pandas, polars or pyarrow frame; anything else, or nothing, gives a pyarrow table.
+        """
+        import narwhals.stable.v2 as nw
+
+        columns = self.per_record()
+        rows = {"record": np.arange(len(columns["cell_count"])), **columns}
+        frame = nw.from_native(like, pass_through=True)
+        backend = frame.implementation if isinstance(frame, nw.DataFrame) else nw.Implementation.PYARROW
+        return nw.from_dict(rows, backend=backend).to_native()
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_sample_uniques:,} of {self.table.n_records:,} records are alone with their combination of values; "
+            f"{self.expected_population_uniques:,.1f} of them are expected to be unique in the population of "
+            f"{self.population:,.0f}, and {self.expected_correct_matches:,.1f} to be matched correctly."
+        )
+
+
+def record_risk(
+    table: ContingencyTable,
+    model: CellModel,
+    *,
+    population: float | Mapping[Any, float] | None = None,
+    sampling: str = "srs",
+    strata: str | Sequence[Hashable] | NDArray[Any] | None = None,
+    form: str = "multinomial",
+    shape: float | None = None,
+) -> RecordRisk:
+    """Probability that each sample unique is unique in the population, and E(1/F) of every record.
+
+    Parameters
+    ----------
+    table : ContingencyTable
+        The sample.
+    model : a model of its cells
+        Decomposable, hierarchical, additive, or an average of models, fitted to this table.
+    population : float or mapping
+        Population size N; with ``strata`` the size of each stratum. With ``sampling="weights"`` it may be left out, and is then
+        the sum of the weights.
+    sampling : {"srs", "weights"}
+        Simple random sampling, or inclusion by survey weights: π of a cell is its count over the sum of its weights.
+    strata : str or sequence, optional
+        Name of a key whose levels are strata: risk is then within the stratum, which the intruder knows. Or the stratum of
+        each record, when it is not a key.
+    form : {"multinomial", "poisson", "poisson-gamma"}
+        Law of the number of unseen units in a cell. The multinomial is that of Takemura and Endo.
+    shape : float, optional
+        Shape a of the gamma law of cell rates; estimated by :func:`overdispersion_shape` when left out.
+
+    Returns
+    -------
+    RecordRisk
+
+    Examples
+    --------
+    >>> import numpy as np, rarecell as rc
+    >>> yes_no = [rc.Categories(name, ("no", "yes")) for name in ("smokes", "coughs", "drives")]
+    >>> table = rc.ContingencyTable.from_counts([[0, 0, 0], [0, 0, 1], [1, 1, 0]], [5, 4, 1], yes_no)
+    >>> model = rc.DecomposableModel(table, cliques=[("smokes", "coughs")])
+    >>> risk = rc.record_risk(table, model, population=30)
+    >>> risk.unique_probability.round(3)
+    array([0.  , 0.  , 0.29])
+    >>> round(risk.expected_correct_matches, 3)
+    0.577
+    """
+    if tuple(table.keys) != tuple(model.table.keys):
+        raise KeyMismatch.between(table.keys, model.table.keys)
+    if form not in FORMS:
+        raise UnknownChoice.of("The form of the risk", form, FORMS)
+    design = sampling_design(table, model, population=population, sampling=sampling, strata=strata)
+    cells = None if model.table is table else table.cells
+    log_p = model.log_cell_probability(cells)
+    if form == "poisson-gamma" and shape is None:
+        shape = overdispersion_shape(table, log_p)
+    if shape is not None and not shape > 0.0:
+        raise BadInput(f"The shape of the gamma law was given as {shape}; it is a number above 0.")
+
+    unique, match = cell_risk(log_p, table.counts, design, form=form, shape=shape)
+    return RecordRisk(table, design, form, table.counts, log_p, unique, match, shape if form == "poisson-gamma" else None)
+
+
+def cell_risk(
+    log_cell_probability: Floats,
+    sample_count: NDArray[np.int64],
+    design: SamplingDesign,
+    *,
+    form: str,
+    shape: float | None = None,
+) -> tuple[Floats, Floats]:
+    """Unique and match probability of cells, from arrays; the mathematics of :func:`record_risk`."""
+    log_p = log_cell_probability + design.log_scale
+    if form == "multinomial":
+        unique = formulas.unique_probability(log_p, design.n_unseen)
+        match = formulas.match_probability(log_p, design.n_unseen, sample_count)
+    else:
+        rate = np.exp(log_p) * design.reference_population
+        if form == "poisson" or shape is None or np.isinf(shape):
+            unseen = (1.0 - design.inclusion) * rate
+            unique = formulas.poisson_unique_probability(unseen)
+            match = formulas.poisson_match_probability(unseen, sample_count)
+        else:
+            unique = formulas.gamma_unique_probability(rate, shape, design.inclusion)
+            match = formulas.gamma_match_probability(rate, shape, design.inclusion, sample_count)
+    return np.where(sample_count == 1, unique, 0.0), match
+
+
+def overdispersion_shape(table: ContingencyTable, log_cell_probability: Floats) -> float:
+    """Shape of the gamma law of cell rates about the model, by maximum likelihood over the occupied cells.
+
+    Sample counts are negative binomial with mean n·p̂ and this shape; the empty cells, which are too many to visit, are
+    taken account of by conditioning on a count of at least one. Infinity means that the counts vary no more than Poisson.
+    """
+    mean = table.n_records * np.exp(log_cell_probability)
+    count = table.counts.astype(np.float64)
+
+    def loss(log_shape: float) -> float:
+        a = np.exp(log_shape)
+        log_empty = -a * np.log1p(mean / a)
+        terms = special.gammaln(count + a) - special.gammaln(a) + count * (np.log(mean) - np.log(a + mean)) + log_empty
+        return -float(np.sum(terms - np.log(-np.expm1(log_empty))))
+
+    low, high = np.log(1e-3), np.log(1e6)
+    found = optimize.minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-6})
+    return float("inf") if loss(high) <= found.fun + 1e-6 else float(np.exp(found.x))
+
+
+def household_risk(record_probability: ArrayLike, household: Sequence[Any] | NDArray[Any]) -> Floats:
+    """Probability that at least one member of a record's household is identified, carried to each member.
+
+    1 − Π(1−r) over the members, as in µ-ARGUS, which takes them as independent.
+
+    Parameters
+    ----------
+    record_probability : array_like
+        Probability of each record, such as ``risk.per_record()["unique_probability"]``; not a number counts as 0.
+    household : sequence
+        Household of each record, any labels; a record without one (None, or not a number) is alone.
+
+    Returns
+    -------
+    ndarray
+        One probability for each record.
+    """
+    probability = np.nan_to_num(np.asarray(record_probability, dtype=np.float64), nan=0.0)
+    labels = np.asarray(household)
+    if len(labels) != len(probability):
+        raise BadInput(f"{len(labels):,} households were given for {len(probability):,} records; each record needs one.")
+    codes = _household_codes(labels)
+    with np.errstate(divide="ignore"):
+        log_safe = np.bincount(codes, weights=np.log1p(-np.minimum(probability, 1.0)), minlength=1)
+    return np.asarray(-np.expm1(log_safe)[codes], dtype=np.float64)
+
+
+def _household_codes(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """A code for each household; a record without one gets a code of its own."""
+    if labels.dtype.kind in "iuUSb":
+        return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    code_of: dict[Any, int] = {}
+    codes = np.empty(len(labels), dtype=np.int64)
+    for row, label in enumerate(labels.tolist()):
+        is_missing = label is None or label != label  # not a number is the one value unlike itself
+        codes[row] = code_of.setdefault(("alone", row) if is_missing else ("household", label), len(code_of))
+    return codes

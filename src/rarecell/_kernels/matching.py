@@ -1,0 +1,151 @@
+"""Least-cost assignment of bidders to objects with a capacity, over sparse lists, and pairs out of chains.
+
+Auction algorithm (Bertsekas 1988) in its asymmetric form: prices start at 0 and an object has a positive price only when
+it is full, so leaving objects over costs nothing. Every bidder has a way out at a penalty of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def auction(first, objects, costs, capacity, penalty, epsilon):  # type: ignore[no-untyped-def]
+    """Assign each bidder one of its objects, or none.
+
+    Bidder b may take ``objects[first[b]:first[b+1]]`` at ``costs``, or nothing at ``penalty[b]``. The result costs at
+    most ``epsilon`` a bidder more than the least possible.
+
+    Returns
+    -------
+    choice : edge of each bidder, −1 for none
+    price : of each object
+    """
+    n_bidders, n_objects = len(penalty), len(capacity)
+    wanted = np.zeros(n_objects, dtype=np.int64)
+    for o in objects:
+        wanted[o] += 1
+    places = np.minimum(capacity, wanted)
+    start = np.zeros(n_objects + 1, dtype=np.int64)
+    start[1:] = np.cumsum(places)
+    holder = np.full(start[n_objects], -1, dtype=np.int64)
+    bids = np.zeros(start[n_objects])
+    n_held = np.zeros(n_objects, dtype=np.int64)
+    price = np.zeros(n_objects)
+    choice = np.full(n_bidders, -1, dtype=np.int64)
+    waiting = np.arange(n_bidders)[::-1].copy()
+    n_waiting = n_bidders
+    while n_waiting > 0:
+        n_waiting -= 1
+        b = waiting[n_waiting]
+        best, second, edge = -penalty[b], -np.inf, -1
+        for e in range(first[b], first[b + 1]):
+            o = objects[e]
+            value = -costs[e] - price[o] if capacity[o] > 0 else -np.inf
+            if value > best:
+                best, second, edge = value, best, e
+            elif value > second:
+                second = value
+        if edge < 0:
+            continue  # prices only rise, so nothing stays the best choice
+        o = objects[edge]
+        bid = price[o] + best - second + epsilon
+        slot = start[o] + n_held[o]
+        if n_held[o] < places[o]:
+            n_held[o] += 1
+        else:
+            slot = start[o] + np.argmin(bids[start[o] : start[o + 1]])
+            choice[holder[slot]] = -1
+            waiting[n_waiting] = holder[slot]
+            n_waiting += 1
+        holder[slot], bids[slot], choice[b] = b, bid, edge
+        if n_held[o] == capacity[o]:
+            price[o] = bids[start[o] : start[o + 1]].min()
+    return choice, price
+
+
+@njit(cache=True)
+def least_total(first, objects, costs, capacity, penalty, price):  # type: ignore[no-untyped-def]
+    """What every assignment costs at least, by linear-programming duality, whatever the prices of 0 or more."""
+    total = -(capacity * price).sum()
+    for b in range(len(penalty)):
+        least = penalty[b]
+        for e in range(first[b], first[b + 1]):
+            if capacity[objects[e]] > 0:
+                least = min(least, costs[e] + price[objects[e]])
+        total += least
+    return total
+
+
+@njit(cache=True)
+def _pair_from(chain, is_cycle, skip, mate):  # type: ignore[no-untyped-def]
+    """Marry neighbours along ``chain``; with ``skip`` ≥ 0 that member stays single, a cycle starts after it."""
+    n = len(chain)
+    place = skip + 1 if is_cycle and skip >= 0 else 0
+    end = place + n - 1 if is_cycle else n - 1
+    while place < end:
+        if not is_cycle and place == skip:
+            place += 1
+            continue
+        one, other = chain[place % n], chain[(place + 1) % n]
+        mate[one], mate[other] = other, one
+        place += 2
+
+
+@njit(cache=True)
+def _member_to_skip(chain, cost_to_next, is_cycle):  # type: ignore[no-untyped-def]
+    """Which member of an odd chain or cycle to leave single so that the pairs cost least."""
+    n = len(chain)
+    best_cost, best = np.inf, -1
+    total = 0.0
+    for skip in range(0, n, 1 if is_cycle else 2):
+        total = 0.0
+        if is_cycle:
+            for step in range(1, n - 1, 2):
+                total += cost_to_next[chain[(skip + step) % n]]
+        else:
+            for place in range(0, skip, 2):
+                total += cost_to_next[chain[place]]
+            for place in range(skip + 1, n - 1, 2):
+                total += cost_to_next[chain[place]]
+        if total < best_cost:
+            best_cost, best = total, skip
+    return best
+
+
+@njit(cache=True)
+def pairs_of_chains(chosen, cost_to_next, has_own):  # type: ignore[no-untyped-def]
+    """Turn "r chose s" into pairs.
+
+    Each bidder chose at most one other (``chosen``, −1 for none) and was chosen by at most one, so the choices form
+    chains and cycles. Neighbours in a chain are married from its start on. Who is left over at the end of an odd chain
+    keeps the partner of its own (``has_own``); if it has none, the member whose leaving makes the pairs cheapest stays
+    single, and so in odd cycles. Even cycles are married in the cheaper of the two ways.
+    """
+    n = len(chosen)
+    mate = np.full(n, -1, dtype=np.int64)
+    is_chosen = np.zeros(n, dtype=np.bool_)
+    for r in range(n):
+        if chosen[r] >= 0:
+            is_chosen[chosen[r]] = True
+    is_seen = np.zeros(n, dtype=np.bool_)
+    chain = np.empty(n, dtype=np.int64)
+    for turn in range(2):  # chains first, then what is left: cycles
+        for r in range(n):
+            if is_seen[r] or (turn == 0 and is_chosen[r]):
+                continue
+            length, s = 0, r
+            while s >= 0 and not is_seen[s]:
+                is_seen[s] = True
+                chain[length] = s
+                length += 1
+                s = chosen[s]
+            members, is_cycle, skip = chain[:length], turn == 1, -1
+            if length % 2 == 1 and length > 1 and not has_own[members[length - 1]]:
+                skip = _member_to_skip(members, cost_to_next, is_cycle)
+            elif is_cycle and length % 2 == 0:
+                even, odd = cost_to_next[members[0::2]].sum(), cost_to_next[members[1::2]].sum()
+                skip = -1 if even <= odd else 0
+            _pair_from(members, is_cycle, skip, mate)
+    return mate

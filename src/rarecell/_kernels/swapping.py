@@ -1,0 +1,364 @@
+"""Which units can exchange values with a risky one, and at what cost?
+
+A *unit* is a row of codes that some records share: the vertices of the model first (keys, then coarsenings), then the
+columns outside the keys that matter. A difference between two units is a bit mask over the vertices of the interaction
+graph; the parts of it that move as one are connected components. Cells are found by a sum of random numbers, one for
+each level of each key, because the sum of an exchanged row follows from its old one in a step for each exchanged key.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rarecell._kernels.chordal import ONE, ZERO, bit, lowest_bit
+
+NOMINAL, PLACED = 0, 1
+MOST_PARTS = 12
+
+
+class Nearness(NamedTuple):
+    """Distances of the levels of each key: its kind, where its places (or table) start, levels, places, weight."""
+
+    kind: NDArray[np.int64]
+    start: NDArray[np.int64]
+    n_levels: NDArray[np.int64]
+    place: NDArray[np.float64]
+    weight: NDArray[np.float64]
+
+
+class Exchange(NamedTuple):
+    """The units, and what moves with what."""
+
+    codes: NDArray[np.int32]  # (units, columns)
+    neighbours: NDArray[np.uint64]
+    keys: np.uint64
+    fixed: np.uint64
+    within: NDArray[np.int64]  # columns on which both must agree
+    cell: NDArray[np.int64]
+    hashed: NDArray[np.uint64]
+    log_probability: NDArray[np.float64]
+    is_risky: NDArray[np.bool_]  # a partner that waits for a swap itself
+
+
+class Cells(NamedTuple):
+    """The occupied cells as a hash table; ``is_closed`` marks those that no swap may enter."""
+
+    slots: NDArray[np.int64]
+    hashed: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+    is_closed: NDArray[np.bool_]
+    mixing: NDArray[np.uint64]
+    start: NDArray[np.int64]
+
+
+class Rules(NamedTuple):
+    """Forbidden combinations: ``flags[start[r, c] + code]`` says that column c has a value that rule r names."""
+
+    flags: NDArray[np.bool_]
+    start: NDArray[np.int64]  # (rules, columns), −1 where the rule does not read the column
+
+
+class Search(NamedTuple):
+    """Everything an exchange is judged by."""
+
+    exchange: Exchange
+    nearness: Nearness
+    cells: Cells
+    rules: Rules
+    n_unseen: float
+    residual_weight: float
+    all_unions: bool
+
+
+class Runs(NamedTuple):
+    """Units sorted into groups and, within a group, into runs of equal value; a run and a group for each risky unit."""
+
+    order: NDArray[np.int32]
+    run_start: NDArray[np.int64]
+    run: NDArray[np.int64]
+    first_run: NDArray[np.int64]
+    last_run: NDArray[np.int64]
+
+
+class Lists(NamedTuple):
+    """The best candidates of each risky unit, cheapest first."""
+
+    cost: NDArray[np.float64]
+    unit: NDArray[np.int32]
+    moved: NDArray[np.uint64]
+
+
+@njit(cache=True)
+def mixed(number):  # type: ignore[no-untyped-def]
+    """splitmix64: a number that looks random and depends on nothing but ``number``."""
+    z = np.uint64(number) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True)
+def mixed_many(numbers, salt):  # type: ignore[no-untyped-def]
+    """:func:`mixed` of each number, in the stream ``salt``."""
+    found = np.empty(len(numbers), dtype=np.uint64)
+    for k in range(len(numbers)):
+        found[k] = mixed(np.uint64(numbers[k]) ^ mixed(np.uint64(salt)))
+    return found
+
+
+@njit(cache=True)
+def hash_rows(codes, mixing, start):  # type: ignore[no-untyped-def]
+    """Sum of the random numbers of a row's levels, over the first ``len(start)`` columns."""
+    found = np.zeros(codes.shape[0], dtype=np.uint64)
+    for row in range(codes.shape[0]):
+        for k in range(len(start)):
+            found[row] += mixing[start[k] + codes[row, k]]
+    return found
+
+
+@njit(cache=True)
+def fill_slots(hashed, n_slots):  # type: ignore[no-untyped-def]
+    """Open addressing by the low bits of the hash; ``n_slots`` is a power of two, an empty slot is −1."""
+    slots = np.full(n_slots, -1, dtype=np.int64)
+    wrap = np.uint64(n_slots - 1)
+    for cell in range(len(hashed)):
+        slot = np.int64(hashed[cell] & wrap)
+        while slots[slot] >= 0:
+            slot = (slot + 1) & (n_slots - 1)
+        slots[slot] = cell
+    return slots
+
+
+@njit(cache=True)
+def find_cell(cells, hashed):  # type: ignore[no-untyped-def]
+    """Position of the cell with this hash, −1 when it is empty."""
+    # Two cells with one 64-bit hash would only make a candidate look worse, never a margin wrong.
+    n_slots = len(cells.slots)
+    slot = np.int64(hashed & np.uint64(n_slots - 1))
+    while cells.slots[slot] >= 0 and cells.hashed[cells.slots[slot]] != hashed:
+        slot = (slot + 1) & (n_slots - 1)
+    return cells.slots[slot]
+
+
+@njit(cache=True)
+def find_cells(cells, hashed):  # type: ignore[no-untyped-def]
+    """:func:`find_cell` of many."""
+    found = np.empty(len(hashed), dtype=np.int64)
+    for k in range(len(hashed)):
+        found[k] = find_cell(cells, hashed[k])
+    return found
+
+
+@njit(cache=True)
+def difference(exchange, i, j):  # type: ignore[no-untyped-def]
+    """Vertices of the interaction graph on which two units differ."""
+    found = ZERO
+    for v in range(len(exchange.neighbours)):
+        if exchange.codes[i, v] != exchange.codes[j, v]:
+            found |= bit(v)
+    return found
+
+
+@njit(cache=True)
+def lowest_component(neighbours, allowed):  # type: ignore[no-untyped-def]
+    """The component of the lowest vertex of ``allowed``, inside it."""
+    reached = frontier = allowed & (~allowed + ONE)
+    while frontier != ZERO:
+        fresh = neighbours[lowest_bit(frontier)] & allowed & ~reached
+        reached |= fresh
+        frontier = (frontier & (frontier - ONE)) | fresh
+    return reached
+
+
+@njit(cache=True)
+def distance(nearness, one, other, moved):  # type: ignore[no-untyped-def]
+    """Weighted distance of two rows on the keys of ``moved``."""
+    total = 0.0
+    for k in range(len(nearness.kind)):
+        a, b = one[k], other[k]
+        if moved & bit(k) == ZERO or a == b:
+            continue
+        if nearness.kind[k] == NOMINAL:
+            total += nearness.weight[k]
+        elif nearness.kind[k] == PLACED:
+            apart = abs(nearness.place[nearness.start[k] + a] - nearness.place[nearness.start[k] + b])
+            total += nearness.weight[k] * (1.0 if np.isnan(apart) else apart)
+        else:
+            total += nearness.weight[k] * nearness.place[nearness.start[k] + a * nearness.n_levels[k] + b]
+    return total
+
+
+@njit(cache=True)
+def distances(nearness, codes, pairs, moved):  # type: ignore[no-untyped-def]
+    """:func:`distance` of many pairs of rows of ``codes``."""
+    found = np.empty(len(pairs))
+    for p in range(len(pairs)):
+        found[p] = distance(nearness, codes[pairs[p, 0]], codes[pairs[p, 1]], moved[p])
+    return found
+
+
+@njit(cache=True)
+def breaks_a_rule(rules, row, taken, moved):  # type: ignore[no-untyped-def]
+    """Whether ``row`` with the values of ``taken`` on ``moved`` has a forbidden combination that it had not before."""
+    for r in range(rules.start.shape[0]):
+        is_before, is_after = True, True
+        for c in range(rules.start.shape[1]):
+            start = rules.start[r, c]
+            if start >= 0:
+                is_before &= rules.flags[start + row[c]]
+                moves = c < 64 and moved & bit(c) != ZERO
+                is_after &= rules.flags[start + (taken[c] if moves else row[c])]
+        if is_after and not is_before:
+            return True
+    return False
+
+
+@njit(cache=True)
+def nobody_else(n_unseen, log_probability):  # type: ignore[no-untyped-def]
+    """Probability (1−p)^M that none of M unseen units is in the cell."""
+    probability = np.exp(log_probability)
+    return np.exp(n_unseen * np.log1p(-probability)) if probability < 1.0 else 0.0
+
+
+@njit(cache=True)
+def exchange_cost(search, i, j, moved, bound):  # type: ignore[no-untyped-def]
+    """Distance plus residual risk of exchanging ``moved`` between units i and j; infinite when it is not allowed."""
+    exchange, cells = search.exchange, search.cells
+    one, other = exchange.codes[i], exchange.codes[j]
+    share = 0.5 if exchange.is_risky[j] else 1.0  # a risky partner is served, too
+    cost = distance(search.nearness, one, other, moved)
+    if cost * share >= bound:
+        return np.inf
+    shift = ZERO
+    for k in range(len(cells.start)):
+        if moved & bit(k) != ZERO:
+            shift += cells.mixing[cells.start[k] + other[k]] - cells.mixing[cells.start[k] + one[k]]
+    entered = find_cell(cells, exchange.hashed[i] + shift)
+    entered_by_partner = find_cell(cells, exchange.hashed[j] - shift)
+    if (entered >= 0 and cells.is_closed[entered]) or (entered_by_partner >= 0 and cells.is_closed[entered_by_partner]):
+        return np.inf
+    if breaks_a_rule(search.rules, one, other, moved) or breaks_a_rule(search.rules, other, one, moved):
+        return np.inf
+    # The two new cells have the same product of probabilities as the two old ones, so their mean is known.
+    if entered < 0 or entered_by_partner < 0:
+        mean = 0.5 * (exchange.log_probability[i] + exchange.log_probability[j])
+        alone = (1.0 if entered < 0 else 0.0) + (1.0 if entered_by_partner < 0 else 0.0)
+        cost += search.residual_weight * alone * nobody_else(search.n_unseen, mean)
+    if cells.counts[exchange.cell[j]] == 2:
+        cost += search.residual_weight * nobody_else(search.n_unseen, exchange.log_probability[j])
+    return cost * share
+
+
+@njit(cache=True)
+def best_union(search, i, j, differing, bound):  # type: ignore[no-untyped-def]
+    """:func:`best_exchange` over all unions of parts, for pairs whose single parts are not enough."""
+    exchange = search.exchange
+    parts = np.empty(MOST_PARTS, dtype=np.uint64)
+    n_parts = 0
+    left = differing
+    while left != ZERO and n_parts < MOST_PARTS:
+        part = lowest_component(exchange.neighbours, left)
+        left &= ~part
+        if part & exchange.keys != ZERO and part & exchange.fixed == ZERO:
+            parts[n_parts] = part
+            n_parts += 1
+    best_cost, best_moved = bound, ZERO
+    for chosen in range(1, 1 << n_parts):
+        moved = ZERO
+        for place in range(n_parts):
+            if chosen >> place & 1:
+                moved |= parts[place]
+        if differing & exchange.keys & ~moved != ZERO:
+            cost = exchange_cost(search, i, j, moved, best_cost)
+            if cost < best_cost:
+                best_cost, best_moved = cost, moved
+    return best_cost, best_moved
+
+
+@njit(cache=True)
+def best_exchange(search, i, j, bound):  # type: ignore[no-untyped-def]
+    """The cheapest part that units i and j can exchange below ``bound``: its cost, and the part (empty when none)."""
+    exchange = search.exchange
+    for c in exchange.within:
+        if exchange.codes[i, c] != exchange.codes[j, c]:
+            return bound, ZERO
+    differing = difference(exchange, i, j)
+    if search.all_unions:
+        return best_union(search, i, j, differing, bound)
+    best_cost, best_moved = bound, ZERO
+    left = differing
+    while left != ZERO:
+        part = lowest_component(exchange.neighbours, left)
+        left &= ~part
+        is_movable = part & exchange.keys != ZERO and part & exchange.fixed == ZERO
+        if is_movable and differing & exchange.keys & ~part != ZERO:
+            cost = exchange_cost(search, i, j, part, best_cost)
+            if cost < best_cost:
+                best_cost, best_moved = cost, part
+    return best_cost, best_moved
+
+
+@njit(cache=True)
+def offer(search, lists, row, i, j):  # type: ignore[no-untyped-def]
+    """Put unit j among the candidates of unit i (row ``row`` of the lists) when it is cheaper than the last of them."""
+    size = lists.cost.shape[1]
+    cost, moved = best_exchange(search, i, j, lists.cost[row, size - 1])
+    if moved == ZERO:
+        return
+    place = size - 1
+    for held in range(size):
+        if lists.unit[row, held] == j:
+            if lists.cost[row, held] <= cost:
+                return
+            place = held
+            break
+    while place > 0 and lists.cost[row, place - 1] > cost:
+        lists.cost[row, place] = lists.cost[row, place - 1]
+        lists.unit[row, place] = lists.unit[row, place - 1]
+        lists.moved[row, place] = lists.moved[row, place - 1]
+        place -= 1
+    lists.cost[row, place], lists.unit[row, place], lists.moved[row, place] = cost, j, moved
+
+
+@njit(cache=True, nogil=True)
+def scan_runs(search, runs, risky, rows, is_free, lists, per_run, limit):  # type: ignore[no-untyped-def]
+    """Look for partners in the runs next to each risky unit's own, outwards to both sides within its group.
+
+    At most ``per_run`` units of a run are looked at, from a place that differs between risky units so that they do not
+    all want the same partner, and at most ``limit`` in all. ``rows`` is the range of risky units to do: threads share them.
+    """
+    for row in range(rows[0], rows[1]):
+        i = risky[row]
+        left, right = runs.run[row] - 1, runs.run[row] + 1
+        looked = 0
+        while looked < limit and (left >= runs.first_run[row] or right < runs.last_run[row]):
+            for side in range(2):
+                run = left if side == 0 else right
+                if run < runs.first_run[row] or run >= runs.last_run[row]:
+                    continue
+                start, length = runs.run_start[run], runs.run_start[run + 1] - runs.run_start[run]
+                offset = np.int64(mixed(np.uint64(i)) % np.uint64(length))
+                for step in range(min(length, per_run)):
+                    j = runs.order[start + (offset + step) % length]
+                    looked += 1
+                    if is_free[j]:
+                        offer(search, lists, row, i, j)
+            left -= 1
+            right += 1
+
+
+@njit(cache=True, nogil=True)
+def first_partners(search, risky, rows, order, is_free, partner, moved):  # type: ignore[no-untyped-def]
+    """Write for each risky unit the first in ``order`` that it can exchange something with (−1: none), and what."""
+    for row in range(rows[0], rows[1]):
+        partner[row] = -1
+        for j in order:
+            if is_free[j]:
+                part = best_exchange(search, risky[row], j, np.inf)[1]
+                if part != ZERO:
+                    partner[row], moved[row] = j, part
+                    break

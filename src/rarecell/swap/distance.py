@@ -1,0 +1,125 @@
+"""How far apart are two levels of a key?
+
+==========  ============================================================================================
+kind        distance, between 0 and 1
+==========  ============================================================================================
+ordinal     difference in rank over the largest difference in rank
+numeric     difference in value over the range of values
+nominal     0 when equal, else 1
+a table     what the user gives for each pair of levels; any number of 0 or more
+==========  ============================================================================================
+
+An ordered key is ordinal unless said otherwise, any other nominal. A missing value is at distance 1 from every level.
+The distance of an exchange is the sum over the exchanged keys, each with its weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
+
+if TYPE_CHECKING:
+    from rarecell._kernels.swapping import Nearness
+    from rarecell.table import Categories, ContingencyTable
+
+KINDS = ("ordinal", "numeric", "nominal")
+NOMINAL, PLACED, TABLED = 0, 1, 2
+
+
+@dataclass(frozen=True, eq=False)
+class Distances:
+    """The user's choice of distances.
+
+    Parameters
+    ----------
+    kinds : for a key one of ``ordinal``, ``numeric``, ``nominal``, or a square table of distances between its levels
+    weights : for a key the factor of its distance, 1 unless given; 0 makes its changes free
+    """
+
+    kinds: Mapping[str, str | ArrayLike] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
+
+    def between(self, table: ContingencyTable, one: ArrayLike, other: ArrayLike, moved: int) -> float:
+        """Weighted distance of two cells (key codes) on the keys of the mask ``moved``."""
+        total = 0.0
+        for k, (a, b) in enumerate(zip(np.asarray(one), np.asarray(other), strict=True)):
+            if moved >> k & 1:
+                total += self._weight(table.keys[k]) * self._matrix(table.categories[k])[a, b]
+        return total
+
+    def _weight(self, key: str) -> float:
+        return float(self.weights.get(key, 1.0))
+
+    def _matrix(self, categories: Categories) -> NDArray[np.float64]:
+        kind, places = self._places(categories)
+        if kind == TABLED:
+            return places.reshape(categories.n_levels, -1)
+        if kind == NOMINAL:
+            return 1.0 - np.eye(categories.n_levels)
+        distance = np.abs(places[:, None] - places[None, :])
+        is_missing = np.isnan(places)
+        distance[is_missing] = distance[:, is_missing] = 1.0
+        np.fill_diagonal(distance, 0.0)
+        return distance
+
+    def arrays(self, table: ContingencyTable) -> Nearness:
+        """The form that kernels take: for each key its kind, weight, and places or table of distances."""
+        from rarecell._kernels.swapping import Nearness
+
+        unknown = [key for key in (*self.kinds, *self.weights) if key not in table.keys]
+        if unknown:
+            raise UnknownColumns.among(list(dict.fromkeys(unknown)), table.keys, role="key")
+        negative = [key for key, weight in self.weights.items() if not weight >= 0]
+        if negative:
+            raise BadInput(f"Key '{negative[0]}' has the distance weight {self.weights[negative[0]]}; a weight is 0 or more.")
+        found = [self._places(categories) for categories in table.categories]
+        return Nearness(
+            kind=np.array([kind for kind, _ in found], dtype=np.int64),
+            start=np.cumsum([0, *(len(places) for _, places in found)])[:-1].astype(np.int64),
+            n_levels=np.array([c.n_levels for c in table.categories], dtype=np.int64),
+            place=np.concatenate([places for _, places in found]),
+            weight=np.array([self._weight(key) for key in table.keys]),
+        )
+
+    def _places(self, categories: Categories) -> tuple[int, NDArray[np.float64]]:
+        kind = self.kinds.get(categories.key, "ordinal" if categories.is_ordered else "nominal")
+        n_real = categories.n_levels - categories.has_missing
+        places = np.full(categories.n_levels, np.nan)
+        if not isinstance(kind, str):
+            return TABLED, _checked_table(categories, kind).ravel()
+        if kind == "nominal":
+            return NOMINAL, places
+        if kind == "ordinal":
+            places[:n_real] = np.arange(n_real) / max(1, n_real - 1)
+        elif kind == "numeric":
+            if not all(isinstance(level, Real) for level in categories.levels[:n_real]):
+                raise BadInput(
+                    f"Key '{categories.key}' was given a numeric distance, but its levels are not numbers; "
+                    "use 'ordinal', 'nominal' or a table of distances."
+                )
+            values = np.array([float(level) for level in categories.levels[:n_real]])
+            places[:n_real] = (values - values.min()) / max(np.ptp(values), np.finfo(float).tiny)
+        else:
+            raise UnknownChoice.of(f"The distance of key '{categories.key}'", kind, [*KINDS, "a table"])
+        return PLACED, places
+
+
+def _checked_table(categories: Categories, given: ArrayLike) -> NDArray[np.float64]:
+    matrix = np.asarray(given, dtype=np.float64)
+    n = categories.n_levels
+    if matrix.shape != (n, n):
+        raise BadInput(
+            f"The table of distances of key '{categories.key}' has the shape {matrix.shape}; its {n} levels need ({n}, {n})."
+        )
+    if not (matrix >= 0).all() or not np.array_equal(matrix, matrix.T) or np.diag(matrix).any():
+        raise BadInput(
+            f"The table of distances of key '{categories.key}' must be symmetric, with 0 on its diagonal and no negative number."
+        )
+    return matrix

@@ -1,0 +1,203 @@
+"""Which values can two records exchange without touching a margin that must stay?
+
+Two records differ on a set D of vertices. Exchanging the values on A keeps the margin of a set C exactly when C∩D lies
+inside A or outside it. So what must stay is a graph on the vertices (two vertices are joined when some kept margin holds
+both), and A∩D is a union of connected components of the graph induced on D. A coarsening moves with its key, so a key is
+joined to its coarsenings. Columns that are not keys stay with their row: they can be vertices of the graph, too, but
+a component that holds one on which the records differ cannot move.
+
+References
+----------
+Takemura, A. and Endo, Y. (2006). Evaluation of per-record identification risk and swappability of records in a
+microdata set via decomposable models. (Their condition is neither necessary nor sufficient; the one above is both.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.errors import KeyMismatch, TooLarge
+from rarecell.graph.masks import components, each_member, in_canonical_order
+from rarecell.table import MAX_VERTICES, ContingencyTable
+
+MOST_SEPARATORS = 2_000
+"""A graph that is not chordal can have exponentially many minimal separators; so many are listed."""
+
+
+class FittedModel(Protocol):
+    """What swapping needs of a model: the sets whose marginals it fits, and its cell probabilities."""
+
+    table: ContingencyTable
+
+    @property
+    def generators(self) -> tuple[int, ...]:
+        """Sets of vertices, as bit masks."""
+
+    def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
+        """log p̂ of the given cells, or of the occupied ones."""
+
+
+@dataclass(frozen=True)
+class Interactions:
+    """The graph of what must move together.
+
+    Attributes
+    ----------
+    table : the contingency table whose vertices come first
+    columns : names of the columns outside the keys that some kept margin holds; they are further vertices
+    kept : sets of vertices whose margins must stay, as bit masks
+    fixed : vertices whose values never move, as a bit mask: ``columns``, and the keys never to be swapped
+    """
+
+    table: ContingencyTable
+    columns: tuple[str, ...]
+    kept: tuple[int, ...]
+    fixed: int
+
+    @classmethod
+    def of_model(
+        cls,
+        table: ContingencyTable,
+        model: FittedModel,
+        *,
+        keep: Iterable[Sequence[str]] = (),
+        never_swap: Iterable[str] = (),
+    ) -> Interactions:
+        """The interactions of ``model``, with further margins to ``keep`` and keys that are never exchanged.
+
+        A name in ``keep`` that is not a vertex of the table is taken for a column outside the keys.
+        """
+        if model.table.vertex_names != table.vertex_names:
+            raise KeyMismatch.between(table.vertex_names, model.table.vertex_names)
+        named = [tuple(names) for names in keep]
+        columns = tuple(dict.fromkeys(name for names in named for name in names if name not in table.vertex_names))
+        if table.n_vertices + len(columns) > MAX_VERTICES:
+            raise TooLarge(
+                f"{table.n_vertices} vertices of the model and {len(columns)} further columns to keep are more than "
+                f"{MAX_VERTICES}. Keep fewer margins, or use fewer coarsenings."
+            )
+        kept = [table.close(mask) for mask in model.generators]
+        for names in named:
+            of_columns = sum(1 << (table.n_vertices + columns.index(name)) for name in set(names) & set(columns))
+            kept.append(table.close(table.mask_of(name for name in names if name not in columns)) | of_columns)
+        fixed = sum(1 << (table.n_vertices + c) for c in range(len(columns)))
+        for key in never_swap:
+            fixed |= table.mask_of([key])
+        return cls(table, columns, tuple(kept), fixed)
+
+    # ------------------------------------------------------------------ the graph
+
+    @cached_property
+    def n_vertices(self) -> int:
+        return self.table.n_vertices + len(self.columns)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return (*self.table.vertex_names, *self.columns)
+
+    @cached_property
+    def keys(self) -> int:
+        """The keys, without coarsenings and further columns, as a bit mask."""
+        return (1 << self.table.n_keys) - 1
+
+    @cached_property
+    def neighbours(self) -> tuple[int, ...]:
+        """For each vertex the vertices that share a kept margin with it, and its key or coarsenings."""
+        found = [0] * self.n_vertices
+        chains = [sum(1 << v for v in chain) for chain in self.table.chains]
+        for together in (*self.kept, *chains):
+            for v in each_member(together):
+                found[v] |= together & ~(1 << v)
+        return tuple(found)
+
+    def names_of(self, mask: int) -> tuple[str, ...]:
+        """Names of the vertices of ``mask``; of each key only the finest."""
+        reduced = self.table.reduce(mask & ((1 << self.table.n_vertices) - 1))
+        return tuple(self.names[v] for v in each_member(reduced | mask >> self.table.n_vertices << self.table.n_vertices))
+
+    def neighbourhood(self, mask: int) -> int:
+        """The neighbours of the vertices of ``mask`` outside it."""
+        around = 0
+        for v in each_member(mask):
+            around |= self.neighbours[v]
+        return around & ~mask
+
+    @cached_property
+    def separators(self) -> tuple[int, ...]:
+        """The minimal separators; the empty set is one of them when the graph is disconnected.
+
+        All of them up to :data:`MOST_SEPARATORS`, by the closure of Berry, Bordat and Cogis (2000): the neighbourhoods
+        of what is left without a closed neighbourhood of a vertex, and then without a separator and the neighbours of
+        one of its vertices.
+        """
+        everything = (1 << self.n_vertices) - 1
+        waiting: list[int] = []
+        found: set[int] = set()
+
+        def note(removed: int) -> None:
+            for component in components(self.neighbours, everything & ~removed):
+                separator = self.neighbourhood(component)
+                if separator not in found and len(found) < MOST_SEPARATORS:
+                    found.add(separator)
+                    waiting.append(separator)
+
+        for v in range(self.n_vertices):
+            note(self.neighbours[v] | 1 << v)
+        while waiting:
+            separator = waiting.pop()
+            for v in each_member(separator):
+                note(separator | self.neighbours[v])
+        return in_canonical_order(found)
+
+    @property
+    def has_all_separators(self) -> bool:
+        """False when there were too many to list."""
+        return len(self.separators) < MOST_SEPARATORS
+
+    # ------------------------------------------------------------------ pairs
+
+    def difference(self, one: Sequence[int], other: Sequence[int]) -> int:
+        """The vertices on which two rows of codes (of vertices and further columns) differ."""
+        return sum(1 << v for v in range(self.n_vertices) if one[v] != other[v])
+
+    def components(self, difference: int) -> tuple[int, ...]:
+        """The parts of ``difference`` that move as one: connected components of the graph induced on it."""
+        return components(self.neighbours, difference)
+
+    def swaps(self, difference: int) -> tuple[int, ...]:
+        """All distinct exchanges between two records that differ on ``difference``, as sets of vertices that move.
+
+        Exchanging A or its complement gives the same two key cells, so one of the two is listed: with k components
+        2^(k−1) − 1 exchanges, fewer when some component may not move. Exchanging the whole key is none.
+        """
+        with_keys = [part for part in self.components(difference) if part & self.keys]
+        movable = [part for part in with_keys if not part & self.fixed]
+        if len(movable) == len(with_keys):
+            movable = movable[1:]  # the first part stays
+        found = []
+        for chosen in range(1, 1 << len(movable)):
+            found.append(sum(part for place, part in enumerate(movable) if chosen >> place & 1))
+        return tuple(found)
+
+    def can_swap(self, difference: int) -> bool:
+        """Whether two records that differ on ``difference`` have an exchange."""
+        with_keys = [part for part in self.components(difference) if part & self.keys]
+        return len(with_keys) > 1 and any(not part & self.fixed for part in with_keys)
+
+    def separator_between(self, difference: int) -> tuple[int, int, int] | None:
+        """A smallest minimal separator on which the records agree, with the two parts of their difference it parts."""
+        everything = (1 << self.n_vertices) - 1
+        for separator in sorted(self.separators, key=lambda mask: (mask.bit_count(), mask)):
+            if separator & difference:
+                continue
+            sides = [side & difference for side in components(self.neighbours, everything & ~separator)]
+            met = [side for side in sides if side & self.keys]
+            if len(met) > 1:
+                return separator, met[0], sum(met[1:])
+        return None

@@ -1,0 +1,342 @@
+"""Who are the nearest records that a risky record can exchange values with?
+
+Two records can exchange something exactly when they agree on a minimal separator of the interaction graph and differ on
+two sides of it. So partners are looked for in groups that agree on a separator, sorted so that neighbours in the group
+are alike on the side that would move, and only a bounded stretch of each group is looked at. The cheapest exchanges
+change one key alone: for these the separator is the neighbourhood of the key, and the group is sorted by the key. No
+pair outside such a group is ever compared; a record for which the stretches held nobody has its groups read in full.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rarecell._kernels import swapping as kernels
+from rarecell.errors import UnknownColumns
+from rarecell.graph.masks import components, each_member, members
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.swap.distance import Distances
+from rarecell.swap.interactions import FittedModel, Interactions
+from rarecell.swap.rules import SwapConstraints, matching_levels
+from rarecell.swap.units import Units
+from rarecell.table import ContingencyTable
+
+MOST_MOVES = 96
+"""So many pairs of a separator and a side are looked at for one record."""
+
+INDEX_BUDGET = 256 * 2**20
+"""Bytes of sorted groups kept between rounds."""
+
+EXHAUSTIVE_BUDGET = 400_000_000
+"""Pairs that are compared at most to make sure that a record has no partner."""
+
+_WORTH_A_THREAD = 256
+_ALL = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True)
+class Move:
+    """Values on ``side`` may be exchanged between records that agree on ``separator``; both are bit masks."""
+
+    separator: int
+    side: int
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Possible exchanges, one row each: risky unit, partner unit, what moves, distance, cost."""
+
+    risky: NDArray[np.int64]
+    partner: NDArray[np.int64]
+    moved: NDArray[np.uint64]
+    distance: NDArray[np.float64]
+    cost: NDArray[np.float64]
+
+    def __len__(self) -> int:
+        return len(self.risky)
+
+
+class PartnerSearch:
+    """Finds near partners for risky records.
+
+    Parameters
+    ----------
+    table, model : what is swapped, and the model whose margins stay
+    keep : further margins that stay, as sets of column names
+    columns : values of the columns outside the keys that ``keep`` or ``constraints`` name, one for each record
+    constraints : what no swap may do
+    distances : how far levels are apart
+    n_unseen : number of population units outside the sample, for the residual risk
+    residual_weight : factor of the residual risk beside the distance
+    """
+
+    def __init__(
+        self,
+        table: ContingencyTable,
+        model: FittedModel,
+        *,
+        keep: Sequence[Sequence[str]] = (),
+        columns: Mapping[str, ArrayLike] | None = None,
+        constraints: SwapConstraints | None = None,
+        distances: Distances | None = None,
+        n_unseen: float | None = None,
+        residual_weight: float = 1.0,
+    ) -> None:
+        self.table = table
+        self.model = model
+        self.constraints = constraints or SwapConstraints()
+        self.distances = distances or Distances()
+        unknown = [key for key in self.constraints.never_swap if key not in table.keys]
+        if unknown:
+            raise UnknownColumns.among(unknown, table.keys, role="key")
+        self.interactions = Interactions.of_model(table, model, keep=keep, never_swap=self.constraints.never_swap)
+        others = [c for c in self.constraints.columns if c not in table.vertex_names and c not in self.interactions.columns]
+        self.units = Units.of(table, (*self.interactions.columns, *others), columns or {})
+        self.n_unseen = float(table.n_records if n_unseen is None else n_unseen)
+        self.residual_weight = float(residual_weight)
+        self.is_closed = np.zeros(table.n_cells, dtype=bool)
+        self.is_risky = np.zeros(self.units.n_units, dtype=bool)
+        self._indexes: dict[Move, tuple[NDArray[Any], ...]] = {}
+
+    # ------------------------------------------------------------------ what kernels see
+
+    @cached_property
+    def _cells(self) -> kernels.Cells:
+        levels = [c.n_levels for c in self.table.categories]
+        start = np.cumsum([0, *levels])[:-1].astype(np.int64)
+        mixing = kernels.mixed_many(np.arange(sum(levels)), 0)
+        hashed = kernels.hash_rows(self.table.cells, mixing, start)
+        n_slots = 1 << (2 * self.table.n_cells).bit_length()
+        slots = kernels.fill_slots(hashed, n_slots)
+        return kernels.Cells(slots, hashed, self.table.counts, self.is_closed, mixing, start)
+
+    @cached_property
+    def _log_probability(self) -> NDArray[np.float64]:
+        return self.model.log_cell_probability()[self.units.cell]
+
+    @cached_property
+    def rules(self) -> kernels.Rules:
+        """The forbidden combinations as flags of codes."""
+        n_columns = self.units.codes.shape[1]
+        start = np.full((len(self.constraints.forbidden), n_columns), -1, dtype=np.int64)
+        flags: list[NDArray[np.bool_]] = []
+        n_flags = 0
+        for r, condition in enumerate(self.constraints.forbidden):
+            for name, wanted in condition.items():
+                flags.append(matching_levels(name, self.units.values_of(name), wanted))
+                start[r, self.units.position(name)] = n_flags
+                n_flags += len(flags[-1])
+        return kernels.Rules(np.concatenate(flags) if flags else np.zeros(0, dtype=bool), start)
+
+    def task(self, *, all_unions: bool = False, unconstrained: bool = False) -> kernels.Search:
+        """All that an exchange is judged by; ``unconstrained`` leaves only the margins."""
+        interactions, rules = self.interactions, self.rules
+        fixed, within, cells = interactions.fixed, [self.units.position(c) for c in self.constraints.within], self._cells
+        if unconstrained:
+            rules = kernels.Rules(rules.flags, rules.start[:0])
+            fixed, within = fixed & ~interactions.keys, []
+            cells = cells._replace(is_closed=np.zeros(self.table.n_cells, dtype=bool))
+        exchange = kernels.Exchange(
+            codes=self.units.codes,
+            neighbours=np.array(interactions.neighbours, dtype=np.uint64),
+            keys=np.uint64(interactions.keys),
+            fixed=np.uint64(fixed),
+            within=np.array(within, dtype=np.int64),
+            cell=self.units.cell,
+            hashed=cells.hashed[self.units.cell],
+            log_probability=self._log_probability,
+            is_risky=self.is_risky,
+        )
+        nearness = self.distances.arrays(self.table)
+        return kernels.Search(exchange, nearness, cells, rules, self.n_unseen, self.residual_weight, all_unions)
+
+    # ------------------------------------------------------------------ where to look
+
+    @cached_property
+    def separator_moves(self) -> tuple[Move, ...]:
+        """Every minimal separator with every side of it that may move."""
+        graph = self.interactions
+        everything = (1 << graph.n_vertices) - 1
+        found = []
+        for separator in graph.separators:
+            for side in components(graph.neighbours, everything & ~separator):
+                if side & graph.keys & ~graph.fixed:
+                    found.append(Move(separator, side))
+        return tuple(found)
+
+    @cached_property
+    def moves(self) -> tuple[Move, ...]:
+        """Single keys at every resolution first, then :attr:`separator_moves`."""
+        graph = self.interactions
+        found = []
+        for chain in self.table.chains:
+            for place in range(len(chain) - 1, -1, -1):
+                side = sum(1 << v for v in chain[place:])
+                if not side & graph.fixed:
+                    found.append(Move(graph.neighbourhood(side), side))
+        return tuple(dict.fromkeys([*found, *self.separator_moves]))[:MOST_MOVES]
+
+    def _finest(self, mask: int) -> list[int]:
+        of_vertices = mask & ((1 << self.table.n_vertices) - 1)
+        return [*members(self.table.reduce(of_vertices)), *members(mask & ~((1 << self.table.n_vertices) - 1))]
+
+    def _index(self, move: Move) -> tuple[NDArray[Any], ...]:
+        """Units sorted by separator, then side: order, start of each run, run of each unit, run range of its group."""
+        if move in self._indexes:
+            return self._indexes[move]
+        within = [self.units.position(c) for c in self.constraints.within]
+        group, _ = self.units.ranks(sorted({*self._finest(move.separator), *within}))
+        # The key with the most levels comes last, so that neighbours in the order differ in it first.
+        side = [v for v in self._finest(move.side) if v < self.table.n_vertices]
+        value, n_values = self.units.ranks(sorted(side, key=lambda v: self.units.column_levels[v]))
+        combined = group * n_values + value
+        order = np.argsort(combined, kind="stable").astype(np.int32)
+        is_start = np.diff(combined[order], prepend=-1) != 0
+        run_start = np.append(np.flatnonzero(is_start), len(order))
+        run = np.empty(len(order), dtype=np.int32)
+        run[order] = np.cumsum(is_start) - 1
+        group_of_run = group[order[run_start[:-1]]]
+        found = (order, run_start, run, group, group_of_run)
+        if len(self.moves) * sum(part.nbytes for part in found) <= INDEX_BUDGET:
+            self._indexes[move] = found
+        return found
+
+    def _runs(self, move: Move, risky: NDArray[np.int64]) -> kernels.Runs:
+        order, run_start, run, group, group_of_run = self._index(move)
+        first = np.searchsorted(group_of_run, group[risky], side="left")
+        last = np.searchsorted(group_of_run, group[risky], side="right")
+        return kernels.Runs(order, run_start, run[risky].astype(np.int64), first, last)
+
+    # ------------------------------------------------------------------ looking
+
+    def nearest(
+        self,
+        risky: NDArray[np.int64],
+        is_free: NDArray[np.bool_],
+        *,
+        n_candidates: int = 16,
+        effort: int = 1,
+        progress: Progress = SILENT,
+    ) -> kernels.Lists:
+        """The best ``n_candidates`` partners found for each risky unit, among the units that are free.
+
+        ``effort`` multiplies how far each group is looked through.
+        """
+        lists = _empty_lists(len(risky), n_candidates)
+        task = self.task()
+        progress.start("looking for swap partners", len(self.moves))
+        for move in self.moves:
+            self._scan(task, self._runs(move, risky), risky, is_free, lists, 4 * effort, 48 * effort)
+            checkpoint(progress, "looking for swap partners", 1)
+        progress.done()
+        return lists
+
+    @staticmethod
+    def _scan(
+        task: kernels.Search,
+        runs: kernels.Runs,
+        risky: NDArray[np.int64],
+        is_free: NDArray[np.bool_],
+        lists: kernels.Lists,
+        per_run: int,
+        limit: int,
+    ) -> None:
+        in_threads(lambda rows: kernels.scan_runs(task, runs, risky, rows, is_free, lists, per_run, limit), len(risky))
+
+    def exhaustive(self, risky: NDArray[np.int64], is_free: NDArray[np.bool_], *, n_candidates: int = 16) -> kernels.Lists:
+        """As :meth:`nearest`, but every unit that agrees on a separator is looked at, and every union of parts."""
+        lists = _empty_lists(len(risky), n_candidates)
+        task = self.task(all_unions=True)
+        for move in self.separator_moves:
+            self._scan(task, self._runs(move, risky), risky, is_free, lists, _ALL, _ALL)
+        return lists
+
+    def exhaustive_pairs(self, risky: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How many pairs :meth:`exhaustive` compares for each risky unit."""
+        total = np.zeros(len(risky), dtype=np.int64)
+        for move in self.separator_moves:
+            runs = self._runs(move, risky)
+            total += runs.run_start[runs.last_run] - runs.run_start[runs.first_run]
+        return total
+
+    def first_partners(
+        self, risky: NDArray[np.int64], is_free: NDArray[np.bool_] | None = None, *, unconstrained: bool = False
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
+        """The first unit, in the order of the records, that each risky unit can exchange something with; −1 for none."""
+        in_table = self.units.record_unit[self.units.record_unit >= 0]
+        order = np.argsort(np.unique(in_table, return_index=True)[1], kind="stable")
+        free = np.ones(self.units.n_units, dtype=bool) if is_free is None else is_free
+        task = self.task(unconstrained=unconstrained)
+        partner, moved = np.full(len(risky), -1, dtype=np.int64), np.zeros(len(risky), dtype=np.uint64)
+        in_threads(lambda rows: kernels.first_partners(task, risky, rows, order, free, partner, moved), len(risky))
+        return partner, moved
+
+    # ------------------------------------------------------------------ what it costs
+
+    def priced(self, risky: NDArray[np.int64], lists: kernels.Lists) -> Candidates:
+        """Exact distance and cost of the candidates in ``lists``.
+
+        The residual risk is that of the two cells entered, where nobody else is, and of the record that a partner leaves
+        behind alone: the probability that none of the unseen units of the population is in the cell.
+        """
+        row, place = np.nonzero(np.isfinite(lists.cost))
+        one, other = risky[row], lists.unit[row, place].astype(np.int64)
+        moved = lists.moved[row, place]
+        apart = kernels.distances(self.distances.arrays(self.table), self.units.codes, np.stack([one, other], axis=1), moved)
+        residual = np.zeros(len(one))
+        for here, there in ((one, other), (other, one)):
+            cells = exchanged_cells(self.table, self.units.cell[here], self.units.cell[there], moved)
+            is_empty = self.find_cells(cells) < 0
+            residual[is_empty] += self.nobody_else(self.model.log_cell_probability(cells[is_empty]))
+        is_pair = self.table.counts[self.units.cell[other]] == 2
+        residual[is_pair] += self.nobody_else(self._log_probability[other[is_pair]])
+        return Candidates(one, other, moved, apart, apart + self.residual_weight * residual)
+
+    def find_cells(self, cells: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Positions of cells given by key codes; −1 for an empty one."""
+        hashed = kernels.hash_rows(cells, self._cells.mixing, self._cells.start)
+        return kernels.find_cells(self._cells, hashed)  # type: ignore[no-any-return]
+
+    def nobody_else(self, log_probability: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Probability (1−p)^M that no unseen unit of the population is in the cell."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.exp(self.n_unseen * np.log1p(-np.exp(log_probability))))
+
+
+def exchanged_cells(
+    table: ContingencyTable, cell: NDArray[np.int64], other: NDArray[np.int64], moved: NDArray[np.uint64]
+) -> NDArray[np.int32]:
+    """Key codes of ``cell`` with the values of ``other`` on the keys of ``moved``, row by row."""
+    found = table.cells[cell].copy()
+    for k in each_member((1 << table.n_keys) - 1):
+        moves = moved >> np.uint64(k) & np.uint64(1) == 1
+        found[moves, k] = table.cells[other[moves], k]
+    return found
+
+
+def in_threads(work: Callable[[tuple[int, int]], Any], n_rows: int) -> None:
+    """Share the rows out to all cores; the kernels let go of the interpreter, and each row is written by one thread."""
+    n_parts = max(1, min(4 * (os.cpu_count() or 1), n_rows // _WORTH_A_THREAD))
+    bounds = [n_rows * part // n_parts for part in range(n_parts + 1)]
+    if n_parts == 1:
+        work((0, n_rows))
+        return
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        list(pool.map(work, pairwise(bounds)))
+
+
+def _empty_lists(n_rows: int, n_candidates: int) -> kernels.Lists:
+    return kernels.Lists(
+        np.full((n_rows, n_candidates), np.inf),
+        np.full((n_rows, n_candidates), -1, dtype=np.int32),
+        np.zeros((n_rows, n_candidates), dtype=np.uint64),
+    )

@@ -1,0 +1,132 @@
+"""What must a swap never do?
+
+Rules are small declarative tables that a configuration file can hold. A *condition* names columns and what their value
+is to be; it holds when all of them do:
+
+    {"age" = "<15", "marital" = "0"}          nobody under 15 is married
+    {"relationship" = ["0", "1"]}             heads of household and their spouses
+    {"age" = "15..20"}  {"region" = "!=north"}  {"education" = "missing"}
+
+A value that is one of the column's levels always means that level, so labels such as "<15" can be named as they are.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.errors import BadInput, UnknownColumns
+
+Condition = Mapping[str, Any]
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<=": operator.le,
+    ">=": operator.ge,
+    "!=": operator.ne,
+    "<": operator.lt,
+    ">": operator.gt,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class SwapConstraints:
+    """What a plan may not do.
+
+    Attributes
+    ----------
+    never_swap : keys whose values stay with their record
+    within : columns on which both records must agree: a geography, a type of household
+    forbidden : combinations of values that a swap must not create, one condition each
+    untouched : records that are never touched: those for which one of these conditions holds
+    untouched_records : and these, by row number
+    """
+
+    never_swap: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
+    forbidden: tuple[Condition, ...] = ()
+    untouched: tuple[Condition, ...] = ()
+    untouched_records: Sequence[int] | NDArray[np.int64] = ()
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> SwapConstraints:
+        """Read a table of a configuration file; every name in it is checked."""
+        known = [f.name for f in fields(cls)]
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise UnknownColumns.among(unknown, known, role="swap constraint")
+        for name in ("never_swap", "within"):
+            if isinstance(given.get(name), str):
+                raise BadInput(f"The swap constraint '{name}' is a list of columns, as in {name} = [\"{given[name]}\"].")
+        return cls(**{name: tuple(value) for name, value in given.items()})
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column that a constraint reads, keys among them."""
+        conditions = [name for condition in (*self.forbidden, *self.untouched) for name in condition]
+        return tuple(dict.fromkeys([*self.within, *conditions]))
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.never_swap or self.columns or len(self.untouched_records))
+
+
+def matching_levels(column: str, levels: Sequence[Any], wanted: Any) -> NDArray[np.bool_]:
+    """Which of ``levels`` the value of a condition means.
+
+    Raises
+    ------
+    BadInput
+        When a comparison is made with levels that are not numbers. A level that does not occur matches nothing.
+    """
+    if isinstance(wanted, (list, tuple, set, frozenset)):
+        found = np.zeros(len(levels), dtype=bool)
+        for one in wanted:
+            found |= matching_levels(column, levels, one)
+        return found
+    same = np.array([_is_level(level, wanted) for level in levels], dtype=bool)
+    if same.any() or not isinstance(wanted, str):
+        return same
+    if wanted == "missing":
+        return np.array([level is None for level in levels], dtype=bool)
+    span = re.fullmatch(r"\s*(.+?)\s*\.\.\s*(.+?)\s*", wanted)
+    if span:
+        return _compared(column, levels, ">=", span[1]) & _compared(column, levels, "<=", span[2])
+    for sign in _COMPARISONS:
+        if wanted.startswith(sign):
+            return _compared(column, levels, sign, wanted[len(sign) :].strip())
+    return same
+
+
+def _is_level(level: Any, wanted: Any) -> bool:
+    if level is None or wanted is None:
+        return level is None and wanted is None
+    return bool(level == wanted) or str(level) == str(wanted)
+
+
+def _number(text: Any) -> float | None:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return None
+
+
+def _compared(column: str, levels: Sequence[Any], sign: str, bound: str) -> NDArray[np.bool_]:
+    if sign == "!=":
+        return np.array([level is not None and not _is_level(level, bound) for level in levels], dtype=bool)
+    compare = _COMPARISONS[sign]
+    numbers = [None if level is None else _number(level) for level in levels]
+    limit = _number(bound)
+    if limit is not None and all(number is not None for number, level in zip(numbers, levels, strict=True) if level is not None):
+        return np.array([number is not None and compare(number, limit) for number in numbers], dtype=bool)
+    if limit is None and all(isinstance(level, str) or hasattr(level, "isoformat") for level in levels if level is not None):
+        return np.array([level is not None and compare(str(level), bound) for level in levels], dtype=bool)
+    raise BadInput(
+        f"A rule compares column '{column}' with '{sign}{bound}', but its values cannot be ordered so. "
+        "Name the values themselves, as a list."
+    )

@@ -1,0 +1,418 @@
+"""Which records can be exchanged at all, and what holds those that cannot?
+
+For a decomposable model the answer needs no pairs. With n(i_a) the number of records that agree with i on a,
+
+    W(i) = n(i) − Σ_C n(i_C) + Σ_S ν(S) n(i_S) = Σ_j (number of parts of the difference of i and j, less 1)
+
+over the records j outside i's cell, because along a junction tree the cliques that meet a difference exceed the
+separators that meet it by the number of its parts. So record i has a partner exactly when W(i) > 0, and between W/(m−1) and
+W of them. Where W(i) = 0 the margins determine the cell: no rearrangement of any number of records can change it.
+
+For other graphs (hierarchical models, further margins to keep) a minimal separator S gives, by margins alone, the number of
+records that agree on S and differ on two of its sides K: n(i_S) − n(i) − Σ_K (n(i_{V∖K}) − n(i)); a record has
+a partner exactly when one of these is positive. Margins with columns outside the keys are decided by looking at pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rarecell.errors import BadInput
+from rarecell.graph.masks import components, each_member, members
+from rarecell.swap.interactions import FittedModel, Interactions
+from rarecell.swap.partners import PartnerSearch
+from rarecell.swap.units import Units, records_of
+from rarecell.table import ContingencyTable
+
+
+@dataclass(frozen=True)
+class FixedCell:
+    """A cell whose records no exchange can change.
+
+    Attributes
+    ----------
+    cell : position in the table
+    n_records : records in it
+    margin : the kept margin that holds it
+    n_in_margin : records that agree with it on that margin
+    freed_by : two vertices of the margin whose interaction holds it; None when more than one interaction does
+    n_freed : records that would become partners without that interaction
+    """
+
+    cell: int
+    n_records: int
+    margin: tuple[str, ...]
+    n_in_margin: int
+    freed_by: tuple[str, str] | None
+    n_freed: int
+
+    def __str__(self) -> str:
+        held = f"The margin of {', '.join(self.margin)} fixes it ({self.n_in_margin:,} record(s) there)"
+        if self.freed_by is None:
+            return f"{held}; it takes more than one interaction less to free it."
+        one, other = self.freed_by
+        freed = f"without the interaction of {one} and {other}, or with one of them coarser"
+        return f"{held}; {freed}, it has {self.n_freed:,} partner(s)."
+
+
+@dataclass(frozen=True, eq=False)
+class Swappability:
+    """Which cells have an exchange, with bounds on the number of partners of a record in each.
+
+    Attributes
+    ----------
+    interactions : what must move together
+    weight : W(i) for each cell of the table; for margins beyond a decomposable model the upper bound on partners
+    at_least, at_most : bounds on the number of partner records
+    method : ``margins`` (W), ``separators`` or ``pairs``: how it was decided
+    record_is_swappable : for each record of the file; a record that was dropped for a missing key has none
+    """
+
+    table: ContingencyTable
+    interactions: Interactions
+    weight: NDArray[np.int64]
+    at_least: NDArray[np.int64]
+    at_most: NDArray[np.int64]
+    method: str
+    record_is_swappable: NDArray[np.bool_]
+
+    @property
+    def is_swappable(self) -> NDArray[np.bool_]:
+        """For each cell: whether a record in it has a partner."""
+        return self.weight > 0
+
+    @property
+    def fixed_cells(self) -> NDArray[np.int64]:
+        """Positions of the cells that nothing can change."""
+        return np.flatnonzero(self.weight == 0)
+
+    @property
+    def n_swappable_uniques(self) -> int:
+        """Sample uniques with a partner."""
+        return int(self.is_swappable[self.table.unique_cells].sum())
+
+    def explain_fixed(self, cells: Sequence[int] | NDArray[np.int64] | None = None) -> tuple[FixedCell, ...]:
+        """For fixed cells (all unless given): the margin that holds each, and what would free it."""
+        return _explain_fixed(self, self.fixed_cells if cells is None else np.asarray(cells, dtype=np.int64))
+
+    def __str__(self) -> str:
+        n_uniques = len(self.table.unique_cells)
+        n_fixed = int(self.table.counts[self.fixed_cells].sum())
+        held = f"; {n_fixed:,} record(s) are fixed by the margins" if n_fixed else ""
+        return f"{self.n_swappable_uniques:,} of {n_uniques:,} sample uniques have a swap partner{held}."
+
+
+def swappability(
+    table: ContingencyTable,
+    model: FittedModel,
+    *,
+    keep: Sequence[Sequence[str]] = (),
+    columns: Mapping[str, ArrayLike] | None = None,
+) -> Swappability:
+    """Which records have a partner with whom they can exchange values without changing a kept margin.
+
+    Parameters
+    ----------
+    table : the contingency table
+    model : its margins are kept
+    keep : further margins that are kept, as sets of names of keys, coarsenings or other columns
+    columns : for each other column named in ``keep`` a value for each record
+
+    Examples
+    --------
+    >>> import rarecell as rc
+    >>> keys = [rc.Categories(name, (0, 1)) for name in "ab"]
+    >>> table = rc.ContingencyTable.from_counts([[0, 0], [1, 1], [1, 0]], [1, 1, 4], keys)
+    >>> print(swappability(table, rc.DecomposableModel(table, cliques=[("a",), ("b",)])))
+    2 of 2 sample uniques have a swap partner; 4 record(s) are fixed by the margins.
+    """
+    interactions = Interactions.of_model(table, model, keep=keep)
+    graph = getattr(model, "graph", None)
+    if interactions.columns:
+        return _by_pairs(table, model, interactions, keep, columns or {})
+    if graph is not None and hasattr(graph, "separators") and not keep:
+        weight = swap_weights(table, graph.cliques, graph.separators)
+        at_least = -(-weight // max(1, table.n_keys - 1))
+        return _result(table, interactions, weight, at_least, weight, "margins")
+    if not interactions.has_all_separators:
+        return _by_pairs(table, model, interactions, keep, {})
+    via = _partners_by_separator(table, interactions.neighbours, interactions.separators)
+    at_most = np.minimum(via.sum(axis=0), table.n_records - table.counts)
+    return _result(table, interactions, at_most, via.max(axis=0, initial=0), at_most, "separators")
+
+
+def swap_weights(
+    table: ContingencyTable, cliques: Sequence[int], separators: Sequence[tuple[int, int]]
+) -> NDArray[np.int64]:
+    """W(i) of every occupied cell, from the margins of cliques and separators."""
+    weight = table.counts.copy()
+    for clique in cliques:
+        weight -= table.marginals.at_cells(clique)
+    for separator, multiplicity in separators:
+        weight += multiplicity * (table.marginals.at_cells(separator) if separator else table.n_records)
+    return weight
+
+
+def _partners_by_separator(
+    table: ContingencyTable, neighbours: Sequence[int], separators: Sequence[int]
+) -> NDArray[np.int64]:
+    """For each separator and cell: the records that agree on the separator and differ on two of its sides."""
+    everything = (1 << table.n_vertices) - 1
+    found = np.zeros((len(separators), table.n_cells), dtype=np.int64)
+    for row, separator in enumerate(separators):
+        found[row] = (table.marginals.at_cells(separator) if separator else table.n_records) - table.counts
+        for side in components(neighbours, everything & ~separator):
+            rest = everything & ~side
+            on_rest = table.marginals.at_cells(rest) if rest else table.n_records
+            found[row] -= on_rest - table.counts
+    return found
+
+
+def _by_pairs(
+    table: ContingencyTable,
+    model: FittedModel,
+    interactions: Interactions,
+    keep: Sequence[Sequence[str]],
+    columns: Mapping[str, ArrayLike],
+) -> Swappability:
+    search = PartnerSearch(table, model, keep=keep, columns=columns)
+    units = search.units
+    partner, _ = search.first_partners(np.arange(units.n_units), unconstrained=True)
+    weight = np.zeros(table.n_cells, dtype=np.int64)
+    np.maximum.at(weight, units.cell, (partner >= 0).astype(np.int64))
+    of_records = np.append(partner >= 0, False)[units.record_unit]
+    at_most = np.where(weight > 0, table.n_records - table.counts, 0)
+    return Swappability(table, interactions, weight, weight, at_most, "pairs", of_records)
+
+
+def _result(
+    table: ContingencyTable,
+    interactions: Interactions,
+    weight: NDArray[np.int64],
+    at_least: NDArray[np.int64],
+    at_most: NDArray[np.int64],
+    method: str,
+) -> Swappability:
+    of_records = np.append(weight > 0, False)[records_of(table)]
+    return Swappability(table, interactions, weight, at_least, at_most, method, of_records)
+
+
+# ---------------------------------------------------------------------- what holds a record
+
+
+def _explain_fixed(found: Swappability, cells: NDArray[np.int64]) -> tuple[FixedCell, ...]:
+    """Try every interaction of every kept margin: without u–v in C, whoever agrees on C∖{u,v} and differs on both frees i."""
+    table, graph = found.table, found.interactions
+    of_vertices = (1 << table.n_vertices) - 1
+    best_gain = np.zeros(len(cells), dtype=np.int64)
+    best: list[tuple[int, int, int] | None] = [None] * len(cells)
+    for together in graph.kept:
+        if together & ~of_vertices:
+            continue  # a column outside the keys: its margin is named by the user, who can drop it
+        for u, v in combinations(members(table.reduce(together)), 2):
+            if sum(1 for kept in graph.kept if kept >> u & 1 and kept >> v & 1) > 1:
+                continue  # another margin holds both, too
+            without = [together & ~(1 << u), together & ~(1 << v), together & ~(1 << u | 1 << v)]
+            counts = [_at(table, mask, cells) for mask in (together, *without)]
+            gain = counts[0] - counts[1] - counts[2] + counts[3]
+            for place in np.flatnonzero(gain > best_gain):
+                best_gain[place], best[place] = gain[place], (together, u, v)
+    return tuple(_fixed_cell(found, int(cell), best[place], int(best_gain[place])) for place, cell in enumerate(cells))
+
+
+def _at(table: ContingencyTable, mask: int, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.asarray(table.marginals.at_cells(mask)[cells]) if mask else np.full(len(cells), table.n_records)
+
+
+def _fixed_cell(found: Swappability, cell: int, freed: tuple[int, int, int] | None, n_freed: int) -> FixedCell:
+    table, graph = found.table, found.interactions
+    where = np.array([cell])
+    if freed is None:
+        of_vertices = [mask for mask in graph.kept if not mask >> table.n_vertices]
+        margin = min(of_vertices, key=lambda mask: int(_at(table, mask, where)[0]))
+        pair = None
+    else:
+        margin, pair = freed[0], (graph.names[freed[1]], graph.names[freed[2]])
+    n_in_margin = int(_at(table, margin, where)[0])
+    return FixedCell(cell, int(table.counts[cell]), graph.names_of(margin), n_in_margin, pair, n_freed)
+
+
+def cost_of_keeping(
+    table: ContingencyTable,
+    model: FittedModel,
+    keep: Sequence[Sequence[str]],
+    *,
+    columns: Mapping[str, ArrayLike] | None = None,
+    records: Sequence[int] | NDArray[np.int64] | None = None,
+) -> dict[tuple[str, ...], int]:
+    """For each further margin: how many records (all unless given) have a partner without it and none with it.
+
+    Each margin is taken alone, beside those of the model.
+    """
+    rows = slice(None) if records is None else np.asarray(records, dtype=np.int64)
+    free = swappability(table, model).record_is_swappable[rows]
+    found = {}
+    for names in keep:
+        held = swappability(table, model, keep=[names], columns=columns).record_is_swappable[rows]
+        found[tuple(names)] = int((free & ~held).sum())
+    return found
+
+
+# ---------------------------------------------------------------------- one pair
+
+
+@dataclass(frozen=True)
+class PairExplanation:
+    """Why two records can or cannot be exchanged.
+
+    Attributes
+    ----------
+    differs : the vertices on which they differ, at the finest resolution
+    parts : what moves as one, as names
+    swaps : the distinct exchanges: keys that move
+    can_swap : whether there is one
+    sentence : the reason in words
+    """
+
+    differs: tuple[str, ...]
+    parts: tuple[tuple[str, ...], ...]
+    swaps: tuple[tuple[str, ...], ...]
+    can_swap: bool
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+def possible_swaps(
+    table: ContingencyTable,
+    model: FittedModel,
+    record: int,
+    partner: int,
+    *,
+    keep: Sequence[Sequence[str]] = (),
+    columns: Mapping[str, ArrayLike] | None = None,
+) -> tuple[tuple[str, ...], ...]:
+    """All distinct exchanges of two records (row numbers) that change no kept margin: the keys that move in each."""
+    interactions, difference = _difference_of(table, model, record, partner, keep, columns or {})
+    return tuple(_key_names(interactions, moved) for moved in interactions.swaps(difference))
+
+
+def explain_pair(
+    table: ContingencyTable,
+    model: FittedModel,
+    record: int,
+    partner: int,
+    *,
+    keep: Sequence[Sequence[str]] = (),
+    columns: Mapping[str, ArrayLike] | None = None,
+) -> PairExplanation:
+    """Why two records (row numbers) can or cannot be exchanged, in words."""
+    graph, difference = _difference_of(table, model, record, partner, keep, columns or {})
+    parts = [part for part in graph.components(difference) if part & graph.keys]
+    swaps = tuple(_key_names(graph, moved) for moved in graph.swaps(difference))
+    who = f"Records {record} and {partner}"
+    if not difference & graph.keys:
+        sentence = f"{who} agree on every key: there is nothing to exchange."
+    elif len(parts) == 1:
+        keys = _and(_key_names(graph, difference))
+        sentence = f"{who} cannot be swapped: they differ on {keys}, {_held_together(graph, parts[0])}."
+    elif not swaps:
+        stuck = _and(sorted({name for part in parts for name in graph.names_of(part & graph.fixed)}))
+        sentence = f"{who} cannot be swapped: every part of their difference holds {stuck}, which stays with its record."
+    else:
+        listed = "; ".join(_and(names) for names in swaps)
+        sentence = f"{who} can be swapped in {len(swaps):,} way(s) by exchanging {listed}: {_parted(graph, difference)}."
+    names = tuple(graph.names_of(part) for part in parts)
+    return PairExplanation(graph.names_of(difference), names, swaps, bool(swaps), sentence)
+
+
+def _difference_of(
+    table: ContingencyTable,
+    model: FittedModel,
+    record: int,
+    partner: int,
+    keep: Sequence[Sequence[str]],
+    columns: Mapping[str, ArrayLike],
+) -> tuple[Interactions, int]:
+    interactions = Interactions.of_model(table, model, keep=keep)
+    units = Units.of(table, interactions.columns, columns)
+    rows = []
+    for number in (record, partner):
+        if not 0 <= number < len(units.record_unit):
+            raise BadInput(f"There is no record {number}; records are numbered from 0 to {len(units.record_unit) - 1}.")
+        if units.record_unit[number] < 0:
+            raise BadInput(f"Record {number} was left out for a missing key, so it cannot be swapped.")
+        rows.append(units.codes[units.record_unit[number]].tolist())
+    return interactions, interactions.difference(*rows)
+
+
+def _key_names(graph: Interactions, mask: int) -> tuple[str, ...]:
+    return tuple(graph.table.keys[k] for k in each_member(mask & graph.keys))
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _held_together(graph: Interactions, part: int) -> str:
+    keys = _key_names(graph, part)
+    if len(keys) == 1:
+        return "and an exchange of one key alone gives both records the cell of the other"
+    margins = [graph.names_of(kept) for kept in graph.kept if (kept & part & ((1 << graph.n_vertices) - 1)).bit_count() > 1]
+    linking = [f"{{{', '.join(names)}}}" for names in dict.fromkeys(margins)]
+    if len(linking) == 1:
+        return f"and the kept margin {linking[0]} joins all of these, so that they only move together"
+    return f"and the kept margins {_and(linking)} join all of these, so that they only move together"
+
+
+def _parted(graph: Interactions, difference: int) -> str:
+    between = graph.separator_between(difference)
+    if between is None:
+        return "no kept margin joins the parts"
+    separator, one, other = between
+    agreed = f"they agree on {_and(graph.names_of(separator))}, which parts" if separator else "no kept margin joins"
+    return f"{agreed} {_and(_key_names(graph, one))} from {_and(_key_names(graph, other))}"
+
+
+# ---------------------------------------------------------------------- the paper's condition
+
+
+@dataclass(frozen=True)
+class PaperTriple:
+    """Two cliques and what they share; the paper swaps records that agree on ``shared`` and differ on both cliques.
+
+    ``separates`` is False where the shared set does not part the two cliques: there the paper's condition is wrong.
+    """
+
+    clique: tuple[str, ...]
+    other: tuple[str, ...]
+    shared: tuple[str, ...]
+    separates: bool
+
+    def __str__(self) -> str:
+        def braced(names: tuple[str, ...]) -> str:
+            return "{" + ", ".join(names) + "}"
+
+        mark = "" if self.separates else "  does not separate"
+        return f"{braced(self.clique)} {braced(self.other)} {braced(self.shared)}{mark}"
+
+
+def paper_triples(model: Any) -> tuple[PaperTriple, ...]:
+    """The triples (C, C′, S = C∩C′) of Takemura and Endo's condition, those marked whose S does not separate."""
+    table: ContingencyTable = model.table
+    graph = Interactions.of_model(table, model)
+    everything = (1 << graph.n_vertices) - 1
+    found = []
+    for one, other in combinations(model.generators, 2):
+        shared = one & other
+        sides = components(graph.neighbours, everything & ~shared)
+        separates = all(not (side & one and side & other) for side in sides)
+        found.append(PaperTriple(graph.names_of(one), graph.names_of(other), graph.names_of(shared), separates))
+    return tuple(found)

@@ -1,0 +1,115 @@
+"""Which records are alike in everything that a swap looks at?
+
+Those in the same cell, unless columns outside the keys matter: margins to keep that hold such a column, a geography
+within which to swap, an edit rule. Then a cell falls into several *units*, one for each combination of these columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rarecell.errors import BadInput, UnknownColumns
+from rarecell.table import ContingencyTable
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Distinct rows of vertex and column codes.
+
+    Attributes
+    ----------
+    table : the contingency table
+    columns : names of the columns outside the keys, after the vertices
+    levels : the values of each of these columns
+    codes : one row a unit: codes of the vertices, then of ``columns``
+    counts : records of each unit
+    cell : the cell each unit belongs to
+    record_unit : the unit of each record, −1 for a record that was dropped for a missing key
+    """
+
+    table: ContingencyTable
+    columns: tuple[str, ...]
+    levels: tuple[tuple[Any, ...], ...]
+    codes: NDArray[np.int32]
+    counts: NDArray[np.int64]
+    cell: NDArray[np.int64]
+    record_unit: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, table: ContingencyTable, columns: Sequence[str], values: Mapping[str, ArrayLike]) -> Units:
+        """The units that ``columns`` (a value for each record in ``values``) make of the cells of ``table``."""
+        of_vertices = np.stack([table.vertex_codes(v) for v in range(table.n_vertices)], axis=1)
+        record_cell = records_of(table)
+        if not columns:
+            cell = np.arange(table.n_cells)
+            return cls(table, (), (), np.ascontiguousarray(of_vertices), table.counts, cell, record_cell)
+        missing = [name for name in columns if name not in values]
+        if missing:
+            raise UnknownColumns.among(missing, [*table.keys, *values])
+        from rarecell._kernels.counting import collapse_records
+
+        coded = [code_column(name, values[name], len(record_cell)) for name in columns]
+        sizes = [table.n_cells, *(len(levels) for _, levels in coded)]
+        rows, counts, record_unit = collapse_records([record_cell, *(codes for codes, _ in coded)], sizes)
+        cell = rows[:, 0].astype(np.int64)
+        codes = np.ascontiguousarray(np.concatenate([of_vertices[cell], rows[:, 1:]], axis=1))
+        return cls(table, tuple(columns), tuple(levels for _, levels in coded), codes, counts, cell, record_unit)
+
+    @property
+    def n_units(self) -> int:
+        return len(self.counts)
+
+    @cached_property
+    def column_levels(self) -> tuple[int, ...]:
+        """Number of codes of every column of ``codes``."""
+        return (*(int(n) for n in self.table.vertex_levels), *(len(levels) for levels in self.levels))
+
+    def position(self, name: str) -> int:
+        """Column of ``codes`` that holds the key, coarsening or further column ``name``."""
+        return (*self.table.vertex_names, *self.columns).index(name)
+
+    def values_of(self, name: str) -> Sequence[Any]:
+        """The values that the codes of a key or further column stand for."""
+        if name in self.columns:
+            return self.levels[self.columns.index(name)]
+        return self.table.categories[self.table.keys.index(name)].levels
+
+    def ranks(self, columns: Sequence[int]) -> tuple[NDArray[np.int64], int]:
+        """Rank of each unit's combination of these columns, in lexicographic order, and the number of combinations."""
+        if not len(columns):
+            return np.zeros(self.n_units, dtype=np.int64), 1
+        from rarecell._kernels.counting import collapse_records
+
+        found = collapse_records([self.codes[:, c] for c in columns], [self.column_levels[c] for c in columns])
+        return found[2], len(found[1])
+
+
+def records_of(table: ContingencyTable) -> NDArray[np.int64]:
+    """The cell of each record; a table made of counts alone gets records in the order of its cells."""
+    if table.record_cell is not None:
+        return table.record_cell
+    return np.repeat(np.arange(table.n_cells), table.counts)
+
+
+def code_column(name: str, values: ArrayLike, n_records: int) -> tuple[NDArray[np.int32], tuple[Any, ...]]:
+    """Codes of a column of any type, and the values they stand for; missing values are one level, the last."""
+    given = np.asarray(values)
+    if given.shape != (n_records,):
+        raise BadInput(f"Column '{name}' was given with the shape {given.shape}; the file has {n_records:,} records.")
+    if given.dtype != object:
+        distinct, codes = np.unique(given, return_inverse=True)
+        is_missing = distinct != distinct if distinct.dtype.kind in "fc" else np.zeros(len(distinct), dtype=bool)
+        levels = tuple(None if gone else level for level, gone in zip(distinct.tolist(), is_missing, strict=True))
+        return codes.astype(np.int32), levels
+    known: dict[Any, int] = {}
+    first = np.array([known.setdefault(None if value != value else value, len(known)) for value in given.tolist()])
+    ordered = sorted(known, key=lambda level: (level is None, type(level).__name__, str(level)))
+    rank = np.empty(len(known), dtype=np.int32)
+    rank[[known[level] for level in ordered]] = np.arange(len(ordered))
+    return rank[first], tuple(ordered)

@@ -50,5 +50,5 @@ def adult_table() -> rc.ContingencyTable:
 
 
 def cliques_by_number(table: rc.ContingencyTable, text: str) -> list[list[str]]:
-    """"15 16" names the cliques of the first and fifth and of the first and sixth key."""
+    """ "15 16" names the cliques of the first and fifth and of the first and sixth key."""
     return [[table.keys[int(digit) - 1] for digit in part] for part in text.split()]

@@ -14,12 +14,17 @@ def categories(levels: list[int]) -> list[rc.Categories]:
 
 
 @st.composite
-def tables(draw: st.DrawFn, *, min_keys: int = 2, max_keys: int = 5, max_levels: int = 4, max_records: int = 60) -> rc.ContingencyTable:
+def tables(
+    draw: st.DrawFn, *, min_keys: int = 2, max_keys: int = 5, max_levels: int = 4, max_records: int = 60
+) -> rc.ContingencyTable:
     """A table of records drawn uniformly or from a lumpy distribution, so that empty and crowded cells both occur."""
     levels = draw(st.lists(st.integers(2, max_levels), min_size=min_keys, max_size=max_keys))
     n_records = draw(st.integers(1, max_records))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    columns = [np.minimum(rng.geometric(0.5, n_records) - 1, n - 1) if rng.random() < 0.5 else rng.integers(0, n, n_records) for n in levels]
+    columns = [
+        np.minimum(rng.geometric(0.5, n_records) - 1, n - 1) if rng.random() < 0.5 else rng.integers(0, n, n_records)
+        for n in levels
+    ]
     return rc.ContingencyTable.from_codes(np.stack(columns, axis=1).astype(np.int32), categories(levels))
 
 

@@ -59,7 +59,9 @@ def _imports(path: Path) -> set[str]:
 
 
 def test_every_part_has_a_layer() -> None:
-    parts = {p.stem if p.suffix == ".py" else p.name for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    parts = {
+        p.stem if p.suffix == ".py" else p.name for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()
+    }
     assert parts - {"__init__"} <= set(HEIGHT)
 
 

@@ -39,16 +39,24 @@ def test_entropy_terms_of_all_sets_at_once(table: rc.ContingencyTable) -> None:
 
 def test_small_sets_are_counted_from_larger_ones() -> None:
     rng = np.random.default_rng(0)
-    table = rc.ContingencyTable.from_codes(rng.integers(0, [9, 9, 9, 2, 2, 3], (4000, 6)).astype(np.int32), categories([9, 9, 9, 2, 2, 3]))
+    table = rc.ContingencyTable.from_codes(
+        rng.integers(0, [9, 9, 9, 2, 2, 3], (4000, 6)).astype(np.int32), categories([9, 9, 9, 2, 2, 3])
+    )
     masks = np.arange(64, dtype=np.uint64)
-    np.testing.assert_allclose(Marginals(table).entropy_terms(masks), [naive.entropy_term(table, int(m)) for m in masks], atol=1e-8)
+    np.testing.assert_allclose(
+        Marginals(table).entropy_terms(masks), [naive.entropy_term(table, int(m)) for m in masks], atol=1e-8
+    )
 
 
 @given(tables(), st.data())
 @settings(max_examples=40, deadline=None)
 def test_lookup_finds_counts_of_any_cell(table: rc.ContingencyTable, data: st.DataObject) -> None:
     mask = data.draw(st.integers(1, 2**table.n_keys - 1))
-    every = np.array(np.meshgrid(*(np.arange(c.n_levels) for c in table.categories), indexing="ij")).reshape(table.n_keys, -1).T.astype(np.int32)
+    every = (
+        np.array(np.meshgrid(*(np.arange(c.n_levels) for c in table.categories), indexing="ij"))
+        .reshape(table.n_keys, -1)
+        .T.astype(np.int32)
+    )
     counted = naive.marginal_counts(table, mask)
     members = [v for v in range(table.n_keys) if mask >> v & 1]
     assert table.marginals.lookup(mask, every).tolist() == [counted[tuple(row)] for row in every[:, members].tolist()]
@@ -108,7 +116,9 @@ def test_memory_budget_is_kept() -> None:
 
 
 def test_records_with_a_missing_key_are_dropped_but_keep_their_place() -> None:
-    table = rc.ContingencyTable.from_codes(np.array([[0, 1], [-1, 0], [0, 1]], dtype=np.int32), categories([2, 2]), weights=[2, 5, 3])
+    table = rc.ContingencyTable.from_codes(
+        np.array([[0, 1], [-1, 0], [0, 1]], dtype=np.int32), categories([2, 2]), weights=[2, 5, 3]
+    )
     assert table.record_cell.tolist() == [0, -1, 0]
     assert table.weights.tolist() == [5.0]
     assert table.n_records == 2
@@ -127,7 +137,9 @@ def test_coarsenings_must_be_nested_and_say_something() -> None:
     table = rc.ContingencyTable.from_codes(np.arange(6, dtype=np.int32)[:, None], categories([6]))
 
     def group(groups: list[int]) -> rc.Coarsening:
-        return rc.Coarsening(f"a/{max(groups) + 1}/{groups}", "a", np.array(groups, np.int32), tuple(map(str, range(max(groups) + 1))))
+        return rc.Coarsening(
+            f"a/{max(groups) + 1}/{groups}", "a", np.array(groups, np.int32), tuple(map(str, range(max(groups) + 1)))
+        )
 
     with pytest.raises(rc.RarecellError, match="not nested"):
         table.with_coarsenings([group([0, 0, 1, 1, 2, 2]), group([0, 1, 1, 1, 1, 1])])

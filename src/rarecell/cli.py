@@ -75,20 +75,46 @@ _run_options = _options(
     click.option("--strata", help="Column of the sampling strata."),
     click.option("--sensitive", help="Columns an intruder would like to learn, separated by commas."),
     click.option("--id", "id_column", help="Column that names the record."),
-    click.option("--missing", type=click.Choice(["level", "drop", "refuse"]), help="What a missing key value means: its own level (default), a record to drop, or an error."),
-    click.option("--hierarchy", "hierarchies", multiple=True, metavar="KEY=CSV", help="Nested groups of a key's levels, one row a level. Repeatable."),
+    click.option(
+        "--missing",
+        type=click.Choice(["level", "drop", "refuse"]),
+        help="What a missing key value means: its own level (default), a record to drop, or an error.",
+    ),
+    click.option(
+        "--hierarchy",
+        "hierarchies",
+        multiple=True,
+        metavar="KEY=CSV",
+        help="Nested groups of a key's levels, one row a level. Repeatable.",
+    ),
     click.option("--sql", help="A query to read instead of a file; FILE is then a database to attach, if any."),
     click.option("--criterion", help="aic (default), bic, bayes, or a penalty for each degree of freedom."),
-    click.option("--search", type=click.Choice(["auto", "exact", "local", "greedy"]), help="How the model is searched for (default auto)."),
-    click.option("--model", type=click.Choice(["average", "single", "independence", "saturated"]), help="Risk from the average over penalties and resolutions (default), or from one model."),
+    click.option(
+        "--search", type=click.Choice(["auto", "exact", "local", "greedy"]), help="How the model is searched for (default auto)."
+    ),
+    click.option(
+        "--model",
+        type=click.Choice(["average", "single", "independence", "saturated"]),
+        help="Risk from the average over penalties and resolutions (default), or from one model.",
+    ),
     click.option("--cliques", help='A model by name instead of a search: "a,b;b,c".'),
-    click.option("--resolution", type=click.Choice(["multi", "full"]), help="Offer keys with many levels at coarser resolutions too (multi, default), or not."),
+    click.option(
+        "--resolution",
+        type=click.Choice(["multi", "full"]),
+        help="Offer keys with many levels at coarser resolutions too (multi, default), or not.",
+    ),
     click.option("--max-clique", type=click.IntRange(1), help="Largest number of keys in a clique."),
     click.option("--restarts", type=click.IntRange(1), help="Starts of the local search (default 100)."),
-    click.option("--form", type=click.Choice(["multinomial", "poisson", "poisson-gamma"]), help="Distribution of the population count of a cell."),
+    click.option(
+        "--form",
+        type=click.Choice(["multinomial", "poisson", "poisson-gamma"]),
+        help="Distribution of the population count of a cell.",
+    ),
     click.option("--threshold", type=click.FloatRange(0, 1), help="Risk from which a record is listed (default 0.2)."),
     click.option("--seed", type=int, help="Seed of every random choice (default 0)."),
-    click.option("--config", type=click.Path(exists=True, dir_okay=False), help="A run.toml; options on the command line go before it."),
+    click.option(
+        "--config", type=click.Path(exists=True, dir_okay=False), help="A run.toml; options on the command line go before it."
+    ),
     click.option("--out", type=click.Path(file_okay=False), help="Folder for the results."),
     click.option("--overwrite", is_flag=True, help="Allow results to be overwritten."),
     click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of tables."),
@@ -135,7 +161,10 @@ def _config(options: dict[str, Any], protect: dict[str, Any] | None = None) -> A
     merged = {**base, **given}
     if protect is not None:
         merged["protect"] = {**base.get("protect", {}), **protect}
-    for needed, how in (("input", "Name the microdata file."), ("keys", "Name the columns an intruder could know with --keys a,b,c.")):
+    for needed, how in (
+        ("input", "Name the microdata file."),
+        ("keys", "Name the columns an intruder could know with --keys a,b,c."),
+    ):
         if needed not in merged:
             raise click.UsageError(f"{how} 'rarecell assess --help' has an example.")
     return RunConfig.from_mapping(merged, source=options["config"] or "the command line")
@@ -154,7 +183,9 @@ def _finish(result: Any, options: dict[str, Any]) -> None:
         if options["out"]:
             click.echo(f"\nResults are in {options['out']}. Begin with {Path(options['out']) / 'report.html'}.", err=True)
     limit = options["fail_above"]
-    highest = result.summary["risk"]["highest"] if "swap" not in result.summary else result.summary["swap"]["risk_after"]["highest"]
+    highest = (
+        result.summary["risk"]["highest"] if "swap" not in result.summary else result.summary["swap"]["risk_after"]["highest"]
+    )
     if limit is not None and highest > limit:
         click.echo(f"rarecell: the highest risk of a record is {highest:.3g}, above the {limit:g} of --fail-above.", err=True)
         sys.exit(_EXIT_RISKY)
@@ -189,8 +220,12 @@ def assess(**options: Any) -> None:
 @click.option("--records", help="Row numbers to protect, from 0, separated by commas.")
 @click.option("--risk-above", type=click.FloatRange(0, 1), metavar="P", help="Protect records with a risk above P.")
 @click.option("--top", type=click.IntRange(1), metavar="K", help="Protect the K riskiest records.")
-@click.option("--cell-probability-below", type=float, metavar="P", help="Protect unique records whose cell has a probability below P.")
-@click.option("--max-population-uniques", type=float, metavar="T", help="Protect until at most T population uniques are expected.")
+@click.option(
+    "--cell-probability-below", type=float, metavar="P", help="Protect unique records whose cell has a probability below P."
+)
+@click.option(
+    "--max-population-uniques", type=float, metavar="T", help="Protect until at most T population uniques are expected."
+)
 @click.option("--max-record-risk", type=click.FloatRange(0, 1), metavar="P", help="Protect until no record has a risk above P.")
 @click.option("--keep", help='Further marginals that must not change: "sex,education;region,employed".')
 @click.option("--never-swap", help="Keys that must stay with their record, separated by commas.")
@@ -224,7 +259,9 @@ def protect(**options: Any) -> None:
 
 
 @main.command()
-@click.option("--out", type=click.Path(file_okay=False), default=None, help="Folder for the results (none are written without it).")
+@click.option(
+    "--out", type=click.Path(file_okay=False), default=None, help="Folder for the results (none are written without it)."
+)
 @click.option("--overwrite", is_flag=True, help="Allow results to be overwritten.")
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of tables.")
 @click.option("--quiet", is_flag=True, help="No progress.")
@@ -246,7 +283,9 @@ def demo(**options: Any) -> None:
 
 @main.command()
 @click.argument("m", type=click.IntRange(1))
-@click.option("--list", "as_list", is_flag=True, help="Write the non-isomorphic chordal graphs on M vertices as graph6, one a line.")
+@click.option(
+    "--list", "as_list", is_flag=True, help="Write the non-isomorphic chordal graphs on M vertices as graph6, one a line."
+)
 def graphs(m: int, as_list: bool) -> None:
     """Count the graphical, decomposable and non-isomorphic decomposable models of 1 to M variables.
 
@@ -321,7 +360,12 @@ def explain_pair(folder: str, record: int, partner: int) -> None:
 
 @main.command()
 @click.argument("file", required=False, type=click.Path(path_type=str))
-@click.option("--folder", type=click.Path(exists=True, file_okay=False), default=".", help="Folder the app may read and write (default: this one).")
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False),
+    default=".",
+    help="Folder the app may read and write (default: this one).",
+)
 @click.option("--no-browser", is_flag=True, help="Print the address instead of opening a browser.")
 def app(file: str | None, folder: str, no_browser: bool) -> None:
     """Open the app in the browser, on this computer only.

@@ -43,7 +43,14 @@ class ProtectConfig:
 
     @property
     def chooses_records(self) -> bool:
-        ways = (self.records, self.risk_above, self.top, self.cell_probability_below, self.max_population_uniques, self.max_record_risk)
+        ways = (
+            self.records,
+            self.risk_above,
+            self.top,
+            self.cell_probability_below,
+            self.max_population_uniques,
+            self.max_record_risk,
+        )
         return any(way is not None for way in ways)
 
 
@@ -223,7 +230,9 @@ def _typed(owner: type, name: str, value: Any, source: str) -> Any:
 def _typed_sequence(annotation: str, name: str, value: Any, source: str) -> Any:
     is_nested = annotation.startswith("tuple[tuple")
     inner: type = int if "int" in annotation else Mapping if "Mapping" in annotation else str
-    problem = BadInput(f"'{name}' in {source} was given as {value!r}; it must be a list" + (" of lists" if is_nested else "") + ".")
+    problem = BadInput(
+        f"'{name}' in {source} was given as {value!r}; it must be a list" + (" of lists" if is_nested else "") + "."
+    )
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise problem
     if is_nested:

@@ -202,7 +202,9 @@ class ContingencyTable:
         if len(set(names)) != len(names):
             raise BadInput(f"A key is named twice in {', '.join(names)}; name each key once.")
         if len(names) > MAX_VERTICES:
-            raise TooLarge(f"{len(names)} keys were named; at most {MAX_VERTICES} are possible. Leave out keys an intruder cannot know.")
+            raise TooLarge(
+                f"{len(names)} keys were named; at most {MAX_VERTICES} are possible. Leave out keys an intruder cannot know."
+            )
         if not len(counts):
             raise BadInput("No record is left to count: the data are empty, or every record lacks a key.")
         return cls(categories, np.asfortranarray(cells), counts, weights, record_cell)
@@ -254,7 +256,9 @@ class ContingencyTable:
         names = [*self.keys, *(c.name for c in ordered)]
         for c in ordered:
             if len(c.group_of_level) != n_levels[c.key]:
-                raise BadInput(f"Coarsening '{c.name}' groups {len(c.group_of_level)} levels; key '{c.key}' has {n_levels[c.key]}.")
+                raise BadInput(
+                    f"Coarsening '{c.name}' groups {len(c.group_of_level)} levels; key '{c.key}' has {n_levels[c.key]}."
+                )
             if not 1 < c.n_levels < n_levels[c.key]:
                 raise BadInput(
                     f"Coarsening '{c.name}' has {c.n_levels} groups; with {n_levels[c.key]} levels of key '{c.key}' "
@@ -263,7 +267,9 @@ class ContingencyTable:
         if len(set(names)) != len(names):
             raise BadInput(f"Two vertices share a name among {', '.join(names)}; name each coarsening once.")
         if len(names) > MAX_VERTICES:
-            raise TooLarge(f"{self.n_keys} keys and {len(ordered)} coarsenings are more than {MAX_VERTICES} vertices; use fewer coarsenings.")
+            raise TooLarge(
+                f"{self.n_keys} keys and {len(ordered)} coarsenings are more than {MAX_VERTICES} vertices; use fewer coarsenings."
+            )
         return replace(self, coarsenings=ordered)
 
     @property

@@ -95,7 +95,9 @@ def rows(title: str, headers: Sequence[str], lines: Sequence[Sequence[str]], *, 
     print(f"\n{title}")
     widths = [max(len(row[place]) for row in (headers, *lines)) for place in range(len(headers))]
     for row in (headers, *lines):
-        parts = [text.rjust(w) if place in right else text.ljust(w) for place, (text, w) in enumerate(zip(row, widths, strict=True))]
+        parts = [
+            text.rjust(w) if place in right else text.ljust(w) for place, (text, w) in enumerate(zip(row, widths, strict=True))
+        ]
         print("  " + "  ".join(parts).rstrip())
 
 
@@ -118,7 +120,12 @@ def show_assessment(summary: Mapping[str, Any]) -> None:
             f"{number(low, 0)} to {number(high, 0)}",
             number(truth.get("population_uniques")) if truth else "",
         ),
-        ("correct matches an intruder can expect", number(risk["expected_correct_matches"]), "", number(truth.get("correct_matches")) if truth else ""),
+        (
+            "correct matches an intruder can expect",
+            number(risk["expected_correct_matches"]),
+            "",
+            number(truth.get("correct_matches")) if truth else "",
+        ),
         (f"records with a risk of {risk['threshold']:g} or more", number(risk["records_above_threshold"]), "", ""),
         ("unique records that can be swapped", number(risk["swappable_uniques"]), "", ""),
     ]
@@ -185,7 +192,11 @@ def show_comparison(names: Sequence[str], summaries: Sequence[Mapping[str, Any]]
                 found = found.get(step) if isinstance(found, Mapping) else None
             if isinstance(found, list):
                 found = "; ".join("+".join(item) if isinstance(item, list) else str(item.get("name", item)) for item in found)
-            values.append(number(found, 3) if isinstance(found, int | float) and not isinstance(found, bool) else str(found if found is not None else "–"))
+            values.append(
+                number(found, 3)
+                if isinstance(found, int | float) and not isinstance(found, bool)
+                else str(found if found is not None else "–")
+            )
         return (label, *values, "" if len(set(values)) == 1 else "≠")
 
     rows(

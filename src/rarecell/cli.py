@@ -124,6 +124,13 @@ _run_options = _options(
 )
 
 
+_PASSED_ON = (
+    *("population", "weight", "household", "geography", "strata", "missing", "sql", "criterion", "search"),
+    *("model", "resolution", "max_clique", "restarts", "form", "threshold", "seed"),
+)
+"""Options with the same name and meaning in a configuration."""
+
+
 def _config(options: dict[str, Any], protect: dict[str, Any] | None = None) -> Any:
     """The configuration: the file named by --config, then what the command line adds."""
     import tomllib
@@ -137,8 +144,7 @@ def _config(options: dict[str, Any], protect: dict[str, Any] | None = None) -> A
         base = tomllib.loads(Path(options["config"]).read_text(encoding="utf-8"))
     given: dict[str, Any] = {
         name: options[name]
-        for name in ("population", "weight", "household", "geography", "strata", "missing", "sql", "criterion", "search")
-        + ("model", "resolution", "max_clique", "restarts", "form", "threshold", "seed")
+        for name in _PASSED_ON
         if options[name] is not None
     }
     if options["file"]:
@@ -310,8 +316,14 @@ def graphs(m: int, as_list: bool) -> None:
         "Models of m variables, beside Table 1 of Takemura and Endo (2006)",
         ["m", "graphical", "decomposable", "paper", "non-isomorphic decomposable", "paper"],
         [
-            (str(c.n_vertices), f"{c.n_graphs:,}", f"{c.n_chordal:,}", printed(c.paper_n_chordal))
-            + (f"{c.n_nonisomorphic_chordal:,}", printed(c.paper_n_nonisomorphic_chordal))
+            (
+                str(c.n_vertices),
+                f"{c.n_graphs:,}",
+                f"{c.n_chordal:,}",
+                printed(c.paper_n_chordal),
+                f"{c.n_nonisomorphic_chordal:,}",
+                printed(c.paper_n_nonisomorphic_chordal),
+            )
             for c in counts
         ],
         right=range(6),

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -82,7 +83,11 @@ class Coarsening:
     def is_coarser_than(self, finer: Coarsening) -> bool:
         """True when every group of ``finer`` lies in one group of this coarsening."""
         pairs = np.unique(np.stack([finer.group_of_level, self.group_of_level]), axis=1)
-        return pairs.shape[1] == finer.n_levels
+        return bool(pairs.shape[1] == finer.n_levels)
+
+
+def _weight_sums(cell: NDArray[np.int64], weights: NDArray[np.float64], n_cells: int) -> NDArray[np.float64]:
+    return np.bincount(cell, weights=weights, minlength=n_cells).astype(np.float64)
 
 
 def _nested_by_key(keys: Sequence[str], coarsenings: Iterable[Coarsening]) -> tuple[Coarsening, ...]:
@@ -94,7 +99,7 @@ def _nested_by_key(keys: Sequence[str], coarsenings: Iterable[Coarsening]) -> tu
     ordered: list[Coarsening] = []
     for key in keys:
         of_key = sorted((c for c in given if c.key == key), key=lambda c: -c.n_levels)
-        for finer, coarser in zip(of_key, of_key[1:], strict=False):
+        for finer, coarser in pairwise(of_key):
             if not coarser.is_coarser_than(finer):
                 raise BadInput(
                     f"Coarsenings '{finer.name}' and '{coarser.name}' of key '{key}' are not nested: a group of the first "
@@ -149,7 +154,7 @@ class ContingencyTable:
         weight_sums = None
         if weights is not None:
             kept_weights = np.asarray(weights, dtype=np.float64)[kept]
-            weight_sums = np.bincount(kept_cell, weights=kept_weights, minlength=len(counts))
+            weight_sums = _weight_sums(kept_cell, kept_weights, len(counts))
         return cls._checked(tuple(categories), cells, counts, weight_sums, record_cell)
 
     @classmethod
@@ -180,7 +185,7 @@ class ContingencyTable:
         new_position[occupied] = position
         weight_sums = None
         if weights is not None:
-            weight_sums = np.bincount(position, weights=np.asarray(weights, np.float64)[occupied], minlength=len(merged))
+            weight_sums = _weight_sums(position, np.asarray(weights, np.float64)[occupied], len(merged))
         records = None
         if record_cell is not None:
             old = np.asarray(record_cell, dtype=np.int64)
@@ -282,13 +287,13 @@ class ContingencyTable:
 
     @cached_property
     def vertex_levels(self) -> NDArray[np.int64]:
-        return np.array([c.n_levels for c in (*self.categories, *self.coarsenings)], dtype=np.int64)
+        return np.array([*(c.n_levels for c in self.categories), *(c.n_levels for c in self.coarsenings)], dtype=np.int64)
 
     @cached_property
     def vertex_key(self) -> NDArray[np.int64]:
         """Position of the key each vertex belongs to."""
         position = {key: k for k, key in enumerate(self.keys)}
-        return np.array([position[c.key] for c in (*self.categories, *self.coarsenings)], dtype=np.int64)
+        return np.array([*position.values(), *(position[c.key] for c in self.coarsenings)], dtype=np.int64)
 
     @cached_property
     def chains(self) -> tuple[tuple[int, ...], ...]:
@@ -388,7 +393,7 @@ class ContingencyTable:
         merged, _, position = collapse_records(np.asfortranarray(cells), levels)
         counts = np.zeros(len(merged), dtype=np.int64)
         np.add.at(counts, position, self.counts)
-        weights = None if self.weights is None else np.bincount(position, weights=self.weights, minlength=len(merged))
+        weights = None if self.weights is None else _weight_sums(position, self.weights, len(merged))
         records = None if self.record_cell is None else np.where(self.record_cell >= 0, position[self.record_cell], -1)
         return ContingencyTable._checked(tuple(categories), merged, counts, weights, records)
 

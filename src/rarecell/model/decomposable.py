@@ -58,7 +58,7 @@ class DecomposableModel:
             try:
                 graph = ChordalGraph.from_cliques(table.n_vertices, masks)
             except NotChordal as found:
-                raise NotChordal.with_cycle([table.vertex_names[int(v)] for v in found.cycle]) from None
+                raise NotChordal.with_cycle([table.vertex_names[int(str(v))] for v in found.cycle]) from None
         if graph.n_vertices != table.n_vertices:
             raise KeyMismatch.between(table.vertex_names, [f"vertex {v}" for v in range(graph.n_vertices)])
         self.table = table

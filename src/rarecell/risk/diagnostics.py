@@ -1,0 +1,239 @@
+"""Does the model overstate or understate risk?
+
+A model that misses interactions spreads the records over more cells than they have in truth, so that cells look rarer than
+they are; a model with too many interactions follows the sample's accidents and makes its uniques look common. The
+minimum-error statistics of Skinner and Shlomo tell the two apart from the sample counts of all cells, the empty ones included.
+They are a test: too noisy to correct an estimate with. The number of sample uniques against the number that the model expects
+says the same in another way, and says it better when the model has too many interactions; the verdict looks at both.
+
+The empty cells are visited when the table is small. When it is large, cells are drawn from the model instead: the sum of
+T(p) over the empty cells is their total probability, which is known, times the mean of T(p)/p over draws that are empty.
+
+References
+----------
+Skinner, C. and Shlomo, N. (2008). Assessing identification risk in survey microdata using log-linear models. JASA 103.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from rarecell.errors import KeyMismatch, PopulationTooSmall
+from rarecell.model.average import CellModel
+from rarecell.table import ContingencyTable
+
+Floats = NDArray[np.float64]
+
+N_SIZES = 10
+"""Size indices are compared up to this size."""
+
+_EXACT_UP_TO = 500_000
+_CHUNK = 1 << 16
+# Two checks: the larger of two standard normal numbers passes this in one case of twenty.
+_SUSPICIOUS = 2.24
+_N_TERMS = 5 + N_SIZES
+
+
+@dataclass(frozen=True)
+class MinimumErrorTest:
+    """One statistic of Skinner and Shlomo: positive when risk is overstated.
+
+    Attributes
+    ----------
+    statistic : float
+        B, an estimate of the bias of τ1 or τ2 that comes from a wrong model.
+    variance : float
+        Its variance when the model is right.
+    sampling_error : float
+        Standard error of ``statistic`` from drawing cells; 0 when all cells were visited.
+    """
+
+    statistic: float
+    variance: float
+    sampling_error: float = 0.0
+
+    @property
+    def z(self) -> float:
+        """Statistic in units of its standard deviation."""
+        deviation = np.sqrt(self.variance + self.sampling_error**2)
+        return float(self.statistic / deviation) if deviation > 0.0 else 0.0
+
+    def __str__(self) -> str:
+        return f"{self.statistic:.2f} (standard deviation {np.sqrt(self.variance):.2f}, z = {self.z:.2f})"
+
+
+@dataclass(frozen=True)
+class FitDiagnostics:
+    """Checks of a model's fit as far as it matters for risk.
+
+    Attributes
+    ----------
+    unique_test, match_test : MinimumErrorTest
+        B1 for the expected population uniques τ1, B2 for the expected correct matches τ2.
+    observed_sizes, expected_sizes : mapping of int to number
+        Size indices s_1, s_2, … of the sample, and what the model expects under Poisson sampling.
+    uniques_z : float
+        Expected less observed number of sample uniques, in standard deviations; positive when risk is overstated.
+    is_exact : bool
+        Whether all cells were visited, not only drawn ones.
+    n_draws : int
+        Number of cells drawn from the model; 0 when ``is_exact``.
+    """
+
+    unique_test: MinimumErrorTest
+    match_test: MinimumErrorTest
+    observed_sizes: Mapping[int, int]
+    expected_sizes: Mapping[int, float]
+    uniques_z: float
+    is_exact: bool
+    n_draws: int = 0
+    is_census: bool = field(default=False, repr=False)
+
+    @property
+    def verdict(self) -> str:
+        """A sentence on whether the risk is likely over- or understated."""
+        if self.is_census:
+            return "The sample is the whole population, so that no model is needed and nothing can be over- or understated."
+        low, high = sorted((self.unique_test.z, self.uniques_z))
+        evidence = (
+            f"Skinner and Shlomo's z = {self.unique_test.z:.1f}; {self.observed_sizes[1]:,} sample uniques, "
+            f"{self.expected_sizes[1]:,.0f} expected"
+        )
+        if high > _SUSPICIOUS and low < -_SUSPICIOUS:
+            return f"The model does not fit, and the checks do not agree which way ({evidence}): the risk may be off either way."
+        if high > _SUSPICIOUS:
+            return f"The model misses some dependence between the keys ({evidence}): the risk is likely overstated."
+        if low < -_SUSPICIOUS:
+            return f"The model follows the sample too closely ({evidence}): the risk is likely understated."
+        return f"The sample gives no sign that the risk is over- or understated ({evidence})."
+
+    def __str__(self) -> str:
+        return self.verdict
+
+
+def fit_diagnostics(
+    table: ContingencyTable, model: CellModel, *, population: float, n_draws: int = 100_000, seed: int = 0
+) -> FitDiagnostics:
+    """Skinner–Shlomo statistics and expected size indices of a model.
+
+    Parameters
+    ----------
+    table : ContingencyTable
+        The sample, taken as drawn at random with the fraction n/N.
+    model : a model of its cells
+        Must be able to draw cells when the table has more than half a million of them.
+    population : float
+        Population size N.
+    n_draws : int, optional
+        Cells to draw when the table is too large to visit all cells.
+    seed : int, optional
+        Seed of the draws.
+
+    Returns
+    -------
+    FitDiagnostics
+
+    Notes
+    -----
+    With λ = N·p̂ and h(λ) the risk of a unique, B = Σ πλe^(−πλ) {−h'(λ)(f−πλ)/π + h''(λ)[(f−πλ)²−f]/(2π²)} over all cells, f = 0
+    included. For h(λ) = exp(−(1−π)λ) this is B1 of Skinner and Shlomo; for E(1/F) it is their B2.
+    """
+    if tuple(table.keys) != tuple(model.table.keys):
+        raise KeyMismatch.between(table.keys, model.table.keys)
+    if population < table.n_records:
+        raise PopulationTooSmall.given(population, n_records=table.n_records)
+    fraction = table.n_records / population
+
+    def terms(probability: Floats, count: NDArray[np.int64] | int) -> Floats:
+        return _terms(probability * population, np.asarray(count, dtype=np.float64), fraction)
+
+    of_occupied = np.exp(model.log_cell_probability(None if model.table is table else table.cells))
+    occupied = terms(of_occupied, table.counts).sum(axis=0)
+    is_exact = table.n_formal_cells <= _EXACT_UP_TO
+    if is_exact:
+        empty, error = _visit_empty(table, model, terms), np.zeros(len(occupied))
+    else:
+        rng = np.random.default_rng(seed)
+        empty, error = _draw_empty(table, model, terms, max(0.0, 1.0 - float(of_occupied.sum())), n_draws, rng)
+    total = occupied + empty
+    deviation = np.sqrt(total[4] + error[5] ** 2)
+    sizes = range(1, N_SIZES + 1)
+    return FitDiagnostics(
+        MinimumErrorTest(float(total[0]), float(total[1]), float(error[0])),
+        MinimumErrorTest(float(total[2]), float(total[3]), float(error[2])),
+        MappingProxyType({j: table.size_indices.get(j, 0) for j in sizes}),
+        MappingProxyType({j: float(total[4 + j]) for j in sizes}),
+        float((total[5] - table.size_indices.get(1, 0)) / deviation) if deviation > 0.0 else 0.0,
+        is_exact,
+        0 if is_exact else n_draws,
+        fraction >= 1.0,
+    )
+
+
+def _terms(rate: Floats, count: Floats, fraction: float) -> Floats:
+    """Columns: B1, its variance, B2, its variance, the variance of s_1, the Poisson probabilities of 1, 2, …; one row a cell."""
+    mean = fraction * rate
+    unseen = (1.0 - fraction) * rate
+    columns = np.empty((len(rate), _N_TERMS))
+    first_moment = (np.exp(-unseen), _moment(unseen, 1))
+    second_moment = (np.exp(-unseen), _moment(unseen, 2))
+    for k in range(2):
+        slope = (1.0 - fraction) * rate * np.exp(-mean) * first_moment[k]
+        curvature = (1.0 - fraction) ** 2 * rate * np.exp(-mean) * second_moment[k] / (2.0 * fraction)
+        columns[:, 2 * k] = slope * (count - mean) + curvature * ((count - mean) ** 2 - count)
+        columns[:, 2 * k + 1] = slope**2 * mean + 2.0 * curvature**2 * mean**2
+    columns[:, 5:] = stats.poisson.pmf(np.arange(1, N_SIZES + 1)[None, :], mean[:, None])
+    columns[:, 4] = columns[:, 5] * (1.0 - columns[:, 5])
+    return columns
+
+
+def _moment(rate: Floats, order: int) -> Floats:
+    """Integral of t^order·exp(−rate·t) over the unit interval: the derivatives of (1−e^−x)/x without cancellation."""
+    safe = np.maximum(rate, 1e-8)
+    integral = special.gamma(order + 1.0) * special.gammainc(order + 1.0, safe) / safe ** (order + 1.0)
+    return np.where(rate < 1e-8, 1.0 / (order + 1.0), integral)
+
+
+def _visit_empty(table: ContingencyTable, model: CellModel, terms: Callable[[Floats, int], Floats]) -> Floats:
+    total = np.zeros(_N_TERMS)
+    for cells in _all_cells(table):
+        probability = np.exp(model.log_cell_probability(cells))
+        wanted = (_counts_of(table, cells) == 0) & (probability > 0.0)
+        total += terms(probability[wanted], 0).sum(axis=0)
+    return total
+
+
+def _draw_empty(
+    table: ContingencyTable,
+    model: CellModel,
+    terms: Callable[[Floats, int], Floats],
+    empty_probability: float,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> tuple[Floats, Floats]:
+    """Estimated sum of the terms over empty cells, and its standard error."""
+    cells = model.sample(n_draws, rng)
+    empty = cells[_counts_of(table, cells) == 0]
+    if len(empty) < 2:
+        return np.zeros(_N_TERMS), np.zeros(_N_TERMS)
+    probability = np.exp(model.log_cell_probability(empty))
+    ratios = terms(probability, 0) / probability[:, None]
+    return empty_probability * ratios.mean(axis=0), empty_probability * ratios.std(axis=0) / np.sqrt(len(empty))
+
+
+def _counts_of(table: ContingencyTable, cells: NDArray[np.int32]) -> NDArray[np.int64]:
+    everything = (1 << table.n_keys) - 1
+    return np.asarray(table.marginals.lookup(everything, cells))
+
+
+def _all_cells(table: ContingencyTable) -> Iterator[NDArray[np.int32]]:
+    shape = tuple(categories.n_levels for categories in table.categories)
+    for start in range(0, table.n_formal_cells, _CHUNK):
+        number = np.arange(start, min(start + _CHUNK, table.n_formal_cells))
+        yield np.stack(np.unravel_index(number, shape), axis=1).astype(np.int32)

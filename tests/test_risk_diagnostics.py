@@ -1,0 +1,140 @@
+"""Checks of fit: the statistics against their formulas and simulated counts, the verdict against known misfits."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from scipy import integrate, stats
+
+import rarecell as rc
+from rarecell.errors import KeyMismatch, PopulationTooSmall
+from rarecell.risk import diagnostics
+from rarecell.risk.records import record_risk
+from tests.naive import risk as naive
+from tests.strategies import categories, tables
+from tests.test_risk_records import KnownModel
+
+SHAPE = (6, 7, 8)
+
+
+def chain(seed: int, *, population: int = 12_000, n_records: int = 800) -> tuple[rc.ContingencyTable, np.ndarray, np.ndarray]:
+    """A sample, its population counts by occupied cell, and the cell probabilities of a chain a – b – c."""
+    rng = np.random.default_rng(seed)
+    first = rng.dirichlet(np.ones(SHAPE[0]))
+    second, third = rng.dirichlet(np.full(SHAPE[1], 0.5), SHAPE[0]), rng.dirichlet(np.full(SHAPE[2], 0.5), SHAPE[1])
+    probability = first[:, None, None] * second[:, :, None] * third[None, :, :]
+    population_count, sample_count = naive.population_and_sample(probability.ravel(), population, n_records, rng)
+    occupied = np.flatnonzero(sample_count)
+    cells = np.stack(np.unravel_index(occupied, SHAPE), axis=1)
+    table = rc.ContingencyTable.from_counts(cells, sample_count[occupied], categories(list(SHAPE)))
+    return table, population_count[occupied], probability
+
+
+@settings(max_examples=15)
+@given(tables(min_keys=2, max_keys=3, max_levels=4))
+def test_statistics_equal_their_formulas(table: rc.ContingencyTable) -> None:
+    population = 10 * table.n_records
+    model = rc.DecomposableModel(table)
+    found = diagnostics.fit_diagnostics(table, model, population=population)
+    pi = 0.1
+    b1 = v1 = b2 = 0.0
+    sizes = np.zeros(4)
+    for cell in product(*(range(c.n_levels) for c in table.categories)):
+        row = np.array([cell], dtype=np.int32)
+        rate = float(population * np.exp(model.log_cell_probability(row))[0])
+        count = int(table.counts[(table.cells == row).all(axis=1)].sum())
+        rest = count - pi * rate
+        b1 += rate * np.exp(-rate) * (1 - pi) * (rest + (1 - pi) * (rest**2 - count) / (2 * pi))
+        a, b = (1 - pi) * rate * np.exp(-rate), (1 - pi) ** 2 * rate * np.exp(-rate) / (2 * pi)
+        v1 += a**2 * pi * rate + 2 * b**2 * (pi * rate) ** 2
+        mu = (1 - pi) * rate
+        slope = -integrate.quad(lambda t, mu=mu: t * np.exp(-mu * t), 0, 1)[0]
+        bend = integrate.quad(lambda t, mu=mu: t * t * np.exp(-mu * t), 0, 1)[0]
+        seen = pi * rate * np.exp(-pi * rate)
+        b2 += seen * (-(1 - pi) * slope * rest / pi + (1 - pi) ** 2 * bend * (rest**2 - count) / (2 * pi**2))
+        sizes += stats.poisson.pmf(np.arange(1, 5), pi * rate)
+    assert found.is_exact
+    assert found.unique_test.statistic == pytest.approx(b1, rel=1e-8, abs=1e-9)
+    assert found.unique_test.variance == pytest.approx(v1, rel=1e-8, abs=1e-9)
+    assert found.match_test.statistic == pytest.approx(b2, rel=1e-6, abs=1e-8)
+    np.testing.assert_allclose([found.expected_sizes[j] for j in range(1, 5)], sizes, rtol=1e-8)
+    assert found.observed_sizes[1] == table.size_indices.get(1, 0)
+
+
+def test_statistics_are_standard_when_the_model_is_true() -> None:
+    scores = []
+    for seed in range(120):
+        rng = np.random.default_rng(seed)
+        probability = rng.dirichlet(np.full(int(np.prod(SHAPE)), 0.5))
+        count = rng.poisson(400 * probability)
+        occupied = np.flatnonzero(count)
+        cells = np.stack(np.unravel_index(occupied, SHAPE), axis=1)
+        table = rc.ContingencyTable.from_counts(cells, count[occupied], categories(list(SHAPE)))
+        # The rate of the population must not depend on how many were drawn.
+        known = KnownModel(table, probability.reshape(SHAPE) * 400 / table.n_records)
+        found = diagnostics.fit_diagnostics(table, known, population=10 * table.n_records)
+        scores.append((found.unique_test.z, found.match_test.z, found.uniques_z))
+    np.testing.assert_allclose(np.mean(scores, axis=0), 0.0, atol=0.35)
+    np.testing.assert_allclose(np.std(scores, axis=0), 1.0, atol=0.3)
+
+
+def test_drawn_cells_agree_with_all_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, _, _ = chain(1)
+    model = rc.AverageModel([rc.DecomposableModel(table, cliques=[("a", "b")]), rc.DecomposableModel(table)])
+    exact = diagnostics.fit_diagnostics(table, model, population=12_000)
+    monkeypatch.setattr(diagnostics, "_EXACT_UP_TO", 1)
+    drawn = diagnostics.fit_diagnostics(table, model, population=12_000, n_draws=20_000)
+    assert not drawn.is_exact
+    assert drawn.n_draws == 20_000
+    assert drawn.unique_test.sampling_error > 0
+    assert abs(drawn.unique_test.statistic - exact.unique_test.statistic) < 4 * drawn.unique_test.sampling_error
+    assert abs(drawn.match_test.statistic - exact.match_test.statistic) < 4 * drawn.match_test.sampling_error
+    assert drawn.expected_sizes[1] == pytest.approx(exact.expected_sizes[1], rel=0.03)
+    again = diagnostics.fit_diagnostics(table, model, population=12_000, n_draws=20_000)
+    assert again.unique_test == drawn.unique_test
+
+
+def test_verdicts_on_known_misfits() -> None:
+    said: dict[str, list[str]] = {"true": [], "independent": [], "saturated": []}
+    for seed in range(6):
+        table, _, _ = chain(seed)
+        for name, cliques in (("true", [("a", "b"), ("b", "c")]), ("independent", []), ("saturated", [("a", "b", "c")])):
+            model = rc.DecomposableModel(table, cliques=cliques)
+            said[name].append(diagnostics.fit_diagnostics(table, model, population=12_000).verdict)
+    assert sum("likely overstated" in verdict for verdict in said["independent"]) == 6
+    assert sum("likely understated" in verdict for verdict in said["saturated"]) == 6
+    assert sum("no sign" in verdict for verdict in said["true"]) >= 4
+
+
+def test_the_verdict_is_right_on_the_saturated_model() -> None:
+    table, population_count, _ = chain(0)
+    risk = record_risk(table, rc.DecomposableModel(table, cliques=[("a", "b", "c")]), population=12_000)
+    assert risk.expected_population_uniques < (population_count[table.counts == 1] == 1).sum()
+
+
+def test_a_census_has_nothing_to_check() -> None:
+    table, _, _ = chain(2)
+    found = diagnostics.fit_diagnostics(table, rc.DecomposableModel(table), population=table.n_records)
+    assert found.unique_test.statistic == 0.0
+    assert found.unique_test.z == 0.0
+    assert "whole population" in str(found)
+
+
+def test_verdict_when_checks_disagree() -> None:
+    found = diagnostics.FitDiagnostics(
+        diagnostics.MinimumErrorTest(30.0, 25.0), diagnostics.MinimumErrorTest(0.0, 1.0), {1: 90}, {1: 50.0}, -5.0, True
+    )
+    assert "either way" in found.verdict
+    assert "z = 6.00" in str(found.unique_test)
+
+
+def test_bad_input_is_refused() -> None:
+    table, _, _ = chain(3)
+    model = rc.DecomposableModel(table)
+    with pytest.raises(PopulationTooSmall):
+        diagnostics.fit_diagnostics(table, model, population=10)
+    with pytest.raises(KeyMismatch):
+        diagnostics.fit_diagnostics(table.project(["a"]), model, population=12_000)

@@ -120,3 +120,15 @@ class Cancelled(RarecellError):
     @classmethod
     def during(cls, stage: str) -> Cancelled:
         return cls(f"Interrupted during '{stage}'. Nothing was written, and the input is untouched.")
+
+
+class NotWritten(RarecellError):
+    """A result could not be written; nothing half-written is left behind."""
+
+    @classmethod
+    def because(cls, path: object, problem: OSError) -> NotWritten:
+        reason = problem.strerror or str(problem)
+        return cls(
+            f"{path} could not be written: {reason}. No part of it was left behind, and the input is untouched. Name a folder "
+            "with enough room where you may write, and run again."
+        )

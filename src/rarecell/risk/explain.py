@@ -1,0 +1,265 @@
+"""Why is this record at risk, and what would it take to lower the risk of the file?
+
+For a record: the marginals of the model in which it is rarest, in words, each with no more variables than it takes. For the
+file: how many population uniques would be left without a key, or with the key at a coarser resolution. That is the table
+from which a data steward decides what to recode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.model.average import CellModel
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.risk.records import RecordRisk
+from rarecell.table import Coarsening, ContingencyTable
+
+LEFT_OUT = "left out"
+"""The resolution of a key that is not released at all."""
+
+# Below this share of the records a combination is called rare.
+_RARE_SHARE = 0.01
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A combination of values that few records share.
+
+    Attributes
+    ----------
+    vertices : tuple of str
+        Keys or coarsenings, in the table's order.
+    values : tuple of str
+        The record's value of each, as a person reads it.
+    count : int
+        Number of records with these values.
+    n_records : int
+        Number of records in the file.
+    sentence : str
+        The same in words.
+    """
+
+    vertices: tuple[str, ...]
+    values: tuple[str, ...]
+    count: int
+    n_records: int
+    sentence: str
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+@dataclass(frozen=True)
+class RecordExplanation:
+    """Why one record is at risk.
+
+    Attributes
+    ----------
+    record : int
+        Position in the file (of the cell, when the table was built from counts).
+    cell : int
+        Its cell in the table.
+    cell_probability, unique_probability, match_probability : float
+        As in :class:`~rarecell.risk.records.RecordRisk`.
+    reasons : tuple of Reason
+        Rarest marginals of the model, rarest first.
+    """
+
+    record: int
+    cell: int
+    cell_probability: float
+    unique_probability: float
+    match_probability: float
+    reasons: tuple[Reason, ...]
+
+    def __str__(self) -> str:
+        because = " ".join(reason.sentence for reason in self.reasons)
+        return (
+            f"Record {self.record} is unique in the population with probability {self.unique_probability:.3f}; "
+            f"the model gives its combination of values a probability of {self.cell_probability:.2e}. {because}"
+        )
+
+
+@dataclass(frozen=True)
+class KeyCost:
+    """What the file's risk would be with one key left out or coarsened.
+
+    Attributes
+    ----------
+    key : str
+        The key.
+    resolution : str
+        Name of the coarsening it is replaced by, or ``"left out"``.
+    n_levels : int
+        Levels the key would have; 1 when it is left out.
+    n_sample_uniques : int
+        Sample uniques that would remain.
+    expected_population_uniques : float
+        τ1 that would remain.
+    baseline : float
+        τ1 of the file as it is.
+    """
+
+    key: str
+    resolution: str
+    n_levels: int
+    n_sample_uniques: int
+    expected_population_uniques: float
+    baseline: float
+
+    @property
+    def reduction(self) -> float:
+        """Expected population uniques that the change would remove."""
+        return self.baseline - self.expected_population_uniques
+
+    def __str__(self) -> str:
+        how = LEFT_OUT if self.resolution == LEFT_OUT else f"coarsened to {self.resolution} ({self.n_levels} levels)"
+        return (
+            f"With {self.key} {how}, {self.expected_population_uniques:,.1f} population uniques are expected instead of "
+            f"{self.baseline:,.1f}, and {self.n_sample_uniques:,} records are unique in the sample."
+        )
+
+
+def explain_records(
+    risk: RecordRisk, model: CellModel, records: Sequence[int] | NDArray[np.int64], *, n_reasons: int = 3
+) -> tuple[RecordExplanation, ...]:
+    """Say for each record in which marginals of the model it is rarest.
+
+    Parameters
+    ----------
+    risk : RecordRisk
+        The risk of the file.
+    model : a model of its cells
+        Its generators are looked at; of an average, those of every member.
+    records : sequence of int
+        Positions of the records, such as ``risk.riskiest(20)``.
+    n_reasons : int, optional
+        Largest number of reasons for each record.
+
+    Returns
+    -------
+    tuple of RecordExplanation
+        In the order of ``records``.
+    """
+    table = model.table
+    rows = np.asarray(records, dtype=np.int64)
+    cells = rows if risk.table.record_cell is None else risk.table.record_cell[rows]
+    generators = sorted({table.reduce(mask) for mask in _generators(model)})
+    found = []
+    for row, cell in zip(rows.tolist(), cells.tolist(), strict=True):
+        masks = {_smallest_equivalent(table, mask, cell) for mask in generators}
+        ranked = sorted((_count(table, mask, cell), mask.bit_count(), mask) for mask in masks)
+        found.append(
+            RecordExplanation(
+                row,
+                cell,
+                float(np.exp(risk.log_cell_probability[cell])),
+                float(risk.unique_probability[cell]),
+                float(risk.match_probability[cell]),
+                tuple(_reason(table, mask, cell) for _, _, mask in ranked[:n_reasons]),
+            )
+        )
+    return tuple(found)
+
+
+def key_costs(
+    table: ContingencyTable,
+    evaluate: Callable[[ContingencyTable], float],
+    *,
+    coarsenings: Iterable[Coarsening] | None = None,
+    baseline: float | None = None,
+    progress: Progress = SILENT,
+) -> tuple[KeyCost, ...]:
+    """Expected population uniques without each key, and with it at each coarser resolution.
+
+    Parameters
+    ----------
+    table : ContingencyTable
+        The file as it is.
+    evaluate : callable
+        Takes a table and returns its τ1; it selects and fits a model anew, because fewer levels allow more interactions.
+    coarsenings : iterable of Coarsening, optional
+        Resolutions to try; those of the table unless given.
+    baseline : float, optional
+        τ1 of the file as it is, if already known.
+    progress : Progress, optional
+        Told of each evaluation.
+
+    Returns
+    -------
+    tuple of KeyCost
+        By key in the table's order; within a key finer resolutions first, then leaving it out.
+    """
+    offered = list(table.coarsenings if coarsenings is None else coarsenings)
+    trials: list[tuple[str, Coarsening | None]] = []
+    for key in table.keys:
+        of_key = sorted((c for c in offered if c.key == key), key=lambda c: -c.n_levels)
+        trials.extend((key, coarsening) for coarsening in of_key)
+        if table.n_keys > 1:
+            trials.append((key, None))
+
+    stage = "What each key costs"
+    progress.start(stage, len(trials) + (baseline is None))
+    as_it_is = baseline
+    if as_it_is is None:
+        as_it_is = evaluate(table)
+        checkpoint(progress, stage, 1)
+    costs = []
+    for key, coarsening in trials:
+        if coarsening is None:
+            changed, resolution, n_levels = table.project([other for other in table.keys if other != key]), LEFT_OUT, 1
+        else:
+            changed, resolution, n_levels = table.recode(coarsening), coarsening.name, coarsening.n_levels
+        costs.append(KeyCost(key, resolution, n_levels, changed.size_indices.get(1, 0), evaluate(changed), as_it_is))
+        checkpoint(progress, stage, 1)
+    progress.done()
+    return tuple(costs)
+
+
+def _generators(model: CellModel) -> tuple[int, ...]:
+    members: Sequence[Any] = getattr(model, "members", ())
+    if not members:
+        return model.generators
+    return tuple(mask for member in members for mask in _generators(member))
+
+
+def _count(table: ContingencyTable, mask: int, cell: int) -> int:
+    return int(table.marginals.at_cells(mask)[cell]) if mask else table.n_records
+
+
+def _smallest_equivalent(table: ContingencyTable, mask: int, cell: int) -> int:
+    """Leave out, one after the other, the vertices without which no more records would agree with the cell."""
+    count = _count(table, mask, cell)
+    for vertex in range(table.n_vertices):
+        without = mask & ~(1 << vertex)
+        if without and without != mask and _count(table, without, cell) == count:
+            mask = without
+    return mask
+
+
+def _reason(table: ContingencyTable, mask: int, cell: int) -> Reason:
+    count = _count(table, mask, cell)
+    names, values, phrases = [], [], []
+    for vertex in range(table.n_vertices):
+        if not mask >> vertex & 1:
+            continue
+        code = int(table.map_cells(table.cells[cell : cell + 1], vertex)[0])
+        key = table.keys[table.vertex_key[vertex]]
+        if vertex < table.n_keys:
+            value = table.categories[vertex].labels[code]
+            phrases.append(f"{key} = {value}")
+        else:
+            value = table.coarsenings[vertex - table.n_keys].labels[code]
+            phrases.append(f"{key} in {value}")
+        names.append(table.vertex_names[vertex])
+        values.append(value)
+    listed = " and ".join(phrases) if len(phrases) < 3 else f"{', '.join(phrases[:-1])} and {phrases[-1]}"
+    only = "Only " if count <= _RARE_SHARE * table.n_records else ""
+    verb = "has" if count == 1 else "have"
+    sentence = f"{only}{count:,} of {table.n_records:,} records {verb} {listed}."
+    return Reason(tuple(names), tuple(values), count, table.n_records, sentence)

@@ -18,6 +18,7 @@ _HOME = {
     "Microdata": "microdata",
     "ChordalGraph": "graph.chordal",
     "DecomposableModel": "model.decomposable",
+    "HierarchicalModel": "model.hierarchical",
     "AverageModel": "model.average",
     "select_model": "search",
     "record_risk": "risk.records",
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from rarecell.microdata import Microdata as Microdata
     from rarecell.model.average import AverageModel as AverageModel
     from rarecell.model.decomposable import DecomposableModel as DecomposableModel
+    from rarecell.model.hierarchical import HierarchicalModel as HierarchicalModel
     from rarecell.risk.records import record_risk as record_risk
     from rarecell.search import select_model as select_model
     from rarecell.table import Categories as Categories

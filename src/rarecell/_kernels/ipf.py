@@ -1,0 +1,71 @@
+"""Iterative proportional fitting over a list of cells.
+
+``index[j, i]`` is the position of cell i in the j-th marginal, within flat arrays that hold all marginals one after the
+other: marginal j occupies ``low[j]:high[j]``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def fit_margins(fitted, index, low, high, target, log_factor):  # type: ignore[no-untyped-def]
+    """Scale ``fitted`` to each marginal in turn, in place, and add the logarithm of the scale to ``log_factor``.
+
+    Returns the largest absolute deviation from a target, each measured just before its marginal was fitted.
+    """
+    worst = 0.0
+    n_cells = len(fitted)
+    scale = np.empty(len(target))
+    for j in range(index.shape[0]):
+        scale[low[j] : high[j]] = 0.0
+        for i in range(n_cells):
+            scale[index[j, i]] += fitted[i]
+        for k in range(low[j], high[j]):
+            worst = max(worst, abs(scale[k] - target[k]))
+            scale[k] = target[k] / scale[k] if scale[k] > 0.0 else 0.0
+            if scale[k] > 0.0:
+                log_factor[k] += np.log(scale[k])
+        for i in range(n_cells):
+            fitted[i] *= scale[index[j, i]]
+    return worst
+
+
+@njit(cache=True)
+def add_margins(fitted, index, margins):  # type: ignore[no-untyped-def]
+    """Add the marginals of ``fitted`` to the flat array ``margins``."""
+    for j in range(index.shape[0]):
+        for i in range(len(fitted)):
+            margins[index[j, i]] += fitted[i]
+
+
+@njit(cache=True)
+def load_factors(log_factor, index, fitted):  # type: ignore[no-untyped-def]
+    """Set each cell to the product of its factors over the largest such product; returns that one's logarithm."""
+    fitted[:] = 0.0
+    for j in range(index.shape[0]):
+        for i in range(len(fitted)):
+            fitted[i] += log_factor[index[j, i]]
+    largest = fitted.max()
+    for i in range(len(fitted)):
+        fitted[i] = np.exp(fitted[i] - largest)
+    return largest
+
+
+@njit(cache=True)
+def pass_message(sender, sender_index, receiver, receiver_index, separator):  # type: ignore[no-untyped-def]
+    """Make ``receiver`` agree with ``sender`` on the cells of their separator, all in place (Hugin's scheme).
+
+    ``separator`` holds the marginal both agreed on before; a cell with no mass there keeps none.
+    """
+    scale = np.zeros(len(separator))
+    for i in range(len(sender)):
+        scale[sender_index[i]] += sender[i]
+    for k in range(len(separator)):
+        before = separator[k]
+        separator[k] = scale[k]
+        scale[k] = scale[k] / before if before > 0.0 else 0.0
+    for i in range(len(receiver)):
+        receiver[i] *= scale[receiver_index[i]]

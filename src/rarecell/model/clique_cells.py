@@ -1,0 +1,142 @@
+"""Which cells of a clique can have positive probability?
+
+A fitted cell is positive only if all the marginals that are fitted are positive at it. Those cells are listed by joining
+the occupied cells of one marginal with the other keys, one key at a time, so nothing larger than the list is built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.errors import TooLarge
+from rarecell.graph.masks import each_member
+from rarecell.marginals import Marginals
+from rarecell.table import ContingencyTable
+
+ROWS_AT_ONCE = 1_000_000
+"""Candidates that one step of a join looks at together."""
+
+
+@dataclass(frozen=True, eq=False)
+class CliqueCells:
+    """Cells of a clique as key codes, one row a cell.
+
+    A clique that holds a coarsening but not its key has, in place of the key's code, that of one level of the group.
+    ``codes`` has a column for each key of the table; columns of other keys are 0.
+    """
+
+    mask: int
+    codes: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+def largest_sets(table: ContingencyTable, masks: Sequence[int]) -> list[int]:
+    """The closed masks that lie in no other one of them, in the given order."""
+    closed = list(dict.fromkeys(table.close(mask) for mask in masks))
+    return [a for a in closed if not any(a != b and a & b == a for b in closed)]
+
+
+def positive_cells(marginals: Marginals, clique: int, generators: Sequence[int], *, most_cells: int) -> CliqueCells:
+    """List the cells of ``clique`` at which the marginal of every generator, as far as it lies inside, is positive.
+
+    Raises
+    ------
+    TooLarge
+        When there are more than ``most_cells`` of them.
+    """
+    table = marginals.table
+    inside = largest_sets(table, [mask for mask in (generator & clique for generator in generators) if mask])
+    start = max(inside, key=lambda mask: (table.reduce(mask).bit_count(), -len(marginals.counts(mask))))
+    codes = _occupied(marginals, start)
+    reached = start
+    waiting = [v for v in each_member(table.reduce(clique)) if not start >> v & 1]
+    while waiting:
+        # The key with most constraints towards those reached prunes the most.
+        v = max(waiting, key=lambda v: sum((mask & reached != 0) + 1 for mask in inside if mask >> v & 1))
+        waiting.remove(v)
+        joined = table.close(reached | 1 << v)
+        # What is known of v together with what was reached, and is not known already.
+        known = largest_sets(table, [mask & joined for mask in inside if mask & joined & ~reached])
+        codes = _extended(marginals, codes, v, known, most_cells)
+        reached = joined
+    if len(codes) > most_cells:
+        raise _too_many(most_cells, table, clique)
+    return CliqueCells(clique, codes)
+
+
+def _occupied(marginals: Marginals, mask: int) -> NDArray[np.int32]:
+    """Key codes of the occupied cells of a marginal; of a coarsening, those of one level of the group."""
+    table = marginals.table
+    marginal = marginals.of(mask)
+    representative = np.zeros(len(marginal.counts), dtype=np.int64)
+    representative[marginal.position[::-1]] = np.arange(table.n_cells)[::-1]
+    codes = np.zeros((len(representative), table.n_keys), dtype=np.int32, order="F")
+    for v in marginal.members:
+        key = int(table.vertex_key[v])
+        codes[:, key] = _level_of_group(table, v)[table.vertex_codes(v)[representative]]
+    return codes
+
+
+def _level_of_group(table: ContingencyTable, vertex: int) -> NDArray[np.int32]:
+    """One key code for each code of ``vertex``."""
+    n_levels = table.categories[int(table.vertex_key[vertex])].n_levels
+    every = np.zeros((n_levels, table.n_keys), dtype=np.int32)
+    every[:, table.vertex_key[vertex]] = np.arange(n_levels)
+    return np.unique(table.map_cells(every, vertex), return_index=True)[1].astype(np.int32)
+
+
+def _extended(
+    marginals: Marginals, codes: NDArray[np.int32], vertex: int, known: Sequence[int], most_cells: int
+) -> NDArray[np.int32]:
+    """All cells of ``codes`` with each code of ``vertex`` that keeps the marginals ``known`` positive."""
+    table = marginals.table
+    key = int(table.vertex_key[vertex])
+    holding = [mask for mask in known if mask >> vertex & 1] or [1 << vertex]
+    # Candidates come from the marginal that leaves the fewest of them per cell.
+    join = min(holding, key=lambda mask: len(marginals.counts(mask)) / len(marginals.counts(_without(table, mask, vertex))))
+    rest = _without(table, join, vertex)
+    partners = _occupied(marginals, join)
+    group = marginals.positions(rest, partners)
+    order = np.argsort(group, kind="stable")
+    partner_code = partners[order, key]
+    starts = np.searchsorted(group[order], np.arange(len(marginals.counts(rest)) + 1))
+    group_of_cell = marginals.positions(rest, codes)
+    n_partners = np.diff(starts)[group_of_cell]
+    done = np.concatenate([[0], np.cumsum(n_partners)])
+    pieces = []
+    n_kept = 0
+    first = 0
+    while first < len(codes):
+        last = max(first + 1, int(np.searchsorted(done, done[first] + ROWS_AT_ONCE, side="right")) - 1)
+        row = np.repeat(np.arange(first, last), n_partners[first:last])
+        offset = np.arange(len(row)) - (done[row] - done[first])
+        piece = codes[row]
+        piece[:, key] = partner_code[starts[group_of_cell[row]] + offset]
+        for mask in known:
+            if mask != join:
+                piece = piece[marginals.positions(mask, piece) >= 0]
+        pieces.append(piece)
+        n_kept += len(piece)
+        if n_kept > most_cells:
+            raise _too_many(most_cells, table, joined=n_kept)
+        first = last
+    return np.asfortranarray(np.concatenate(pieces))
+
+
+def _without(table: ContingencyTable, mask: int, vertex: int) -> int:
+    """The set without ``vertex`` and the other vertices of its key."""
+    return mask & ~sum(1 << v for v in table.chains[int(table.vertex_key[vertex])])
+
+
+def _too_many(most_cells: int, table: ContingencyTable, clique: int | None = None, *, joined: int = 0) -> TooLarge:
+    where = "" if clique is None else f" of the clique {', '.join(table.names_of(table.reduce(clique)))}"
+    return TooLarge(
+        f"More than {max(most_cells, joined):,} cells{where} have positive marginals, beyond the {most_cells:,} that fit "
+        "into the memory allowed. Name smaller generators, leave out a key, or raise memory_limit."
+    )

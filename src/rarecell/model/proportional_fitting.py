@@ -1,0 +1,313 @@
+"""How are cell probabilities found that have given marginals and no other interactions?
+
+Iterative proportional fitting on a junction tree (Jiroušek and Přeučil 1995). The joint distribution is the product of
+one table for each clique divided by one for each separator, as in Hugin's propagation. A cycle walks around the tree:
+in each clique the marginals that lie in it are fitted in turn, and on the way to the next clique the change is passed
+through the separator. Every marginal is thus fitted to the joint distribution as it is then, and the result is the same
+as on the full table, which is never built.
+
+Where the likelihood has its maximum on the boundary (cells with positive marginals whose fitted value tends to zero,
+the rule in sparse tables) plain cycles slow down to 1/t. After :data:`PLAIN_CYCLES` of them the same concave likelihood
+is climbed by a quasi-Newton method in the logarithms of the factors, whose gradient is the deviation of the marginals,
+and cycles finish the work.
+
+References
+----------
+Jiroušek and Přeučil (1995), On the effective implementation of the iterative proportional fitting procedure.
+Computational Statistics & Data Analysis 19, 177-189.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels import ipf as kernels
+from rarecell._kernels.quasi_newton import dot
+from rarecell.errors import NotConverged
+from rarecell.graph.chordal import ChordalGraph
+from rarecell.marginals import Marginals
+from rarecell.model.clique_cells import CliqueCells, positive_cells
+from rarecell.model.quasi_newton import minimise
+from rarecell.progress import SILENT, Progress, checkpoint
+
+STAGE = "fitting marginals"
+
+PLAIN_CYCLES = 50
+"""Cycles before the quasi-Newton method takes turns with them."""
+
+CLIMB_STEPS = 200
+"""Steps of the quasi-Newton method between two turns of cycles."""
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How a fit ended.
+
+    Attributes
+    ----------
+    cycles : rounds over all marginals, by proportional fitting or for a gradient
+    deviation : largest absolute deviation of a fitted marginal from the observed one, in records
+    tolerance : the deviation asked for
+    cells : cells kept in the tables of all cliques
+    largest_clique : cells of the largest of them
+    """
+
+    cycles: int
+    deviation: float
+    tolerance: float
+    cells: int
+    largest_clique: int
+
+    @property
+    def has_converged(self) -> bool:
+        return self.deviation <= self.tolerance
+
+    def __str__(self) -> str:
+        state = "reached" if self.has_converged else "did not reach"
+        return (
+            f"The fit {state} its tolerance: after {self.cycles:,} rounds the marginals deviate by at most "
+            f"{self.deviation:.3g} records (tolerance {self.tolerance:.3g}); the largest clique has {self.largest_clique:,} cells."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class CliqueTable:
+    """Expected counts of the cells of one clique, and where each cell lies in the marginals fitted there."""
+
+    cells: CliqueCells
+    fitted: NDArray[np.float64]
+    index: NDArray[np.int32]
+    low: NDArray[np.int64]
+    high: NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """An edge of the junction tree: the separator's table and the place of each cell of both cliques in it."""
+
+    parent: int
+    child: int
+    parent_index: NDArray[np.int32]
+    child_index: NDArray[np.int32]
+    counts: NDArray[np.float64]
+
+
+class JunctionTreeFit:
+    """Tables of all cliques, fitted to the marginals of ``generators``.
+
+    ``log_factor`` holds, generator after generator, the logarithm of the factor of every occupied marginal cell:
+    the expected count of a cell is the product of its factors.
+    """
+
+    def __init__(self, marginals: Marginals, generators: Sequence[int], graph: ChordalGraph, *, memory_limit: float) -> None:
+        self.marginals = marginals
+        self.generators = tuple(generators)
+        sequence = graph.perfect_sequence
+        home = [next(c for c, clique in enumerate(sequence.cliques) if g & ~clique == 0) for g in generators]
+        sizes = [len(marginals.counts(g)) for g in generators]
+        self.start: NDArray[np.int64] = np.cumsum([0, *sizes])
+        self.target: NDArray[np.float64] = np.concatenate([marginals.counts(g).astype(float) for g in generators])
+        self.log_factor: NDArray[np.float64] = np.zeros(len(self.target))
+        left = float(memory_limit)
+        self.cliques: list[CliqueTable] = []
+        for c, clique in enumerate(sequence.cliques):
+            here = [g for g in range(len(generators)) if home[g] == c]
+            bytes_per_cell = 32 + 4 * (marginals.table.n_keys + len(here))
+            cells = positive_cells(marginals, clique, generators, most_cells=int(left / bytes_per_cell))
+            left -= bytes_per_cell * len(cells)
+            self.cliques.append(self._clique_table(cells, here))
+        self.links = [
+            self._link(sequence.parents[c], c, sequence.separators[c]) for c in range(1, len(sequence.cliques))
+        ]
+
+    def _clique_table(self, cells: CliqueCells, here: Sequence[int]) -> CliqueTable:
+        index = np.empty((len(here), len(cells)), dtype=np.int32)
+        for row, g in enumerate(here):
+            index[row] = self.marginals.positions(self.generators[g], cells.codes) + self.start[g]
+        where = np.array(here, dtype=np.int64)
+        return CliqueTable(cells, np.ones(len(cells)), index, self.start[where], self.start[where + 1])
+
+    def _link(self, parent: int, child: int, separator: int) -> Link:
+        table = self.marginals.table
+        reduced = [v for v in range(table.n_vertices) if table.reduce(separator) >> v & 1]
+        both = [self.cliques[side].cells.codes for side in (parent, child)]
+        index = np.zeros(sum(len(codes) for codes in both), dtype=np.int64)
+        for v in reduced:
+            index = index * int(table.vertex_levels[v]) + np.concatenate([table.map_cells(codes, v) for codes in both])
+            index = np.unique(index, return_inverse=True)[1]
+        n_parent = len(both[0])
+        index = index.astype(np.int32)
+        return Link(parent, child, index[:n_parent], index[n_parent:], np.ones(int(index.max(initial=0)) + 1))
+
+    # ------------------------------------------------------------------ walking
+
+    def _tour(self) -> Iterator[tuple[str, int]]:
+        """Around the tree from its root: enter a clique, go down a link, come back up."""
+        down: dict[int, list[int]] = {}
+        for position, link in enumerate(self.links):
+            down.setdefault(link.parent, []).append(position)
+        stack: list[tuple[str, int]] = [("enter", 0)]
+        while stack:
+            step, position = stack.pop()
+            yield step, position
+            if step == "enter":
+                for place in reversed(down.get(position, [])):
+                    stack += [("up", place), ("enter", self.links[place].child), ("down", place)]
+
+    def _pass_down(self, link: Link) -> None:
+        parent, child = self.cliques[link.parent].fitted, self.cliques[link.child].fitted
+        kernels.pass_message(parent, link.parent_index, child, link.child_index, link.counts)
+
+    def _pass_up(self, link: Link) -> None:
+        parent, child = self.cliques[link.parent].fitted, self.cliques[link.child].fitted
+        kernels.pass_message(child, link.child_index, parent, link.parent_index, link.counts)
+
+    def _cycle(self) -> float:
+        """Fit every marginal once. Returns their largest deviation, each measured just before it was fitted."""
+        worst = 0.0
+        for step, position in self._tour():
+            if step == "down":
+                self._pass_down(self.links[position])
+            elif step == "up":
+                self._pass_up(self.links[position])
+            else:
+                clique = self.cliques[position]
+                arrays = (clique.fitted, clique.index, clique.low, clique.high, self.target, self.log_factor)
+                worst = max(worst, float(kernels.fit_margins(*arrays)))
+        return worst
+
+    def _margins(self) -> NDArray[np.float64]:
+        """All marginals of the joint distribution, which must be up to date at the root."""
+        margins = np.zeros(len(self.target))
+        for step, position in self._tour():
+            if step == "down":
+                self._pass_down(self.links[position])
+            elif step == "enter":
+                clique = self.cliques[position]
+                kernels.add_margins(clique.fitted, clique.index, margins)
+        return margins
+
+    def _load(self, log_factor: NDArray[np.float64]) -> float:
+        """Make the tables those of the given factors, scaled to the number of records at the root.
+
+        Returns the logarithm of the sum of the products of the factors over all cells.
+        """
+        log_sum = sum(float(kernels.load_factors(log_factor, clique.index, clique.fitted)) for clique in self.cliques)
+        for link in self.links:
+            link.counts[:] = 1.0
+        for link in reversed(self.links):
+            self._pass_up(link)
+        root = self.cliques[0].fitted
+        scale = root.sum()
+        root *= self.marginals.total / scale
+        return log_sum + float(np.log(scale))
+
+    # ------------------------------------------------------------------ fitting
+
+    def fit(self, *, tolerance: float, max_cycles: int, progress: Progress = SILENT) -> Convergence:
+        """Work until no marginal deviates by more than ``tolerance`` records, or for ``max_cycles`` rounds."""
+        progress.start(STAGE, None)
+        for link in reversed(self.links):
+            self._pass_up(link)
+        cycles = 0
+        deviation = np.inf
+        while deviation > tolerance and cycles < max_cycles:
+            if cycles > 0:
+                cycles += self._climb(min(CLIMB_STEPS, max_cycles - cycles), tolerance, progress)
+            for _ in range(PLAIN_CYCLES):
+                cycles += 1
+                checkpoint(progress, STAGE, 1.0)
+                if self._cycle() <= tolerance or cycles >= max_cycles:
+                    break
+            deviation = float(np.abs(self._margins() - self.target).max())
+        progress.done()
+        sizes = [len(clique.cells) for clique in self.cliques]
+        return Convergence(cycles, deviation, tolerance, sum(sizes), max(sizes))
+
+    def _climb(self, max_steps: int, tolerance: float, progress: Progress) -> int:
+        """Increase the likelihood by a quasi-Newton method; returns how often the marginals were computed."""
+        # In units of the standard deviation of a count all parameters are about equally well determined.
+        unit = 1.0 / np.sqrt(self.target)
+        total = self.marginals.total
+
+        def loss(scaled: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            checkpoint(progress, STAGE, 1.0)
+            log_factor = scaled * unit
+            log_sum = self._load(log_factor)
+            excess = self._margins() - self.target
+            return total * log_sum - dot(self.target, log_factor), excess * unit
+
+        def is_close(_: float, gradient: NDArray[np.float64]) -> bool:
+            return bool(np.abs(gradient / unit).max() < tolerance / 2)
+
+        found = minimise(loss, self.log_factor / unit, max_calls=max_steps, is_done=is_close)
+        self.log_factor[:] = found.point * unit
+        # The tables sum to the number of records, so must the products of the factors.
+        self.log_factor[self.start[0] : self.start[1]] -= self._load(self.log_factor) - np.log(total)
+        return found.calls
+
+    # ------------------------------------------------------------------ drawing
+
+    def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Draw records clique by clique, each given its separator; key codes, one row a record."""
+        table = self.marginals.table
+        drawn = np.zeros((n_records, table.n_keys), dtype=np.int32, order="F")
+        chosen: dict[int, NDArray[np.int64]] = {}
+        nothing = np.zeros(len(self.cliques[0].cells), dtype=np.int32)
+        chosen[0] = _draw_within(self.cliques[0].fitted, nothing, np.zeros(n_records, dtype=np.int64), rng)
+        for link in self.links:
+            group = link.parent_index[chosen[link.parent]].astype(np.int64)
+            chosen[link.child] = _draw_within(self.cliques[link.child].fitted, link.child_index, group, rng)
+        for c, picked in chosen.items():
+            cells = self.cliques[c].cells
+            for key in range(table.n_keys):
+                if cells.mask >> key & 1:
+                    drawn[:, key] = cells.codes[picked, key]
+        return drawn
+
+
+def _draw_within(
+    weights: NDArray[np.float64], group_of_cell: NDArray[np.int32], groups: NDArray[np.int64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """For each of ``groups`` one of its cells, drawn in proportion to the weights."""
+    order = np.argsort(group_of_cell, kind="stable")
+    upper = np.cumsum(weights[order])
+    bounds = np.searchsorted(group_of_cell[order], np.arange(int(group_of_cell.max()) + 2))
+    ends = np.concatenate([[0.0], upper])[bounds]
+    target = ends[groups] + rng.random(len(groups)) * (ends[groups + 1] - ends[groups])
+    picked = np.searchsorted(upper, target, side="right")
+    return order[np.clip(picked, bounds[groups], bounds[groups + 1] - 1)]
+
+
+def fit_marginals(
+    marginals: Marginals,
+    generators: Sequence[int],
+    graph: ChordalGraph,
+    *,
+    tolerance: float,
+    max_cycles: int,
+    memory_limit: float,
+    must_converge: bool = True,
+    progress: Progress = SILENT,
+) -> tuple[JunctionTreeFit, Convergence]:
+    """Fit the marginals of closed ``generators`` on the junction tree of ``graph``, in which each is complete.
+
+    Raises
+    ------
+    NotConverged
+        When ``max_cycles`` are not enough and ``must_converge`` is set.
+    TooLarge
+        When the tables of the cliques need more than ``memory_limit`` bytes.
+    """
+    tree = JunctionTreeFit(marginals, generators, graph, memory_limit=memory_limit)
+    convergence = tree.fit(tolerance=tolerance, max_cycles=max_cycles, progress=progress)
+    if must_converge and not convergence.has_converged:
+        raise NotConverged(
+            f"{convergence} Allow more cycles with max_cycles, or a larger tolerance, or keep the fit as it is with "
+            "must_converge=False."
+        )
+    return tree, convergence

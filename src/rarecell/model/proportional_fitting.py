@@ -140,8 +140,8 @@ class JunctionTreeFit:
             index = index * int(table.vertex_levels[v]) + np.concatenate([table.map_cells(codes, v) for codes in both])
             index = np.unique(index, return_inverse=True)[1]
         n_parent = len(both[0])
-        index = index.astype(np.int32)
-        return Link(parent, child, index[:n_parent], index[n_parent:], np.ones(int(index.max(initial=0)) + 1))
+        position = index.astype(np.int32)
+        return Link(parent, child, position[:n_parent], position[n_parent:], np.ones(int(index.max(initial=0)) + 1))
 
     # ------------------------------------------------------------------ walking
 
@@ -280,7 +280,8 @@ def _draw_within(
     ends = np.concatenate([[0.0], upper])[bounds]
     target = ends[groups] + rng.random(len(groups)) * (ends[groups + 1] - ends[groups])
     picked = np.searchsorted(upper, target, side="right")
-    return order[np.clip(picked, bounds[groups], bounds[groups + 1] - 1)]
+    chosen: NDArray[np.int64] = order[np.clip(picked, bounds[groups], bounds[groups + 1] - 1)]
+    return chosen
 
 
 def fit_marginals(

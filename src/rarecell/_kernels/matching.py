@@ -6,8 +6,38 @@ it is full, so leaving objects over costs nothing. Every bidder has a way out at
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+from rarecell._kernels.swapping import borrowing
+
+EPSILON = 1e-9
+"""A gain below this is rounding."""
+
+
+class Offers(NamedTuple):
+    """Possible swaps of waiting records: r may take a record of ``unit[first[r]:first[r+1]]`` at ``cost``.
+
+    The waiting records of unit u are ``waiting[waiting_first[u]:waiting_first[u+1]]``.
+    """
+
+    first: NDArray[np.int64]
+    unit: NDArray[np.int64]
+    cost: NDArray[np.float64]
+    waiting_first: NDArray[np.int64]
+    waiting: NDArray[np.int64]
+    penalty: NDArray[np.float64]
+
+
+class Served(NamedTuple):
+    """The state of a matching: mate and offer taken by each waiting record (−1: none), free records of each unit."""
+
+    mate: NDArray[np.int64]
+    taken: NDArray[np.int64]
+    capacity: NDArray[np.int64]
 
 
 @njit(cache=True)
@@ -149,3 +179,100 @@ def pairs_of_chains(chosen, cost_to_next, has_own):  # type: ignore[no-untyped-d
                 skip = -1 if even <= odd else 0
             _pair_from(members, is_cycle, skip, mate)
     return mate
+
+
+@borrowing
+def cost_now(offers, served, r):  # type: ignore[no-untyped-def]
+    """What the swap of waiting record r costs; its penalty when it has none."""
+    return offers.cost[served.taken[r]] if served.taken[r] >= 0 else offers.penalty[r]
+
+
+@borrowing
+def best_free(offers, served, r):  # type: ignore[no-untyped-def]
+    """The cheapest offer of r with a free record, or none at its penalty."""
+    edge, least = -1, offers.penalty[r]
+    for e in range(offers.first[r], offers.first[r + 1]):
+        if served.capacity[offers.unit[e]] > 0 and offers.cost[e] < least:
+            edge, least = e, offers.cost[e]
+    return edge, least
+
+
+@borrowing
+def let_go(offers, served, r):  # type: ignore[no-untyped-def]
+    """Undo the swap of r; returns its mate, who then has none either."""
+    mate = served.mate[r]
+    if mate >= 0:
+        served.mate[mate], served.taken[mate] = -1, -1
+    elif served.taken[r] >= 0:
+        served.capacity[offers.unit[served.taken[r]]] += 1
+    served.mate[r], served.taken[r] = -1, -1
+    return mate
+
+
+@borrowing
+def take_free(offers, served, r):  # type: ignore[no-untyped-def]
+    """Give r its cheapest free offer, if it has one."""
+    if r >= 0:
+        served.taken[r] = best_free(offers, served, r)[0]
+        if served.taken[r] >= 0:
+            served.capacity[offers.unit[served.taken[r]]] -= 1
+
+
+@borrowing
+def try_offer(offers, served, r, edge, s):  # type: ignore[no-untyped-def]
+    """Let r swap by ``edge`` with the waiting record s (−1: with a free record) if that makes all swaps cheaper."""
+    mate = served.mate[r] if served.mate[r] != s else -1
+    partner_mate = served.mate[s] if s >= 0 and served.mate[s] != r else -1
+    before, after = cost_now(offers, served, r), offers.cost[edge]
+    if s >= 0 and served.mate[r] != s:
+        before += cost_now(offers, served, s)
+    if after + EPSILON > before:
+        return False  # whoever is let go only adds to it
+    if s < 0:
+        served.capacity[offers.unit[edge]] -= 1
+    instead = -1
+    if mate >= 0:
+        instead, cost = best_free(offers, served, mate)
+        after += cost
+        if instead >= 0:
+            served.capacity[offers.unit[instead]] -= 1
+    if partner_mate >= 0:
+        after += best_free(offers, served, partner_mate)[1]
+    if instead >= 0:
+        served.capacity[offers.unit[instead]] += 1
+    if s < 0:
+        served.capacity[offers.unit[edge]] += 1
+    if after + EPSILON > before:
+        return False
+    let_go(offers, served, r)
+    if s >= 0:
+        let_go(offers, served, s)
+        served.mate[r], served.mate[s], served.taken[s] = s, r, edge
+    else:
+        served.capacity[offers.unit[edge]] -= 1
+    served.taken[r] = edge
+    take_free(offers, served, mate)
+    take_free(offers, served, partner_mate)
+    return True
+
+
+@borrowing
+def improve(offers, served, n_sweeps):  # type: ignore[no-untyped-def]
+    """Sweep over all offers and take those that make the whole cheaper, until none does; returns how many were taken.
+
+    Taking an offer frees up to two mates, who take their cheapest free offers.
+    """
+    n_taken = 0
+    for _ in range(n_sweeps):
+        n_before = n_taken
+        for r in range(len(served.mate)):
+            for e in range(offers.first[r], offers.first[r + 1]):
+                u = offers.unit[e]
+                if served.capacity[u] > 0 and try_offer(offers, served, r, e, -1):
+                    n_taken += 1
+                for place in range(offers.waiting_first[u], offers.waiting_first[u + 1]):
+                    if try_offer(offers, served, r, e, offers.waiting[place]):
+                        n_taken += 1
+        if n_taken == n_before:
+            break
+    return n_taken

@@ -8,7 +8,8 @@ each level of each key, because the sum of an exchanged row follows from its old
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -18,6 +19,18 @@ from rarecell._kernels.chordal import ONE, ZERO, bit, lowest_bit
 
 NOMINAL, PLACED = 0, 1
 MOST_PARTS = 12
+
+
+def borrowing(kernel: Callable[..., Any]) -> Any:
+    """Compile a kernel that makes no array and holds on to none.
+
+    It then need not count references to the two dozen arrays of a :class:`Search`, which would take ten times as long
+    as the work itself and let threads wait for each other.
+    """
+    try:
+        return njit(cache=True, nogil=True, _nrt=False)(kernel)
+    except (KeyError, TypeError):  # a numba without the option: slower, the same result
+        return njit(cache=True, nogil=True)(kernel)
 
 
 class Nearness(NamedTuple):
@@ -133,7 +146,7 @@ def fill_slots(hashed, n_slots):  # type: ignore[no-untyped-def]
     return slots
 
 
-@njit(cache=True)
+@borrowing
 def find_cell(cells, hashed):  # type: ignore[no-untyped-def]
     """Position of the cell with this hash, −1 when it is empty."""
     # Two cells with one 64-bit hash would only make a candidate look worse, never a margin wrong.
@@ -153,7 +166,7 @@ def find_cells(cells, hashed):  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(cache=True)
+@borrowing
 def difference(exchange, i, j):  # type: ignore[no-untyped-def]
     """Vertices of the interaction graph on which two units differ."""
     found = ZERO
@@ -163,7 +176,7 @@ def difference(exchange, i, j):  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(cache=True)
+@borrowing
 def lowest_component(neighbours, allowed):  # type: ignore[no-untyped-def]
     """The component of the lowest vertex of ``allowed``, inside it."""
     reached = frontier = allowed & (~allowed + ONE)
@@ -174,7 +187,7 @@ def lowest_component(neighbours, allowed):  # type: ignore[no-untyped-def]
     return reached
 
 
-@njit(cache=True)
+@borrowing
 def distance(nearness, one, other, moved):  # type: ignore[no-untyped-def]
     """Weighted distance of two rows on the keys of ``moved``."""
     total = 0.0
@@ -201,7 +214,7 @@ def distances(nearness, codes, pairs, moved):  # type: ignore[no-untyped-def]
     return found
 
 
-@njit(cache=True)
+@borrowing
 def breaks_a_rule(rules, row, taken, moved):  # type: ignore[no-untyped-def]
     """Whether ``row`` with the values of ``taken`` on ``moved`` has a forbidden combination that it had not before."""
     for r in range(rules.start.shape[0]):
@@ -217,14 +230,14 @@ def breaks_a_rule(rules, row, taken, moved):  # type: ignore[no-untyped-def]
     return False
 
 
-@njit(cache=True)
+@borrowing
 def nobody_else(n_unseen, log_probability):  # type: ignore[no-untyped-def]
     """Probability (1−p)^M that none of M unseen units is in the cell."""
     probability = np.exp(log_probability)
     return np.exp(n_unseen * np.log1p(-probability)) if probability < 1.0 else 0.0
 
 
-@njit(cache=True)
+@borrowing
 def exchange_cost(search, i, j, moved, bound):  # type: ignore[no-untyped-def]
     """Distance plus residual risk of exchanging ``moved`` between units i and j; infinite when it is not allowed."""
     exchange, cells = search.exchange, search.cells
@@ -253,25 +266,27 @@ def exchange_cost(search, i, j, moved, bound):  # type: ignore[no-untyped-def]
     return cost * share
 
 
-@njit(cache=True)
-def best_union(search, i, j, differing, bound):  # type: ignore[no-untyped-def]
-    """:func:`best_exchange` over all unions of parts, for pairs whose single parts are not enough."""
-    exchange = search.exchange
-    parts = np.empty(MOST_PARTS, dtype=np.uint64)
-    n_parts = 0
-    left = differing
+@borrowing
+def union_of_parts(exchange, differing, chosen):  # type: ignore[no-untyped-def]
+    """The movable parts of a difference whose bits are set in ``chosen``, and how many parts there are to choose from."""
+    union, n_parts, left = ZERO, 0, differing
     while left != ZERO and n_parts < MOST_PARTS:
         part = lowest_component(exchange.neighbours, left)
         left &= ~part
         if part & exchange.keys != ZERO and part & exchange.fixed == ZERO:
-            parts[n_parts] = part
+            if chosen >> n_parts & 1:
+                union |= part
             n_parts += 1
+    return union, n_parts
+
+
+@borrowing
+def best_union(search, i, j, differing, bound):  # type: ignore[no-untyped-def]
+    """:func:`best_exchange` over all unions of parts, for pairs whose single parts are not enough."""
+    exchange = search.exchange
     best_cost, best_moved = bound, ZERO
-    for chosen in range(1, 1 << n_parts):
-        moved = ZERO
-        for place in range(n_parts):
-            if chosen >> place & 1:
-                moved |= parts[place]
+    for chosen in range(1, 1 << union_of_parts(exchange, differing, 0)[1]):
+        moved = union_of_parts(exchange, differing, chosen)[0]
         if differing & exchange.keys & ~moved != ZERO:
             cost = exchange_cost(search, i, j, moved, best_cost)
             if cost < best_cost:
@@ -279,7 +294,7 @@ def best_union(search, i, j, differing, bound):  # type: ignore[no-untyped-def]
     return best_cost, best_moved
 
 
-@njit(cache=True)
+@borrowing
 def best_exchange(search, i, j, bound):  # type: ignore[no-untyped-def]
     """The cheapest part that units i and j can exchange below ``bound``: its cost, and the part (empty when none)."""
     exchange = search.exchange
@@ -302,7 +317,7 @@ def best_exchange(search, i, j, bound):  # type: ignore[no-untyped-def]
     return best_cost, best_moved
 
 
-@njit(cache=True)
+@borrowing
 def offer(search, lists, row, i, j):  # type: ignore[no-untyped-def]
     """Put unit j among the candidates of unit i (row ``row`` of the lists) when it is cheaper than the last of them."""
     size = lists.cost.shape[1]
@@ -324,7 +339,7 @@ def offer(search, lists, row, i, j):  # type: ignore[no-untyped-def]
     lists.cost[row, place], lists.unit[row, place], lists.moved[row, place] = cost, j, moved
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def scan_runs(search, runs, risky, rows, is_free, lists, per_run, limit):  # type: ignore[no-untyped-def]
     """Look for partners in the runs next to each risky unit's own, outwards to both sides within its group.
 
@@ -351,7 +366,7 @@ def scan_runs(search, runs, risky, rows, is_free, lists, per_run, limit):  # typ
             right += 1
 
 
-@njit(cache=True, nogil=True)
+@borrowing
 def first_partners(search, risky, rows, order, is_free, partner, moved):  # type: ignore[no-untyped-def]
     """Write for each risky unit the first in ``order`` that it can exchange something with (−1: none), and what."""
     for row in range(rows[0], rows[1]):

@@ -1,0 +1,164 @@
+"""Who exchanges with whom, so that most risky records are served at the least cost?
+
+A swap takes two records, and each record takes part in one swap. When both are risky the swap serves both. This is a
+matching in a general graph, which is relaxed to one in a bipartite graph: every risky record chooses a partner, and choosing
+another risky record costs it half the swap, as if the other chose it, too. Every true plan is a solution of the
+relaxation at the same cost, so that its optimum, found by an auction over the bounded candidate lists, is a lower bound. Its
+choices among risky records form chains and cycles, which are cut into pairs. The pairs are then improved until no single
+exchange of partners makes them cheaper; whoever is left over waits for the next round.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels import matching as kernels
+from rarecell.swap.partners import Candidates
+
+EPSILON = 1e-3
+"""The auction is at most so far from the least cost, for each record."""
+
+MOST_SWEEPS = 25
+"""The pairs are improved by sweeps over all candidates, at most so many."""
+
+
+@dataclass(frozen=True, eq=False)
+class Matching:
+    """Pairs of one round, by position in the list of waiting records.
+
+    Attributes
+    ----------
+    one : waiting records
+    other : the waiting record that is the partner, or −1
+    unit : the unit that the partner belongs to
+    edge : the candidate that was taken
+    at_least : no choice over these candidates costs less, the penalties of those not served included
+    """
+
+    one: NDArray[np.int64]
+    other: NDArray[np.int64]
+    unit: NDArray[np.int64]
+    edge: NDArray[np.int64]
+    at_least: float
+
+
+def match(
+    candidates: Candidates,
+    waiting_unit: NDArray[np.int64],
+    capacity: NDArray[np.int64],
+    penalty: NDArray[np.float64],
+    *,
+    epsilon: float = EPSILON,
+) -> Matching:
+    """Match waiting records, given by their units, with free records of other units or with each other.
+
+    Parameters
+    ----------
+    candidates : possible exchanges between units, sorted by the risky unit
+    waiting_unit : unit of each waiting record
+    capacity : for each unit the records in it that wait for nothing and may be a partner
+    penalty : for each waiting record the cost of leaving it unserved
+    """
+    n_units = len(capacity)
+    n_waiting = np.bincount(waiting_unit, minlength=n_units)
+    listed = _lists_of(candidates, waiting_unit)
+    owner, edge, objects, costs = _bids(candidates, listed, capacity, n_waiting)
+    first = np.searchsorted(owner, np.arange(len(waiting_unit) + 1))
+    places = np.concatenate([capacity, n_waiting])
+    choice, price = kernels.auction(first, objects, costs, places, penalty, epsilon)
+    at_least = kernels.least_total(first, objects, costs, places, penalty, price)
+
+    served = _paired(waiting_unit, objects, costs, choice, edge, capacity)
+    by_unit = np.argsort(waiting_unit, kind="stable")
+    offers = kernels.Offers(
+        first=np.searchsorted(listed[0], np.arange(len(waiting_unit) + 1)),
+        unit=candidates.partner[listed[1]],
+        cost=candidates.cost[listed[1]],
+        waiting_first=np.concatenate([[0], np.cumsum(n_waiting)]),
+        waiting=by_unit,
+        penalty=penalty,
+    )
+    kernels.improve(offers, served, MOST_SWEEPS)
+    one = np.flatnonzero((served.taken >= 0) & ((served.mate < 0) | (listed[0][served.taken] == np.arange(len(served.mate)))))
+    taken = served.taken[one]
+    return Matching(one, served.mate[one], offers.unit[taken], listed[1][taken], float(at_least))
+
+
+def _lists_of(candidates: Candidates, waiting_unit: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The candidates of all waiting records, one after the other: who they belong to, and which they are."""
+    start = np.searchsorted(candidates.risky, waiting_unit, side="left")
+    length = np.searchsorted(candidates.risky, waiting_unit, side="right") - start
+    owner = np.repeat(np.arange(len(waiting_unit)), length)
+    return owner, np.arange(length.sum()) - np.repeat(np.cumsum(length) - length - start, length)
+
+
+def _bids(
+    candidates: Candidates,
+    listed: tuple[NDArray[np.int64], NDArray[np.int64]],
+    capacity: NDArray[np.int64],
+    n_waiting: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """What each waiting record may bid for: owner, place in ``listed``, object, cost.
+
+    Object u is a free record of unit u, object n_units + u a waiting one.
+    """
+    partner, cost = candidates.partner[listed[1]], candidates.cost[listed[1]]
+    to_free, to_waiting = np.flatnonzero(capacity[partner] > 0), np.flatnonzero(n_waiting[partner] > 0)
+    both = np.concatenate([to_free, to_waiting])
+    objects = np.concatenate([partner[to_free], partner[to_waiting] + len(capacity)])
+    costs = np.concatenate([cost[to_free], 0.5 * cost[to_waiting]])
+    order = np.argsort(both, kind="stable")  # the lists are sorted by owner, so the bids are
+    return listed[0][both[order]], both[order], objects[order], costs[order]
+
+
+def _paired(
+    waiting_unit: NDArray[np.int64],
+    objects: NDArray[np.int64],
+    costs: NDArray[np.float64],
+    choice: NDArray[np.int64],
+    edge: NDArray[np.int64],
+    capacity: NDArray[np.int64],
+) -> kernels.Served:
+    """Pairs out of the choices of the auction."""
+    n_units = len(capacity)
+    takes = choice >= 0
+    chooses_waiting = np.zeros(len(choice), dtype=bool)
+    chooses_waiting[takes] = objects[choice[takes]] >= n_units
+    chosen = _single_out(waiting_unit, objects, choice, chooses_waiting, n_units)
+    cost_to_next = np.zeros(len(choice))
+    cost_to_next[chooses_waiting] = costs[choice[chooses_waiting]]
+    mate = kernels.pairs_of_chains(chosen, cost_to_next, takes & ~chooses_waiting)
+
+    alone = takes & ~chooses_waiting & (mate < 0)
+    taken = np.full(len(choice), np.iinfo(np.int64).max)
+    taken[alone] = edge[choice[alone]]
+    # In a pair at least one of the two chose the other; the swap is the one it chose.
+    choosers = np.flatnonzero((mate >= 0) & (chosen == mate))
+    np.minimum.at(taken, choosers, edge[choice[choosers]])
+    np.minimum.at(taken, mate[choosers], edge[choice[choosers]])
+    taken[~alone & (mate < 0)] = -1
+    left = capacity.astype(np.int64) - np.bincount(objects[choice[alone]], minlength=n_units)
+    return kernels.Served(mate, taken, left)
+
+
+def _single_out(
+    waiting_unit: NDArray[np.int64],
+    objects: NDArray[np.int64],
+    choice: NDArray[np.int64],
+    chooses_waiting: NDArray[np.bool_],
+    n_units: int,
+) -> NDArray[np.int64]:
+    """Which waiting record each chooser of a waiting unit gets: the k-th chooser of a unit the k-th record of it."""
+    chosen = np.full(len(choice), -1, dtype=np.int64)
+    choosers = np.flatnonzero(chooses_waiting)
+    wanted = objects[choice[choosers]] - n_units
+    by_unit = np.argsort(waiting_unit, kind="stable")
+    start = np.searchsorted(waiting_unit[by_unit], wanted)
+    order = np.argsort(wanted, kind="stable")
+    in_turn = wanted[order]
+    turn = np.arange(len(order)) - np.searchsorted(in_turn, in_turn)
+    chosen[choosers[order]] = by_unit[start[order] + turn]
+    return chosen

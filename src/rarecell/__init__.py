@@ -15,6 +15,8 @@ _HOME = {
     "Coarsening": "table",
     "ContingencyTable": "table",
     "Marginals": "marginals",
+    "StructuralZeros": "structure",
+    "find_structural_zeros": "structure",
     "Microdata": "microdata",
     "ChordalGraph": "graph.chordal",
     "DecomposableModel": "model.decomposable",
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from rarecell.model.hierarchical import HierarchicalModel as HierarchicalModel
     from rarecell.risk.records import record_risk as record_risk
     from rarecell.search import select_model as select_model
+    from rarecell.structure import StructuralZeros as StructuralZeros
+    from rarecell.structure import find_structural_zeros as find_structural_zeros
     from rarecell.table import Categories as Categories
     from rarecell.table import Coarsening as Coarsening
     from rarecell.table import ContingencyTable as ContingencyTable

@@ -58,7 +58,7 @@ def graph_score(score: Score, graph: ChordalGraph) -> float:
 
 
 def possible_cells(table: ContingencyTable, masks: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Number of possible cells of each set, vectorised; exact below 2^53."""
+    """Number of possible cells of each set, whatever the structural zeros; vectorised, exact below 2^53."""
     product = np.ones(len(masks))
     for chain in table.chains:
         levels = np.ones(len(masks))
@@ -79,6 +79,24 @@ class PenalisedLikelihood:
 
     def q_many(self, masks: NDArray[np.uint64]) -> NDArray[np.float64]:
         return self.marginals.entropy_terms(masks) - self.penalty * (possible_cells(self.table, masks) - 1.0)
+
+
+class CompatibleLikelihood:
+    """Maximised log-likelihood less ``price`` for every degree of freedom, counted over cells without structural zeros.
+
+    Not a :class:`PenalisedLikelihood`: the bounds of the search hold for counts that are products of numbers of levels.
+    """
+
+    def __init__(self, marginals: Marginals, price: float, name: str) -> None:
+        assert marginals.table.compatibility is not None, "a table without structural zeros has a simpler score"
+        self.marginals = marginals
+        self.table = marginals.table
+        self.price = price
+        self.name = name
+        self._n_cells = marginals.table.compatibility.n_cells_many
+
+    def q_many(self, masks: NDArray[np.uint64]) -> NDArray[np.float64]:
+        return self.marginals.entropy_terms(masks) - self.price * (self._n_cells(masks) - 1.0)
 
 
 class HyperDirichlet:
@@ -111,14 +129,18 @@ class HyperDirichlet:
 
 
 def make_score(table: ContingencyTable, criterion: str | float, *, marginals: Marginals | None = None) -> Score:
-    """The score a user names: ``"aic"``, ``"bic"``, ``"bayes"``, or a penalty per degree of freedom (AIC is 1)."""
+    """The score a user names: ``"aic"``, ``"bic"``, ``"bayes"``, or a penalty per degree of freedom (AIC is 1).
+
+    Structural zeros of the table are not counted in degrees of freedom.
+    """
     marginals = marginals or table.marginals
+    penalised = PenalisedLikelihood if table.structural_zeros is None else CompatibleLikelihood
     if isinstance(criterion, int | float):
-        return PenalisedLikelihood(marginals, float(criterion), f"penalty {criterion:g}")
+        return penalised(marginals, float(criterion), f"penalty {criterion:g}")
     if criterion == "aic":
-        return PenalisedLikelihood(marginals, 1.0, "aic")
+        return penalised(marginals, 1.0, "aic")
     if criterion == "bic":
-        return PenalisedLikelihood(marginals, 0.5 * math.log(table.n_records), "bic")
+        return penalised(marginals, 0.5 * math.log(table.n_records), "bic")
     if criterion == "bayes":
         return HyperDirichlet(marginals)
     try:

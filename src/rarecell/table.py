@@ -23,7 +23,9 @@ from numpy.typing import ArrayLike, NDArray
 from rarecell.errors import BadInput, TooLarge, UnknownColumns
 
 if TYPE_CHECKING:
+    from rarecell.compatibility import Compatibility
     from rarecell.marginals import Marginals
+    from rarecell.structure import StructuralZeros
 
 MAX_VERTICES = 64
 """A set of vertices is one machine word."""
@@ -123,6 +125,7 @@ class ContingencyTable:
     weights : sum of the survey weights of the records in each cell, or None
     record_cell : cell of each record, −1 for a record dropped for a missing key; None when only counts are known
     coarsenings : further vertices, grouped by key, finer first
+    structural_zeros : combinations of levels that cannot occur, or None when every combination may
     """
 
     categories: tuple[Categories, ...]
@@ -131,6 +134,7 @@ class ContingencyTable:
     weights: NDArray[np.float64] | None = field(default=None, repr=False)
     record_cell: NDArray[np.int64] | None = field(default=None, repr=False)
     coarsenings: tuple[Coarsening, ...] = ()
+    structural_zeros: StructuralZeros | None = None
 
     # ------------------------------------------------------------------ making one
 
@@ -353,9 +357,35 @@ class ContingencyTable:
         return closed
 
     def n_possible_cells(self, mask: int) -> int:
-        """Number of value combinations the set can take: a coarsening adds nothing to a set that holds its key."""
+        """Number of value combinations the set can take: a coarsening adds nothing to a set that holds its key.
+
+        Combinations that hold a structural zero of the table are not counted.
+        """
+        if self.compatibility is not None:
+            return self.compatibility.n_cells(mask)
         reduced = self.reduce(mask)
         return math.prod(int(n) for v, n in enumerate(self.vertex_levels) if reduced >> v & 1)
+
+    # ------------------------------------------------------------------ structural zeros
+
+    def with_structural_zeros(self, zeros: StructuralZeros | None) -> ContingencyTable:
+        """The same table in which these combinations count as impossible; None takes them all back.
+
+        They change degrees of freedom and limit swaps; no probability becomes zero by them. Refused when a record
+        holds one of them.
+        """
+        bound = replace(self, structural_zeros=zeros or None)
+        bound.compatibility  # noqa: B018 - raises now what is wrong with the list
+        return bound
+
+    @cached_property
+    def compatibility(self) -> Compatibility | None:
+        """The structural zeros as arrays over the levels; None without any."""
+        if self.structural_zeros is None:
+            return None
+        from rarecell.structure import compatibility
+
+        return compatibility(self, self.structural_zeros)
 
     # ------------------------------------------------------------------ smaller tables
 
@@ -366,12 +396,14 @@ class ContingencyTable:
             raise UnknownColumns.among(unknown, self.keys, role="key")
         columns = [self.keys.index(key) for key in keys]
         smaller = self._collapsed([self.categories[c] for c in columns], self.cells[:, columns])
-        return replace(smaller, coarsenings=_nested_by_key(keys, (c for c in self.coarsenings if c.key in keys)))
+        zeros = None if self.structural_zeros is None else self.structural_zeros.on_keys(keys) or None
+        coarsenings = _nested_by_key(keys, (c for c in self.coarsenings if c.key in keys))
+        return replace(smaller, coarsenings=coarsenings, structural_zeros=zeros)
 
     def recode(self, coarsening: Coarsening) -> ContingencyTable:
         """The table in which a key is replaced by its coarsening, as if the file were released so.
 
-        Coarser coarsenings of that key stay, as coarsenings of the recoded key.
+        Coarser coarsenings of that key stay, as coarsenings of the recoded key; structural zeros of other keys stay.
         """
         k = self.keys.index(coarsening.key)
         cells = np.array(self.cells, order="F")
@@ -384,7 +416,10 @@ class ContingencyTable:
             for c in self.coarsenings
             if c.key != coarsening.key or c.n_levels < coarsening.n_levels
         ]
-        return replace(self._collapsed(categories, cells), coarsenings=_nested_by_key(self.keys, kept))
+        others = [key for key in self.keys if key != coarsening.key]
+        zeros = None if self.structural_zeros is None else self.structural_zeros.on_keys(others) or None
+        recoded = self._collapsed(categories, cells)
+        return replace(recoded, coarsenings=_nested_by_key(self.keys, kept), structural_zeros=zeros)
 
     def _collapsed(self, categories: Sequence[Categories], cells: NDArray[np.int32]) -> ContingencyTable:
         from rarecell._kernels.counting import collapse_records

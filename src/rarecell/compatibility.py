@@ -1,0 +1,155 @@
+"""How many cells are left when some combinations of levels cannot occur?
+
+Degrees of freedom count possible cells. With structural zeros a cell is possible when it holds none of the excluded
+combinations. A combination of groups of levels is excluded when all combinations of its levels are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.table import ContingencyTable
+
+LARGEST_ARRAY = 2**24
+"""Cells of the largest array used in counting; a set that needs a larger one gets an upper bound of its count."""
+
+Factor = tuple[tuple[int, ...], NDArray[np.generic]]
+"""Vertices in ascending order, and an array with one axis for each."""
+
+
+class Compatibility:
+    """Which combinations of key levels are excluded, as arrays, and how many cells of any set of vertices are left.
+
+    Parameters
+    ----------
+    table : the contingency table; its vertices are the ones that sets are made of
+    excluded : for each tuple of key positions (ascending) a Boolean array over their levels, True where excluded
+    """
+
+    def __init__(self, table: ContingencyTable, excluded: Mapping[tuple[int, ...], NDArray[np.bool_]]) -> None:
+        self.table = table
+        self.excluded = {keys: array for keys, array in excluded.items() if array.any()}
+        self._lifted: dict[tuple[tuple[int, ...], tuple[int, ...]], NDArray[np.bool_]] = {}
+        self._counts: dict[int, int] = {}
+
+    def violates(self, cells: NDArray[np.int32]) -> NDArray[np.bool_]:
+        """True for each cell (key codes, one row a cell) that holds an excluded combination."""
+        found = np.zeros(len(cells), dtype=bool)
+        for keys, array in self.excluded.items():
+            found |= array[tuple(cells[:, k] for k in keys)]
+        return found
+
+    def n_cells(self, mask: int) -> int:
+        """Number of value combinations of a set of vertices that hold no excluded combination."""
+        reduced = self.table.reduce(mask)
+        if reduced not in self._counts:
+            self._counts[reduced] = self._count(reduced)
+        return self._counts[reduced]
+
+    def n_cells_many(self, masks: NDArray[np.uint64]) -> NDArray[np.float64]:
+        """:meth:`n_cells` of many sets; exact below 2^53."""
+        return np.array([float(self.n_cells(mask)) for mask in masks.tolist()])
+
+    # ------------------------------------------------------------------ counting
+
+    def _count(self, reduced: int) -> int:
+        vertices = [v for v in range(self.table.n_vertices) if reduced >> v & 1]
+        vertex_of_key = {int(self.table.vertex_key[v]): v for v in vertices}
+        factors = []
+        for keys in self.excluded:
+            if all(k in vertex_of_key for k in keys):
+                scope = tuple(vertex_of_key[k] for k in keys)
+                order = np.argsort(scope)
+                allowed = self._allowed(keys, scope).transpose(order)
+                if not allowed.all():
+                    factors.append((tuple(sorted(scope)), allowed))
+        total = 1
+        for v in vertices:
+            if not any(v in scope for scope, _ in factors):
+                total *= int(self.table.vertex_levels[v])
+        groups = _linked(factors)
+        if len(groups) == 1 and total == 1:
+            return self._eliminate(groups[0])
+        # Sets that share a group of linked vertices share its count.
+        return total * math.prod(self.n_cells(sum(1 << v for v in _scope(group))) for group in groups)
+
+    def _allowed(self, keys: tuple[int, ...], scope: tuple[int, ...]) -> NDArray[np.bool_]:
+        """What is not excluded, at the resolution of the vertices ``scope`` of these keys."""
+        if (keys, scope) not in self._lifted:
+            allowed = ~self.excluded[keys]
+            for axis, v in enumerate(scope):
+                if v >= self.table.n_keys:
+                    group = self.table.coarsenings[v - self.table.n_keys].group_of_level
+                    by_group = np.zeros((int(self.table.vertex_levels[v]), *np.delete(allowed.shape, axis)), dtype=bool)
+                    np.logical_or.at(by_group, group, np.moveaxis(allowed, axis, 0))
+                    allowed = np.moveaxis(by_group, 0, axis)
+            self._lifted[keys, scope] = allowed
+        return self._lifted[keys, scope]
+
+    def _eliminate(self, factors: Sequence[Factor]) -> int:
+        """Sum of the product of the factors over all their vertices, one vertex at a time."""
+        levels = self.table.vertex_levels
+        n_formal = math.prod(int(levels[v]) for v in _scope(factors))
+        dtype = np.dtype(np.int64) if n_formal < 2**62 else np.dtype(object)
+        left: list[Factor] = [(scope, array.astype(dtype)) for scope, array in factors]
+        while _scope(left):
+
+            def size(v: int) -> tuple[int, int]:
+                joint = _scope([factor for factor in left if v in factor[0]])  # noqa: B023 - called at once
+                return math.prod(int(levels[w]) for w in joint), v
+
+            vertex = min(_scope(left), key=size)
+            holding = [factor for factor in left if vertex in factor[0]]
+            left = [factor for factor in left if vertex not in factor[0]]
+            left += self._summed_out(vertex, holding)
+        return math.prod(int(array) for _, array in left)
+
+    def _summed_out(self, vertex: int, factors: list[Factor]) -> list[Factor]:
+        """The product of ``factors`` summed over ``vertex``.
+
+        Where the product is too large an array, it is replaced by an upper bound: the factors are divided into
+        products that are small enough, the first is summed, of the others the maximum is taken (mini-buckets,
+        Dechter and Rish 2003).
+        """
+        buckets: list[list[Factor]] = []
+        for factor in sorted(factors, key=lambda factor: -factor[1].size):
+            for bucket in buckets:
+                if math.prod(int(self.table.vertex_levels[v]) for v in _scope([*bucket, factor])) <= LARGEST_ARRAY:
+                    bucket.append(factor)
+                    break
+            else:
+                buckets.append([factor])
+        results = []
+        for position, bucket in enumerate(buckets):
+            scope = _scope(bucket)
+            product = reduce(np.multiply, (_expanded(factor, scope) for factor in bucket))
+            axis = scope.index(vertex)
+            merged = product.sum(axis=axis) if position == 0 else product.max(axis=axis)
+            results.append((tuple(v for v in scope if v != vertex), np.asarray(merged)))
+        return results
+
+
+def _scope(factors: Sequence[Factor]) -> tuple[int, ...]:
+    return tuple(sorted({v for scope, _ in factors for v in scope}))
+
+
+def _expanded(factor: Factor, scope: tuple[int, ...]) -> NDArray[np.generic]:
+    """The array with an axis of length 1 for each vertex of ``scope`` that the factor does not have."""
+    own, array = factor
+    lengths = iter(array.shape)
+    return array.reshape([next(lengths) if v in own else 1 for v in scope])
+
+
+def _linked(factors: Sequence[Factor]) -> list[list[Factor]]:
+    """Factors in groups that share no vertex."""
+    groups: list[list[Factor]] = []
+    for factor in factors:
+        touching = [group for group in groups if set(_scope(group)) & set(factor[0])]
+        groups = [group for group in groups if group not in touching]
+        groups.append([factor, *(member for group in touching for member in group)])
+    return groups

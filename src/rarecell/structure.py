@@ -1,0 +1,360 @@
+"""Which combinations of values cannot occur at all?
+
+Nobody under 15 is married, and a man has no maiden name: such *structural zeros* are empty in the population, not only
+in the sample. They cost no parameters, and a swap must not create them. This module finds candidates with the evidence
+for each in words; whoever knows the data confirms, rejects or adds.
+
+A structural zero never sets a probability to zero: what looks impossible but does occur is the riskiest of all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations, permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.compatibility import Compatibility
+from rarecell.errors import BadInput, UnknownColumns
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.table import Categories, ContingencyTable
+
+ERROR_RATE = 0.05
+"""Expected number of empty cells flagged by chance, over all cells looked at, when the keys are unrelated."""
+
+LARGEST_TABLE = 2_000_000
+"""Marginals with more cells are not searched for structural zeros."""
+
+STAGE = "looking for structural zeros"
+
+Levels = tuple[tuple[str, Any], ...]
+"""Key and level, in the order of the table's keys."""
+
+
+@dataclass(frozen=True)
+class ExcludedCombination:
+    """Levels of two or more keys that never go together.
+
+    ``expected`` is the number of records that the sample should have there if it were possible; None when a person
+    named the combination.
+    """
+
+    levels: Levels
+    expected: float | None = None
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(key for key, _ in self.levels)
+
+    @property
+    def evidence(self) -> str:
+        names = " with ".join(f"{key} '{_label(level)}'" for key, level in self.levels)
+        if self.expected is None:
+            return f"{names} was named as impossible."
+        how = "the two were unrelated" if len(self.levels) == 2 else "only pairs of the three were related"
+        return f"No record has {names}, although {self.expected:,.1f} would be expected if {how}."
+
+
+@dataclass(frozen=True)
+class FunctionalDependency:
+    """Each level of ``determinant`` goes with one level of ``dependent`` only: H(dependent | determinant) = 0.
+
+    ``expected`` is the number of records expected to break the rule if the two keys were unrelated; None when a person
+    named the rule.
+    """
+
+    determinant: str
+    dependent: str
+    expected: float | None = None
+
+    @property
+    def evidence(self) -> str:
+        rule = f"{self.determinant} determines {self.dependent}"
+        if self.expected is None:
+            return f"{rule}: this was named as a rule."
+        return f"{rule} in all records, although {self.expected:,.1f} would be expected to break the rule if the two were unrelated."
+
+
+@dataclass(frozen=True)
+class StructuralZeros:
+    """What cannot occur: a list to read, edit and store.
+
+    Examples
+    --------
+    >>> zeros = StructuralZeros.from_dict({"combinations": [{"levels": {"age": 7, "marital": "married"}}]})
+    >>> print(zeros.combinations[0].evidence)
+    age '7' with marital 'married' was named as impossible.
+    """
+
+    combinations: tuple[ExcludedCombination, ...] = ()
+    dependencies: tuple[FunctionalDependency, ...] = ()
+    not_searched: tuple[tuple[str, ...], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.combinations or self.dependencies)
+
+    def without(self, *rejected: ExcludedCombination | FunctionalDependency) -> StructuralZeros:
+        """The list less what the user rejects."""
+        return replace(
+            self,
+            combinations=tuple(item for item in self.combinations if item not in rejected),
+            dependencies=tuple(item for item in self.dependencies if item not in rejected),
+        )
+
+    def plus(self, other: StructuralZeros) -> StructuralZeros:
+        """Both lists together; what is on both is kept once, with the evidence of the first."""
+        known = {item.levels for item in self.combinations}
+        rules = {(item.determinant, item.dependent) for item in self.dependencies}
+        return replace(
+            self,
+            combinations=(*self.combinations, *(c for c in other.combinations if c.levels not in known)),
+            dependencies=(*self.dependencies, *(d for d in other.dependencies if (d.determinant, d.dependent) not in rules)),
+        )
+
+    def on_keys(self, keys: Iterable[str]) -> StructuralZeros:
+        """What speaks of these keys only."""
+        kept = set(keys)
+        return replace(
+            self,
+            combinations=tuple(c for c in self.combinations if kept.issuperset(c.keys)),
+            dependencies=tuple(d for d in self.dependencies if kept >= {d.determinant, d.dependent}),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain lists and numbers, fit for JSON and TOML; a missing level is written as ``"missing"``."""
+        return {
+            "combinations": [
+                {"levels": {key: _plain(level) for key, level in c.levels}}
+                | ({} if c.expected is None else {"expected": round(c.expected, 3)})
+                for c in self.combinations
+            ],
+            "dependencies": [
+                {"determinant": d.determinant, "dependent": d.dependent}
+                | ({} if d.expected is None else {"expected": round(d.expected, 3)})
+                for d in self.dependencies
+            ],
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> StructuralZeros:
+        """What :meth:`to_dict` wrote, or a user's own list; levels are matched by value, else by how they read."""
+        try:
+            found = cls(
+                tuple(ExcludedCombination(tuple(c["levels"].items()), c.get("expected")) for c in stored.get("combinations", ())),
+                tuple(
+                    FunctionalDependency(d["determinant"], d["dependent"], d.get("expected")) for d in stored.get("dependencies", ())
+                ),
+            )
+        except (AttributeError, KeyError, TypeError) as problem:
+            raise BadInput(
+                "The list of structural zeros cannot be read. It needs 'combinations', each with 'levels' that name a level of "
+                "two or more keys, and 'dependencies', each with 'determinant' and 'dependent'."
+            ) from problem
+        for combination in found.combinations:
+            if len(combination.levels) < 2:
+                raise BadInput(f"A structural zero joins levels of two or more keys; {dict(combination.levels)} names fewer.")
+        return found
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.combinations):,} combinations of levels and {len(self.dependencies):,} rules between keys look structural: "
+            "empty or fixed although records would be expected otherwise."
+        )
+
+
+# ---------------------------------------------------------------------- binding to a table
+
+
+def compatibility(table: ContingencyTable, zeros: StructuralZeros) -> Compatibility:
+    """The excluded combinations as arrays over the levels of ``table``.
+
+    Raises
+    ------
+    BadInput
+        When a level is not known, or when records hold a combination said to be impossible.
+    """
+    excluded: dict[tuple[int, ...], NDArray[np.bool_]] = {}
+
+    def array(keys: tuple[int, ...]) -> NDArray[np.bool_]:
+        return excluded.setdefault(keys, np.zeros([table.categories[k].n_levels for k in keys], dtype=bool))
+
+    for item in zeros.combinations:
+        codes = sorted((_key_position(table, key), level) for key, level in item.levels)
+        keys = tuple(k for k, _ in codes)
+        cell = tuple(_code(table.categories[k], level) for k, level in codes)
+        if None not in cell:  # a level without any record needs no flag
+            array(keys)[cell] = True
+    for rule in zeros.dependencies:
+        keys = tuple(sorted((_key_position(table, rule.determinant), _key_position(table, rule.dependent))))
+        observed = _counts(table, keys) > 0
+        broken = observed.sum(axis=keys.index(_key_position(table, rule.dependent))) > 1
+        if broken.any():
+            raise BadInput(
+                f"{rule.determinant} is said to determine {rule.dependent}, but {int(broken.sum()):,} levels of "
+                f"{rule.determinant} occur with several levels of {rule.dependent}. Take the rule off the list of structural zeros."
+            )
+        array(keys)[~observed] = True
+    bound = Compatibility(table, excluded)
+    contradicted = bound.violates(table.cells)
+    if contradicted.any():
+        wrong = next(item for item in zeros.combinations if _holds(table, item).any())
+        raise BadInput(
+            f"{int(table.counts[contradicted].sum()):,} records hold a combination that is listed as a structural zero, first "
+            f"{' with '.join(f'{key} {_label(level)!r}' for key, level in wrong.levels)}. Correct the records or the list."
+        )
+    return bound
+
+
+def violates(table: ContingencyTable, zeros: StructuralZeros, cells: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """True for each of ``cells`` (key codes of ``table``) that holds a combination on the list."""
+    return compatibility(table, zeros).violates(cells)
+
+
+def _holds(table: ContingencyTable, item: ExcludedCombination) -> NDArray[np.bool_]:
+    found = np.ones(table.n_cells, dtype=bool)
+    for key, level in item.levels:
+        k = _key_position(table, key)
+        found &= table.cells[:, k] == _code(table.categories[k], level)
+    return found
+
+
+def _key_position(table: ContingencyTable, key: str) -> int:
+    if key not in table.keys:
+        raise UnknownColumns.among([key], table.keys, role="key")
+    return table.keys.index(key)
+
+
+def _code(categories: Categories, level: Any) -> int | None:
+    """The code of a level given by value or as it reads; None when no record has it."""
+    if level in categories.levels:
+        return categories.levels.index(level)
+    labels = categories.labels
+    return labels.index(_label(level)) if _label(level) in labels else None
+
+
+def _label(level: Any) -> str:
+    return "missing" if level is None else str(level)
+
+
+def _plain(level: Any) -> Any:
+    """A level as JSON and TOML can hold it."""
+    return level if isinstance(level, str | bool | int | float) else _label(level)
+
+
+# ---------------------------------------------------------------------- detection
+
+
+def find_structural_zeros(
+    table: ContingencyTable, *, three_way: bool = True, error_rate: float = ERROR_RATE, progress: Progress = SILENT
+) -> StructuralZeros:
+    """Empty combinations of two or three keys that chance does not explain, and keys that determine others.
+
+    1. A two-way cell is flagged when it is empty and its expected count under independence, n_a n_b / n, is at least
+       log(number of two-way cells / ``error_rate``): a Poisson count of that mean is zero once in that many cells.
+    2. A three-way cell without a flagged pair is flagged in the same way, with the expected count of the model that has
+       all two-factor and no three-factor interaction.
+    3. One key determines another when each of its levels goes with a single level of the other, and, were the two
+       unrelated, at least log(number of ordered pairs of keys / ``error_rate``) records would differ from the first record
+       of their level.
+
+    Parameters
+    ----------
+    table : the contingency table
+    three_way : look at combinations of three keys, too
+    error_rate : flags by chance that are tolerated over all cells
+    progress : told of the progress
+
+    Returns
+    -------
+    StructuralZeros
+        Candidates for a person to confirm. Attach them with ``table.with_structural_zeros(zeros)``.
+    """
+    pairs = list(combinations(range(table.n_keys), 2))
+    triples = list(combinations(range(table.n_keys), 3)) if three_way else []
+    progress.start(STAGE, len(pairs) + len(triples))
+    n_levels = [c.n_levels for c in table.categories]
+    skipped: list[tuple[str, ...]] = []
+    flags: dict[tuple[int, ...], NDArray[np.bool_]] = {}
+    found: list[ExcludedCombination] = []
+    rules = tuple(_dependencies(table, error_rate))
+    for groups in (pairs, triples):
+        total = sum(math.prod(n_levels[k] for k in keys) for keys in groups)
+        least = math.log(max(total, 1) / error_rate)
+        for keys in groups:
+            checkpoint(progress, STAGE, 1.0)
+            if math.prod(n_levels[k] for k in keys) > LARGEST_TABLE:
+                skipped.append(tuple(table.keys[k] for k in keys))
+                continue
+            observed = _counts(table, keys)
+            expected = _expected(observed, least)
+            flagged = (observed == 0) & (expected >= least) & ~_flagged_pairs(flags, keys, observed.shape)
+            if flagged.any():
+                flags[keys] = flagged
+                found.extend(_combinations(table, keys, flagged, expected))
+    progress.done()
+    return StructuralZeros(tuple(found), rules, tuple(skipped))
+
+
+def _counts(table: ContingencyTable, keys: Sequence[int]) -> NDArray[np.float64]:
+    """The marginal of these keys as a full array."""
+    shape = tuple(table.categories[k].n_levels for k in keys)
+    position = np.ravel_multi_index(tuple(table.cells[:, k] for k in keys), shape)
+    counted = np.bincount(position, weights=table.counts.astype(float), minlength=math.prod(shape))
+    return counted.astype(float).reshape(shape)
+
+
+def _expected(observed: NDArray[np.float64], least: float) -> NDArray[np.float64]:
+    """Expected counts without the highest interaction: independence of two keys, all pairs of three."""
+    if observed.ndim == 2:
+        return np.asarray(observed.sum(axis=1, keepdims=True) * observed.sum(axis=0, keepdims=True) / observed.sum())
+    margins = [observed.sum(axis=axis, keepdims=True) for axis in range(3)]
+    bound = np.minimum(np.minimum(margins[0], margins[1]), margins[2])
+    if not ((observed == 0) & (bound >= least)).any():
+        return np.zeros_like(observed)
+    fitted = np.ones_like(observed)
+    # A flag needs the expected count to a few per cent only.
+    for _ in range(50):
+        before = fitted.copy()
+        for axis, margin in enumerate(margins):
+            now = fitted.sum(axis=axis, keepdims=True)
+            fitted = fitted * np.divide(margin, now, out=np.zeros_like(now), where=now > 0)
+        if np.abs(fitted - before).max() < 0.01 * least:
+            break
+    return fitted
+
+
+def _flagged_pairs(flags: Mapping[tuple[int, ...], NDArray[np.bool_]], keys: tuple[int, ...], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """Cells of three keys that hold a flagged pair."""
+    found = np.zeros(shape, dtype=bool)
+    if len(keys) == 3:
+        for axis in range(3):
+            pair = keys[:axis] + keys[axis + 1 :]
+            if pair in flags:
+                found |= np.expand_dims(flags[pair], axis)
+    return found
+
+
+def _combinations(
+    table: ContingencyTable, keys: tuple[int, ...], flagged: NDArray[np.bool_], expected: NDArray[np.float64]
+) -> Iterable[ExcludedCombination]:
+    for cell in np.argwhere(flagged).tolist():
+        levels = tuple((table.keys[k], table.categories[k].levels[code]) for k, code in zip(keys, cell, strict=True))
+        yield ExcludedCombination(levels, float(expected[tuple(cell)]))
+
+
+def _dependencies(table: ContingencyTable, error_rate: float) -> Iterable[FunctionalDependency]:
+    marginals = table.marginals
+    n_pairs = max(table.n_keys * (table.n_keys - 1), 1)
+    for a, b in permutations(range(table.n_keys), 2):
+        n_levels_seen = len(marginals.counts(1 << a))
+        if len(marginals.counts(1 << a | 1 << b)) > n_levels_seen or len(marginals.counts(1 << b)) < 2:
+            continue
+        share = marginals.counts(1 << b) / marginals.total
+        # Only a record that is not the first of its level can break the rule.
+        expected = (marginals.total - n_levels_seen) * (1.0 - float((share**2).sum()))
+        if expected >= math.log(n_pairs / error_rate):
+            yield FunctionalDependency(table.keys[a], table.keys[b], expected)

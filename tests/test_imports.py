@@ -18,7 +18,7 @@ LAYERS = [
     ("errors", "progress", "_kernels", "config", "datasets"),
     ("engine",),
     ("table",),
-    ("microdata", "marginals", "resolution"),
+    ("microdata", "marginals", "resolution", "compatibility"),
     ("graph", "structure"),
     ("score",),
     ("model",),
@@ -33,8 +33,8 @@ LAYERS = [
 ]
 HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
 
-# A table hands out its own marginals; they are loaded when they are asked for.
-ALLOWED_UPWARDS = {("table", "marginals")}
+# A table hands out its own marginals and structural zeros; they are loaded when they are asked for.
+ALLOWED_UPWARDS = {("table", "marginals"), ("table", "structure")}
 
 
 def _imports(path: Path) -> set[str]:

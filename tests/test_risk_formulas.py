@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from rarecell.risk import formulas
 from tests.naive import risk as naive
@@ -36,6 +37,26 @@ def test_gamma_match_probability_equals_the_sum(log_mean: float, log_shape: floa
     assert float(formulas.gamma_match_probability(mean, shape, fraction, count)) == pytest.approx(
         naive.match_probability_negative_binomial(mean, shape, fraction, count), rel=1e-9
     )
+
+
+@settings(max_examples=50)
+@given(st.floats(-3, 2), st.floats(-1, 3), st.integers(1, 300))
+def test_predictive_form_equals_the_sum(log_mean: float, log_shape: float, count: int) -> None:
+    mean, shape = 10.0**log_mean, 10.0**log_shape
+    law = stats.nbinom(shape, shape / (shape + mean))
+    k = np.arange(int(law.ppf(1 - 1e-13)) + 1)
+    expected = float(np.sum(law.pmf(k) / (count + k)))
+    assert float(formulas.negative_binomial_match_probability(mean, shape, count)) == pytest.approx(expected, rel=1e-9)
+    assert float(formulas.negative_binomial_unique_probability(mean, shape)) == pytest.approx(float(law.pmf(0)), rel=1e-9)
+
+
+def test_predictive_form_without_uncertainty_is_poisson() -> None:
+    mean = np.array([1e-9, 0.3, 20.0])
+    np.testing.assert_allclose(formulas.negative_binomial_unique_probability(mean, np.inf), np.exp(-mean))
+    for count in (1, 3):
+        poisson = formulas.poisson_match_probability(mean, count)
+        np.testing.assert_allclose(formulas.negative_binomial_match_probability(mean, np.inf, count), poisson)
+        np.testing.assert_allclose(formulas.negative_binomial_match_probability(mean, 1e9, count), poisson, rtol=1e-6)
 
 
 def test_forms_of_a_unique_are_those_of_the_literature() -> None:

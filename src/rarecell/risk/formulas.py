@@ -161,27 +161,56 @@ def gamma_match_probability(mean: ArrayLike, shape: ArrayLike, fraction: ArrayLi
     sample_count : array_like of int, optional
         Number f ≥ 1 of sampled units.
     """
+    count = _floats(sample_count)
     odds, shape_ = _unseen_odds(mean, shape, fraction)
-    odds, shape_, count = np.broadcast_arrays(odds, shape_, _floats(sample_count))
+    return _negative_binomial_match(odds, shape_ + count, count)
 
-    def of_unique(c: Floats, a: Floats) -> Floats:
+
+def negative_binomial_unique_probability(unseen_mean: ArrayLike, shape: ArrayLike) -> Floats:
+    """Probability (1+μ/a)^−a of no unseen unit when their number is negative binomial with mean μ and shape a.
+
+    This is the predictive form: the cell's rate is uncertain, gamma distributed given all that was seen, the record itself
+    included. An infinite shape is the Poisson form.
+    """
+    mean, a = np.broadcast_arrays(_floats(unseen_mean), _floats(shape))
+    is_certain = np.isinf(a)
+    safe = np.where(is_certain, 1.0, a)
+    return np.asarray(np.exp(np.where(is_certain, -mean, -safe * np.log1p(mean / safe))))
+
+
+def negative_binomial_match_probability(unseen_mean: ArrayLike, shape: ArrayLike, sample_count: ArrayLike = 1) -> Floats:
+    """E(1/F) in the predictive form of :func:`negative_binomial_unique_probability`."""
+    mean, a, count = np.broadcast_arrays(_floats(unseen_mean), _floats(shape), _floats(sample_count))
+    # Beyond this shape the law is Poisson to the last digit, and mean/shape would lose the digits of the mean.
+    is_certain = a > 1e15
+    safe = np.where(is_certain, 1.0, a)
+    uncertain = _negative_binomial_match(mean / safe, safe, count)
+    return np.where(is_certain, poisson_match_probability(mean, count), uncertain)
+
+
+def _negative_binomial_match(odds: Floats, exponent: Floats, sample_count: Floats) -> Floats:
+    """Integral of t^(f−1)·(1+c(1−t))^−k over the unit interval."""
+    c_, k_, count = np.broadcast_arrays(odds, exponent, sample_count)
+
+    def of_unique(c: Floats, k: Floats) -> Floats:
         logs = np.log1p(c)
-        numerator = np.where(a > 0.0, -np.expm1(-a * logs) / np.where(a > 0.0, a, 1.0), logs)
+        is_one = k == 1.0
+        rest = np.where(is_one, 1.0, k - 1.0)
+        numerator = np.where(is_one, logs, -np.expm1(-rest * logs) / rest)
         return np.divide(numerator, c, out=np.ones_like(c), where=c > 0.0)
 
-    def general(c: Floats, a: Floats, f: Floats) -> Floats:
-        # In the unit interval the integrand has a long tail when a is small; in s = log(1 + c(1−t)) it is log-concave.
+    def general(c: Floats, k: Floats, f: Floats) -> Floats:
+        # In the unit interval the integrand has a long tail when k is small; in s = log(1 + c(1−t)) it is log-concave.
         safe = np.where(c > 0.0, c, 1.0)
-        window = np.minimum(np.log1p(safe), _FALL / ((f - 1.0) / safe + a + f - 1.0))
+        slope = np.maximum((f - 1.0) / safe + k - 1.0, 1e-300)
+        window = np.minimum(np.log1p(safe), _FALL / slope)
         integral = _integral(
             window,
-            lambda s: (
-                (f - 1.0)[:, None] * np.log(np.maximum(1.0 - np.expm1(s) / safe[:, None], 1e-300)) - (a + f - 1.0)[:, None] * s
-            ),
+            lambda s: (f - 1.0)[:, None] * np.log(np.maximum(1.0 - np.expm1(s) / safe[:, None], 1e-300)) - (k - 1.0)[:, None] * s,
         )
         return np.where(c > 0.0, integral / safe, 1.0 / f)
 
-    return _by_count(count, of_unique, general, odds, shape_)
+    return _by_count(count, of_unique, general, c_, k_)
 
 
 def _unseen_odds(mean: ArrayLike, shape: ArrayLike, fraction: ArrayLike) -> tuple[Floats, Floats]:

@@ -1,0 +1,267 @@
+"""How uncertain is the number of population uniques?
+
+Three things are uncertain: the probabilities of the model (few records stand behind a rare marginal), which of several models
+holds, and chance itself, because even with known probabilities the number of population uniques varies.
+
+The first has an exact answer for a decomposable model. Under a hyper-Dirichlet prior the clique tables have independent
+Dirichlet posteriors along the clique tree, so that p(i) is a product of conditional probabilities, each a ratio of gamma
+variables. They are drawn once for each marginal cell, so that records which share a marginal move together. The prior's total
+mass, spread evenly over the cells, is the one that makes the observed counts most probable. For an average, the weights of the
+members are drawn as well, from the Dirichlet law with as much mass as there are members. Chance is added by drawing the number
+of unseen units in each cell.
+
+The posterior of the number of population uniques is not centred on the estimate that plugs in p̂, because the risk is a convex
+function of the probability. Neither centre is right in general. The posterior's is, when the model is true: in simulations from
+known decomposable models its 95 % interval held the truth in 88 to 100 % of the samples. Models selected by a penalty overstate
+risk, which plugging in averaged p̂ offsets: moved to that estimate, the interval held the truth in 93 % of thirty samples of two
+census files, and the posterior in 27 %. So the interval of an average is centred on its estimate, and that of one model spans both.
+
+References
+----------
+Dawid, A. P. and Lauritzen, S. L. (1993). Hyper Markov laws in the statistical analysis of decomposable graphical models.
+Annals of Statistics 21.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize, special
+
+from rarecell.errors import BadInput, UnknownChoice
+from rarecell.model.average import CellModel
+from rarecell.model.decomposable import DecomposableModel
+from rarecell.risk import formulas
+from rarecell.risk.records import RecordRisk
+
+Floats = NDArray[np.float64]
+
+CENTRES = ("both", "posterior", "estimate")
+
+_VALUES_IN_MEMORY = 4_000_000
+# A count that was moved to the estimate and differs from a whole number by less than this is that number.
+_ROUNDING = 1e-3
+
+
+@dataclass(frozen=True)
+class RiskInterval:
+    """Intervals for what would be found in the population.
+
+    Attributes
+    ----------
+    level : float
+        Nominal coverage.
+    population_uniques : tuple of float
+        Interval for the number of sample uniques that are population uniques.
+    correct_matches : tuple of float
+        Interval for the sum of 1/F over the sample uniques.
+    posterior_population_uniques, posterior_correct_matches : float
+        Posterior means of τ1 and τ2.
+    centre : str
+        What the intervals are centred on: ``"both"``, ``"posterior"`` or ``"estimate"``.
+    n_draws : int
+        Number of posterior draws.
+    basis : str
+        What is and is not in the intervals, in a sentence.
+    """
+
+    level: float
+    population_uniques: tuple[float, float]
+    correct_matches: tuple[float, float]
+    posterior_population_uniques: float
+    posterior_correct_matches: float
+    centre: str
+    n_draws: int
+    basis: str
+
+    def __str__(self) -> str:
+        low, high = self.population_uniques
+        return f"Between {low:,.0f} and {high:,.0f} population uniques among the sample uniques ({self.level:.0%}). {self.basis}"
+
+
+def risk_interval(
+    risk: RecordRisk,
+    model: CellModel,
+    *,
+    level: float = 0.95,
+    n_draws: int = 400,
+    centre: str | None = None,
+    prior_mass: float | None = None,
+    seed: int = 0,
+) -> RiskInterval:
+    """Interval for the number of population uniques among the sample uniques, and for their correct matches.
+
+    Parameters
+    ----------
+    risk : RecordRisk
+        The risk of the file under ``model``.
+    model : a model of its cells
+        Decomposable, or an average. A model of another kind takes part with its estimated probabilities only, unless it has a
+        method ``posterior_log_cell_probability(cells, n_draws, rng)``.
+    level : float, optional
+        Nominal coverage.
+    n_draws : int, optional
+        Posterior draws.
+    centre : {"both", "posterior", "estimate"}, optional
+        The posterior as it is; the posterior moved to the estimate of ``risk``; or what spans the two. When left out, the
+        estimate for an average and both for a single model.
+    prior_mass : float, optional
+        Total mass of the hyper-Dirichlet prior; by :func:`most_probable_mass` when left out.
+    seed : int, optional
+        Seed of the draws.
+
+    Returns
+    -------
+    RiskInterval
+    """
+    if centre is None:
+        centre = "estimate" if getattr(model, "members", ()) else "both"
+    if centre not in CENTRES:
+        raise UnknownChoice.of("The centre of the interval", centre, CENTRES)
+    if not 0.0 < level < 1.0:
+        raise BadInput(f"The level of the interval was given as {level}; it is a probability between 0 and 1, such as 0.95.")
+    rng = np.random.default_rng(seed)
+    uniques = np.flatnonzero(risk.sample_count == 1)
+    kinds: set[bool] = set()
+    expected, realised = [np.zeros((0, 2))], [np.zeros((0, 2))]
+    step = max(1, _VALUES_IN_MEMORY // max(len(uniques), 1))
+    for start in range(0, n_draws, step):
+        log_p = _posterior(model, uniques, min(step, n_draws - start), rng, prior_mass, kinds)
+        one, two = _one_chunk(risk, uniques, log_p, rng)
+        expected.append(one)
+        realised.append(two)
+    tau, found = np.concatenate(expected), np.concatenate(realised)
+    estimate = np.array([risk.expected_population_uniques, risk.expected_correct_matches])
+    mean = tau.mean(axis=0)
+    factor = np.divide(estimate, mean, out=np.ones(2), where=mean > 0.0)
+    ends = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
+    moved = {"posterior": [np.ones(2)], "estimate": [factor], "both": [np.ones(2), factor]}[centre]
+    # Counts of records, so that the ends are moved outwards to the next number that can occur.
+    low = np.min([np.quantile(found * f, ends[0], axis=0, method="lower") for f in moved], axis=0)
+    high = np.max([np.quantile(found * f, ends[1], axis=0, method="higher") for f in moved], axis=0)
+    return RiskInterval(
+        level,
+        (float(np.floor(low[0] + _ROUNDING)), float(min(np.ceil(high[0] - _ROUNDING), len(uniques)))),
+        (float(low[1]), float(min(high[1], len(uniques)))),
+        float(mean[0]),
+        float(mean[1]),
+        centre,
+        n_draws,
+        _basis(kinds),
+    )
+
+
+def posterior_log_cell_probability(
+    model: DecomposableModel,
+    cells: NDArray[np.int64],
+    n_draws: int,
+    rng: np.random.Generator,
+    *,
+    prior_mass: float | None = None,
+) -> Floats:
+    """Draws of log p of occupied cells from the hyper-Dirichlet posterior: one row a draw, one column a cell.
+
+    1. Walk the cliques in a perfect sequence; clique C meets what came before in S.
+    2. Given the value of S, the cells of C have a Dirichlet law with parameters n(i_C) + α_C. Only those that some asked cell
+       falls into are drawn; all others are one more gamma variable with the rest of the parameter.
+    3. log p is the sum of the logarithms of these conditional probabilities.
+    """
+    table, marginals, sequence = model.table, model.marginals, model.graph.perfect_sequence
+    mass = most_probable_mass(model) if prior_mass is None else prior_mass
+    log_p = np.zeros((n_draws, len(cells)))
+    if not len(cells):
+        return log_p
+    for clique, separator in zip(sequence.cliques, sequence.separators, strict=True):
+        asked, column = np.unique(marginals.cell_index(clique)[cells], return_inverse=True)
+        representative = np.zeros(len(asked), dtype=np.int64)
+        representative[column] = cells
+        if separator:
+            group_of, group = np.unique(marginals.cell_index(separator)[representative], return_inverse=True)
+            group_total = marginals.counts(separator)[group_of] + mass / table.n_possible_cells(separator)
+        else:
+            group, group_total = np.zeros(len(asked), dtype=np.int64), np.array([marginals.total + mass])
+        parameter = marginals.counts(clique)[asked] + mass / table.n_possible_cells(clique)
+        # A coarsening in the separator can have groups with more than their even share of levels; there the rest is nothing.
+        rest = np.maximum(group_total - np.bincount(group, weights=parameter, minlength=len(group_total)), 0.0)
+        drawn = rng.standard_gamma(parameter, (n_draws, len(asked)))
+        order = np.argsort(group, kind="stable")
+        first = np.searchsorted(group[order], np.arange(len(group_total)))
+        total = np.add.reduceat(drawn[:, order], first, axis=1) + rng.standard_gamma(rest, (n_draws, len(rest)))
+        log_p += (np.log(drawn) - np.log(total[:, group]))[:, column]
+    return log_p
+
+
+def most_probable_mass(model: DecomposableModel) -> float:
+    """Total mass of the hyper-Dirichlet prior under which the observed counts are most probable (empirical Bayes).
+
+    At most the number of records: a prior must not outweigh the data, however even they are.
+    """
+    table, marginals = model.table, model.marginals
+    signed = [(mask, 1) for mask in model.graph.cliques] + [(mask, -times) for mask, times in model.graph.separators]
+    parts = [(marginals.counts(mask), float(table.n_possible_cells(mask)), sign) for mask, sign in signed if mask]
+
+    def loss(log_mass: float) -> float:
+        mass = np.exp(log_mass)
+        whole = special.gammaln(mass) - special.gammaln(mass + marginals.total)
+        value = -whole * sum(times for mask, times in model.graph.separators if not mask)
+        for counts, n_possible, sign in parts:
+            each = mass / n_possible
+            value += sign * (float(np.sum(special.gammaln(counts + each)) - len(counts) * special.gammaln(each)) + whole)
+        return -float(value)
+
+    found = optimize.minimize_scalar(
+        loss, bounds=(np.log(1e-2), np.log(marginals.total + 1.0)), method="bounded", options={"xatol": 1e-3}
+    )
+    return float(np.exp(found.x))
+
+
+def _posterior(
+    model: CellModel, cells: NDArray[np.int64], n_draws: int, rng: np.random.Generator, mass: float | None, kinds: set[bool]
+) -> Floats:
+    """Draws of log p; ``kinds`` learns whether the probabilities of a model were drawn or taken as they are."""
+    members: Sequence[Any] = getattr(model, "members", ())
+    if members:
+        weights = np.asarray(getattr(model, "weights", np.full(len(members), 1.0 / len(members))))
+        shares = rng.dirichlet(np.maximum(weights, 1e-12) * len(members), n_draws)
+        parts = [_posterior(member, cells, n_draws, rng, mass, kinds) for member in members]
+        with np.errstate(divide="ignore"):
+            return np.asarray(special.logsumexp(np.stack(parts), axis=0, b=shares.T[:, :, None]), dtype=np.float64)
+    own = getattr(model, "posterior_log_cell_probability", None)
+    kinds.add(own is not None or isinstance(model, DecomposableModel))
+    if own is not None:
+        return np.asarray(own(model.table.cells[cells], n_draws, rng), dtype=np.float64)
+    if isinstance(model, DecomposableModel):
+        return posterior_log_cell_probability(model, cells, n_draws, rng, prior_mass=mass)
+    return np.repeat(model.log_cell_probability(model.table.cells[cells])[None, :], n_draws, axis=0)
+
+
+def _one_chunk(risk: RecordRisk, uniques: NDArray[np.int64], log_p: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
+    """(τ1, τ2) of each draw, and what is realised in a population drawn with it."""
+    design = risk.design
+    rate = np.exp(log_p + design.log_scale[uniques]) * design.reference_population[uniques]
+    fraction = design.inclusion[uniques]
+    unseen = (1.0 - fraction) * rate
+    if risk.form == "poisson-gamma" and risk.shape is not None and np.isfinite(risk.shape):
+        shape = risk.shape
+        unique = formulas.gamma_unique_probability(rate, shape, fraction)
+        match = formulas.gamma_match_probability(rate, shape, fraction)
+        # Given that one unit was sampled, the rate is gamma with shape a + 1.
+        unseen = (1.0 - fraction) * rng.standard_gamma(shape + 1.0, rate.shape) / (shape / rate + fraction)
+    else:
+        # A sample unique is rare, so that binomial and Poisson numbers of unseen units are the same.
+        unique, match = np.exp(-unseen), formulas.poisson_match_probability(unseen)
+    n_unseen = rng.poisson(np.minimum(unseen, 1e15))
+    realised = np.stack([(n_unseen == 0).sum(axis=1), (1.0 / (1.0 + n_unseen)).sum(axis=1)], axis=1)
+    return np.stack([unique.sum(axis=1), match.sum(axis=1)], axis=1), realised.astype(np.float64)
+
+
+def _basis(kinds: set[bool]) -> str:
+    if kinds == {False}:
+        return "It holds the chance of the population only, because the model has no posterior."
+    if kinds == {True, False}:
+        return "It holds chance and, for those members that are decomposable, the uncertainty of the model's probabilities."
+    return "It holds chance and the uncertainty of the model's probabilities, not that the model may miss an interaction."

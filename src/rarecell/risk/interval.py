@@ -207,15 +207,18 @@ def most_probable_mass(model: DecomposableModel) -> float:
     def loss(log_mass: float) -> float:
         mass = np.exp(log_mass)
         whole = special.gammaln(mass) - special.gammaln(mass + marginals.total)
-        value = -whole * sum(times for mask, times in model.graph.separators if not mask)
+        # The empty separator of a disconnected graph adds nothing: its one cell cancels the whole.
+        value = 0.0
         for counts, n_possible, sign in parts:
             each = mass / n_possible
             value += sign * (float(np.sum(special.gammaln(counts + each)) - len(counts) * special.gammaln(each)) + whole)
         return -float(value)
 
-    found = optimize.minimize_scalar(
-        loss, bounds=(np.log(1e-2), np.log(marginals.total + 1.0)), method="bounded", options={"xatol": 1e-3}
-    )
+    # With few records there can be two maxima; the grid finds the higher one.
+    grid = np.linspace(np.log(1e-2), np.log(marginals.total + 1.0), 25)
+    best = int(np.argmin([loss(point) for point in grid]))
+    around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
+    found = optimize.minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-3})
     return float(np.exp(found.x))
 
 

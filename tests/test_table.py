@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.marginals import Marginals
-from rarecell.resolution import automatic_coarsenings, bands, rare_merged
+from rarecell.resolution import automatic_coarsenings
 from rarecell.score import possible_cells
 from tests.naive import marginals as naive
 from tests.strategies import categories, coarsened_tables, tables
@@ -162,10 +162,12 @@ def test_automatic_coarsenings_are_nested_and_coarser(counts: list[int], is_orde
             assert (np.diff(c.group_of_level) >= 0).all()
 
 
-def test_bands_leave_missing_alone_and_rare_levels_merge() -> None:
-    ages = rc.Categories("age", (*range(10), None), True)
-    five = bands(ages, np.full(11, 10), 5)
-    assert five.labels == ("0–1", "2–3", "4–5", "6–7", "8–9", "missing")
-    work = rc.Categories("work", tuple("abcdefgh"))
-    merged = rare_merged(work, np.array([50, 1, 30, 1, 1, 1, 1, 1]), share=0.8, at_most=5)
-    assert merged.labels == ("a", "c", "other")
+def test_coarsenings_leave_missing_alone_and_name_their_groups() -> None:
+    ages = rc.Categories("age", (*range(9), None), True)
+    other = rc.Categories("old", ("no", "yes"))
+    codes = np.array([[age, age >= 6] for age in range(9) for _ in range(20)] + [[9, 0]] * 5, dtype=np.int32)
+    table = rc.ContingencyTable.from_codes(codes, [ages, other])
+    (three,) = automatic_coarsenings(table)
+    assert three.labels[-1] == "missing"
+    assert three.group_of_level[5] != three.group_of_level[6]
+    assert three.name == "age/4"

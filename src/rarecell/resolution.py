@@ -1,8 +1,12 @@
 """At which coarser resolutions should a key be offered to the model?
 
 A key with many levels is too expensive to join with others at full detail, so a penalised fit drops the edge and the
-risk is overstated. Offered in bands or with its rare levels merged as well, the key can interact with each other key at
-the resolution the data can bear; the search decides which. The coarsenings of a key are nested.
+risk is overstated. Offered at coarser resolutions as well, the key can interact with each other key at the resolution
+the data can bear; the model decides which. The coarsenings of a key are nested.
+
+Which levels to merge is read off the data: the two whose merger loses least of the log-likelihood of all two-way tables
+with the other keys, again and again; neighbours only where the levels have an order. Of the groupings that arise, those
+with a third, a ninth … of the levels are kept.
 """
 
 from __future__ import annotations
@@ -10,56 +14,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels import agglomeration as kernels
 from rarecell.table import MAX_VERTICES, Categories, Coarsening, ContingencyTable
 
 MANY_LEVELS = 8
 """Keys with fewer levels are left as they are."""
 
-COARSENING_FACTOR = 3
-"""Each coarsening of an ordered key has about this many times fewer groups than the one before."""
+FACTOR = 3
+"""Each coarsening has about this many times fewer groups than the one before, and at least so many."""
 
-COMMON_SHARE = 0.8
-"""The commonest levels of a nominal key that cover this share of the records keep their own group."""
-
-MOST_COMMON_LEVELS = 5
-"""At most so many levels of a nominal key keep their own group."""
-
-
-def _coarsening(categories: Categories, group_of_level: NDArray[np.int64], labels: list[str]) -> Coarsening:
-    return Coarsening(f"{categories.key}/{len(labels)}", categories.key, group_of_level.astype(np.int32), tuple(labels))
-
-
-def bands(categories: Categories, counts: NDArray[np.int64], n_groups: int, *, within: Coarsening | None = None) -> Coarsening:
-    """Neighbouring levels merged into at most ``n_groups`` bands with about equal numbers of records.
-
-    ``counts`` are the records of each level. With ``within``, the bands are unions of its groups, so that the two are
-    nested. The missing level is not a neighbour of any other and stays alone.
-    """
-    n_real = categories.n_levels - categories.has_missing
-    piece = np.arange(n_real) if within is None else within.group_of_level[:n_real].astype(np.int64)
-    weight = np.bincount(piece, weights=counts[:n_real].astype(float))
-    middle = (np.cumsum(weight) - weight / 2) / weight.sum()
-    group = np.unique(np.floor(middle * n_groups)[piece], return_inverse=True)[1]
-    labels = []
-    for g in range(int(group.max()) + 1):
-        members = np.flatnonzero(group == g)
-        first, last = categories.labels[members[0]], categories.labels[members[-1]]
-        labels.append(first if first == last else f"{first}–{last}")
-    if categories.has_missing:
-        group = np.append(group, len(labels))
-        labels.append("missing")
-    return _coarsening(categories, group, labels)
-
-
-def rare_merged(categories: Categories, counts: NDArray[np.int64], *, share: float, at_most: int) -> Coarsening:
-    """The commonest levels that cover ``share`` of the records, at most ``at_most``, and all others in one group."""
-    order = np.argsort(-counts, kind="stable")
-    covered = np.cumsum(counts[order]) / counts.sum()
-    n_kept = min(int(np.searchsorted(covered, share)) + 1, at_most, categories.n_levels - 2)
-    kept = np.sort(order[:n_kept])
-    group = np.full(categories.n_levels, n_kept)
-    group[kept] = np.arange(n_kept)
-    return _coarsening(categories, group, [*(categories.labels[level] for level in kept), "other"])
+MOST_NOMINAL_LEVELS = 256
+"""Of a key without order and with more levels, the rarest are put together first: all pairs would take too long."""
 
 
 def automatic_coarsenings(table: ContingencyTable) -> tuple[Coarsening, ...]:
@@ -72,18 +37,67 @@ def automatic_coarsenings(table: ContingencyTable) -> tuple[Coarsening, ...]:
 
 
 def key_coarsenings(table: ContingencyTable, key: int) -> list[Coarsening]:
-    """The coarsenings of one key: nested bands when it is ordered, rare levels merged when it is not."""
+    """The coarsenings of one key, finest first; none when it has few levels."""
     categories = table.categories[key]
-    if categories.n_levels < MANY_LEVELS:
+    n_real = categories.n_levels - categories.has_missing
+    if n_real < MANY_LEVELS:
         return []
-    counts = np.bincount(table.cells[:, key], weights=table.counts, minlength=categories.n_levels).astype(np.int64)
-    if not categories.is_ordered:
-        return [rare_merged(categories, counts, share=COMMON_SHARE, at_most=MOST_COMMON_LEVELS)]
-    chain: list[Coarsening] = []
-    n_groups = -(-categories.n_levels // COARSENING_FACTOR)
-    while n_groups >= 3:
-        coarser = bands(categories, counts, n_groups, within=chain[-1] if chain else None)
-        if 1 < coarser.n_levels < (chain[-1].n_levels if chain else categories.n_levels):
-            chain.append(coarser)
-        n_groups //= COARSENING_FACTOR
-    return chain
+    counts = np.bincount(table.cells[:, key], weights=table.counts, minlength=categories.n_levels)[:n_real]
+    start = np.arange(n_real)
+    if not categories.is_ordered and n_real > MOST_NOMINAL_LEVELS:
+        common = np.sort(np.argsort(-counts, kind="stable")[: MOST_NOMINAL_LEVELS - 1])
+        start = np.full(n_real, MOST_NOMINAL_LEVELS - 1)
+        start[common] = np.arange(MOST_NOMINAL_LEVELS - 1)
+    joint = _joint_with_other_keys(table, key, start)
+    totals = np.bincount(start, weights=counts)
+    merge = kernels.merge_neighbours if categories.is_ordered else kernels.merge_any
+    merges = merge(joint, totals, float(max(table.n_keys - 1, 1)))
+    found = []
+    n_groups = round(n_real / FACTOR)
+    while n_groups >= FACTOR:
+        if n_groups < len(merges) + 1:
+            found.append(_named(categories, _after(merges, n_groups)[start], counts))
+        n_groups = round(n_groups / FACTOR)
+    return found
+
+
+def _joint_with_other_keys(table: ContingencyTable, key: int, start: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Two-way tables of the key with each other key, side by side; a key alone has only its own counts."""
+    n_start = int(start.max()) + 1
+    own = table.cells[:, key].astype(np.int64)
+    is_real = own < len(start)
+    row, counts = start[own[is_real]], table.counts[is_real]
+    tables = []
+    for other in range(table.n_keys):
+        if other != key:
+            n_levels = table.categories[other].n_levels
+            flat = np.bincount(row * n_levels + table.cells[is_real, other], weights=counts, minlength=n_start * n_levels)
+            tables.append(flat.reshape(n_start, n_levels))
+    if not tables:
+        tables.append(np.bincount(row, weights=counts, minlength=n_start)[:, None])
+    return np.ascontiguousarray(np.concatenate(tables, axis=1))
+
+
+def _after(merges: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
+    """Group of each start group once only ``n_groups`` are left, numbered in the order of their first member."""
+    group = np.arange(len(merges) + 1)
+    for kept, gone in merges[: len(merges) + 1 - n_groups]:
+        group[group == gone] = kept
+    return np.unique(group, return_inverse=True)[1]
+
+
+def _named(categories: Categories, group: NDArray[np.int64], counts: NDArray[np.float64]) -> Coarsening:
+    labels = []
+    for g in range(int(group.max()) + 1):
+        members = np.flatnonzero(group == g)
+        if len(members) == 1:
+            labels.append(categories.labels[members[0]])
+        elif categories.is_ordered:
+            labels.append(f"{categories.labels[members[0]]}–{categories.labels[members[-1]]}")
+        else:
+            commonest = members[np.argmax(counts[members])]
+            labels.append(f"{categories.labels[commonest]} and {len(members) - 1} others")
+    if categories.has_missing:
+        group = np.append(group, len(labels))
+        labels.append("missing")
+    return Coarsening(f"{categories.key}/{len(labels)}", categories.key, group.astype(np.int32), tuple(labels))

@@ -40,9 +40,7 @@ def posterior_unique_probability(shape: ArrayLike, scale: ArrayLike, n_unseen: A
     return np.asarray(np.exp(-np.asarray(shape) * np.log1p(odds)))
 
 
-def posterior_match_probability(
-    shape: ArrayLike, scale: ArrayLike, n_unseen: ArrayLike, sample_count: ArrayLike = 1
-) -> Floats:
+def posterior_match_probability(shape: ArrayLike, scale: ArrayLike, n_unseen: ArrayLike, sample_count: ArrayLike = 1) -> Floats:
     """E(1/F) = ∫ t^(f−1) (1 + c(1−t))^−a dt over the unit interval, c = M·scale.
 
     For f = 1 it is [1 − (1+c)^(1−a)]/[(a−1)c], and log(1+c)/c when a = 1.

@@ -20,6 +20,7 @@ from rarecell.errors import BadInput, KeyMismatch, UnknownChoice
 from rarecell.model.average import CellModel
 from rarecell.risk import formulas
 from rarecell.risk.design import SamplingDesign, sampling_design
+from rarecell.risk.posterior import gamma_of_log_moments, posterior_match_probability, posterior_unique_probability
 from rarecell.table import ContingencyTable
 
 Floats = NDArray[np.float64]
@@ -195,7 +196,8 @@ def record_risk(
         Name of a key whose levels are strata: risk is then within the stratum, which the intruder knows. Or the stratum of
         each record, when it is not a key.
     form : {"multinomial", "poisson", "poisson-gamma"}
-        Law of the number of unseen units in a cell. The multinomial is that of Takemura and Endo.
+        Law of the number of unseen units in a cell. The multinomial is that of Takemura and Endo. A model with a
+        ``posterior`` of its own (:class:`~rarecell.model.backoff.BackoffModel`) brings its law with it.
     shape : float, optional
         Shape a of the gamma law of cell rates; estimated by :func:`overdispersion_shape` when left out.
 
@@ -227,7 +229,10 @@ def record_risk(
     if shape is not None and not shape > 0.0:
         raise BadInput(f"The shape of the gamma law was given as {shape}; it is a number above 0.")
 
-    unique, match = cell_risk(log_p, table.counts, design, form=form, shape=shape)
+    if hasattr(model, "posterior"):
+        unique, match = posterior_risk(model.posterior(cells), table.counts, design)
+    else:
+        unique, match = cell_risk(log_p, table.counts, design, form=form, shape=shape)
     return RecordRisk(table, design, form, table.counts, log_p, unique, match, shape if form == "poisson-gamma" else None)
 
 
@@ -254,6 +259,23 @@ def cell_risk(
             unique = formulas.gamma_unique_probability(rate, shape, design.inclusion)
             match = formulas.gamma_match_probability(rate, shape, design.inclusion, sample_count)
     return np.where(sample_count == 1, unique, 0.0), match
+
+
+def posterior_risk(
+    posteriors: Sequence[tuple[Floats, Floats]], sample_count: NDArray[np.int64], design: SamplingDesign
+) -> tuple[Floats, Floats]:
+    """Unique and match probability under models that say how sure they are, averaged over these models.
+
+    Each model gives mean and variance of the logarithm of every cell's probability; its law of the unseen units follows
+    from these, so that ``form`` plays no part.
+    """
+    unique, match = np.zeros(len(sample_count)), np.zeros(len(sample_count))
+    for mean_log, variance_log in posteriors:
+        shape, scale = gamma_of_log_moments(mean_log + design.log_scale, variance_log)
+        unique += posterior_unique_probability(shape, scale, design.n_unseen)
+        match += posterior_match_probability(shape, scale, design.n_unseen, sample_count)
+    n = len(posteriors)
+    return np.where(sample_count == 1, unique / n, 0.0), match / n
 
 
 def overdispersion_shape(table: ContingencyTable, log_cell_probability: Floats) -> float:

@@ -1,0 +1,75 @@
+"""Merging the levels of a key one pair at a time, so that the least is lost of what they say about the other keys."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, inline="always")
+def _n_log_n(n):  # type: ignore[no-untyped-def]
+    return n * np.log(n) if n > 0.0 else 0.0
+
+
+@njit(cache=True)
+def _loss(joint, totals, n_others, a, b):  # type: ignore[no-untyped-def]
+    """Fall of the pairwise log-likelihoods when levels a and b become one; at least 0."""
+    loss = -n_others * (_n_log_n(totals[a]) + _n_log_n(totals[b]) - _n_log_n(totals[a] + totals[b]))
+    for w in range(joint.shape[1]):
+        if joint[a, w] > 0.0 and joint[b, w] > 0.0:
+            loss += _n_log_n(joint[a, w]) + _n_log_n(joint[b, w]) - _n_log_n(joint[a, w] + joint[b, w])
+    return loss
+
+
+@njit(cache=True)
+def merge_neighbours(joint, totals, n_others):  # type: ignore[no-untyped-def]
+    """Merges of ordered levels: row t says which two groups, each named by its first level, become one in step t.
+
+    ``joint`` has a row a level and the levels of all other keys side by side as columns; it is used up.
+    """
+    n = len(totals)
+    merges = np.zeros((max(n - 1, 0), 2), dtype=np.int64)
+    following = np.arange(1, n + 1)
+    loss = np.full(n, np.inf)
+    for a in range(n - 1):
+        loss[a] = _loss(joint, totals, n_others, a, a + 1)
+    for t in range(n - 1):
+        a = np.argmin(loss)
+        b = following[a]
+        merges[t, 0], merges[t, 1] = a, b
+        joint[a] += joint[b]
+        totals[a] += totals[b]
+        following[a], following[b] = following[b], -1
+        loss[b] = np.inf
+        loss[a] = _loss(joint, totals, n_others, a, following[a]) if following[a] < n else np.inf
+        before = a - 1
+        while before >= 0 and following[before] != a:
+            before -= 1
+        if before >= 0:
+            loss[before] = _loss(joint, totals, n_others, before, a)
+    return merges
+
+
+@njit(cache=True)
+def merge_any(joint, totals, n_others):  # type: ignore[no-untyped-def]
+    """Merges of levels without an order, in the form of :func:`merge_neighbours`."""
+    n = len(totals)
+    merges = np.zeros((max(n - 1, 0), 2), dtype=np.int64)
+    is_alive = np.ones(n, dtype=np.bool_)
+    loss = np.full((n, n), np.inf)
+    for a in range(n):
+        for b in range(a + 1, n):
+            loss[a, b] = _loss(joint, totals, n_others, a, b)
+    for t in range(n - 1):
+        position = np.argmin(loss)
+        a, b = position // n, position % n
+        merges[t, 0], merges[t, 1] = a, b
+        joint[a] += joint[b]
+        totals[a] += totals[b]
+        is_alive[b] = False
+        loss[b, :] = np.inf
+        loss[:, b] = np.inf
+        for c in range(n):
+            if is_alive[c] and c != a:
+                loss[min(a, c), max(a, c)] = _loss(joint, totals, n_others, a, c)
+    return merges

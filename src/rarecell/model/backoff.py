@@ -1,0 +1,386 @@
+"""What is the probability of a cell when every conditional falls back on coarser ones?
+
+The keys are taken in some order, and each from its coarsest resolution to its finest; every vertex is predicted from the
+vertices before it. Its distribution in a context (the values of some of them) is estimated from the records in that
+context and shrunk towards its distribution in a shorter context, that one towards a still shorter one, down to the
+uniform distribution: a hierarchical Dirichlet estimate, as in language models. Contexts grow by the vertex
+that raises the leave-one-out likelihood most, until none does.
+
+Unlike a log-linear model chosen by a penalty, such a network has no edge that is either there or not: an interaction
+counts as far as the records bear it out. It also knows how sure it is: the variance of each conditional's posterior adds
+up along the chain. An average over several orders of the keys is the default model for risk.
+
+References
+----------
+MacKay and Peto (1995), A hierarchical Dirichlet language model. Natural Language Engineering 1.
+Witten and Bell (1991), The zero-frequency problem. IEEE Transactions on Information Theory 37.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, logsumexp, polygamma
+
+from rarecell._kernels import backoff as kernels
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.table import ContingencyTable
+
+Floats = NDArray[np.float64]
+
+STRENGTHS = 2.0 ** np.arange(-4.0, 10.0)
+"""What the shorter context may be worth, in roots of the records of the longer; the best is taken."""
+
+N_ORDERS = 6
+"""Orders of the keys that are averaged."""
+
+MANY_CELLS = 60_000
+"""With more occupied cells than this, contexts are chosen on a random part of the records."""
+
+N_PARTNERS = 8
+"""Beyond the first step, a context grows by the keys that helped most in the first step."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Vertices whose values are given, and how much the next shorter context counts beside it."""
+
+    mask: int
+    strength: float
+
+    def weight(self, n_records: Floats) -> Floats:
+        """Records that the shorter context is worth.
+
+        It grows with the root of the context's own records: a context that is not quite the right one is wrong by as
+        much as ever when there are more records in it.
+        """
+        return self.strength * np.sqrt(n_records)
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """How a vertex is predicted: from contexts that grow, the shortest first."""
+
+    vertex: int
+    contexts: tuple[Context, ...]
+
+
+class BackoffNetwork:
+    """One network, for one order of the keys.
+
+    Parameters
+    ----------
+    table : the contingency table; its coarsenings are the steps in which a key is predicted
+    order : positions of the keys
+    seed : of the part of the records that contexts are chosen on when there are very many cells
+    """
+
+    def __init__(self, table: ContingencyTable, order: Sequence[int], *, seed: int = 0, progress: Progress = SILENT) -> None:
+        self.table = table
+        self.order = tuple(order)
+        grown = _Growth(_thinned(table, seed), progress).conditionals(self.order)
+        self.conditionals = tuple(self._tuned(table, conditional) for conditional in grown)
+
+    @staticmethod
+    def _tuned(table: ContingencyTable, conditional: tuple[int, tuple[int, ...]]) -> Conditional:
+        """Smoothing of every context by leave-one-out likelihood on all records."""
+        vertex, masks = conditional
+        counts = table.counts.astype(np.float64)
+        shorter = 1.0 / _n_siblings(table, vertex)[table.vertex_codes(vertex)]
+        contexts = []
+        for mask in masks:
+            at_cells = _tally_by_marginals(table, mask, vertex, None)
+            _, strength = kernels.best_strength(*at_cells, counts, shorter, STRENGTHS)
+            found = np.empty(table.n_cells)
+            kernels.leave_one_out(*at_cells, counts, shorter, strength, found)
+            shorter = found
+            contexts.append(Context(mask, strength))
+        return Conditional(vertex, tuple(contexts))
+
+    def posterior(self, cells: NDArray[np.int32] | None = None) -> tuple[Floats, Floats]:
+        """Mean and variance of the logarithm of each cell's probability, after the data.
+
+        Every conditional has a beta posterior with the mean and variance that the contexts give it; the logarithms of
+        independent betas add up.
+        """
+        n_cells = self.table.n_cells if cells is None else len(cells)
+        mean_log, variance_log = np.zeros(n_cells), np.zeros(n_cells)
+        for mean, variance in self._conditional_moments(cells):
+            mass = np.maximum(mean * (1.0 - mean) / np.maximum(variance, 1e-300) - 1.0, 1e-9)
+            mean_log += digamma(mean * mass) - digamma(mass)
+            variance_log += polygamma(1, mean * mass) - polygamma(1, mass)
+        return mean_log, variance_log
+
+    def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
+        """log of the posterior mean of each cell's probability."""
+        return np.sum([np.log(mean) for mean, _ in self._conditional_moments(cells)], axis=0)
+
+    def _conditional_moments(self, cells: NDArray[np.int32] | None) -> Iterator[tuple[Floats, Floats]]:
+        """Posterior mean and variance of every conditional at the given cells."""
+        table = self.table
+        for conditional in self.conditionals:
+            codes = table.map_cells(table.cells if cells is None else cells, conditional.vertex)
+            mean = 1.0 / _n_siblings(table, conditional.vertex)[codes]
+            variance = np.zeros(len(codes))
+            for context in conditional.contexts:
+                of_pair, of_context = _tally_by_marginals(table, context.mask, conditional.vertex, cells)
+                weight = context.weight(of_context)
+                total = of_context + weight
+                is_seen = total > 0.0
+                total = np.where(is_seen, total, 1.0)
+                share = np.where(is_seen, weight / total, 1.0)
+                mean = of_pair / total + share * mean
+                variance = np.where(is_seen, mean * (1.0 - mean) / (total + 1.0), 0.0) + share**2 * variance
+            yield mean, variance
+
+    def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Draw records, as key codes: from the longest context, or with the weight of the shorter one from there."""
+        table = self.table
+        drawn = np.zeros((n_records, table.n_keys), dtype=np.int32)
+        for conditional in self.conditionals:
+            codes = _uniform_siblings(table, conditional.vertex, drawn, rng)
+            undecided = np.ones(n_records, dtype=bool)
+            for context in reversed(conditional.contexts):
+                rows = np.flatnonzero(undecided)
+                value, of_context = _draw_in_context(table, context, conditional.vertex, drawn[rows], rng)
+                taken = rng.random(len(rows)) * (of_context + context.weight(of_context)) < of_context
+                codes[rows[taken]] = value[taken]
+                undecided[rows[taken]] = False
+            key = int(table.vertex_key[conditional.vertex])
+            drawn[:, key] = _first_level(table, conditional.vertex)[codes]
+        return drawn
+
+
+class BackoffModel:
+    """The average over several orders of the keys; fit it with :func:`fit_backoff`."""
+
+    def __init__(self, members: Sequence[BackoffNetwork]) -> None:
+        self.members = tuple(members)
+        self.table = members[0].table
+
+    @property
+    def generators(self) -> tuple[int, ...]:
+        """Single keys: the network smooths every larger marginal."""
+        return tuple(1 << k for k in range(self.table.n_keys))
+
+    def posterior(self, cells: NDArray[np.int32] | None = None) -> list[tuple[Floats, Floats]]:
+        """Of every network, mean and variance of the logarithm of each cell's probability."""
+        with ThreadPoolExecutor() as pool:
+            return list(pool.map(lambda member: member.posterior(cells), self.members))
+
+    def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
+        """log of the mean probability over the networks."""
+        with ThreadPoolExecutor() as pool:
+            logs = list(pool.map(lambda member: member.log_cell_probability(cells), self.members))
+        return np.asarray(logsumexp(np.stack(logs), axis=0) - np.log(len(logs)))
+
+    def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        shares = rng.multinomial(n_records, np.full(len(self.members), 1.0 / len(self.members)))
+        drawn = np.concatenate([m.sample(int(n), rng) for m, n in zip(self.members, shares, strict=True)])
+        return rng.permutation(drawn, axis=0)
+
+    def describe(self) -> str:
+        return f"average of {len(self.members)} back-off networks, one for each of as many orders of the keys"
+
+    __str__ = describe
+
+
+def fit_backoff(table: ContingencyTable, *, n_orders: int = N_ORDERS, seed: int = 0, progress: Progress = SILENT) -> BackoffModel:
+    """Fit back-off networks for several random orders of the keys.
+
+    Parameters
+    ----------
+    table : the contingency table, with the coarsenings to be used
+    n_orders : number of orders
+    seed : of the orders
+    """
+    rng = np.random.default_rng(seed)
+    orders = [rng.permutation(table.n_keys).tolist() for _ in range(n_orders)]
+    with ThreadPoolExecutor() as pool:
+        running = [pool.submit(BackoffNetwork, table, order, seed=seed, progress=progress) for order in orders]
+        return BackoffModel([one.result() for one in running])
+
+
+# ---------------------------------------------------------------------- growing contexts
+
+
+class _Growth:
+    """Chooses the contexts of every vertex."""
+
+    def __init__(self, table: ContingencyTable, progress: Progress) -> None:
+        self.table = table
+        self.progress = progress
+        self.counts = table.counts.astype(np.float64)
+        self.codes = [np.ascontiguousarray(table.vertex_codes(v)) for v in range(table.n_vertices)]
+        size = 1 << max(4, int(2 * table.n_cells - 1).bit_length())
+        self._owner = np.empty(size, dtype=np.int64)
+        self._number = np.empty(size, dtype=np.int32)
+
+    def _refined(self, groups: NDArray[np.int32], vertex: int) -> NDArray[np.int32]:
+        found = np.empty(self.table.n_cells, dtype=np.int32)
+        kernels.refine(groups, self.codes[vertex], int(self.table.vertex_levels[vertex]), self._owner, self._number, found)
+        return found
+
+    def conditionals(self, order: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
+        """For each vertex, in the order it is predicted, the masks of its contexts, the shortest first."""
+        found = []
+        for place, key in enumerate(order):
+            chain = self.table.chains[key]
+            for step, vertex in enumerate(chain):
+                parent = chain[step - 1] if step else None
+                checkpoint(self.progress, "fitting back-off networks")
+                if step and (_n_siblings(self.table, vertex) == 1).all():
+                    found.append((vertex, ()))
+                    continue
+                found.append((vertex, self._contexts(vertex, parent, order[:place])))
+        return found
+
+    def _contexts(self, vertex: int, parent: int | None, earlier: Sequence[int]) -> tuple[int, ...]:
+        nobody = np.zeros(self.table.n_cells, dtype=np.int32)
+        contexts = nobody if parent is None else self.codes[parent]
+        pairs = self._refined(contexts, vertex)
+        shorter = 1.0 / _n_siblings(self.table, vertex)[self.codes[vertex]]
+        mask = 0 if parent is None else 1 << parent
+        masks = [mask]
+        reached = dict.fromkeys(earlier, 0)
+        score, shorter = self._shrunk(contexts, pairs, shorter)
+        partners = list(earlier)
+        while partners:
+            tried = self._tried(vertex, contexts, pairs, shorter, reached, partners)
+            # A gain of 1 pays for the strength, the logarithm for having chosen among so many.
+            if not tried or tried[0][0] < score + 1.0 + math.log(len(tried)):
+                break
+            if len(masks) == 1 and len(partners) > N_PARTNERS:
+                best_first = list(dict.fromkeys(key for _, key, _ in tried))
+                partners = best_first[:N_PARTNERS]
+            _, key, level = tried[0]
+            chain = self.table.chains[key]
+            if reached[key]:
+                mask &= ~(1 << chain[reached[key] - 1])
+            reached[key] = level
+            mask |= 1 << chain[level - 1]
+            masks.append(mask)
+            contexts = self._refined(contexts, chain[level - 1])
+            pairs = self._refined(pairs, chain[level - 1])
+            score, shorter = self._shrunk(contexts, pairs, shorter)
+        return tuple(masks)
+
+    def _shrunk(self, contexts: NDArray[np.int32], pairs: NDArray[np.int32], shorter: Floats) -> tuple[float, Floats]:
+        at_cells = kernels.tally(pairs, contexts, self.counts)
+        _, strength = kernels.best_strength(*at_cells, self.counts, shorter, STRENGTHS)
+        found = np.empty(self.table.n_cells)
+        score = kernels.leave_one_out(*at_cells, self.counts, shorter, strength, found)
+        return float(score), found
+
+    def _tried(
+        self,
+        vertex: int,
+        contexts: NDArray[np.int32],
+        pairs: NDArray[np.int32],
+        shorter: Floats,
+        reached: dict[int, int],
+        partners: Sequence[int],
+    ) -> list[tuple[float, int, int]]:
+        """Leave-one-out likelihood of every next context, best first: a key one or two steps finer than it is now."""
+        tried = []
+        for key in partners:
+            chain = self.table.chains[key]
+            for level in range(reached[key] + 1, min(reached[key] + 2, len(chain)) + 1):
+                finer = chain[level - 1]
+                at_cells = kernels.tally(self._refined(pairs, finer), self._refined(contexts, finer), self.counts)
+                score, _ = kernels.best_strength(*at_cells, self.counts, shorter, STRENGTHS)
+                tried.append((float(score), key, level))
+        return sorted(tried, key=lambda one: (-one[0], one[1], one[2]))
+
+
+def _thinned(table: ContingencyTable, seed: int) -> ContingencyTable:
+    """A random part of the records with few enough cells, or the table itself."""
+    if table.n_cells <= MANY_CELLS:
+        return table
+    n_kept = int(table.n_records * MANY_CELLS / table.n_cells)
+    rng = np.random.default_rng(seed)
+    share = rng.multivariate_hypergeometric(table.counts, n_kept, method="marginals")
+    kept = ContingencyTable.from_counts(table.cells, share, table.categories)
+    return kept.with_coarsenings(table.coarsenings)
+
+
+# ---------------------------------------------------------------------- vertices and their contexts
+
+
+def _parent(table: ContingencyTable, vertex: int) -> int | None:
+    chain = table.chains[int(table.vertex_key[vertex])]
+    step = chain.index(vertex)
+    return chain[step - 1] if step else None
+
+
+def _first_level(table: ContingencyTable, vertex: int) -> NDArray[np.int32]:
+    """For each code of a vertex, a level of its key that has it."""
+    levels = np.arange(table.categories[int(table.vertex_key[vertex])].n_levels, dtype=np.int32)
+    if vertex < table.n_keys:
+        return levels
+    groups = table.coarsenings[vertex - table.n_keys].group_of_level
+    return np.unique(groups, return_index=True)[1].astype(np.int32)
+
+
+def _codes_of_levels(table: ContingencyTable, vertex: int, levels: NDArray[np.int32]) -> NDArray[np.int32]:
+    return levels if vertex < table.n_keys else table.coarsenings[vertex - table.n_keys].group_of_level[levels]
+
+
+def _n_siblings(table: ContingencyTable, vertex: int) -> NDArray[np.int64]:
+    """For each code of a vertex, how many codes fall into the same group of the next coarser vertex."""
+    parent = _parent(table, vertex)
+    if parent is None:
+        return np.full(int(table.vertex_levels[vertex]), int(table.vertex_levels[vertex]))
+    group = _codes_of_levels(table, parent, _first_level(table, vertex))
+    return np.asarray(np.bincount(group)[group])
+
+
+def _uniform_siblings(
+    table: ContingencyTable, vertex: int, drawn: NDArray[np.int32], rng: np.random.Generator
+) -> NDArray[np.int32]:
+    """A code of the vertex for each record, uniform among those inside what was drawn of its key so far."""
+    parent = _parent(table, vertex)
+    n_levels = int(table.vertex_levels[vertex])
+    if parent is None:
+        return rng.integers(0, n_levels, len(drawn)).astype(np.int32)
+    group = _codes_of_levels(table, parent, _first_level(table, vertex))
+    order = np.argsort(group, kind="stable")
+    size = np.bincount(group)
+    start = np.concatenate([[0], np.cumsum(size)[:-1]])
+    of_record = table.map_cells(drawn, parent)
+    return order[start[of_record] + (rng.random(len(drawn)) * size[of_record]).astype(np.int64)].astype(np.int32)
+
+
+def _tally_by_marginals(
+    table: ContingencyTable, mask: int, vertex: int, cells: NDArray[np.int32] | None
+) -> tuple[Floats, Floats]:
+    """As :func:`rarecell._kernels.backoff.tally`, for any cells."""
+    marginals = table.marginals
+    if cells is None:
+        of_pair, of_context = marginals.at_cells(mask | 1 << vertex), marginals.at_cells(mask)
+    else:
+        of_pair, of_context = marginals.lookup(mask | 1 << vertex, cells), marginals.lookup(mask, cells)
+    return of_pair.astype(np.float64), of_context.astype(np.float64)
+
+
+def _draw_in_context(
+    table: ContingencyTable, context: Context, vertex: int, drawn: NDArray[np.int32], rng: np.random.Generator
+) -> tuple[NDArray[np.int32], Floats]:
+    """A value for each record by the counts in its context, and the number of records in that context."""
+    marginals = table.marginals
+    pair, given = marginals.of(context.mask | 1 << vertex), marginals.of(context.mask)
+    representative = np.zeros(len(pair.counts), dtype=np.int64)
+    representative[pair.position] = np.arange(table.n_cells)
+    order = np.argsort(given.position[representative], kind="stable")
+    upper = np.cumsum(pair.counts[order])
+    ends = np.cumsum(given.counts)
+    at = marginals.positions(context.mask, drawn)
+    n_there = np.where(at >= 0, given.counts[at], 0)
+    target = ends[at] - given.counts[at] + rng.random(len(drawn)) * n_there
+    picked = np.minimum(np.searchsorted(upper, target, side="right"), len(order) - 1)
+    return table.vertex_codes(vertex)[representative[order[picked]]], n_there.astype(np.float64)

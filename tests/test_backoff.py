@@ -1,0 +1,139 @@
+"""Back-off networks against their definition, and the coarsenings they are built on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rarecell as rc
+from rarecell._kernels import agglomeration
+from rarecell._kernels import backoff as kernels
+from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff
+from rarecell.resolution import automatic_coarsenings
+from tests.naive import backoff as naive
+from tests.reference import census_table
+from tests.strategies import coarsened_tables
+from tests.test_model import all_cells
+
+
+@given(coarsened_tables(max_records=30), st.randoms(use_true_random=False))
+@settings(max_examples=25)
+def test_probabilities_follow_the_definition(table: rc.ContingencyTable, random: object) -> None:
+    order = list(range(table.n_keys))
+    random.shuffle(order)
+    network = BackoffNetwork(table, order)
+    records = naive.records_of(table)
+    cells = all_cells(table)[:: max(1, table.n_formal_cells // 7)]
+    expected = [sum(np.log(naive.probability(network, c, records, cell)) for c in network.conditionals) for cell in cells]
+    np.testing.assert_allclose(network.log_cell_probability(cells), expected, rtol=1e-9)
+    np.testing.assert_allclose(network.log_cell_probability(), network.log_cell_probability(table.cells))
+
+
+@given(coarsened_tables(max_records=80))
+@settings(max_examples=25)
+def test_probabilities_sum_to_one(table: rc.ContingencyTable) -> None:
+    model = fit_backoff(table, n_orders=3)
+    assert np.exp(model.log_cell_probability(all_cells(table))).sum() == pytest.approx(1.0)
+
+
+@given(coarsened_tables(max_records=25))
+@settings(max_examples=15)
+def test_strengths_have_the_best_leave_one_out_likelihood(table: rc.ContingencyTable) -> None:
+    network = BackoffNetwork(table, range(table.n_keys))
+    counts = table.counts.astype(float)
+    records = naive.records_of(table)
+    for conditional in network.conditionals:
+        if not conditional.contexts or len(records) < 2:
+            continue
+        shorter = np.array([naive.probability(network, conditional, records[:0], cell) for cell in table.cells])
+        for context in conditional.contexts:
+            pair = table.marginals.at_cells(context.mask | 1 << conditional.vertex).astype(float)
+            given = table.marginals.at_cells(context.mask).astype(float)
+            found = np.empty(table.n_cells)
+            value = kernels.leave_one_out(pair, given, counts, shorter, context.strength, found)
+            for other in (context.strength / 2, context.strength * 2):
+                if 2**-4 <= other <= 2**9:
+                    assert kernels.leave_one_out(pair, given, counts, shorter, other, np.empty(table.n_cells)) <= value + 1e-9
+            shorter = found
+        assert value == pytest.approx(naive.leave_one_out(network, conditional, records), rel=1e-9)
+
+
+def test_samples_have_the_network_s_probabilities() -> None:
+    rng = np.random.default_rng(4)
+    codes = np.stack([np.minimum(rng.geometric(0.3, 300) - 1, 8), rng.integers(0, 3, 300), rng.integers(0, 4, 300)], axis=1)
+    codes[:, 2] = (codes[:, 0] + codes[:, 2] // 2) % 4
+    categories = [rc.Categories(key, tuple(range(n)), True) for key, n in zip("abc", (9, 3, 4), strict=True)]
+    table = rc.ContingencyTable.from_codes(codes.astype(np.int32), categories)
+    table = table.with_coarsenings(automatic_coarsenings(table))
+    model = fit_backoff(table, n_orders=2)
+    cells = all_cells(table)
+    p = np.exp(model.log_cell_probability(cells))
+    drawn = model.sample(300_000, rng)
+    share = np.bincount(np.ravel_multi_index(tuple(drawn.T), (9, 3, 4)), minlength=len(cells)) / len(drawn)
+    assert abs((share - p) / np.sqrt(p / len(drawn))).max() < 5
+
+
+def test_log_moments_are_those_of_simulated_betas() -> None:
+    table = census_table()
+    network = BackoffNetwork(table, range(8))
+    cells = table.unique_cells[:3]
+    mean_log, variance_log = network.posterior(table.cells[cells])
+    rng = np.random.default_rng(0)
+    logs = np.zeros((20_000, 3))
+    for mean, variance in network._conditional_moments(table.cells[cells]):
+        mass = mean * (1 - mean) / np.maximum(variance, 1e-300) - 1
+        random = mass < 1e9
+        logs[:, random] += np.log(rng.beta((mean * mass)[random], ((1 - mean) * mass)[random], (20_000, random.sum())))
+        logs[:, ~random] += np.log(mean[~random])
+    np.testing.assert_allclose(mean_log, logs.mean(axis=0), atol=0.05)
+    np.testing.assert_allclose(variance_log, logs.var(axis=0), rtol=0.06)
+
+
+def test_the_census_sample_is_estimated_close_to_the_truth() -> None:
+    table = census_table()
+    table = table.with_coarsenings(automatic_coarsenings(table))
+    model = fit_backoff(table)
+    risk = rc.record_risk(table, model, population=277_677)
+    assert risk.expected_population_uniques == pytest.approx(179, rel=0.1)
+    assert risk.expected_correct_matches == pytest.approx(414.58, rel=0.1)
+    again = rc.record_risk(table, fit_backoff(table), population=277_677)
+    np.testing.assert_array_equal(again.unique_probability, risk.unique_probability)
+
+
+def test_contexts_are_chosen_on_a_part_of_very_many_cells(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rarecell.model.backoff.MANY_CELLS", 500)
+    table = census_table()
+    model = fit_backoff(table, n_orders=1)
+    assert isinstance(model, BackoffModel)
+    cells = table.cells[:50]
+    assert np.isfinite(model.log_cell_probability(cells)).all()
+
+
+@pytest.mark.parametrize("is_ordered", [True, False])
+def test_mergers_lose_the_least_at_every_step(is_ordered: bool) -> None:
+    rng = np.random.default_rng(int(is_ordered))
+    joint = rng.poisson(3.0, (9, 7)).astype(float)
+    totals = joint[:, :4].sum(axis=1)
+
+    def likelihood(groups: list[list[int]]) -> float:
+        merged = np.array([joint[g].sum(axis=0) for g in groups])
+        total = np.array([totals[g].sum() for g in groups])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return float(np.nansum(merged * np.log(merged)) - 2 * np.nansum(total * np.log(total)))
+
+    merge = agglomeration.merge_neighbours if is_ordered else agglomeration.merge_any
+    groups = [[level] for level in range(9)]
+    for a, b in merge(joint.copy(), totals.copy(), 2.0):
+        pairs = [(i, j) for i in range(len(groups)) for j in range(i + 1, len(groups)) if not is_ordered or j == i + 1]
+
+        def after(i: int, j: int, groups: list[list[int]] = groups) -> list[list[int]]:
+            return [g for k, g in enumerate(groups) if k not in (i, j)] + [groups[i] + groups[j]]
+
+        best = max(likelihood(after(i, j)) for i, j in pairs)
+        i = next(k for k, g in enumerate(groups) if min(g) == a)
+        j = next(k for k, g in enumerate(groups) if min(g) == b)
+        assert likelihood(after(i, j)) == pytest.approx(best)
+        groups[i] = sorted(groups[i] + groups[j])
+        del groups[j]

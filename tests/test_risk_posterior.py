@@ -1,0 +1,45 @@
+"""Risk under a posterior, against simulation and quadrature."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate
+from scipy.special import digamma, polygamma
+
+from rarecell.risk.posterior import gamma_of_log_moments, posterior_match_probability, posterior_unique_probability
+
+
+@given(st.floats(-40, 5), st.floats(1e-8, 30))
+def test_gamma_has_the_moments_asked_for(mean_log: float, variance_log: float) -> None:
+    shape, scale = gamma_of_log_moments(np.array([mean_log]), np.array([variance_log]))
+    assert polygamma(1, shape[0]) == pytest.approx(variance_log, rel=1e-8)
+    assert digamma(shape[0]) + np.log(scale[0]) == pytest.approx(mean_log, abs=1e-8)
+
+
+@given(st.floats(1e-2, 200), st.floats(1e-9, 1e3), st.integers(1, 300))
+def test_match_probability_is_the_integral(shape: float, odds: float, count: int) -> None:
+    points = [1 - 1 / (1 + odds), 1 - 1 / count, 1 - 1 / (count + odds * shape)]
+    expected, _ = integrate.quad(
+        lambda t: t ** (count - 1) * (1 + odds * (1 - t)) ** -shape, 0, 1, points=points, limit=500, epsabs=1e-14, epsrel=1e-11
+    )
+    found = posterior_match_probability(shape, odds, 1.0, count)
+    assert float(found) == pytest.approx(expected, rel=1e-6)
+
+
+def test_both_risks_against_simulated_populations() -> None:
+    rng = np.random.default_rng(2)
+    shape, scale, n_unseen = 2.5, 3e-6, 200_000
+    unseen = rng.poisson(n_unseen * rng.gamma(shape, scale, 400_000))
+    assert posterior_unique_probability(shape, scale, n_unseen) == pytest.approx((unseen == 0).mean(), abs=0.004)
+    for count in (1, 2, 7):
+        assert posterior_match_probability(shape, scale, n_unseen, count) == pytest.approx(
+            (1 / (count + unseen)).mean(), abs=0.003
+        )
+
+
+def test_a_census_leaves_nobody_unseen() -> None:
+    assert posterior_unique_probability(2.0, 1e-5, 0.0) == 1.0
+    np.testing.assert_array_equal(posterior_match_probability(np.full(3, 2.0), 1e-5, 0.0, [1, 2, 5]), [1.0, 0.5, 0.2])

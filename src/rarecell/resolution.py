@@ -42,7 +42,7 @@ def key_coarsenings(table: ContingencyTable, key: int) -> list[Coarsening]:
     n_real = categories.n_levels - categories.has_missing
     if n_real < MANY_LEVELS:
         return []
-    counts = np.bincount(table.cells[:, key], weights=table.counts, minlength=categories.n_levels)[:n_real]
+    counts = np.bincount(table.cells[:, key], weights=table.counts, minlength=categories.n_levels)[:n_real].astype(np.float64)
     start = np.arange(n_real)
     if not categories.is_ordered and n_real > MOST_NOMINAL_LEVELS:
         common = np.sort(np.argsort(-counts, kind="stable")[: MOST_NOMINAL_LEVELS - 1])

@@ -59,7 +59,7 @@ class Context:
         It grows with the root of the context's own records: a context that is not quite the right one is wrong by as
         much as ever when there are more records in it.
         """
-        return self.strength * np.sqrt(n_records)
+        return np.asarray(self.strength * np.sqrt(n_records))
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,27 @@ class BackoffNetwork:
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
         """log of the posterior mean of each cell's probability."""
-        return np.sum([np.log(mean) for mean, _ in self._conditional_moments(cells)], axis=0)
+        n_cells = self.table.n_cells if cells is None else len(cells)
+        total = np.zeros(n_cells)
+        for mean, _ in self._conditional_moments(cells):
+            total += np.log(mean)
+        return total
+
+    def posterior_log_cell_probability(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
+        """Draws of log p of the cells, one row a draw; cells that share a value in a context share its draw."""
+        log_p = np.zeros((n_draws, len(cells)))
+        for conditional, (mean, variance) in zip(self.conditionals, self._conditional_moments(cells), strict=True):
+            longest = conditional.contexts[-1].mask if conditional.contexts else 0
+            position = self.table.marginals.positions(longest | 1 << conditional.vertex, cells)
+            # A value that was never seen in its context has nothing to share.
+            position = np.where(position >= 0, position, -1 - np.arange(len(cells)))
+            _, first, group = np.unique(position, return_index=True, return_inverse=True)
+            mass = np.minimum(mean * (1.0 - mean) / np.maximum(variance, 1e-300) - 1.0, 1e12)[first]
+            own = rng.standard_gamma(np.maximum(mean[first] * mass, 1e-12), (n_draws, len(first)))
+            others = rng.standard_gamma(np.maximum((1.0 - mean[first]) * mass, 0.0), (n_draws, len(first)))
+            own = np.maximum(own, 1e-300)
+            log_p += (np.log(own) - np.log(own + others))[:, group]
+        return log_p
 
     def _conditional_moments(self, cells: NDArray[np.int32] | None) -> Iterator[tuple[Floats, Floats]]:
         """Posterior mean and variance of every conditional at the given cells."""
@@ -228,7 +248,7 @@ class _Growth:
 
     def conditionals(self, order: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
         """For each vertex, in the order it is predicted, the masks of its contexts, the shortest first."""
-        found = []
+        found: list[tuple[int, tuple[int, ...]]] = []
         for place, key in enumerate(order):
             chain = self.table.chains[key]
             for step, vertex in enumerate(chain):
@@ -353,7 +373,8 @@ def _uniform_siblings(
     size = np.bincount(group)
     start = np.concatenate([[0], np.cumsum(size)[:-1]])
     of_record = table.map_cells(drawn, parent)
-    return order[start[of_record] + (rng.random(len(drawn)) * size[of_record]).astype(np.int64)].astype(np.int32)
+    chosen = start[of_record] + (rng.random(len(drawn)) * size[of_record]).astype(np.int64)
+    return np.asarray(order[chosen], dtype=np.int32)
 
 
 def _tally_by_marginals(

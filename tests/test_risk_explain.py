@@ -9,7 +9,7 @@ from hypothesis import given, settings
 import rarecell as rc
 from rarecell.errors import Cancelled
 from rarecell.progress import SilentProgress
-from rarecell.risk.explain import explain_records, key_costs
+from rarecell.risk.explain import costs_by_key, explain_records, key_costs
 from rarecell.risk.records import record_risk
 from tests.strategies import coarsened_tables
 
@@ -105,6 +105,13 @@ def test_key_costs_cover_every_key_and_resolution(families: rc.ContingencyTable)
     assert costs[2].reduction == 0.0
     assert "With age coarsened to age/2 (2 levels)" in str(costs[2])
     assert "With marital left out" in str(costs[1])
+    by_key = costs_by_key(costs)
+    assert [entry["key"] for entry in by_key] == ["relationship", "marital", "age"]
+    assert by_key[2] == {
+        "key": "age",
+        "without": 1.0,
+        "coarsened": [{"name": "age/2", "levels": 2, "sample_uniques": 1, "expected_population_uniques": 1.0}],
+    }
 
 
 def test_key_costs_take_coarsenings_and_a_baseline(families: rc.ContingencyTable) -> None:

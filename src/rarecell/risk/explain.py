@@ -221,9 +221,28 @@ def key_costs(
     return tuple(costs)
 
 
+def costs_by_key(costs: Sequence[KeyCost]) -> list[dict[str, Any]]:
+    """The costs as plain dictionaries, one a key: τ1 without it, and at each coarser resolution; ready for JSON."""
+    found: dict[str, dict[str, Any]] = {}
+    for cost in costs:
+        of_key = found.setdefault(cost.key, {"key": cost.key, "without": None, "coarsened": []})
+        if cost.resolution == LEFT_OUT:
+            of_key["without"] = cost.expected_population_uniques
+        else:
+            of_key["coarsened"].append(
+                {
+                    "name": cost.resolution,
+                    "levels": cost.n_levels,
+                    "sample_uniques": cost.n_sample_uniques,
+                    "expected_population_uniques": cost.expected_population_uniques,
+                }
+            )
+    return list(found.values())
+
+
 def _generators(model: CellModel) -> tuple[int, ...]:
     members: Sequence[Any] = getattr(model, "members", ())
-    if not members:
+    if not members or not all(hasattr(member, "generators") for member in members):
         return model.generators
     return tuple(mask for member in members for mask in _generators(member))
 

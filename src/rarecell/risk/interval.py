@@ -36,6 +36,7 @@ from rarecell.errors import BadInput, UnknownChoice
 from rarecell.model.average import CellModel
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.risk import formulas
+from rarecell.risk.posterior import gamma_of_log_moments
 from rarecell.risk.records import RecordRisk
 
 Floats = NDArray[np.float64]
@@ -100,15 +101,16 @@ def risk_interval(
     risk : RecordRisk
         The risk of the file under ``model``.
     model : a model of its cells
-        Decomposable, or an average. A model of another kind takes part with its estimated probabilities only, unless it has a
-        method ``posterior_log_cell_probability(cells, n_draws, rng)``.
+        Decomposable, an average, or a model that brings its own posterior: draws of log p by a method
+        ``posterior_log_cell_probability(cells, n_draws, rng)``, or moments of log p by ``posterior(cells)``. Any other model takes
+        part with its estimated probabilities only.
     level : float, optional
         Nominal coverage.
     n_draws : int, optional
         Posterior draws.
     centre : {"both", "posterior", "estimate"}, optional
         The posterior as it is; the posterior moved to the estimate of ``risk``; or what spans the two. When left out, the
-        estimate for an average and both for a single model.
+        estimate for an average or a model with its own posterior, and both for a single model.
     prior_mass : float, optional
         Total mass of the hyper-Dirichlet prior; by :func:`most_probable_mass` when left out.
     seed : int, optional
@@ -119,7 +121,7 @@ def risk_interval(
     RiskInterval
     """
     if centre is None:
-        centre = "estimate" if getattr(model, "members", ()) else "both"
+        centre = "estimate" if any(hasattr(model, name) for name in ("members", "posterior")) else "both"
     if centre not in CENTRES:
         raise UnknownChoice.of("The centre of the interval", centre, CENTRES)
     if not 0.0 < level < 1.0:
@@ -226,6 +228,14 @@ def _posterior(
     model: CellModel, cells: NDArray[np.int64], n_draws: int, rng: np.random.Generator, mass: float | None, kinds: set[bool]
 ) -> Floats:
     """Draws of log p; ``kinds`` learns whether the probabilities of a model were drawn or taken as they are."""
+    own = getattr(model, "posterior_log_cell_probability", None)
+    moments = getattr(model, "posterior", None)
+    if own is not None:
+        kinds.add(True)
+        return np.asarray(own(model.table.cells[cells], n_draws, rng), dtype=np.float64)
+    if moments is not None:
+        kinds.add(True)
+        return _from_moments(moments(model.table.cells[cells]), n_draws, rng)
     members: Sequence[Any] = getattr(model, "members", ())
     if members:
         weights = np.asarray(getattr(model, "weights", np.full(len(members), 1.0 / len(members))))
@@ -233,13 +243,21 @@ def _posterior(
         parts = [_posterior(member, cells, n_draws, rng, mass, kinds) for member in members]
         with np.errstate(divide="ignore"):
             return np.asarray(special.logsumexp(np.stack(parts), axis=0, b=shares.T[:, :, None]), dtype=np.float64)
-    own = getattr(model, "posterior_log_cell_probability", None)
-    kinds.add(own is not None or isinstance(model, DecomposableModel))
-    if own is not None:
-        return np.asarray(own(model.table.cells[cells], n_draws, rng), dtype=np.float64)
+    kinds.add(isinstance(model, DecomposableModel))
     if isinstance(model, DecomposableModel):
         return posterior_log_cell_probability(model, cells, n_draws, rng, prior_mass=mass)
     return np.repeat(model.log_cell_probability(model.table.cells[cells])[None, :], n_draws, axis=0)
+
+
+def _from_moments(posteriors: Sequence[tuple[Floats, Floats]], n_draws: int, rng: np.random.Generator) -> Floats:
+    """Draws from an average of models that each give mean and variance of every log p: a member is drawn, then its gammas."""
+    log_p = np.empty((n_draws, len(posteriors[0][0])))
+    member = rng.integers(len(posteriors), size=n_draws)
+    for k, (mean_log, variance_log) in enumerate(posteriors):
+        shape, scale = gamma_of_log_moments(mean_log, variance_log)
+        with np.errstate(divide="ignore"):
+            log_p[member == k] = np.log(rng.standard_gamma(shape, (int((member == k).sum()), len(shape)))) + np.log(scale)
+    return log_p
 
 
 def _one_chunk(risk: RecordRisk, uniques: NDArray[np.int64], log_p: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:

@@ -1,0 +1,39 @@
+"""The only place that knows files, data frames and engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rarecell.engine.duck import EngineSettings
+    from rarecell.engine.source import Source
+
+__all__ = ["open_source"]
+
+
+def open_source(data: Any, *, sql: str | None = None, settings: EngineSettings | None = None) -> Source:
+    """The source for a path, a frame of any kind, or a query.
+
+    Parameters
+    ----------
+    data : a path; a pandas, polars, pyarrow, DuckDB or Spark frame; a source; or with ``sql`` a database to query, which
+        may be None when the query names its own files
+    sql : a query to read instead of the whole of ``data``
+    settings : how much of the machine reading may use
+    """
+    from rarecell.engine.source import Source
+
+    if sql is not None:
+        from rarecell.engine.sql import SqlSource
+
+        return SqlSource(sql, database=data, settings=settings)
+    if isinstance(data, Source):
+        return data
+    if isinstance(data, (str, Path)):
+        from rarecell.engine.files import open_file
+
+        return open_file(data, settings=settings)
+    from rarecell.engine.frames import open_frame
+
+    return open_frame(data)

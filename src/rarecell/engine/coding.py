@@ -1,0 +1,275 @@
+"""How do the values of a key become the levels of a table?
+
+Levels are the values observed, sorted, missing last. A :class:`Coding` changes that for one key: a declared list of
+levels, bins of numbers, values above or below a bound in one level, or further values that mean "missing". A level that
+is declared and not observed is left out, so that it cannot change a model. Codes are worked out on the distinct values
+of the column, never on its records.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.engine.levels import RawLevels
+from rarecell.errors import BadInput, nearest_names
+
+Missing = Literal["level", "drop", "refuse"]
+
+MISSING_POLICIES = ("level", "drop", "refuse")
+"""A missing key value is a level of its own, takes its record out, or is an error."""
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How the values of one key become levels.
+
+    Parameters
+    ----------
+    levels : every value the key may take, in their order; another value in the data is an error
+    ordered : whether neighbouring levels are alike, so that bands of them make sense. By default so for numbers, dates,
+        bins and declared levels, and not for other text
+    edges : bounds of bins, ascending; each bin holds its lower bound and not its upper, the outer bins are open
+    width : width of bins that begin at multiples of it
+    quantiles : number of bins with about equal numbers of records
+    top, bottom : values from ``top`` up, and from ``bottom`` down, are one level each
+    missing : values that mean "missing", such as 99
+    """
+
+    levels: tuple[Any, ...] | None = None
+    ordered: bool | None = None
+    edges: tuple[float, ...] | None = None
+    width: float | None = None
+    quantiles: int | None = None
+    top: float | None = None
+    bottom: float | None = None
+    missing: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("levels", "edges", "missing"):
+            value = getattr(self, name)
+            if value is not None:
+                if isinstance(value, str) or not isinstance(value, Sequence):
+                    raise BadInput(f"'{name}' of a coding was given as {value!r}; it is a list.")
+                object.__setattr__(self, name, tuple(value))
+        ways = [name for name in ("levels", "edges", "width", "quantiles") if getattr(self, name) is not None]
+        if len(ways) > 1:
+            raise BadInput(f"A coding was given {' and '.join(ways)}; choose one way of making levels.")
+        if (self.top is not None or self.bottom is not None) and (self.levels or self.edges):
+            raise BadInput(
+                "A coding was given a top or bottom together with levels or edges. Declared levels need no bounds, and the "
+                "outer bins of edges are open already: leave out top and bottom."
+            )
+        if self.levels is not None and len({str(level) for level in self.levels}) != len(self.levels):
+            raise BadInput("A coding lists a level twice; each level is given once.")
+        for name in ("width", "top", "bottom"):
+            value = getattr(self, name)
+            if value is not None and not _is_finite_number(value):
+                raise BadInput(f"'{name}' of a coding was given as {value!r}; it is a number.")
+        if self.width is not None and self.width <= 0:
+            raise BadInput(f"The width of bins was given as {self.width}; it is above 0.")
+        if self.quantiles is not None and (not isinstance(self.quantiles, int) or self.quantiles < 2):
+            raise BadInput(
+                f"The number of quantile bins was given as {self.quantiles!r}; it is a whole number of 2 or more."
+            )
+        if self.edges is not None:
+            if not self.edges or not all(_is_finite_number(edge) for edge in self.edges):
+                raise BadInput(f"The edges of bins were given as {list(self.edges)}; they are numbers, at least one.")
+            if any(upper <= lower for lower, upper in zip(self.edges, self.edges[1:], strict=False)):
+                raise BadInput(f"The edges of bins were given as {list(self.edges)}; they ascend, each once.")
+        if self.top is not None and self.bottom is not None and self.bottom >= self.top:
+            raise BadInput(
+                f"A coding was given bottom {self.bottom} and top {self.top}; the bottom lies below the top."
+            )
+
+    @classmethod
+    def of(cls, given: Coding | Mapping[str, Any], *, key: str) -> Coding:
+        """A coding from itself or from a table of options, as a configuration file has it."""
+        if isinstance(given, Coding):
+            return given
+        if not isinstance(given, Mapping):
+            raise BadInput(
+                f"The coding of key '{key}' was given as {given!r}; it is a table of options such as width = 5."
+            )
+        known = [part.name for part in fields(cls)]
+        for name in given:
+            if name not in known:
+                near = nearest_names(str(name), known, limit=1)
+                hint = f" Did you mean '{near[0]}'?" if near else ""
+                raise BadInput(f"The coding of key '{key}' has no option '{name}'.{hint} It takes {', '.join(known)}.")
+        try:
+            return cls(**given)
+        except BadInput as problem:
+            raise BadInput(f"Key '{key}': {problem}") from None
+
+    @property
+    def is_binned(self) -> bool:
+        return self.edges is not None or self.width is not None or self.quantiles is not None
+
+    @property
+    def bounds_numbers(self) -> bool:
+        return self.is_binned or self.top is not None or self.bottom is not None
+
+
+@dataclass(frozen=True, eq=False)
+class CodedLevels:
+    """The levels of a key, and the code of each distinct value; -1 takes the records with that value out."""
+
+    levels: tuple[Any, ...]
+    is_ordered: bool
+    code_of_value: NDArray[np.int32]
+    n_missing: int
+
+
+def code_levels(
+    key: str,
+    raw: RawLevels,
+    counts: NDArray[np.int64],
+    coding: Coding,
+    *,
+    missing: Missing = "level",
+    level_order: Sequence[Any] | None = None,
+) -> CodedLevels:
+    """Give each distinct value of a key its level.
+
+    Parameters
+    ----------
+    raw, counts : the distinct values of the column and how many records have each
+    level_order : the order of values that the source itself declares
+    """
+    declared_missing = {str(value) for value in coding.missing}
+    values = [None if value is None or str(value) in declared_missing else value for value in raw.values]
+    n_missing = sum(int(count) for value, count in zip(values, counts, strict=True) if value is None)
+    observed = [value for value, count in zip(values, counts, strict=True) if value is not None and count]
+    is_ordered = raw.is_ordered
+    if coding.bounds_numbers:
+        level_of_value, levels = _bounded(key, values, counts, coding, raw.is_numeric)
+        is_ordered = True
+    elif coding.levels is not None:
+        level_of_value, levels = _declared(key, observed, coding.levels)
+        is_ordered = True
+    else:
+        level_of_value = {value: value for value in observed}
+        order = [value for value in level_order or () if value in level_of_value]
+        levels = order if len(order) == len(level_of_value) else sorted(level_of_value)
+        is_ordered = is_ordered or (level_order is not None and len(order) == len(level_of_value))
+    if coding.ordered is not None:
+        is_ordered = coding.ordered
+
+    code_of_level = {level: code for code, level in enumerate(levels)}
+    missing_code = len(levels) if missing == "level" else -1
+    codes = [
+        missing_code if value is None else code_of_level[level_of_value[value]] if count else -1
+        for value, count in zip(values, counts, strict=True)
+    ]
+    if n_missing and missing == "level":
+        levels = [*levels, None]
+    return CodedLevels(tuple(levels), is_ordered, np.array(codes, dtype=np.int32), n_missing)
+
+
+def _declared(key: str, observed: Sequence[Any], declared: Sequence[Any]) -> tuple[dict[Any, Any], list[Any]]:
+    """Observed values under the declared levels, matched by their text so that ``1`` and ``"1"`` are the same."""
+    by_text = {str(level): position for position, level in enumerate(declared)}
+    strangers = sorted({str(value) for value in observed if str(value) not in by_text})
+    if strangers:
+        more = f" and {len(strangers) - 1} more" if len(strangers) > 1 else ""
+        raise BadInput(
+            f"Key '{key}' has the value '{strangers[0]}'{more}, which is not among its {len(declared)} declared levels. Add it to "
+            "the levels, name it as missing, or correct the data."
+        )
+    in_order = sorted(set(observed), key=lambda value: by_text[str(value)])
+    return {value: value for value in in_order}, in_order
+
+
+def _bounded(
+    key: str, values: Sequence[Any], counts: NDArray[np.int64], coding: Coding, is_numeric: bool
+) -> tuple[dict[Any, Any], list[Any]]:
+    """Levels of numbers that are binned or bounded: a number for a single value, a text for a range."""
+    numbers = {value: int(count) for value, count in zip(values, counts, strict=True) if value is not None and count}
+    if not is_numeric:
+        example = next(iter(numbers), "")
+        raise BadInput(
+            f"Key '{key}' is to be binned or bounded, but its values are not numbers; one is '{example}'. Bins, top and bottom need "
+            "numbers: correct the values, name such words as missing, or declare the levels instead."
+        )
+    top, bottom = coding.top, coding.bottom
+    middle = {v: n for v, n in numbers.items() if (top is None or v < top) and (bottom is None or v > bottom)}
+    is_whole = all(float(value).is_integer() for value in numbers) and not any(
+        edge is not None and not float(edge).is_integer() for edge in (*(coding.edges or ()), coding.width)
+    )
+    level_of_value, levels = _binned(middle, coding, is_whole)
+    if bottom is not None and any(value <= bottom for value in numbers):
+        label = f"≤{_text(bottom)}"
+        levels.insert(0, label)
+        level_of_value.update({value: label for value in numbers if value <= bottom})
+    if top is not None and any(value >= top for value in numbers):
+        label = f"{_text(top)}+"
+        levels.append(label)
+        level_of_value.update({value: label for value in numbers if value >= top})
+    return level_of_value, levels
+
+
+def _binned(numbers: Mapping[Any, int], coding: Coding, is_whole: bool) -> tuple[dict[Any, Any], list[Any]]:
+    in_order = sorted(numbers)
+    if not coding.is_binned:
+        return {value: value for value in in_order}, in_order
+    if coding.quantiles is not None:
+        bin_of_value = _quantile_bins(in_order, [numbers[value] for value in in_order], coding.quantiles)
+        labels = {}
+        for position in sorted(set(bin_of_value)):
+            members = [value for value, bin_ in zip(in_order, bin_of_value, strict=True) if bin_ == position]
+            first, last = _text(members[0]), _text(members[-1])
+            labels[position] = first if first == last else f"{first}–{last}"
+    elif coding.edges is not None:
+        edges = coding.edges
+        bin_of_value = [bisect.bisect_right(edges, value) for value in in_order]
+        labels = {
+            position: f"<{_text(edges[0])}" if position == 0
+            else f"{_text(edges[-1])}+" if position == len(edges)
+            else _range(edges[position - 1], edges[position], is_whole)
+            for position in set(bin_of_value)
+        }  # fmt: skip
+    else:
+        width = coding.width or 1.0
+        bin_of_value = [_floor_quotient(value, width) for value in in_order]
+        labels = {bin_: _range(bin_ * width, (bin_ + 1) * width, is_whole) for bin_ in set(bin_of_value)}
+    level_of_value = {value: labels[bin_] for value, bin_ in zip(in_order, bin_of_value, strict=True)}
+    return level_of_value, [labels[bin_] for bin_ in sorted(set(bin_of_value))]
+
+
+def _quantile_bins(in_order: Sequence[Any], counts: Sequence[int], n_bins: int) -> list[int]:
+    """The bin of a value is that of the middle record among those that have it, so equal values stay together."""
+    total = sum(counts)
+    bins, before = [], 0
+    for _, count in zip(in_order, counts, strict=True):
+        # Whole numbers only: (before + count / 2) / total * n_bins, rounded down.
+        bins.append((2 * before + count) * n_bins // (2 * total))
+        before += count
+    return bins
+
+
+def _floor_quotient(value: float, width: float) -> int:
+    """``value / width`` rounded down, where 0.3 / 0.1 is 3 though the computer's quotient is a trifle less."""
+    quotient = value / width
+    nearest = round(quotient)
+    return nearest if abs(quotient - nearest) <= 1e-9 * max(1.0, abs(quotient)) else math.floor(quotient)
+
+
+def _range(lower: float, upper: float, is_whole: bool) -> str:
+    if not is_whole:
+        return f"{_text(lower)} to <{_text(upper)}"
+    return _text(lower) if upper - lower == 1 else f"{_text(lower)}–{_text(upper - 1)}"
+
+
+def _text(number: Any) -> str:
+    return str(int(number)) if float(number).is_integer() else f"{float(number):.12g}"
+
+
+def _is_finite_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)

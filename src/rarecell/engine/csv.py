@@ -1,0 +1,372 @@
+"""What is in a delimited text file, byte by byte?
+
+The delimiter and the header are found in the beginning of the file. Whenever it is read, every record is checked to
+have the same number of fields, closed quotes, UTF-8 text and no zero bytes, so that a damaged file is refused with the
+number of the line instead of being counted wrongly. The same rules hand out its columns as text. To write the file back,
+the bytes of unchanged records are copied and only the changed fields of changed records are written anew.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import re
+import zlib
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rarecell.engine.output import atomic_path
+from rarecell.errors import BadInput
+
+_CHUNK = 1 << 24
+_LONGEST_RECORD = 1 << 26
+_HEAD = 1 << 20
+_DELIMITERS = b",;\t|"
+_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_NUMBER = re.compile(r"-?[0-9]+([.,][0-9]+)?")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a delimited text file is written.
+
+    ``header_bytes`` is everything before the first record: a byte order mark, a ``sep=`` line, the column names.
+    """
+
+    names: tuple[str, ...]
+    delimiter: int
+    newline: int
+    header_bytes: int
+    header_lines: int
+    is_gzipped: bool
+
+    @property
+    def decimal_mark(self) -> str:
+        """Where the comma does not separate fields it may separate decimals, as spreadsheets in many countries write."""
+        return "," if self.delimiter == ord(";") else "."
+
+
+class Records(NamedTuple):
+    """A piece of a file that holds whole records, and where they are in it."""
+
+    data: bytes
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def read_dialect(path: Path) -> Dialect:
+    """Find the delimiter and the column names in the beginning of a file."""
+    is_gzipped = _is_gzipped(path)
+    with _reading(path, is_gzipped) as stream:
+        head = _read_up_to(stream, _HEAD, path)
+    if head.startswith(_UTF16):
+        raise BadInput(
+            f"{path} is text in UTF-16, as spreadsheets save 'Unicode text'. Save it as 'CSV UTF-8', or convert it with: "
+            f"iconv -f UTF-16 -t UTF-8 '{path.name}'."
+        )
+    body = head.removeprefix(codecs.BOM_UTF8)
+    newline = ord("\n") if b"\n" in body or b"\r" not in body else ord("\r")
+    is_whole = len(head) < _HEAD
+
+    offset, n_lines, delimiter = len(head) - len(body), 0, None
+    while True:
+        line, length = _first_line(body, newline)
+        if not body:
+            raise BadInput(
+                f"{path} is empty: it has neither column names nor records. Name the file that holds the data."
+            )
+        declared = re.fullmatch(rb"sep=(.)", line)
+        if declared and n_lines == 0:
+            delimiter = declared.group(1)[0]
+        elif line:
+            break
+        body, offset, n_lines = body[length:], offset + length, n_lines + 1
+    if not is_whole and newline not in body:
+        raise BadInput(
+            f"{path} has no line end in its first {_HEAD:,} bytes, so it is not a text file with one line a record."
+        )
+    if b"\0" in line:
+        raise BadInput(
+            f"{path} has zero bytes in its first line, so it is not a text file. Save the data as 'CSV UTF-8'."
+        )
+    if delimiter is None:
+        delimiter = _likely_delimiter(body, newline, prefers_tab=_stem_suffix(path) in (".tsv", ".tab"))
+    names = _column_names(path, line, delimiter)
+    return Dialect(names, delimiter, newline, offset + length, n_lines + 1, is_gzipped)
+
+
+def read_records(path: Path, dialect: Dialect, *, chunk: int = _CHUNK) -> Iterator[Records]:
+    """The file after its header, piece by piece; what is damaged in it is refused with its line."""
+    from rarecell._kernels.text import scan_records
+
+    n_lines = dialect.header_lines
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with _reading(path, dialect.is_gzipped) as stream:
+        _read_up_to(stream, dialect.header_bytes, path)
+        rest = b""
+        while True:
+            read = _read_up_to(stream, chunk, path)
+            is_last = len(read) < chunk
+            data = rest + read
+            # The last line may lack its end; it is scanned as if it had one.
+            needs_end = is_last and data != b"" and data[-1] != dialect.newline
+            scanned = np.frombuffer(data + bytes([dialect.newline]) if needs_end else data, dtype=np.uint8)
+            n_places = data.count(dialect.newline) + 1
+            starts, ends = np.empty(n_places, dtype=np.int64), np.empty(n_places, dtype=np.int64)
+            found, consumed, problem, n_fields = scan_records(
+                scanned, dialect.delimiter, dialect.newline, len(dialect.names), starts, ends
+            )
+            is_endless = not problem and (consumed < len(data) if is_last else len(data) - consumed > _LONGEST_RECORD)
+            if problem or is_endless:
+                line = n_lines + data[:consumed].count(dialect.newline) + 1
+                raise _damaged(path, line, int(problem), int(n_fields), dialect)
+            consumed = min(int(consumed), len(data))
+            try:
+                decoder.decode(data[:consumed], is_last)
+            except UnicodeDecodeError as mistake:
+                line = n_lines + mistake.object[: mistake.start].count(dialect.newline) + 1
+                raise _not_utf8(path, f"line {line}", mistake.object[mistake.start]) from None
+            n_lines += data[:consumed].count(dialect.newline)
+            yield Records(data[:consumed], starts[:found], np.minimum(ends[:found], len(data)))
+            rest = data[consumed:]
+            if is_last:
+                return
+
+
+def read_columns(path: Path, dialect: Dialect, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Some columns as text, piece by piece; an empty field is null."""
+    names = [name for name in dialect.names if name in columns]
+    wanted = np.array([dialect.names.index(name) for name in names], dtype=np.int64)
+    with ThreadPoolExecutor() as pool:
+        # A few pieces are worked on while the next is read, so that memory holds a few pieces and no more.
+        ahead: deque[Future[list[pa.Array]]] = deque()
+        for piece in read_records(path, dialect):
+            if len(piece.starts):
+                ahead.append(pool.submit(_texts, piece, dialect.delimiter, wanted))
+            while len(ahead) > 2:
+                yield _batch(ahead.popleft().result(), names, columns)
+        while ahead:
+            yield _batch(ahead.popleft().result(), names, columns)
+
+
+def _batch(arrays: list[pa.Array], names: Sequence[str], columns: Sequence[str]) -> pa.RecordBatch:
+    return pa.record_batch([arrays[names.index(column)] for column in columns], names=list(columns))
+
+
+def _texts(piece: Records, delimiter: int, wanted: NDArray[np.int64]) -> list[pa.Array]:
+    from rarecell._kernels.text import copy_text, find_fields
+
+    data = np.frombuffer(piece.data, dtype=np.uint8)
+    fields = np.empty((len(wanted), len(piece.starts), 2), dtype=np.int64)
+    find_fields(data, piece.starts, piece.ends, delimiter, wanted, fields)
+    arrays = []
+    for of_column in fields:
+        offsets = np.empty(len(piece.starts) + 1, dtype=np.int32)
+        text = np.empty(int((of_column[:, 1] - of_column[:, 0]).sum()), dtype=np.uint8)
+        n_bytes = copy_text(data, of_column, offsets, text)
+        has_text = np.packbits(np.diff(offsets) > 0, bitorder="little")
+        buffers = [pa.py_buffer(has_text), pa.py_buffer(offsets), pa.py_buffer(text[:n_bytes])]
+        arrays.append(pa.Array.from_buffers(pa.string(), len(piece.starts), buffers))
+    return arrays
+
+
+def _damaged(path: Path, line: int, problem: int, n_fields: int, dialect: Dialect) -> BadInput:
+    from rarecell._kernels import text
+
+    delimiter = {9: "tab"}.get(dialect.delimiter, f"'{chr(dialect.delimiter)}'")
+    if problem == text.PROBLEM_FIELDS:
+        what = (
+            f"has {n_fields} fields where the header has {len(dialect.names)} columns separated by {delimiter}. A text that holds a "
+            f"{delimiter} needs quotes around it; often a line was broken or a column added by hand. Correct the line"
+        )
+    elif problem == text.PROBLEM_NUL:
+        what = "holds a zero byte, so part of the file is not text. The file may have been cut off or copied wrongly; save it anew"
+    elif problem == text.PROBLEM_QUOTE:
+        what = "has text after a closing quote. Inside quotes a quote is written twice; correct the line"
+    elif problem == text.PROBLEM_LINE_END:
+        what = "holds a carriage return that does not end a line. Put quotes around a text with line breaks, or save the file anew"
+    else:
+        what = "opens a quote that is never closed. Close it, or double a quote that belongs to the text"
+    return BadInput(f"{path}, line {line}, {what}, and run again.")
+
+
+def _not_utf8(path: Path, where: str, byte: int) -> BadInput:
+    return BadInput(
+        f"{path}, {where}: the byte 0x{byte:02X} is not UTF-8 text; it looks like text in an older encoding such as Windows-1252. "
+        f"Save the file as 'CSV UTF-8', or convert it with: iconv -f WINDOWS-1252 -t UTF-8 '{path.name}'."
+    )
+
+
+def _first_line(body: bytes, newline: int) -> tuple[bytes, int]:
+    """The first line without its end, and its length with it."""
+    end = body.find(newline)
+    return (body.rstrip(b"\r"), len(body)) if end < 0 else (body[:end].removesuffix(b"\r"), end + 1)
+
+
+def _likely_delimiter(body: bytes, newline: int, *, prefers_tab: bool) -> int:
+    """The delimiter that divides the first lines into equal numbers of fields, the more fields the better."""
+    lines = body.split(bytes([newline]))[:20]
+    lines = [line for line in (lines[:-1] if len(lines) > 1 else lines) if line.strip()]
+    best, best_rank = ord("\t") if prefers_tab else ord(","), (False, 0, False)
+    for candidate in _DELIMITERS:
+        numbers = [len(field_spans(line, candidate, strict=False)) for line in lines]
+        rank = (len(set(numbers)) == 1, numbers[0], prefers_tab and candidate == ord("\t"))
+        if numbers[0] > 1 and rank > best_rank:
+            best, best_rank = candidate, rank
+    return best
+
+
+def _column_names(path: Path, line: bytes, delimiter: int) -> tuple[str, ...]:
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as mistake:
+        raise _not_utf8(path, "its column names", line[mistake.start]) from None
+    if text.count('"') % 2:
+        raise BadInput(
+            f"The first line of {path} opens a quote that it does not close; column names stand on one line. Correct it."
+        )
+    names = next(csv.reader([text], delimiter=chr(delimiter)), [])
+    if all(_NUMBER.fullmatch(name.strip()) for name in names):
+        raise BadInput(
+            f"The first line of {path} holds numbers where column names are expected; the first is '{names[0]}'. Add a line with the "
+            "name of each column at the top."
+        )
+    names = [name if name.strip() else f"column{position + 1}" for position, name in enumerate(names)]
+    refuse_duplicates(names, str(path))
+    return tuple(names)
+
+
+def refuse_duplicates(names: Sequence[str], source: str) -> None:
+    """Raise when two columns have the same name."""
+    twice = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if twice:
+        first = [position + 1 for position, name in enumerate(names) if name == twice[0]]
+        more = f" ({len(twice) - 1} other names are doubled as well)" if len(twice) > 1 else ""
+        raise BadInput(
+            f"{source} has more than one column named '{twice[0]}': columns {', '.join(map(str, first))}{more}. Give each column its "
+            "own name, so that it is certain which one is meant."
+        )
+
+
+# ---------------------------------------------------------------------- writing
+
+
+def write_records(
+    path: Path, source: Path, dialect: Dialect, rows: NDArray[np.int64], columns: Mapping[str, Sequence[str | None]]
+) -> None:
+    """Copy a file byte by byte, with other values in some fields of some records.
+
+    A field keeps its quotes; a plain field gets quotes when its new value needs them.
+    """
+    order = np.argsort(rows, kind="stable")
+    in_order = np.asarray(rows, dtype=np.int64)[order]
+    changes = {dialect.names.index(name): values for name, values in columns.items()}
+    with atomic_path(path) as temporary, open(temporary, "wb") as raw:
+        # Neither a name nor a time inside the compressed file: the same data give the same bytes.
+        out: Any = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if dialect.is_gzipped else raw
+        with _reading(source, dialect.is_gzipped) as stream:
+            out.write(_read_up_to(stream, dialect.header_bytes, source))
+        first = 0
+        for piece in read_records(source, dialect):
+            low, high = np.searchsorted(in_order, [first, first + len(piece.starts)])
+            copied = 0
+            for position in range(low, high):
+                record = int(in_order[position]) - first
+                start, end = int(piece.starts[record]), int(piece.ends[record])
+                new = {column: values[int(order[position])] for column, values in changes.items()}
+                out.write(piece.data[copied:start])
+                out.write(_changed_record(piece.data[start:end], dialect.delimiter, new))
+                copied = end
+            out.write(piece.data[copied:])
+            first += len(piece.starts)
+        if out is not raw:
+            out.close()
+
+
+def _changed_record(record: bytes, delimiter: int, new: Mapping[int, str | None]) -> bytes:
+    fields = [record[start:end] for start, end in field_spans(record, delimiter)]
+    for column, value in new.items():
+        fields[column] = _field(value, delimiter, is_quoted=fields[column].startswith(b'"'))
+    return bytes([delimiter]).join(fields)
+
+
+def _field(value: str | None, delimiter: int, *, is_quoted: bool) -> bytes:
+    if value is None:
+        return b""
+    data = value.encode("utf-8")
+    needs_quotes = any(byte in data for byte in (delimiter, 10, 13)) or data.startswith(b'"')
+    return b'"' + data.replace(b'"', b'""') + b'"' if is_quoted or needs_quotes else data
+
+
+def field_spans(record: bytes, delimiter: int, *, strict: bool = True) -> list[tuple[int, int]]:
+    """Where each field of one record begins and ends, its quotes included.
+
+    The beginning of a file may be no record yet: without ``strict`` a quote that is not closed goes to the end.
+    """
+    spans: list[tuple[int, int]] = []
+    start = 0
+    while True:
+        search_from = start
+        if record[start : start + 1] == b'"':
+            closing = re.compile(rb'(?:[^"]|"")*"').match(record, start + 1)
+            if closing is None and strict:
+                raise ValueError("a quoted field is not closed")
+            search_from = closing.end() if closing else len(record)
+        end = record.find(delimiter, search_from)
+        spans.append((start, end if end >= 0 else len(record)))
+        if end < 0:
+            return spans
+        start = end + 1
+
+
+# ---------------------------------------------------------------------- bytes
+
+
+def _is_gzipped(path: Path) -> bool:
+    with open(path, "rb") as stream:
+        is_gzipped = stream.read(2) == b"\x1f\x8b"
+    if path.suffix.lower() == ".gz" and not is_gzipped and path.stat().st_size:
+        raise BadInput(f"{path} ends in .gz but is not compressed by gzip. Rename it, or compress it anew.")
+    return is_gzipped
+
+
+def _stem_suffix(path: Path) -> str:
+    return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
+
+
+def _reading(path: Path, is_gzipped: bool) -> Any:
+    return gzip.open(path, "rb") if is_gzipped else open(path, "rb", buffering=0)
+
+
+def _read_up_to(stream: Any, n_bytes: int, path: Path) -> bytes:
+    """As many bytes as asked for, fewer only at the end of the file."""
+    parts, missing = [], n_bytes
+    try:
+        while missing:
+            part = stream.read(missing)
+            if not part:
+                break
+            parts.append(part)
+            missing -= len(part)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise BadInput(
+            f"{path} is damaged or incomplete: its compressed data end too early or do not match their checksum. Copy or compress "
+            "the file anew."
+        ) from None
+    except OSError as problem:
+        raise BadInput(
+            f"{path} could not be read to its end: {problem.strerror or problem}. Copy it anew and run again."
+        ) from None
+    return b"".join(parts)

@@ -1,0 +1,393 @@
+"""Which file is it, and how is it read and written back?
+
+Delimited text goes through :mod:`rarecell.engine.csv`, Parquet and Arrow files through Arrow, and DuckDB counts all of
+them, spilling to disk where memory ends. Files of statistics packages are in :mod:`rarecell.engine.statistics`, queries
+in :mod:`rarecell.engine.sql`. A file is never loaded as a whole, and is written back in its own format, record by
+record.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from rarecell.engine import csv
+from rarecell.engine.duck import EngineSettings, connect
+from rarecell.engine.output import atomic_path
+from rarecell.engine.recoding import recoded_batches
+from rarecell.engine.replacing import replaced_table
+from rarecell.engine.source import BATCH_ROWS, Column, EncodedColumn, GroupedCounts, Source, kind_of
+from rarecell.errors import BadInput, RarecellError, nearest_names
+
+if TYPE_CHECKING:
+    import duckdb
+
+TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
+PARQUET_SUFFIXES = (".parquet", ".pq", ".parq")
+ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
+STATISTICS_SUFFIXES = (".dta", ".sav", ".zsav", ".sas7bdat", ".xpt")
+FORMATS = "CSV or TSV (also .gz), Parquet, Arrow or Feather, Stata .dta, SPSS .sav or .zsav, SAS .sas7bdat or .xpt"
+
+_ELSEWHERE = {
+    ".xlsx": "a spreadsheet. Save it as 'CSV UTF-8'",
+    ".xls": "a spreadsheet. Save it as 'CSV UTF-8'",
+    ".ods": "a spreadsheet. Save it as CSV in UTF-8",
+    ".rds": "an R object. Write it with arrow::write_parquet() or write.csv()",
+    ".rdata": "an R workspace. Write the data frame with arrow::write_parquet() or write.csv()",
+    ".json": "JSON. Convert it to Parquet or CSV",
+    ".zip": "an archive. Unpack it",
+}
+
+
+def open_file(path: str | Path, *, settings: EngineSettings | None = None) -> Source:
+    """The source for a file, by the ending of its name."""
+    found = existing_file(path)
+    chosen = settings or EngineSettings()
+    suffixes = [suffix.lower() for suffix in found.suffixes]
+    last = suffixes[-1] if suffixes else ""
+    if last in TEXT_SUFFIXES or (last == ".gz" and (len(suffixes) < 2 or suffixes[-2] in TEXT_SUFFIXES)):
+        return CsvSource(found, settings=chosen)
+    if last in PARQUET_SUFFIXES:
+        return ParquetSource(found, settings=chosen)
+    if last in ARROW_SUFFIXES:
+        return ArrowSource(found, settings=chosen)
+    if last in STATISTICS_SUFFIXES:
+        from rarecell.engine.statistics import StatisticsSource
+
+        return StatisticsSource(found, settings=chosen)
+    what = _ELSEWHERE.get(last, f"of a kind that is not known by its ending '{last}'. Convert it")
+    raise BadInput(f"{found} is {what}, and name that file. These are read: {FORMATS}.")
+
+
+def existing_file(path: str | Path) -> Path:
+    """The path, when it names a file that can be read."""
+    given = Path(path)
+    try:
+        if given.is_dir():
+            inside = sorted(
+                entry.name for entry in given.iterdir() if entry.is_file() and not entry.name.startswith(".")
+            )
+            hint = (
+                f" It holds {', '.join(inside[:5])}{' and more' if len(inside) > 5 else ''}."
+                if inside
+                else " It holds no file."
+            )
+            raise BadInput(f"{given} is a folder; name a file in it.{hint}")
+        if not given.exists():
+            siblings = [entry.name for entry in given.parent.iterdir()] if given.parent.is_dir() else []
+            near = nearest_names(given.name, siblings)
+            hint = f" Did you mean {' or '.join(str(given.parent / name) for name in near)}?" if near else ""
+            if not given.parent.is_dir():
+                hint = f" The folder {given.parent} does not exist either."
+            raise BadInput(f"There is no file {given}.{hint}")
+        with open(given, "rb"):
+            return given
+    except (OSError, ValueError) as problem:
+        reason = getattr(problem, "strerror", None) or problem
+        raise BadInput(f"{given} cannot be read: {reason}. Check its name and that you may read it.") from None
+
+
+class FileSource(Source):
+    """A file that stays as it is between one reading and the next."""
+
+    def __init__(self, path: Path, *, settings: EngineSettings) -> None:
+        self.path = path
+        self.name = str(path)
+        self.suffix = path.suffix
+        self.settings = settings
+        self._stamp = self._read_stamp()
+
+    def _read_stamp(self) -> tuple[int, int]:
+        try:
+            status = self.path.stat()
+        except OSError as problem:
+            raise BadInput(f"{self.path} can no longer be read: {problem.strerror or problem}.") from None
+        return status.st_size, status.st_mtime_ns
+
+    def _refuse_change(self) -> None:
+        if self._read_stamp() != self._stamp:
+            raise BadInput(
+                f"{self.path} changed while it was being worked on. Wait until it is complete, and run again."
+            )
+
+    @cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        return connect(self, self.settings)
+
+    def _schema(self, columns: Sequence[str]) -> pa.Schema:
+        """The types that :meth:`batches` has."""
+        raise NotImplementedError
+
+    def counts(
+        self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
+    ) -> GroupedCounts:
+        import narwhals.stable.v2 as nw
+
+        from rarecell.engine.grouping import count_groups
+
+        self._refuse_change()
+        # What goes wrong in our own reading passes through the engine, which wraps it in words of its own.
+        refused: list[RarecellError] = []
+        try:
+            with readable_errors(self.path):
+                if recodes or (weight is not None and not self._has_numbers(weight)):
+                    relation = self._connection.from_arrow(self._prepared(columns, weight, recodes or {}, refused))
+                else:
+                    names = [*columns, *([] if weight is None else [weight])]
+                    relation = self._relation(names, refused)
+                return count_groups(nw.from_native(relation), columns, weight, name=self.name)
+        except RarecellError as problem:
+            raise (refused[0] if refused else problem) from None
+
+    def _has_numbers(self, column: str) -> bool:
+        return next(c.kind for c in self.columns() if c.name == column) in ("integer", "number")
+
+    def _relation(self, columns: Sequence[str], refused: list[RarecellError]) -> Any:
+        """These columns as a DuckDB relation; errors of the reading are put into ``refused``."""
+        schema = self._schema(columns)
+        batches = recoded_batches(self.batches(columns), schema, None, {}, self._batch_numbers)
+        return self._connection.from_arrow(pa.RecordBatchReader.from_batches(schema, _remembering(batches, refused)))
+
+    def _prepared(
+        self,
+        columns: Sequence[str],
+        weight: str | None,
+        recodes: Mapping[str, EncodedColumn],
+        refused: list[RarecellError],
+    ) -> pa.RecordBatchReader:
+        """The columns with their values recoded, and the weights as numbers."""
+        names = [*columns, *([] if weight is None else [weight])]
+        fields = []
+        for field in self._schema(names):
+            new_type = pa.float64() if field.name == weight else pa.int32() if field.name in recodes else field.type
+            fields.append(pa.field(field.name, new_type))
+        schema = pa.schema(fields)
+        batches = recoded_batches(self.batches(names), schema, weight, recodes, self._batch_numbers)
+        return pa.RecordBatchReader.from_batches(schema, _remembering(batches, refused))
+
+
+def _remembering(batches: Iterator[pa.RecordBatch], refused: list[RarecellError]) -> Iterator[pa.RecordBatch]:
+    try:
+        yield from batches
+    except RarecellError as problem:
+        refused.append(problem)
+        raise
+
+
+class CsvSource(FileSource):
+    """Delimited text, plain or gzipped."""
+
+    def __init__(self, path: Path, *, settings: EngineSettings) -> None:
+        super().__init__(path, settings=settings)
+        self.dialect = csv.read_dialect(path)
+        self.decimal_mark = self.dialect.decimal_mark
+        self.suffix = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
+        self._n_rows: int | None = None
+
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(Column(name, "untyped") for name in self.dialect.names)
+
+    @property
+    def n_rows(self) -> int:
+        if self._n_rows is None:
+            self._n_rows = sum(len(piece.starts) for piece in csv.read_records(self.path, self.dialect))
+            self._refuse_change()
+        return self._n_rows
+
+    @property
+    def approximate_rows(self) -> int:
+        if self._n_rows is not None:
+            return self._n_rows
+        piece = next(csv.read_records(self.path, self.dialect, chunk=1 << 16), None)
+        if piece is None or not len(piece.starts):
+            return 0
+        n_bytes = self._stamp[0] * (6 if self.dialect.is_gzipped else 1)
+        return int(n_bytes * len(piece.starts) / max(1, len(piece.data)))
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        self._refuse_change()
+        n_rows = 0
+        for batch in csv.read_columns(self.path, self.dialect, columns):
+            n_rows += batch.num_rows
+            yield batch
+        self._refuse_change()
+        self._n_rows = n_rows
+
+    def _schema(self, columns: Sequence[str]) -> pa.Schema:
+        return pa.schema([(name, pa.string()) for name in columns])
+
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+        self._refuse_change()
+        texts = {
+            name: [None if value is None else str(value) for value in pa.array(values).to_pylist()]
+            for name, values in columns.items()
+        }
+        csv.write_records(Path(path), self.path, self.dialect, np.asarray(rows, dtype=np.int64), texts)
+        return Path(path)
+
+
+class _ColumnarSource(FileSource):
+    """A file of typed columns, written back batch by batch."""
+
+    _arrow_schema: pa.Schema
+
+    def columns(self) -> tuple[Column, ...]:
+        csv.refuse_duplicates(self._arrow_schema.names, self.name)
+        return tuple(
+            Column(field.name, kind_of(field.type), level_order=self._declared_order(field))
+            for field in self._arrow_schema
+        )
+
+    def _declared_order(self, field: pa.Field) -> tuple[Any, ...] | None:
+        if not (pa.types.is_dictionary(field.type) and field.type.ordered):
+            return None
+        first = next(iter(self.batches([field.name])), None)
+        return None if first is None else tuple(first.column(0).dictionary.to_pylist())
+
+    def _schema(self, columns: Sequence[str]) -> pa.Schema:
+        return pa.schema([self._arrow_schema.field(name) for name in columns])
+
+
+class ParquetSource(_ColumnarSource):
+    """One Parquet file."""
+
+    def __init__(self, path: Path, *, settings: EngineSettings) -> None:
+        super().__init__(path, settings=settings)
+        with readable_errors(path):
+            file = pq.ParquetFile(path)
+            self._arrow_schema = file.schema_arrow
+            self._n_rows = int(file.metadata.num_rows)
+
+    @property
+    def n_rows(self) -> int:
+        return self._n_rows
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        self._refuse_change()
+        texts = [name for name in columns if kind_of(self._arrow_schema.field(name).type) == "text"]
+        with readable_errors(self.path):
+            file = pq.ParquetFile(self.path, read_dictionary=texts, memory_map=True)
+            for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
+                yield batch.select(list(columns))
+
+    def _relation(self, columns: Sequence[str], refused: list[RarecellError]) -> Any:
+        names = [name.casefold() for name in self._arrow_schema.names]
+        # DuckDB does not tell upper from lower case in names, and takes some characters of a path as wildcards.
+        if len(set(names)) < len(names) or set("*?[]") & set(self.name):
+            return super()._relation(columns, refused)
+        return self._connection.read_parquet(self.name)
+
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+        self._refuse_change()
+        with atomic_path(path) as temporary, readable_errors(self.path):
+            file = pq.ParquetFile(self.path)
+            with pq.ParquetWriter(temporary, self._arrow_schema, compression=_compression(file)) as writer:
+                first = 0
+                for group in range(file.num_row_groups):
+                    table = file.read_row_group(group)
+                    writer.write_table(
+                        replaced_table(table, first, rows, columns), row_group_size=max(1, table.num_rows)
+                    )
+                    first += table.num_rows
+        return Path(path)
+
+
+def _compression(file: pq.ParquetFile) -> dict[str, str] | str:
+    """How each column was compressed."""
+    if not file.num_row_groups:
+        return "snappy"
+    group = file.metadata.row_group(0)
+    chunks = [group.column(number) for number in range(group.num_columns)]
+    return {
+        chunk.path_in_schema: {"UNCOMPRESSED": "NONE"}.get(chunk.compression, chunk.compression) for chunk in chunks
+    }
+
+
+class ArrowSource(_ColumnarSource):
+    """An Arrow file, which is also what Feather files are, or an Arrow stream."""
+
+    def __init__(self, path: Path, *, settings: EngineSettings) -> None:
+        super().__init__(path, settings=settings)
+        with open(path, "rb") as stream:
+            self._is_stream = not stream.read(6).startswith(b"ARROW1")
+        with readable_errors(path):
+            with self._open() as reader:
+                self._arrow_schema = reader.schema
+            self._n_rows: int = sum(batch.num_rows for batch in self._whole_batches())
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[Any]:
+        with pa.memory_map(str(self.path)) as stream:
+            yield pa.ipc.open_stream(stream) if self._is_stream else pa.ipc.open_file(stream)
+
+    def _whole_batches(self) -> Iterator[pa.RecordBatch]:
+        self._refuse_change()
+        with readable_errors(self.path), self._open() as reader:
+            if self._is_stream:
+                yield from reader
+            else:
+                for number in range(reader.num_record_batches):
+                    yield reader.get_batch(number)
+
+    @property
+    def n_rows(self) -> int:
+        return self._n_rows
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        for batch in self._whole_batches():
+            chosen = batch.select(list(columns))
+            for first in range(0, chosen.num_rows, BATCH_ROWS):
+                yield chosen.slice(first, BATCH_ROWS)
+
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+        options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=not self._is_stream)
+        new_writer = pa.ipc.new_stream if self._is_stream else pa.ipc.new_file
+        with (
+            atomic_path(path) as temporary,
+            pa.OSFile(str(temporary), "wb") as out,
+            new_writer(out, self._arrow_schema, options=options) as writer,
+        ):
+            first = 0
+            for batch in self._whole_batches():
+                writer.write_table(replaced_table(pa.Table.from_batches([batch]), first, rows, columns))
+                first += batch.num_rows
+        return Path(path)
+
+
+# ---------------------------------------------------------------------- errors
+
+
+@contextlib.contextmanager
+def readable_errors(path: Path) -> Iterator[None]:
+    """Turn what an engine says of a damaged file into one paragraph; its own words may hold records, so they are kept back."""
+    import duckdb
+
+    try:
+        yield
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, duckdb.Error, OSError, EOFError) as problem:
+        text = str(problem)
+        if isinstance(problem, (duckdb.OutOfMemoryException, pa.ArrowMemoryError)):
+            raise BadInput(
+                f"Counting {path} needs more memory or room for temporary files than it was given. Allow more memory, free room on "
+                "the disk for temporary files, or use fewer or coarser keys."
+            ) from None
+        if isinstance(problem, OSError) and problem.errno:
+            raise BadInput(f"{path} cannot be read: {problem.strerror or problem}.") from None
+        reason = (
+            "its end is missing"
+            if "magic bytes" in text or "footer" in text.lower()
+            else "its contents do not fit its format"
+        )
+        raise BadInput(
+            f"{path} is damaged or not what its name says: {reason}. It may have been copied or downloaded only in part; copy it "
+            f"anew or write it again. ({type(problem).__name__})"
+        ) from None

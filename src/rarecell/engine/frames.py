@@ -1,0 +1,178 @@
+"""How is a data frame of any library read?
+
+Through narwhals, by one code path: pandas, polars (eager and lazy), pyarrow and DuckDB relations give the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from rarecell.engine.output import atomic_path
+from rarecell.engine.replacing import replaced_table
+from rarecell.engine.source import BATCH_ROWS, Column, EncodedColumn, GroupedCounts, Kind, Source, kind_of
+from rarecell.errors import BadInput
+
+_LIBRARIES = "pandas, polars, pyarrow, DuckDB or Spark"
+
+
+def open_frame(native: Any) -> Source:
+    """The source for a data frame."""
+    try:
+        frame = nw.from_native(native)
+    except TypeError:
+        raise BadInput(
+            f"The data were given as {type(native).__name__}; they are a path or a frame of {_LIBRARIES}. Arrays and dictionaries "
+            "become a frame with pyarrow.table({'name': values, …})."
+        ) from None
+    except Exception as problem:
+        # narwhals refuses frames it cannot name the columns of, with classes that differ between its versions.
+        raise BadInput(f"The {type(native).__name__} cannot be read: {_first_sentence(problem)}.") from None
+    if frame.implementation.is_spark_like():
+        from rarecell.engine.spark import SparkSource
+
+        return SparkSource(frame)
+    return FrameSource(frame)
+
+
+class FrameSource(Source):
+    """A data frame."""
+
+    def __init__(self, frame: nw.DataFrame[Any] | nw.LazyFrame[Any]) -> None:
+        self.frame = frame
+        self.name = f"the {frame.implementation.value} frame"
+        names = self._column_names()
+        strange = [name for name in names if not isinstance(name, str)]
+        if strange:
+            raise BadInput(
+                f"A column of {self.name} is named {strange[0]!r}, which is not text. Give each column a name of letters."
+            )
+
+    def _column_names(self) -> list[Any]:
+        try:
+            return list(self.frame.collect_schema().names())
+        except Exception as problem:
+            raise BadInput(f"{self.name.capitalize()} cannot be read: {_first_sentence(problem)}.") from None
+
+    @cached_property
+    def _columns(self) -> tuple[Column, ...]:
+        return tuple(self._column(name, dtype) for name, dtype in self.frame.collect_schema().items())
+
+    def columns(self) -> tuple[Column, ...]:
+        return self._columns
+
+    def _column(self, name: str, dtype: Any) -> Column:
+        if isinstance(dtype, nw.Enum):
+            return Column(name, "text", level_order=tuple(dtype.categories))
+        kind: Kind
+        if dtype == nw.Boolean:
+            kind = "boolean"
+        elif dtype.is_integer():
+            kind = "integer"
+        elif dtype.is_numeric():
+            kind = "number"
+        elif dtype in (nw.String, nw.Categorical):
+            kind = "text"
+        elif dtype in (nw.Date, nw.Datetime):
+            kind = "date"
+        else:
+            kind = self._kind_of_values(name)
+        return Column(name, kind)
+
+    def _kind_of_values(self, name: str) -> Kind:
+        """What a column without a type of its own holds."""
+        try:
+            return kind_of(self._arrow([name]).schema.field(0).type)
+        except (pa.ArrowException, BadInput, TypeError):
+            return "other"
+
+    def why_no_key(self, column: str) -> str:
+        try:
+            values = self._eager([column]).get_column(column).drop_nulls().head(100_000).to_list()
+        except Exception:
+            return super().why_no_key(column)
+        kinds = list({type(value).__name__: value for value in values})
+        if len(kinds) < 2:
+            return super().why_no_key(column)
+        return f"mixes values of the types {' and '.join(kinds[:3])}; make them all text or all numbers"
+
+    @cached_property
+    def n_rows(self) -> int:
+        if isinstance(self.frame, nw.DataFrame):
+            return len(self.frame)
+        return int(self.frame.select(nw.len()).collect("pyarrow").item())
+
+    def _eager(self, columns: Sequence[str]) -> nw.DataFrame[Any]:
+        chosen = self.frame.select(list(columns))
+        return chosen if isinstance(chosen, nw.DataFrame) else chosen.collect("pyarrow")
+
+    def _arrow(self, columns: Sequence[str]) -> pa.Table:
+        try:
+            return self._eager(columns).to_arrow().select(list(columns))
+        except (pa.ArrowTypeError, pa.ArrowInvalid):
+            raise BadInput(
+                f"A column among {', '.join(columns)} of {self.name} mixes values of several types. Make each column all text or all "
+                "numbers."
+            ) from None
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        yield from self._arrow(columns).to_batches(BATCH_ROWS)
+
+    def counts(
+        self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
+    ) -> GroupedCounts:
+        has_numbers = weight is None or self._kind(weight) in ("integer", "number")
+        if isinstance(self.frame, nw.DataFrame) or recodes or not has_numbers:
+            return super().counts(columns, weight=weight, recodes=recodes)
+        from rarecell.engine.grouping import count_groups
+
+        return count_groups(self.frame, columns, weight, name=self.name)
+
+    def _kind(self, column: str) -> Kind:
+        return next(c.kind for c in self._columns if c.name == column)
+
+    # ------------------------------------------------------------------ writing
+
+    def replaced(self, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Any:
+        if isinstance(self.frame, nw.DataFrame) and not self.frame.implementation.is_pyarrow():
+            return _scattered(self.frame, np.asarray(rows, dtype=np.int64), columns).to_native()
+        if self.frame.implementation.is_polars():
+            eager = self.frame.collect() if isinstance(self.frame, nw.LazyFrame) else self.frame
+            return _scattered(eager, np.asarray(rows, dtype=np.int64), columns).to_native().lazy()
+        table = replaced_table(self._arrow([c.name for c in self._columns]), 0, rows, columns)
+        if self.frame.implementation.is_duckdb():
+            import duckdb
+
+            return duckdb.from_arrow(table)
+        return table
+
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+        table = replaced_table(self._arrow([c.name for c in self._columns]), 0, rows, columns)
+        with atomic_path(path) as temporary:
+            pq.write_table(table, temporary)
+        return Path(path)
+
+
+def _scattered(frame: nw.DataFrame[Any], rows: NDArray[np.int64], columns: Mapping[str, Any]) -> nw.DataFrame[Any]:
+    changed = []
+    for name, values in columns.items():
+        series = frame.get_column(name)
+        new = pa.array(values).to_pylist()
+        if isinstance(series.dtype, (nw.Categorical, nw.Enum)) and frame.implementation.is_polars():
+            # polars puts no text into a column of categories; as text it does, and the categories are known.
+            changed.append(series.cast(nw.String).scatter(rows.tolist(), new).cast(series.dtype))
+        else:
+            changed.append(series.scatter(rows.tolist(), new))
+    return frame.with_columns(*changed)
+
+
+def _first_sentence(problem: Exception) -> str:
+    return str(problem).strip().split("\n")[0].rstrip(".")

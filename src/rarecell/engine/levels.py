@@ -1,0 +1,114 @@
+"""What do the distinct values of a column mean: numbers, words, dates, or nothing?
+
+Data with types keep them; whole numbers kept as decimals (``3.0``, as pandas has them beside missing values) are whole
+numbers. Empty text and NaN are missing.
+
+Text files have no types, so the values decide. A column is numbers when every value is written as a plain number,
+without leading zeros, plus sign or exponent, and no two spellings mean the same number. Otherwise it is text and stays
+as it is: ``00``, ``01`` keep their zeros, and ``1.1`` and ``1.10`` stay two codes. In a column of numbers the words in
+:data:`MISSING_WORDS`, with which other programs write "no value", are missing; in a column of text they are words like
+any other, because ``NA`` may be Namibia.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from rarecell.engine.source import Column
+
+MISSING_WORDS = frozenset({"NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "."})
+"""Words that mean "no value" in a text file's column of numbers."""
+
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+@dataclass(frozen=True)
+class RawLevels:
+    """The distinct values of a column, each as what it means; ``None`` is missing and may occur more than once."""
+
+    values: tuple[Any, ...]
+    is_ordered: bool
+    is_numeric: bool
+    note: str | None = None
+
+
+def settle(values: pa.Array, column: Column, *, decimal_mark: str = ".") -> RawLevels:
+    """Say what the distinct values of a column mean."""
+    plain = [None if _is_missing(value) else value for value in values.to_pylist()]
+    if column.kind == "untyped":
+        settled = _settle_text(plain, column.name, decimal_mark)
+    elif column.kind in ("integer", "number"):
+        settled = RawLevels(tuple(_whole_if_possible(plain)), is_ordered=True, is_numeric=True)
+    else:
+        settled = RawLevels(tuple(plain), is_ordered=column.kind == "date", is_numeric=False)
+    if column.user_missing:
+        kept = tuple(None if value is not None and column.is_user_missing(value) else value for value in settled.values)
+        settled = RawLevels(kept, settled.is_ordered, settled.is_numeric, settled.note)
+    if column.is_ordered is not None:
+        settled = RawLevels(settled.values, column.is_ordered, settled.is_numeric, settled.note)
+    return settled
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+
+
+def _whole_if_possible(values: Sequence[Any]) -> list[Any]:
+    if all(value is None or (math.isfinite(value) and value == int(value)) for value in values):
+        return [None if value is None else int(value) for value in values]
+    return [float(value) if isinstance(value, Decimal) else value for value in values]
+
+
+def _settle_text(values: Sequence[str | None], name: str, decimal_mark: str) -> RawLevels:
+    present = [value for value in values if value is not None]
+    numbers = _numbers([value for value in present if value not in MISSING_WORDS], decimal_mark)
+    if numbers:
+        words = sorted({value for value in present if value in MISSING_WORDS})
+        note = None
+        if words:
+            quoted = ", ".join(f"'{word}'" for word in words)
+            note = f"Column '{name}' holds numbers; {quoted} in it is read as missing."
+        settled = _whole_if_possible([None if value is None else numbers.get(value) for value in values])
+        return RawLevels(tuple(settled), is_ordered=True, is_numeric=True, note=note)
+    dates = _dates(present)
+    if dates:
+        settled = [None if value is None else dates[value] for value in values]
+        return RawLevels(tuple(settled), is_ordered=True, is_numeric=False)
+    return RawLevels(tuple(values), is_ordered=False, is_numeric=False)
+
+
+def _numbers(texts: Sequence[str], decimal_mark: str) -> dict[str, int | float] | None:
+    """What each text means as a number; None when one is no plain number or two mean the same."""
+    decimal = re.compile(rf"-?(0|[1-9][0-9]*)?{re.escape(decimal_mark)}[0-9]+")
+    meaning: dict[str, int | float] = {}
+    for text in texts:
+        if _WHOLE.fullmatch(text):
+            # Longer digit strings are identifiers, and Python refuses to convert very long ones.
+            if len(text) > 300:
+                return None
+            meaning[text] = int(text)
+        elif len(text) <= 300 and decimal.fullmatch(text):
+            meaning[text] = float(text.replace(decimal_mark, "."))
+        else:
+            return None
+    if not all(math.isfinite(number) for number in meaning.values() if isinstance(number, float)):
+        return None
+    return meaning if meaning and len(set(meaning.values())) == len(meaning) else None
+
+
+def _dates(texts: Sequence[str]) -> dict[str, datetime.date] | None:
+    if not texts or not all(_DATE.fullmatch(text) for text in texts):
+        return None
+    try:
+        return {text: datetime.date.fromisoformat(text) for text in texts}
+    except ValueError:
+        return None

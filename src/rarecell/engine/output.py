@@ -1,0 +1,73 @@
+"""How does a result reach the disk whole, or not at all, and readable by its owner alone?
+
+Everything is written to a temporary name beside its place, with mode 0600, and moved into place at the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rarecell.errors import NotWritten
+
+
+@contextlib.contextmanager
+def atomic_path(path: str | Path) -> Iterator[Path]:
+    """A temporary path beside ``path`` that becomes ``path`` when the block ends well, and vanishes when it does not."""
+    target = Path(path)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
+    except OSError as problem:
+        raise NotWritten.because(target, problem) from None
+    os.close(descriptor)
+    temporary = Path(name)
+    try:
+        yield temporary
+        # A writer may have replaced the file and with it the mode that mkstemp gave it.
+        temporary.chmod(0o600)
+        _flush_to_disk(temporary)
+        temporary.replace(target)
+    except OSError as problem:
+        raise NotWritten.because(target, problem) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _flush_to_disk(path: Path) -> None:
+    """A rename may reach the disk before the data do; after a power cut the file would be empty."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def atomic_write_text(path: str | Path, text: str) -> Path:
+    """Write UTF-8 text."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+    return Path(path)
+
+
+def write_parquet(path: str | Path, columns: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Path:
+    """Write columns of arrays, or a stream of such pieces one after the other, as a Parquet file.
+
+    All pieces have the same columns; a stream is never held in memory as a whole.
+    """
+    pieces = iter([columns]) if isinstance(columns, Mapping) else iter(columns)
+    first = next(pieces, None)
+    if first is None:
+        raise ValueError("a Parquet file needs at least one piece, to know its columns")
+    first_table = pa.table(dict(first))
+    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, first_table.schema, compression="zstd") as writer:
+        for table in chain([first_table], (pa.table(dict(piece), schema=first_table.schema) for piece in pieces)):
+            writer.write_table(table)
+    return Path(path)

@@ -1,0 +1,292 @@
+"""What does the program need from data, wherever they are kept?
+
+A :class:`Source` lists its columns, hands out any of them in the order of the records, counts combinations of values,
+and writes itself back with some values replaced. A new kind of data needs :meth:`Source.columns`,
+:attr:`Source.n_rows` and :meth:`Source.batches`; the rest follows from these and is overridden where an engine can do
+better. Values are Arrow arrays throughout; nothing above this package sees a data frame.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from rarecell.errors import BadInput
+
+Kind = Literal["untyped", "integer", "number", "text", "boolean", "date", "other"]
+
+BATCH_ROWS = 262_144
+"""Records handed out at a time."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column and what its source says of it.
+
+    Attributes
+    ----------
+    kind : ``untyped`` is text of which the values decide whether they are numbers; ``other`` can be no key
+    value_labels : words for codes, as statistics packages keep them
+    user_missing : codes that the source declares to mean "missing", and ranges ``(low, high)`` of such codes
+    level_order : the order of values that the source declares, or None
+    is_ordered : whether neighbouring values are alike, when the source says so; None leaves it to the kind
+    """
+
+    name: str
+    kind: Kind
+    value_labels: Mapping[Any, str] = field(default_factory=dict)
+    user_missing: tuple[Any, ...] = ()
+    level_order: tuple[Any, ...] | None = None
+    is_ordered: bool | None = None
+
+    def is_user_missing(self, value: Any) -> bool:
+        """True when the source declares this value to mean "missing"."""
+        for declared in self.user_missing:
+            if isinstance(declared, tuple):
+                low, high = declared
+                if isinstance(value, (int, float)) and low <= value <= high:
+                    return True
+            elif value == declared:
+                return True
+        return False
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedColumn:
+    """A column as codes: ``values[codes[r]]`` is the value of record r, a null value included."""
+
+    values: pa.Array
+    codes: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRecords:
+    """Columns as codes, one a record in the order of the records, and the weights of the records."""
+
+    columns: tuple[EncodedColumn, ...]
+    weights: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedCounts:
+    """Every combination of values that occurs, as one coded column a variable, with its number of records."""
+
+    columns: tuple[EncodedColumn, ...]
+    counts: NDArray[np.int64]
+    weights: NDArray[np.float64] | None = None
+
+
+def kind_of(arrow_type: pa.DataType) -> Kind:
+    """The kind of values an Arrow type holds."""
+    if pa.types.is_dictionary(arrow_type):
+        return kind_of(arrow_type.value_type)
+    if pa.types.is_boolean(arrow_type):
+        return "boolean"
+    if pa.types.is_integer(arrow_type):
+        return "integer"
+    if pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type):
+        return "number"
+    if pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type) or pa.types.is_string_view(arrow_type):
+        return "text"
+    if pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type):
+        return "date"
+    # A column without any value has no type of its own; it is all missing.
+    return "text" if pa.types.is_null(arrow_type) else "other"
+
+
+class Source(ABC):
+    """Data that can be counted, read in order and written back."""
+
+    name: str
+    """How messages call the data."""
+
+    suffix: str = ".parquet"
+    """File name ending of what :meth:`write_with_replacements` writes."""
+
+    decimal_mark: str = "."
+    """What separates the decimals in numbers that are kept as text."""
+
+    keeps_rows: bool = True
+    """False when records have no position of their own, as in a table spread over machines."""
+
+    @abstractmethod
+    def columns(self) -> tuple[Column, ...]:
+        """The columns in their order."""
+
+    @property
+    @abstractmethod
+    def n_rows(self) -> int:
+        """Number of records."""
+
+    @property
+    def approximate_rows(self) -> int:
+        """Number of records, roughly where counting them takes a reading of the data."""
+        return self.n_rows
+
+    @abstractmethod
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """These columns, in the order of the records."""
+
+    def why_no_key(self, column: str) -> str:
+        """What a column of kind ``other`` holds, as the end of a sentence."""
+        return "holds lists, binary data or other values that are neither numbers nor words nor dates"
+
+    def close(self) -> None:  # noqa: B027 (most sources have nothing to give back)
+        """Give back temporary files and connections."""
+
+    # ------------------------------------------------------------------ reading
+
+    def encode(self, columns: Sequence[str], *, weight: str | None = None) -> EncodedRecords:
+        """Each column as its distinct values and one code a record, in one reading of the data.
+
+        Weights come as numbers, NaN where there is none.
+        """
+        chunks: list[list[pa.Array]] = [[] for _ in columns]
+        weights: list[NDArray[np.float64]] = []
+        names = [*columns, *([] if weight is None else [weight])]
+        with ThreadPoolExecutor() as pool:
+            for batch in self.batches(names):
+                for chunk, encoded in zip(
+                    chunks, pool.map(dictionary_encoded, batch.columns[: len(columns)]), strict=True
+                ):
+                    chunk.append(encoded)
+                if weight is not None:
+                    weights.append(self._batch_numbers(batch.column(len(columns))))
+            found = tuple(pool.map(unified, chunks))
+        return EncodedRecords(found, None if weight is None else np.concatenate([np.empty(0), *weights]))
+
+    def counts(
+        self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
+    ) -> GroupedCounts:
+        """Number of records, and sum of weights, of every combination of values of these columns.
+
+        A column named in ``recodes`` is first replaced: a value equal to ``values[v]`` counts as the integer
+        ``codes[v]``.
+        """
+        from rarecell._kernels.counting import collapse_records
+
+        records = self.encode(columns, weight=weight)
+        encoded = list(records.columns)
+        for position, name in enumerate(columns):
+            if recodes and name in recodes:
+                encoded[position] = _recoded(encoded[position], recodes[name])
+        cells, counts, record_cell = collapse_records(
+            [column.codes for column in encoded], [len(column.values) for column in encoded]
+        )
+        sums = None
+        if records.weights is not None:
+            sums = np.bincount(record_cell, weights=records.weights, minlength=len(counts)).astype(np.float64)
+        grouped = tuple(
+            EncodedColumn(column.values, np.ascontiguousarray(cells[:, position]))
+            for position, column in enumerate(encoded)
+        )
+        return GroupedCounts(grouped, counts, sums)
+
+    def levels(self, columns: Sequence[str]) -> dict[str, tuple[pa.Array, NDArray[np.int64]]]:
+        """For each column its distinct values and how many records have each."""
+        found = {}
+        for name in columns:
+            grouped = self.counts([name])
+            column = grouped.columns[0]
+            numbers = np.zeros(len(column.values), dtype=np.int64)
+            numbers[column.codes] = grouped.counts
+            found[name] = (column.values, numbers)
+        return found
+
+    def numbers(self, column: str) -> NDArray[np.float64]:
+        """A column as floating-point numbers in the order of the records; NaN where there is none."""
+        parts = [self._batch_numbers(batch.column(0)) for batch in self.batches([column])]
+        return np.concatenate(parts) if parts else np.empty(0)
+
+    def _batch_numbers(self, array: pa.Array) -> NDArray[np.float64]:
+        if pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        if kind_of(array.type) != "text":
+            return _as_floats(array)
+        if pa.types.is_null(array.type):
+            return np.full(len(array), np.nan)
+        text = pc.utf8_trim_whitespace(array)
+        if self.decimal_mark != ".":
+            text = pc.replace_substring(text, self.decimal_mark, ".")
+        is_number = pc.match_substring_regex(text, r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")
+        return _as_floats(pc.if_else(is_number, text, pa.scalar(None, text.type)))
+
+    def take(self, rows: NDArray[np.int64], columns: Sequence[str]) -> dict[str, pa.Array]:
+        """Values of these columns at these positions of records, as they stand."""
+        wanted = np.asarray(rows, dtype=np.int64)
+        order = np.argsort(wanted, kind="stable")
+        in_order = wanted[order]
+        parts: list[pa.Table] = []
+        first = 0
+        for batch in self.batches(columns):
+            low, high = np.searchsorted(in_order, [first, first + batch.num_rows])
+            if high > low:
+                parts.append(pa.Table.from_batches([batch]).take(pa.array(in_order[low:high] - first)))
+            first += batch.num_rows
+        back = np.empty(len(order), dtype=np.int64)
+        back[order] = np.arange(len(order))
+        if not parts:
+            return {name: pa.nulls(0) for name in columns}
+        joined = pa.concat_tables(parts).unify_dictionaries().take(pa.array(back))
+        return {name: joined.column(name).combine_chunks() for name in columns}
+
+    # ------------------------------------------------------------------ writing
+
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+        """Write the data again, in their order, format and types, with new values at some records.
+
+        Parameters
+        ----------
+        path : where to; written under a temporary name, readable by its owner alone, and moved into place
+        rows : positions of records, from 0, each once
+        columns : for each column to be changed, one value for each of ``rows``
+        """
+        raise BadInput(f"{self.name} cannot be written back; write its data to a Parquet file first.")
+
+    def replaced(self, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Any:
+        """Data in memory with new values at some records, in the type that they came in."""
+        raise BadInput(f"{self.name} is not a frame in memory; write it to a file instead.")
+
+
+def dictionary_encoded(array: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        if pa.types.is_int32(array.type.index_type):
+            return array
+        return array.cast(pa.dictionary(pa.int32(), array.type.value_type))
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_string())
+    return array.dictionary_encode()
+
+
+def unified(chunks: list[pa.Array]) -> EncodedColumn:
+    """One list of values for all chunks; records without a value get a code of their own, after all others."""
+    if not chunks:
+        return EncodedColumn(pa.nulls(0), np.empty(0, dtype=np.int32))
+    unified = pa.chunked_array(chunks).unify_dictionaries().chunks
+    values = unified[0].dictionary
+    null_code = len(values)
+    codes = np.concatenate([pc.fill_null(chunk.indices, null_code).to_numpy(zero_copy_only=False) for chunk in unified])
+    if any(chunk.null_count for chunk in unified):
+        values = pa.concat_arrays([values, pa.nulls(1, values.type)])
+    return EncodedColumn(values, codes.astype(np.int32, copy=False))
+
+
+def _recoded(column: EncodedColumn, recode: EncodedColumn) -> EncodedColumn:
+    new_code = {value: int(code) for value, code in zip(recode.values.to_pylist(), recode.codes, strict=True)}
+    of_value = np.array([new_code[value] for value in column.values.to_pylist()], dtype=np.int64)
+    distinct, code_of_value = np.unique(of_value, return_inverse=True)
+    return EncodedColumn(pa.array(distinct), code_of_value.astype(np.int32)[column.codes])
+
+
+def _as_floats(array: pa.Array) -> NDArray[np.float64]:
+    floats = array.cast(pa.float64(), safe=False)
+    return np.asarray(pc.fill_null(floats, float("nan")).to_numpy(zero_copy_only=False), dtype=np.float64)

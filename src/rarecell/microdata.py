@@ -1,0 +1,466 @@
+"""What does each column of the data mean, and which table do the keys make?
+
+A :class:`Microdata` is a source of records together with the role of each column. Every name is checked when it is
+made, before anything is read; its table is counted when it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.engine import open_source
+from rarecell.engine.coding import MISSING_POLICIES, CodedLevels, Coding, code_levels
+from rarecell.engine.levels import settle
+from rarecell.engine.source import EncodedColumn, Source
+from rarecell.errors import BadInput, UnknownChoice, UnknownColumns, nearest_names
+from rarecell.table import MAX_VERTICES, Categories, Coarsening, ContingencyTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from rarecell.engine.duck import EngineSettings
+
+CODES_IN_MEMORY = 512 * 2**20
+"""Records are coded in memory up to this many bytes of codes; larger data are counted by their engine."""
+
+
+class Microdata:
+    """Records with the role of each column.
+
+    Parameters
+    ----------
+    data : a path, a frame of pandas, polars, pyarrow, DuckDB or Spark, or a source from :func:`rarecell.engine.open_source`
+    keys : columns an intruder could know, in the order in which tables have them
+    weight : survey weights: the number of persons that each record stands for
+    household, geography, strata, id : further columns, each with one role. A geography or stratum may be a key as well
+    sensitive : columns an intruder would like to learn
+    missing : a missing key value is its own ``"level"``, ``"drop"`` s its record, or the data are ``"refuse"`` d
+    coding : for each key that needs it, how its values become levels
+    hierarchies : for each key that has one, a CSV file of nested groups of its levels
+    sql : a query to read instead of the whole of ``data``
+    settings : how much of the machine reading may use
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> people = pa.table({"age": [31, 31, 62, None], "region": ["01", "02", "02", "02"]})
+    >>> data = Microdata(people, keys=["age", "region"])
+    >>> print(data.table())
+    4 records on 2 keys fall into 4 of 6 cells; 4 cells hold a single record.
+    >>> data.summary_lines()[0]
+    'Missing key values are kept as a level of their own: age 1.'
+    """
+
+    def __init__(
+        self,
+        data: Any,
+        keys: Sequence[str],
+        *,
+        weight: str | None = None,
+        household: str | None = None,
+        geography: str | None = None,
+        strata: str | None = None,
+        sensitive: Sequence[str] = (),
+        id: str | None = None,
+        missing: str = "level",
+        coding: Mapping[str, Coding | Mapping[str, Any]] | None = None,
+        hierarchies: Mapping[str, str | Path] | None = None,
+        sql: str | None = None,
+        settings: EngineSettings | None = None,
+    ) -> None:
+        if missing not in MISSING_POLICIES:
+            raise UnknownChoice.of("The option 'missing'", missing, MISSING_POLICIES)
+        self.source: Source = open_source(data, sql=sql, settings=settings)
+        self.keys: tuple[str, ...] = (keys,) if isinstance(keys, str) else tuple(keys)
+        self.weight, self.household, self.geography = weight, household, geography
+        self.strata, self.id = strata, id
+        self.sensitive: tuple[str, ...] = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
+        self.missing = missing
+        given_codings, given_hierarchies = dict(coding or {}), dict(hierarchies or {})
+        self._columns = {column.name: column for column in self.source.columns()}
+        self._check_names([*given_codings], [*given_hierarchies])
+        self.coding = {key: Coding.of(given, key=key) for key, given in given_codings.items()}
+        self.hierarchies: dict[str, str | Path] = given_hierarchies
+
+    # ------------------------------------------------------------------ checks
+
+    def _check_names(self, coded: Sequence[str], with_hierarchy: Sequence[str]) -> None:
+        """Find everything that is wrong with the names, and say it all at once."""
+        roles = [("key", key) for key in self.keys]
+        single = {
+            "weight": self.weight,
+            "household": self.household,
+            "geography": self.geography,
+            "stratum": self.strata,
+            "id": self.id,
+        }
+        roles += [(role, name) for role, name in single.items() if name is not None]
+        roles += [("sensitive column", name) for name in self.sensitive]
+        available = list(self._columns)
+
+        unknown = [_unknown(role, name, available) for role, name in roles if name not in self._columns]
+        other = [_unknown("key", key, self.keys) for key in [*coded, *with_hierarchy] if key not in self.keys]
+        if not self.keys:
+            other.append(
+                "No key was named; name the columns an intruder could know, for example --keys age,sex,region."
+            )
+        if len(self.keys) > MAX_VERTICES:
+            other.append(
+                f"{len(self.keys)} keys were named and {MAX_VERTICES} are possible; leave out those an intruder cannot know."
+            )
+        other += [f"Key '{key}' is named {self.keys.count(key)} times; name it once." for key in _repeated(self.keys)]
+        for name in dict.fromkeys(name for _, name in roles):
+            taken = [role for role, column in roles if column == name]
+            distinct = set(taken) - ({"geography", "stratum"} if "key" in taken else set())
+            if len(distinct) > 1:
+                other.append(f"Column '{name}' is given as {' and as '.join(sorted(distinct))}; it has one role.")
+        for key in dict.fromkeys(self.keys):
+            if key in self._columns and self._columns[key].kind == "other":
+                other.append(f"Column '{key}' cannot be a key: it {self.source.why_no_key(key)}.")
+        if unknown or other:
+            listing = f" The data have: {', '.join(repr(str(name)) for name in available)}." if unknown else ""
+            message = f"In {self.source.name}: {' '.join([*unknown, *other])}{listing}"
+            raise UnknownColumns(message) if unknown and not other else BadInput(message)
+
+    def _check_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        from rarecell.engine.grouping import LARGEST_WEIGHT, bad_weight, rounded_weights
+
+        # A comparison with NaN is False, so this is true of missing weights as well.
+        is_bad = ~((weights >= 1) & (weights < LARGEST_WEIGHT))
+        if is_bad.any():
+            assert self.weight is not None
+            row = int(np.flatnonzero(is_bad)[0])
+            value = self.source.take(np.array([row]), [self.weight])[self.weight][0].as_py()
+            number = weights[row]
+            what = (
+                "missing" if value is None
+                else "not a number" if np.isnan(number)
+                else "negative" if number < 0
+                else "below 1" if number < 1
+                else "larger than any population"
+            )  # fmt: skip
+            shown = f"'{value}' in record {row + 1}" if value is not None else f"no value in record {row + 1}"
+            raise bad_weight(self.source.name, self.weight, shown, int(is_bad.sum()), what)
+        return rounded_weights(weights)
+
+    # ------------------------------------------------------------------ the table
+
+    @property
+    def n_records(self) -> int:
+        """Number of records in the data, dropped ones included."""
+        return self.source.n_rows
+
+    def table(self, *, records: bool | None = None) -> ContingencyTable:
+        """The contingency table of the keys, with the coarsenings that hierarchies give.
+
+        Parameters
+        ----------
+        records : whether the table says which cell each record is in. By default so while the data are small enough to
+            be coded in memory; the cells of larger data come from :meth:`record_cells`.
+        """
+        wants_records = self._fits_in_memory if records is None else records
+        if wants_records not in self._counted:
+            self._counted[wants_records] = self._count(wants_records)
+        return self._counted[wants_records].table
+
+    @cached_property
+    def _counted(self) -> dict[bool, _Counted]:
+        return {}
+
+    @property
+    def _any_counted(self) -> _Counted:
+        self._counted or self.table()
+        return next(iter(self._counted.values()))
+
+    @cached_property
+    def _fits_in_memory(self) -> bool:
+        return self.source.keeps_rows and self.source.approximate_rows * len(self.keys) * 4 <= CODES_IN_MEMORY
+
+    def _count(self, wants_records: bool) -> _Counted:
+        numbers: NDArray[np.int64] | None = None
+        recoded: dict[str, _CodedKey] = {}
+        if wants_records:
+            records = self.source.encode(self.keys, weight=self.weight)
+            columns, weights = records.columns, records.weights
+            weights = None if weights is None else self._check_weights(weights)
+        else:
+            recoded = self._recoded_keys()
+            recodes = {key: EncodedColumn(coded.values, coded.coded.code_of_value) for key, coded in recoded.items()}
+            grouped = self.source.counts(self.keys, weight=self.weight, recodes=recodes)
+            columns, weights, numbers = grouped.columns, grouped.weights, grouped.counts
+        n_rows = len(columns[0].codes)
+        if not n_rows:
+            raise BadInput(f"{self.source.name} has column names but no records. Name the file that holds the data.")
+
+        coded_keys = []
+        codes = np.empty((n_rows, len(self.keys)), dtype=np.int32, order="F")
+        for position, (key, column) in enumerate(zip(self.keys, columns, strict=True)):
+            if key in recoded:
+                coded = recoded[key]
+                codes[:, position] = np.array(column.values.to_pylist(), dtype=np.int32)[column.codes]
+            else:
+                coded = self._code(key, column.values, _number_of_each(column, numbers))
+                codes[:, position] = coded.coded.code_of_value[column.codes]
+            coded_keys.append(coded)
+        self._refuse_missing(coded_keys)
+        return self._collapsed(codes, coded_keys, numbers, weights)
+
+    def _code(self, key: str, values: pa.Array, numbers: NDArray[np.int64]) -> _CodedKey:
+        column = self._columns[key]
+        raw = settle(values, column, decimal_mark=self.source.decimal_mark)
+        coded = code_levels(
+            key,
+            raw,
+            numbers,
+            self.coding.get(key, Coding()),
+            missing="drop" if self.missing != "level" else "level",
+            level_order=column.level_order,
+        )
+        return _CodedKey(key, values, coded, raw.note)
+
+    def _recoded_keys(self) -> dict[str, _CodedKey]:
+        """Keys whose numbers are binned: coded before counting, so that no more combinations come back than there are bins."""
+        keys = [key for key in self.keys if key in self.coding and self.coding[key].bounds_numbers]
+        return {key: self._code(key, *found) for key, found in self.source.levels(keys).items()}
+
+    def _refuse_missing(self, coded_keys: Sequence[_CodedKey]) -> None:
+        lacking = [coded for coded in coded_keys if coded.coded.n_missing]
+        if self.missing == "refuse" and lacking:
+            raise BadInput(
+                f"{self.source.name} has missing values in {_numbers_of(lacking)} records, and missing values are to be refused. Complete "
+                "the data, or let a missing value be a level of its own (missing = 'level') or drop its record (missing = 'drop')."
+            )
+
+    def _collapsed(
+        self,
+        codes: NDArray[np.int32],
+        coded_keys: Sequence[_CodedKey],
+        numbers: NDArray[np.int64] | None,
+        weights: NDArray[np.float64] | None,
+    ) -> _Counted:
+        kept: NDArray[np.bool_] = np.asarray((codes >= 0).all(axis=1))
+        n_dropped = int((~kept).sum() if numbers is None else numbers[~kept].sum())
+        if not kept.any():
+            raise BadInput(
+                f"Every record of {self.source.name} has a missing key value ({_numbers_of(coded_keys)} records), so dropping such records "
+                "leaves none. Keep missing values as a level, or leave out the keys that are always missing."
+            )
+        categories, code_of_raw = [], []
+        for position, coded in enumerate(coded_keys):
+            codes[:, position], levels, new_code = _without_unobserved(codes[:, position], kept, coded.coded)
+            categories.append(Categories(coded.key, levels, coded.coded.is_ordered))
+            code_of_raw.append(_code_by_value(coded.values, new_code))
+        self._refuse_constant(categories)
+        if n_dropped:
+            codes[~kept] = -1
+        if numbers is None:
+            table = ContingencyTable.from_codes(codes, categories, weights=weights)
+        else:
+            kept_weights = None if weights is None else weights[kept]
+            table = ContingencyTable.from_counts(codes[kept], numbers[kept], categories, weights=kept_weights)
+        table = table.with_coarsenings(self._coarsenings(categories))
+        notes = tuple(coded.note for coded in coded_keys if coded.note)
+        n_missing = {coded.key: coded.coded.n_missing for coded in coded_keys}
+        return _Counted(table, tuple(code_of_raw), n_missing, n_dropped, notes)
+
+    def _refuse_constant(self, categories: Sequence[Categories]) -> None:
+        constant = [c for c in categories if c.n_levels == 1]
+        if constant:
+            told = ", ".join(f"'{c.key}' (always '{c.labels[0]}')" for c in constant)
+            raise BadInput(
+                f"In {self.source.name} the key {told} has the same value in every record, so it cannot tell records apart. Leave it out of "
+                "the keys, or check that the right column and coding were named."
+            )
+
+    def _coarsenings(self, categories: Sequence[Categories]) -> list[Coarsening]:
+        from rarecell.engine.hierarchy import read_hierarchy
+
+        found = []
+        for c in categories:
+            if c.key in self.hierarchies:
+                levels = [None if level is None else label for level, label in zip(c.levels, c.labels, strict=True)]
+                for grouping in read_hierarchy(self.hierarchies[c.key], key=c.key, levels=levels):
+                    name = f"{c.key}/{len(grouping.labels)}"
+                    found.append(Coarsening(name, c.key, grouping.group_of_level, grouping.labels))
+        return found
+
+    # ------------------------------------------------------------------ records
+
+    def record_cells(self, table: ContingencyTable | None = None) -> Iterator[NDArray[np.int64]]:
+        """The cell of each record in the order of the records, some records at a time; -1 for a dropped record.
+
+        ``table`` is the table of these data, or one with the same categories and cells.
+        """
+        from rarecell._kernels.counting import collapse_records
+
+        counted = self._any_counted
+        cells = (table or counted.table).cells
+        levels = [c.n_levels for c in counted.table.categories]
+        for codes in self._key_codes(counted, at_least=len(cells)):
+            both = np.concatenate([cells, codes]) if len(cells) else codes
+            merged, _, position = collapse_records(np.asfortranarray(both), levels)
+            cell_of_merged = np.full(len(merged), -1, dtype=np.int64)
+            cell_of_merged[position[: len(cells)]] = np.arange(len(cells))
+            found = position[len(cells) :]
+            yield np.where(found >= 0, cell_of_merged[found], -1)
+
+    def _key_codes(self, counted: _Counted, *, at_least: int) -> Iterator[NDArray[np.int32]]:
+        """Codes of the keys, ``at_least`` so many records at a time."""
+        from rarecell.engine.source import dictionary_encoded, unified
+
+        waiting: list[NDArray[np.int32]] = []
+        for batch in self.source.batches(self.keys):
+            codes = np.empty((batch.num_rows, len(self.keys)), dtype=np.int32)
+            for position, array in enumerate(batch.columns):
+                column = unified([dictionary_encoded(array)])
+                codes[:, position] = _codes_of(column, counted.code_of_raw[position])
+            codes[(codes < 0).any(axis=1)] = -1
+            waiting.append(codes)
+            if sum(map(len, waiting)) >= at_least:
+                yield np.concatenate(waiting)
+                waiting = []
+        if waiting:
+            yield np.concatenate(waiting)
+
+    def column_codes(self, columns: Sequence[str]) -> tuple[NDArray[np.int32], tuple[Categories, ...]]:
+        """Any columns as level codes in the order of the records; a missing value is a level, and last.
+
+        Keys are coded as in the table, other columns by their values.
+        """
+        unknown = [name for name in columns if name not in self._columns]
+        if unknown:
+            raise UnknownColumns.among(unknown, list(self._columns))
+        encoded = self.source.encode(columns)
+        codes = np.empty((len(encoded.columns[0].codes), len(columns)), dtype=np.int32, order="F")
+        categories = []
+        for position, (name, column) in enumerate(zip(columns, encoded.columns, strict=True)):
+            raw = settle(column.values, self._columns[name], decimal_mark=self.source.decimal_mark)
+            order = self._columns[name].level_order
+            coded = code_levels(
+                name, raw, _number_of_each(column, None), self.coding.get(name, Coding()), level_order=order
+            )
+            codes[:, position] = coded.code_of_value[column.codes]
+            categories.append(Categories(name, coded.levels, coded.is_ordered))
+        return codes, tuple(categories)
+
+    def record_weights(self) -> NDArray[np.float64] | None:
+        """The weight of each record, or None without a weight column."""
+        return None if self.weight is None else self._check_weights(self.source.numbers(self.weight))
+
+    def values_at(self, rows: NDArray[np.int64], columns: Sequence[str]) -> dict[str, pa.Array]:
+        """Values of columns at positions of records, as they stand in the data."""
+        return self.source.take(rows, columns)
+
+    def replaced(self, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Any:
+        """A frame like the one given, with new values at some records."""
+        return self.source.replaced(rows, columns)
+
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+        """The data in their own format and order, with new values at some records; moved into place when complete."""
+        return self.source.write_with_replacements(path, rows, columns)
+
+    # ------------------------------------------------------------------ words
+
+    @property
+    def n_missing(self) -> dict[str, int]:
+        """Records with a missing value, for each key."""
+        return dict(self._any_counted.n_missing)
+
+    @property
+    def n_dropped(self) -> int:
+        """Records left out of the table for a missing key."""
+        return self._any_counted.n_dropped
+
+    def summary_lines(self) -> list[str]:
+        """What a reader must know of the data first: what was done with missing values, then how values were read."""
+        counted = self._any_counted
+        lacking = ", ".join(f"{key} {number:,}" for key, number in counted.n_missing.items() if number)
+        if not lacking:
+            first = "No key value is missing."
+        elif self.missing == "level":
+            first = f"Missing key values are kept as a level of their own: {lacking}."
+        else:
+            first = f"{counted.n_dropped:,} of {self.n_records:,} records have a missing key value and are dropped: {lacking}."
+        levels = ", ".join(f"{c.key} {c.n_levels}" for c in counted.table.categories)
+        return [first, f"{self.source.name}: {self.n_records:,} records; levels of the keys: {levels}.", *counted.notes]
+
+    def __str__(self) -> str:
+        return f"{self.source.name} with the keys {', '.join(self.keys)}."
+
+
+@dataclass(frozen=True, eq=False)
+class _CodedKey:
+    """A key's distinct values as they stand, and the level of each."""
+
+    key: str
+    values: pa.Array
+    coded: CodedLevels
+    note: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    table: ContingencyTable
+    code_of_raw: tuple[dict[Any, int], ...]
+    n_missing: dict[str, int]
+    n_dropped: int
+    notes: tuple[str, ...]
+
+
+def _unknown(role: str, name: str, available: Sequence[str]) -> str:
+    near = nearest_names(str(name), available)
+    hint = f" Did you mean {', '.join(repr(found) for found in near)}?" if near else ""
+    return f"There is no {role} '{name}'.{hint}"
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return [name for name in dict.fromkeys(names) if names.count(name) > 1]
+
+
+def _numbers_of(coded_keys: Sequence[_CodedKey]) -> str:
+    return ", ".join(f"{coded.key} {coded.coded.n_missing:,}" for coded in coded_keys if coded.coded.n_missing)
+
+
+def _number_of_each(column: EncodedColumn, numbers: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Records that have each value of a column; ``numbers`` are the records behind each code."""
+    found = np.zeros(len(column.values), dtype=np.int64)
+    if numbers is None:
+        found += np.bincount(column.codes, minlength=len(found))
+    else:
+        np.add.at(found, column.codes, numbers)
+    return found
+
+
+def _without_unobserved(
+    codes: NDArray[np.int32], kept: NDArray[np.bool_], coded: CodedLevels
+) -> tuple[NDArray[np.int32], tuple[Any, ...], NDArray[np.int32]]:
+    """Leave out levels that occur in dropped records only: codes, levels, and the new code of each distinct value."""
+    observed = np.unique(codes[kept])
+    if len(observed) == len(coded.levels):
+        return codes, coded.levels, coded.code_of_value
+    new_code = np.full(len(coded.levels) + 1, -1, dtype=np.int32)
+    new_code[observed] = np.arange(len(observed), dtype=np.int32)
+    # The last place serves the code -1.
+    levels = tuple(coded.levels[code] for code in observed)
+    return new_code[codes], levels, new_code[coded.code_of_value]
+
+
+def _code_by_value(values: pa.Array, codes: NDArray[np.int32]) -> dict[Any, int]:
+    return {_plain(value): int(code) for value, code in zip(values.to_pylist(), codes, strict=True)}
+
+
+def _codes_of(column: EncodedColumn, code_of_raw: Mapping[Any, int]) -> NDArray[np.int32]:
+    of_value = [code_of_raw[_plain(value)] for value in column.values.to_pylist()]
+    return np.array(of_value, dtype=np.int32)[column.codes]
+
+
+def _plain(value: Any) -> Any:
+    """NaN differs from itself and so cannot be looked up; it is missing."""
+    return None if value is None or value != value else value

@@ -69,10 +69,17 @@ class Cells(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Forbidden combinations: ``flags[start[r, c] + code]`` says that column c has a value that rule r names."""
+    """Forbidden combinations, by rules and by tables.
+
+    ``flags[start[r, c] + code]`` says that column c has a value that rule r names. Table t holds the combination at
+    ``table_start[t]`` plus the sum of ``stride[t, k]`` times the code of key k.
+    """
 
     flags: NDArray[np.bool_]
     start: NDArray[np.int64]  # (rules, columns), −1 where the rule does not read the column
+    excluded: NDArray[np.bool_]  # tables of excluded combinations of levels, one after the other
+    table_start: NDArray[np.int64]
+    stride: NDArray[np.int64]  # (tables, keys), 0 where the table does not read the key
 
 
 class Search(NamedTuple):
@@ -227,6 +234,13 @@ def breaks_a_rule(rules, row, taken, moved):  # type: ignore[no-untyped-def]
                 is_after &= rules.flags[start + (taken[c] if moves else row[c])]
         if is_after and not is_before:
             return True
+    for t in range(len(rules.table_start)):
+        before = after = rules.table_start[t]
+        for k in range(rules.stride.shape[1]):
+            before += rules.stride[t, k] * row[k]
+            after += rules.stride[t, k] * (taken[k] if moved & bit(k) != ZERO else row[k])
+        if rules.excluded[after] and not rules.excluded[before]:
+            return True
     return False
 
 
@@ -377,3 +391,31 @@ def first_partners(search, risky, rows, order, is_free, partner, moved):  # type
                 if part != ZERO:
                     partner[row], moved[row] = j, part
                     break
+
+
+@borrowing
+def household_costs(search, units, start, pairs, side, is_risky, cost):  # type: ignore[no-untyped-def]
+    """Write what it costs to exchange ``side`` between the members of two households, one by one in their order.
+
+    Household h has the units ``units[start[h]:start[h+1]]``; the two are of one size. Infinite when a risky member would
+    not leave its cell, or when the exchange of some members is not allowed.
+    """
+    exchange = search.exchange
+    for p in range(len(pairs)):
+        first, second = start[pairs[p, 0]], start[pairs[p, 1]]
+        total = 0.0
+        for member in range(start[pairs[p, 0] + 1] - first):
+            i, j = units[first + member], units[second + member]
+            has_risky = is_risky[first + member] or is_risky[second + member]
+            differing = difference(exchange, i, j)
+            moved = differing & side
+            if moved & exchange.keys == ZERO:
+                total += np.inf if has_risky else 0.0
+            elif differing & exchange.keys & ~moved == ZERO:
+                # The two exchange their cells: nothing leaves its cell in the table.
+                total += np.inf if has_risky else distance(search.nearness, exchange.codes[i], exchange.codes[j], moved)
+            else:
+                total += exchange_cost(search, i, j, moved, np.inf)
+            if total == np.inf:
+                break
+        cost[p] = total

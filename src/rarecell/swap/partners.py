@@ -135,14 +135,30 @@ class PartnerSearch:
                 flags.append(matching_levels(name, self.units.values_of(name), wanted))
                 start[r, self.units.position(name)] = n_flags
                 n_flags += len(flags[-1])
-        return kernels.Rules(np.concatenate(flags) if flags else np.zeros(0, dtype=bool), start)
+        joined = np.concatenate(flags) if flags else np.zeros(0, dtype=bool)
+        return kernels.Rules(joined, start, *self._excluded_tables())
+
+    def _excluded_tables(self) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+        """The structural zeros as tables over the keys they speak of: cells, start and strides of each."""
+        if not self.constraints.structural_zeros:
+            return np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64), np.zeros((0, self.table.n_keys), dtype=np.int64)
+        from rarecell.structure import compatibility
+
+        tables = compatibility(self.table, self.constraints.structural_zeros).excluded
+        stride = np.zeros((len(tables), self.table.n_keys), dtype=np.int64)
+        for row, (keys, excluded) in enumerate(tables.items()):
+            for axis, k in enumerate(keys):
+                stride[row, k] = int(np.prod(excluded.shape[axis + 1 :], dtype=np.int64))
+        sizes = [excluded.size for excluded in tables.values()]
+        cells = np.concatenate([excluded.ravel() for excluded in tables.values()]) if tables else np.zeros(0, dtype=bool)
+        return cells, np.cumsum([0, *sizes])[:-1].astype(np.int64), stride
 
     def task(self, *, all_unions: bool = False, unconstrained: bool = False) -> kernels.Search:
         """All that an exchange is judged by; ``unconstrained`` leaves only the margins."""
         interactions, rules = self.interactions, self.rules
         fixed, within, cells = interactions.fixed, [self.units.position(c) for c in self.constraints.within], self._cells
         if unconstrained:
-            rules = kernels.Rules(rules.flags, rules.start[:0])
+            rules = rules._replace(start=rules.start[:0], table_start=rules.table_start[:0])
             fixed, within = fixed & ~interactions.keys, []
             cells = cells._replace(is_closed=np.zeros(self.table.n_cells, dtype=bool))
         exchange = kernels.Exchange(

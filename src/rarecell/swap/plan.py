@@ -144,7 +144,9 @@ class SwapPlan:
 
     def subset(self, pairs: NDArray[Any]) -> SwapPlan:
         """The plan with only these pairs (positions or a mask); any part of a plan keeps the margins, too."""
-        chosen = {name: getattr(self, name)[pairs] for name in ("records", "partners", "moved", "distance", "cost", "risk_before")}
+        chosen = {
+            name: getattr(self, name)[pairs] for name in ("records", "partners", "moved", "distance", "cost", "risk_before")
+        }
         return replace(self, **chosen)
 
     # ------------------------------------------------------------------ results
@@ -164,6 +166,16 @@ class SwapPlan:
             "distance": self.distance.tolist(),
             "risk_before": self.risk_before.tolist(),
         }
+
+    def to_frame(self, like: Any = None) -> Any:
+        """:meth:`audit` in the dataframe library of ``like``; anything else, or nothing, gives a pyarrow table."""
+        import narwhals.stable.v2 as nw
+
+        types = (nw.Int64(), nw.Int64(), nw.String(), nw.Float64(), nw.Float64())
+        rows = self.audit()
+        frame = nw.from_native(like, pass_through=True)
+        backend = frame.implementation if isinstance(frame, nw.DataFrame) else nw.Implementation.PYARROW
+        return nw.from_dict(rows, dict(zip(rows, types, strict=True)), backend=backend).to_native()
 
     def __str__(self) -> str:
         mean = float(self.distance.mean()) if len(self) else 0.0
@@ -267,7 +279,10 @@ class _Planner:
         self._leave(self.is_untouched[self.waiting], UNTOUCHED)
         by_model = swappability(self.search.table, self.search.model).record_is_swappable
         self._leave(~by_model[self.waiting], FIXED_BY_MODEL)
-        if any(name in self.search.table.vertex_names for names in self.keep for name in names) and not self.search.interactions.columns:
+        if (
+            any(name in self.search.table.vertex_names for names in self.keep for name in names)
+            and not self.search.interactions.columns
+        ):
             by_keep = swappability(self.search.table, self.search.model, keep=self.keep).record_is_swappable
             self._leave(~by_keep[self.waiting], FIXED_BY_KEEP)
         may_partner = (self.record_unit >= 0) & ~self.is_untouched
@@ -321,9 +336,7 @@ class _Planner:
         self.waiting = self.waiting[~served]
         return budget
 
-    def _look_everywhere(
-        self, units: NDArray[np.int64], is_free: NDArray[np.bool_], lists: Any, budget: int, turn: int
-    ) -> int:
+    def _look_everywhere(self, units: NDArray[np.int64], is_free: NDArray[np.bool_], lists: Any, budget: int, turn: int) -> int:
         """Read all groups of units that found nobody nearby; who still has nobody is done, with the reason."""
         search = self.search
         empty = np.flatnonzero(lists.unit[:, 0] < 0)
@@ -398,7 +411,7 @@ class _Planner:
         order = np.argsort(wanted, kind="stable")
         turn = np.empty(len(wanted), dtype=np.int64)
         turn[order] = np.arange(len(wanted)) - np.searchsorted(wanted[order], wanted[order])
-        return spare[start + turn]
+        return np.asarray(spare[start + turn])
 
 
 # ---------------------------------------------------------------------- reading arguments

@@ -16,12 +16,15 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput, UnknownColumns
+
+if TYPE_CHECKING:
+    from rarecell.structure import StructuralZeros
 
 Condition = Mapping[str, Any]
 
@@ -45,6 +48,7 @@ class SwapConstraints:
     forbidden : combinations of values that a swap must not create, one condition each
     untouched : records that are never touched: those for which one of these conditions holds
     untouched_records : and these, by row number
+    structural_zeros : combinations of levels that cannot occur, which a swap must not create either
     """
 
     never_swap: tuple[str, ...] = ()
@@ -52,18 +56,20 @@ class SwapConstraints:
     forbidden: tuple[Condition, ...] = ()
     untouched: tuple[Condition, ...] = ()
     untouched_records: Sequence[int] | NDArray[np.int64] = ()
+    structural_zeros: StructuralZeros | None = None
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> SwapConstraints:
         """Read a table of a configuration file; every name in it is checked."""
-        known = [f.name for f in fields(cls)]
+        known = [f.name for f in fields(cls) if f.name != "structural_zeros"]
         unknown = [name for name in given if name not in known]
         if unknown:
             raise UnknownColumns.among(unknown, known, role="swap constraint")
         for name in ("never_swap", "within"):
             if isinstance(given.get(name), str):
                 raise BadInput(f"The swap constraint '{name}' is a list of columns, as in {name} = [\"{given[name]}\"].")
-        return cls(**{name: tuple(value) for name, value in given.items()})
+        named: dict[str, Any] = {name: tuple(value) for name, value in given.items()}
+        return cls(**named)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -73,7 +79,7 @@ class SwapConstraints:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.never_swap or self.columns or len(self.untouched_records))
+        return not (self.never_swap or self.columns or len(self.untouched_records) or self.structural_zeros)
 
 
 def matching_levels(column: str, levels: Sequence[Any], wanted: Any) -> NDArray[np.bool_]:

@@ -147,9 +147,7 @@ def swappability(
     return _result(table, interactions, at_most, via.max(axis=0, initial=0), at_most, "separators")
 
 
-def swap_weights(
-    table: ContingencyTable, cliques: Sequence[int], separators: Sequence[tuple[int, int]]
-) -> NDArray[np.int64]:
+def swap_weights(table: ContingencyTable, cliques: Sequence[int], separators: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
     """W(i) of every occupied cell, from the margins of cliques and separators."""
     weight = table.counts.copy()
     for clique in cliques:
@@ -159,9 +157,7 @@ def swap_weights(
     return weight
 
 
-def _partners_by_separator(
-    table: ContingencyTable, neighbours: Sequence[int], separators: Sequence[int]
-) -> NDArray[np.int64]:
+def _partners_by_separator(table: ContingencyTable, neighbours: Sequence[int], separators: Sequence[int]) -> NDArray[np.int64]:
     """For each separator and cell: the records that agree on the separator and differ on two of its sides."""
     everything = (1 << table.n_vertices) - 1
     found = np.zeros((len(separators), table.n_cells), dtype=np.int64)

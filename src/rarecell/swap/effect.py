@@ -1,0 +1,100 @@
+"""What risk is left after a swap, as an intruder meets it?
+
+The intruder matches a record on its keys. A match with a swapped record is false, so its risk is gone. A record that was
+left alone when a partner moved away is alone now; one that was joined by a swapped record is alone no more. The margins
+of the model are the same, so are its cell probabilities, and the formulas are those of the risk before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.swap.units import records_of
+
+if TYPE_CHECKING:
+    from rarecell.risk.records import RecordRisk
+    from rarecell.swap.plan import SwapPlan
+
+
+@dataclass(frozen=True, eq=False)
+class RiskAfter:
+    """Risk of the cells of the original table after a plan; swapped records count 0.
+
+    Attributes
+    ----------
+    counts : records in each cell of the original table after the swaps
+    unique_probability : where the only record of the cell was not swapped: P(unique in the population); else 0
+    match_probability : likewise E(1/F); else 0
+    n_sample_uniques : sample uniques of the swapped file, swapped ones included
+    n_vacated : sample uniques of the original file whose cell is empty now
+    n_created : records that were not alone before, were not swapped, and are alone now
+    """
+
+    counts: NDArray[np.int64]
+    unique_probability: NDArray[np.float64]
+    match_probability: NDArray[np.float64]
+    n_sample_uniques: int
+    n_vacated: int
+    n_created: int
+
+    @property
+    def expected_population_uniques(self) -> float:
+        """Expected number of population uniques that would be matched correctly."""
+        return float(self.unique_probability.sum())
+
+    @property
+    def expected_correct_matches(self) -> float:
+        """Expected number of correct matches with sample uniques."""
+        return float(self.match_probability.sum())
+
+    @property
+    def highest(self) -> float:
+        """Highest risk of a record."""
+        return float(self.unique_probability.max(initial=0.0))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_vacated:,} uniques were vacated; of the records that still match, {self.expected_population_uniques:,.1f} are "
+            f"expected to be unique in the population and {self.expected_correct_matches:,.1f} to be matched correctly."
+        )
+
+
+def risk_after(risk: RecordRisk, plan: SwapPlan, pairs: NDArray[Any] | None = None) -> RiskAfter:
+    """Risk after all swaps of a plan, or after some of its ``pairs`` (positions or a mask)."""
+    from rarecell.risk.records import cell_risk
+
+    part = plan if pairs is None else plan.subset(pairs)
+    table = plan.table
+    old_cell = records_of(table)[part.rows]
+    entered, n_new_uniques = _entered(part)
+    n_left = np.bincount(old_cell, minlength=table.n_cells)
+    n_entered = np.bincount(entered[entered >= 0], minlength=table.n_cells)
+    unswapped = table.counts - n_left
+    counts = unswapped + n_entered
+    alone = (counts == 1) & (unswapped == 1)
+
+    sizes = np.where(counts > 0, counts, 1)
+    unique, match = cell_risk(risk.log_cell_probability, sizes, risk.design, form=risk.form, shape=risk.shape)
+    was_unique = table.counts == 1
+    return RiskAfter(
+        counts=counts,
+        unique_probability=np.where(alone, unique, 0.0),
+        match_probability=np.where(alone, match, 0.0),
+        n_sample_uniques=int((counts == 1).sum()) + n_new_uniques,
+        n_vacated=int((was_unique & (counts == 0)).sum()),
+        n_created=int((alone & ~was_unique).sum()),
+    )
+
+
+def _entered(plan: SwapPlan) -> tuple[NDArray[np.int64], int]:
+    """Cell of the original table that each swapped row enters (−1: one that was empty), and new cells with one record."""
+    if not len(plan):
+        return np.zeros(0, dtype=np.int64), 0
+    cells, inverse, counts = np.unique(plan.new_cells, axis=0, return_inverse=True, return_counts=True)
+    # The marginal on all keys is the table itself, in the same order.
+    positions = plan.table.marginals.positions((1 << plan.table.n_keys) - 1, cells)
+    return positions[inverse.ravel()], int((counts[positions < 0] == 1).sum())

@@ -1,0 +1,405 @@
+"""What did a swap cost the users of the data?
+
+Margins inside a clique of the model are identical, so what can change is the rest: tables across cliques, and the relation
+of the swapped keys with the columns outside the keys, which stay with their row.
+
+References
+----------
+Snoke, J., Raab, G., Nowok, B., Dibben, C. and Slavkovic, A. (2018). General and specific utility measures for synthetic
+data. Journal of the Royal Statistical Society A 181, 663–688 (pMSE and its expectation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rarecell._kernels.counting import collapse_records
+from rarecell.swap.effect import RiskAfter, risk_after
+from rarecell.swap.units import code_column, records_of
+from rarecell.table import ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.risk.records import RecordRisk
+    from rarecell.swap.plan import SwapPlan
+
+MOST_MARGINS = 2_000
+"""So many margins of each order are compared; with more keys a sample of them, spread evenly over the list."""
+
+MOST_VALUES = 40
+"""A column with more distinct numbers than this is cut into ten groups of equal size before its association is measured."""
+
+RIDGE = 0.1
+"""Penalty on squared coefficients of the propensity regression, against sums over records."""
+
+Floats = NDArray[np.float64]
+
+
+# ---------------------------------------------------------------------- margins
+
+
+@dataclass(frozen=True, eq=False)
+class BothFiles:
+    """The cells of two files with the same keys, and the records of each in them."""
+
+    cells: NDArray[np.int32]
+    levels: tuple[int, ...]
+    before: NDArray[np.int64]
+    after: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, before: ContingencyTable, after: ContingencyTable) -> BothFiles:
+        levels = tuple(c.n_levels for c in before.categories)
+        together = np.asfortranarray(np.concatenate([before.cells, after.cells]))
+        cells, _, position = collapse_records(together, levels)
+        counts = np.zeros((2, len(cells)), dtype=np.int64)
+        counts[0, position[: before.n_cells]] = before.counts
+        counts[1, position[before.n_cells :]] = after.counts
+        return cls(cells, levels, counts[0], counts[1])
+
+    def project(self, keys: Sequence[int]) -> tuple[Floats, Floats]:
+        """Counts of the occupied cells of a margin in both files."""
+        _, counts, position = collapse_records([self.cells[:, k] for k in keys], [self.levels[k] for k in keys])
+        before, after = (np.bincount(position, weights=n, minlength=len(counts)) for n in (self.before, self.after))
+        return np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class MarginDistance:
+    """Hellinger distance of one margin between input and output."""
+
+    variables: tuple[str, ...]
+    hellinger: float
+
+
+def hellinger_distances(
+    before: ContingencyTable, after: ContingencyTable, *, orders: Sequence[int] = (1, 2, 3), most: int = MOST_MARGINS
+) -> dict[int, tuple[MarginDistance, ...]]:
+    """Hellinger distance √(½ Σ(√p−√q)²) of all one-, two- and three-way margins; exactly 0 where nothing changed.
+
+    Of margins of one order at most ``most`` are compared.
+    """
+    both = BothFiles.of(before, after)
+    found: dict[int, tuple[MarginDistance, ...]] = {}
+    for order in orders:
+        if order > before.n_keys:
+            continue
+        n_sets = comb(before.n_keys, order)
+        chosen = set(np.unique(np.linspace(0, n_sets - 1, min(n_sets, most)).astype(np.int64)).tolist())
+        distances = []
+        for number, keys in enumerate(combinations(range(before.n_keys), order)):
+            if number in chosen:
+                distances.append(MarginDistance(tuple(before.keys[k] for k in keys), _hellinger(*both.project(keys))))
+        found[order] = tuple(distances)
+    return found
+
+
+def _hellinger(before: Floats, after: Floats) -> float:
+    changed = before != after
+    if not changed.any():
+        return 0.0
+    apart = np.sqrt(before[changed] / before.sum()) - np.sqrt(after[changed] / after.sum())
+    return float(np.sqrt(0.5 * (apart**2).sum()))
+
+
+# ---------------------------------------------------------------------- propensity
+
+
+@dataclass(frozen=True)
+class Propensity:
+    """How well a classifier tells the two files apart: mean squared distance of its score from ½.
+
+    ``ratio`` is ``pmse`` over what two independent samples of one population would show; well below 1 means that
+    the files differ less than that.
+    """
+
+    pmse: float
+    expected: float
+    n_parameters: int
+
+    @property
+    def ratio(self) -> float:
+        return self.pmse / self.expected if self.expected else 0.0
+
+
+def propensity(before: ContingencyTable, after: ContingencyTable, *, order: int | None = 2) -> Propensity:
+    """pMSE of a logistic regression of "is from the swapped file" on the keys.
+
+    Parameters
+    ----------
+    before, after : tables of the two files
+    order : interactions up to this order are regressors: 1 main effects, 2 also pairs. None is the classifier with all
+        interactions, whose score in a cell is simply the share of the swapped file
+    """
+    both = BothFiles.of(before, after)
+    total = both.before + both.after
+    if order is None:
+        score = both.after / total
+        n_parameters = len(total)
+    else:
+        score, n_parameters = _logistic_scores(both, order)
+    pmse = float((total * (score - 0.5) ** 2).sum() / total.sum())
+    return Propensity(pmse, (n_parameters - 1) / (8.0 * total.sum()), n_parameters)
+
+
+def _logistic_scores(both: BothFiles, order: int, *, n_steps: int = 40, tolerance: float = 0.05) -> tuple[Floats, int]:
+    """Fitted probabilities by Newton's method; the linear systems are solved by conjugate gradients.
+
+    A weak ridge picks one of the many equal solutions that dummy variables leave, and keeps a combination that only one
+    of the files has from running away to infinity. ``tolerance`` is in records, for every margin cell.
+    """
+    from scipy import sparse
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    design = _dummies(both, order)
+    total = (both.before + both.after).astype(np.float64)
+    transposed = sparse.csr_array(design.T)
+    coefficients = np.zeros(design.shape[1])
+    score = np.full(len(total), 0.5)
+    for _ in range(n_steps):
+        gradient = transposed @ (both.after - total * score) - RIDGE * coefficients
+        if np.abs(gradient).max() <= tolerance:
+            break
+        weight = total * score * (1.0 - score)
+
+        def curved(x: Floats, weight: Floats = weight) -> Floats:
+            return np.asarray(transposed @ (weight * (design @ x)) + RIDGE * x)
+
+        def scaled(x: Floats, scale: Floats = transposed @ weight + RIDGE) -> Floats:
+            return x / scale
+
+        shape = (len(coefficients), len(coefficients))
+        curvature, inverse = (LinearOperator(shape, matvec=act, dtype=np.float64) for act in (curved, scaled))
+        coefficients += cg(curvature, gradient, rtol=0.05, maxiter=50, M=inverse)[0]
+        score = 1.0 / (1.0 + np.exp(-(design @ coefficients)))
+    return score, _rank_of_dummies(both, order)
+
+
+def _dummies(both: BothFiles, order: int) -> Any:
+    """One column for each occupied cell of each margin up to ``order``, after a column of ones."""
+    from scipy import sparse
+
+    n_cells = len(both.before)
+    columns = [np.zeros(n_cells, dtype=np.int64)]
+    n_columns = 1
+    for size in range(1, order + 1):
+        for keys in combinations(range(both.cells.shape[1]), size):
+            _, counts, position = collapse_records([both.cells[:, k] for k in keys], [both.levels[k] for k in keys])
+            columns.append(n_columns + position)
+            n_columns += len(counts)
+    indices = np.stack(columns, axis=1).ravel()
+    starts = np.arange(n_cells + 1) * len(columns)
+    return sparse.csr_array((np.ones(len(indices)), indices, starts), shape=(n_cells, n_columns))
+
+
+def _rank_of_dummies(both: BothFiles, order: int) -> int:
+    """Free parameters of the regression: 1 + Σ over sets of Π (occupied levels − 1), as if all combinations occurred."""
+    occupied = [len(np.unique(both.cells[:, k])) - 1 for k in range(both.cells.shape[1])]
+    n_parameters = 1
+    for size in range(1, order + 1):
+        n_parameters += sum(int(np.prod([occupied[k] for k in keys])) for keys in combinations(range(len(occupied)), size))
+    return min(n_parameters, len(both.before))
+
+
+# ---------------------------------------------------------------------- associations with other columns
+
+
+@dataclass(frozen=True)
+class Association:
+    """Cramér's V of a key with a column outside the keys, in input and output."""
+
+    key: str
+    column: str
+    before: float
+    after: float
+
+    @property
+    def change(self) -> float:
+        return self.after - self.before
+
+
+def association_changes(plan: SwapPlan, columns: Mapping[str, ArrayLike]) -> tuple[Association, ...]:
+    """Cramér's V of every key that moves with every given column, before and after; the largest change first."""
+    table = plan.table
+    cell = records_of(table)
+    kept = cell >= 0
+    before = table.cells[np.maximum(cell, 0)]
+    after = before.copy()
+    after[plan.rows] = plan.new_cells
+    found = []
+    for name, values in columns.items():
+        codes, n_levels = _grouped(name, values, len(cell))
+        for k, key in enumerate(table.keys):
+            if plan.moves(key).any():
+                sizes = (table.categories[k].n_levels, n_levels)
+                old = cramers_v(before[kept, k], codes[kept], sizes)
+                new = cramers_v(after[kept, k], codes[kept], sizes)
+                found.append(Association(key, name, old, new))
+    return tuple(sorted(found, key=lambda each: -abs(each.change)))
+
+
+def cramers_v(one: NDArray[np.int32], other: NDArray[np.int32], sizes: tuple[int, int]) -> float:
+    """√(χ² / (n (min(rows, columns) − 1))) over the levels that occur; 0 when one of the two is constant."""
+    joint = np.bincount(one.astype(np.int64) * sizes[1] + other, minlength=sizes[0] * sizes[1]).reshape(sizes)
+    joint = joint[joint.any(axis=1)][:, joint.any(axis=0)]
+    smaller = min(joint.shape) - 1
+    if smaller < 1:
+        return 0.0
+    expected = joint.sum(axis=1)[:, None] * joint.sum(axis=0)[None, :] / joint.sum()
+    chi_square = ((joint - expected) ** 2 / expected).sum()
+    return float(np.sqrt(chi_square / (joint.sum() * smaller)))
+
+
+def _grouped(name: str, values: ArrayLike, n_records: int) -> tuple[NDArray[np.int32], int]:
+    codes, levels = code_column(name, values, n_records)
+    real = [level for level in levels if level is not None]
+    if len(real) <= MOST_VALUES or not all(isinstance(level, (int, float)) for level in real):
+        return codes, len(levels)
+    numbers = np.array([np.nan if level is None else float(level) for level in levels])[codes]
+    edges = np.nanquantile(numbers, np.arange(1, 10) / 10)
+    group = np.where(np.isnan(numbers), 10, np.searchsorted(edges, numbers, side="right"))
+    return group.astype(np.int32), 11
+
+
+# ---------------------------------------------------------------------- all together
+
+
+@dataclass(frozen=True, eq=False)
+class UtilityReport:
+    """What a plan changes, in numbers.
+
+    Attributes
+    ----------
+    values_changed, share_changed : key values that differ, and their share of all key values
+    hellinger : distances of the margins by their order
+    pairs_propensity, full_propensity : pMSE with interactions of pairs, and with all interactions
+    associations : of keys with other columns
+    """
+
+    values_changed: int
+    share_changed: float
+    hellinger: dict[int, tuple[MarginDistance, ...]]
+    pairs_propensity: Propensity
+    full_propensity: Propensity
+    associations: tuple[Association, ...]
+
+    def __str__(self) -> str:
+        worst = max((d.hellinger for distances in self.hellinger.values() for d in distances), default=0.0)
+        return (
+            f"{self.values_changed:,} key values ({self.share_changed:.2%}) differ; no margin of up to {max(self.hellinger, default=0)} "
+            f"keys is further than {worst:.4f} from the original (Hellinger distance)."
+        )
+
+
+def utility(plan: SwapPlan, columns: Mapping[str, ArrayLike] | None = None) -> UtilityReport:
+    """Compare the file before and after a plan; ``columns`` are values of columns outside the keys, one for each record."""
+    after = plan.table_after
+    return UtilityReport(
+        values_changed=plan.n_values_changed,
+        share_changed=plan.n_values_changed / (plan.table.n_records * plan.table.n_keys),
+        hellinger=hellinger_distances(plan.table, after),
+        pairs_propensity=propensity(plan.table, after, order=min(2, plan.table.n_keys)),
+        full_propensity=propensity(plan.table, after, order=None),
+        associations=association_changes(plan, columns or {}),
+    )
+
+
+def swap_summary(
+    plan: SwapPlan,
+    risk: RecordRisk,
+    *,
+    columns: Mapping[str, ArrayLike] | None = None,
+    margins_identical: bool = True,
+    frontier: Sequence[Any] = (),
+    first_found_distance: float | None = None,
+) -> dict[str, Any]:
+    """The ``swap`` part of ``summary.json``: what was done, risk before and after, and what it cost.
+
+    Parameters
+    ----------
+    plan, risk : the plan, and the risk before it
+    columns : columns outside the keys whose association with the keys is to be reported
+    margins_identical : what the comparison of margins said
+    frontier : points of :func:`rarecell.swap.target.frontier`
+    first_found_distance : mean distance of :func:`first_found_distance`, for comparison
+    """
+    cost = utility(plan, columns)
+    after = risk_after(risk, plan)
+    return {
+        "requested": len(plan.requested),
+        "swapped": plan.n_protected,
+        "pairs": len(plan),
+        "not_swapped": [{"reason": reason, "records": n} for reason, n in plan.reasons.items()],
+        "values_changed": cost.values_changed,
+        "share_changed": cost.share_changed,
+        "mean_distance": float(plan.distance.mean()) if len(plan) else 0.0,
+        "first_found_mean_distance": first_found_distance,
+        "uniques_vacated": after.n_vacated,
+        "uniques_created": after.n_created,
+        "risk_before": _risk_numbers(risk),
+        "risk_after": _risk_numbers(after),
+        "margins_identical": margins_identical,
+        "hellinger": {
+            str(order): {
+                "mean": float(np.mean([d.hellinger for d in distances])) if distances else 0.0,
+                "max": max((d.hellinger for d in distances), default=0.0),
+            }
+            for order, distances in cost.hellinger.items()
+        },
+        "pmse": cost.pairs_propensity.pmse,
+        "pmse_ratio": cost.pairs_propensity.ratio,
+        "pmse_all_interactions": cost.full_propensity.pmse,
+        "associations": [{"key": a.key, "column": a.column, "before": a.before, "after": a.after} for a in cost.associations],
+        "frontier": [
+            {
+                "values_changed": point.values_changed,
+                "expected_population_uniques": point.expected_population_uniques,
+                "expected_correct_matches": point.expected_correct_matches,
+                "highest": point.highest,
+            }
+            for point in frontier
+        ],
+        "verdict": _verdict(plan, risk, after, margins_identical),
+    }
+
+
+def first_found_distance(plan: SwapPlan, **options: Any) -> float:
+    """Mean distance if each protected record had taken the first partner in the file, as swapping without a plan does.
+
+    ``options`` are those of :class:`~rarecell.swap.partners.PartnerSearch` that the plan was made with.
+    """
+    from rarecell._kernels import swapping as kernels
+    from rarecell.swap.partners import PartnerSearch
+
+    if not len(plan):
+        return 0.0
+    search = PartnerSearch(plan.table, plan.model, **options)
+    risky = search.units.record_unit[plan.records]
+    partner, moved = search.first_partners(risky)
+    has = partner >= 0
+    pairs = np.stack([risky[has], partner[has]], axis=1)
+    return float(kernels.distances(search.distances.arrays(plan.table), search.units.codes, pairs, moved[has]).mean())
+
+
+def _risk_numbers(risk: RecordRisk | RiskAfter) -> dict[str, float]:
+    return {
+        "expected_population_uniques": float(risk.expected_population_uniques),
+        "expected_correct_matches": float(risk.expected_correct_matches),
+        "sample_uniques": float(risk.n_sample_uniques),
+        "highest": float(risk.unique_probability.max(initial=0.0)),
+    }
+
+
+def _verdict(plan: SwapPlan, risk: RecordRisk, after: RiskAfter, margins_identical: bool) -> str:
+    kept = "every kept margin is unchanged" if margins_identical else "KEPT MARGINS CHANGED"
+    return (
+        f"{plan.n_protected:,} of {len(plan.requested):,} records were protected by {len(plan):,} swaps that change "
+        f"{plan.n_values_changed:,} values; {kept}. Expected correct matches fall from "
+        f"{risk.expected_correct_matches:,.1f} to {after.expected_correct_matches:,.1f}."
+    )

@@ -1,0 +1,148 @@
+"""Which models does the risk of a file come from?
+
+One decomposable model is the best by the user's criterion: it is shown, and swaps keep its marginals. The risk comes from
+it alone (``single``), or from an average (the default): over back-off networks when keys may be seen at several
+resolutions, over the best decomposable models at several penalties when they may not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from rarecell.config import RunConfig
+from rarecell.marginals import Marginals
+from rarecell.model.additive import AdditiveModel
+from rarecell.model.average import AverageModel, CellModel
+from rarecell.model.backoff import fit_backoff
+from rarecell.model.decomposable import DecomposableModel
+from rarecell.progress import SILENT, Progress
+from rarecell.resolution import automatic_coarsenings
+from rarecell.risk.records import RecordRisk, record_risk
+from rarecell.search import SearchResult, penalty_path, select_model
+from rarecell.table import ContingencyTable
+
+PENALTIES = (0.5, 0.7, 1.0, 1.5)
+"""Penalties per degree of freedom whose best models are averaged at full resolution (AIC is 1)."""
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """The models of a run.
+
+    ``best`` is the best single model, ``found`` how it was found (None when the user named it), ``risk_model`` where the
+    risk comes from.
+    """
+
+    best: DecomposableModel
+    found: SearchResult | None
+    risk_model: CellModel
+
+    def search_summary(self) -> dict[str, Any]:
+        """How the best model was found, and what that proves."""
+        if self.found is None:
+            return {
+                "method": "given",
+                "certified_optimal": False,
+                "starts": 0,
+                "times_met": 0,
+                "sentence": "The model was named by the user.",
+            }
+        return {
+            "method": self.found.method,
+            "certified_optimal": self.found.certified_optimal,
+            "starts": self.found.starts,
+            "times_met": self.found.times_met,
+            "sentence": str(self.found),
+        }
+
+
+def with_resolutions(table: ContingencyTable, resolution: str) -> ContingencyTable:
+    """Add the coarsenings the models may use: the user's where the table has any, automatic ones for the other keys."""
+    if resolution == "full":
+        return table.with_coarsenings(())
+    named = {c.key for c in table.coarsenings}
+    return table.with_coarsenings([*table.coarsenings, *(c for c in automatic_coarsenings(table) if c.key not in named)])
+
+
+def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> ModelChoice:
+    """Search for the best model and fit those that the risk comes from."""
+    marginals = Marginals(table, weighted=True) if config.weight is not None else table.marginals
+    found = None
+    if config.cliques:
+        best = DecomposableModel(table, cliques=config.cliques, marginals=marginals)
+    else:
+        found = select_model(
+            table,
+            criterion=config.criterion,
+            search=config.search,
+            restarts=config.restarts,
+            seed=config.seed,
+            max_clique=config.max_clique,
+            marginals=marginals,
+            progress=progress,
+        )
+        best = found.best
+    return ModelChoice(best, found, _risk_model(table, config, best, marginals, progress))
+
+
+def _risk_model(
+    table: ContingencyTable, config: RunConfig, best: DecomposableModel, marginals: Marginals, progress: Progress
+) -> CellModel:
+    if config.model == "single":
+        return best
+    if config.model == "independence":
+        return DecomposableModel(table, cliques=[(key,) for key in table.keys], marginals=marginals)
+    if config.model == "saturated":
+        return DecomposableModel(table, cliques=[table.keys], marginals=marginals)
+    if config.resolution == "full":
+        path = penalty_path(
+            table, penalties=PENALTIES, search=config.search, seed=config.seed, max_clique=config.max_clique, marginals=marginals
+        )
+        return AverageModel([one.best for one in path])
+    return fit_backoff(table, seed=config.seed, progress=progress)
+
+
+def risk_of(table: ContingencyTable, model: CellModel, config: RunConfig) -> RecordRisk:
+    """The risk of every record under the run's sampling design."""
+    sampling = "weights" if config.weight is not None else "srs"
+    return record_risk(table, model, population=config.population, sampling=sampling, form=config.form)
+
+
+def model_estimates(table: ContingencyTable, chosen: ModelChoice, risk: RecordRisk, config: RunConfig) -> list[dict[str, Any]]:
+    """Expected population uniques under the models of the run, and under Lancaster's additive model."""
+    details = []
+    if config.model == "average":
+        details.append(
+            _detail("average", risk.expected_population_uniques, f"The risk of this run: {chosen.risk_model.describe()}.")
+        )
+    decomposable = risk_of(table, chosen.best, config).expected_population_uniques
+    details.append(
+        _detail(
+            "decomposable",
+            decomposable,
+            f"The best single decomposable model by {config.criterion}: interactions outside its cliques are absent.",
+        )
+    )
+    additive = AdditiveModel(table)
+    message = f"{additive.n_negative_uniques:,} sample uniques have a negative estimate and count as probability 0."
+    details.append(
+        _detail(
+            "additive",
+            risk_of(table, additive, config).expected_population_uniques,
+            "Lancaster's additive model of second order: departures from independence add up over pairs of keys.",
+            message if additive.n_negative_uniques else "",
+        )
+    )
+    return details
+
+
+def _detail(name: str, value: float, assumes: str, message: str = "") -> dict[str, Any]:
+    return {
+        "name": name,
+        "expected_population_uniques": value,
+        "parameters": {},
+        "converged": True,
+        "assumes": assumes,
+        "message": message,
+    }

@@ -1,0 +1,580 @@
+"""The two orchestrations: assess a file, and protect it.
+
+Everything here is order and bookkeeping; the mathematics is in the modules below. A run reads the data once, collapses
+them to counts, chooses the models, computes the risk, and writes its results whole or not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell import audit, choice, datasets, summary
+from rarecell.config import ProtectConfig, RunConfig
+from rarecell.engine.output import write_parquet
+from rarecell.errors import BadInput
+from rarecell.microdata import Microdata
+from rarecell.model.backoff import fit_backoff
+from rarecell.model.decomposable import DecomposableModel
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.risk.diagnostics import FitDiagnostics, fit_diagnostics
+from rarecell.risk.explain import explain_records, key_costs
+from rarecell.risk.interval import risk_interval
+from rarecell.risk.population_uniques import population_uniques
+from rarecell.risk.records import RecordRisk, household_risk
+from rarecell.risk.unsafe import UnsafeCombinations, individual_risk, k_anonymity, unsafe_combinations
+from rarecell.swap.plan import SwapPlan, plan_swaps
+from rarecell.swap.rules import SwapConstraints
+from rarecell.swap.swappable import Swappability, swappability
+from rarecell.table import ContingencyTable
+
+N_LISTED = 50
+"""Riskiest records that the internal report explains one by one."""
+
+UNSAFE_SIZE = 4
+"""Largest number of keys in the unsafe combinations that are looked for."""
+
+_PIECE = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """What is known about a file after it was assessed.
+
+    ``riskiest`` explains single records and is for internal use; ``summary`` holds no record.
+    """
+
+    config: RunConfig
+    data: Microdata
+    table: ContingencyTable
+    choice: choice.ModelChoice
+    risk: RecordRisk
+    swappability: Swappability
+    unsafe: UnsafeCombinations
+    riskiest: list[dict[str, Any]] = field(repr=False)
+    summary: dict[str, Any] = field(repr=False)
+    seconds: dict[str, float] = field(repr=False)
+
+    @property
+    def model(self) -> DecomposableModel:
+        """The best single model; swaps keep its marginals."""
+        return self.choice.best
+
+    def __str__(self) -> str:
+        return str(self.summary["risk"]["verdict"])
+
+
+@dataclass(frozen=True, eq=False)
+class Protection:
+    """A file that was assessed and protected; ``summary`` has the risk before and after."""
+
+    assessment: Assessment
+    plan: SwapPlan
+    summary: dict[str, Any] = field(repr=False)
+
+    def __str__(self) -> str:
+        return str(self.summary["swap"]["verdict"])
+
+
+class _Stages:
+    """Times the stages of a run and passes them on to whoever watches."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.seconds: dict[str, float] = {}
+
+    @contextlib.contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        checkpoint(self.progress, name)
+        self.progress.start(name)
+        started = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+        self.progress.done()
+
+
+# ---------------------------------------------------------------------- assess
+
+
+def assess(
+    config: RunConfig, *, out: str | Path | None = None, overwrite: bool = False, progress: Progress = SILENT
+) -> Assessment:
+    """Estimate the identification risk of every record.
+
+    Parameters
+    ----------
+    config : every choice of the run
+    out : folder for the results; nothing is written without it
+    overwrite : allow existing results to be replaced
+    progress : who is told of the stages, and can stop them
+
+    Returns
+    -------
+    Assessment
+    """
+    stages = _Stages(progress)
+    with _folder(out, overwrite) as folder:
+        found = _assessed(config, stages)
+        if folder is not None:
+            _write_assessment(folder, found, found.summary, stages)
+            _publish(folder, "assess", config, found, stages)
+    return found
+
+
+def read(config: RunConfig) -> Microdata:
+    """The data of a run, with every name checked."""
+    return Microdata(
+        config.input or None,
+        keys=config.keys,
+        weight=config.weight,
+        household=config.household,
+        geography=config.geography,
+        strata=config.strata,
+        sensitive=config.sensitive,
+        id=config.id,
+        missing=config.missing,
+        coding=config.coding,
+        hierarchies=config.hierarchies,
+        sql=config.sql,
+    )
+
+
+def _assessed(config: RunConfig, stages: _Stages, *, with_records: bool | None = None) -> Assessment:
+    progress = stages.progress
+    with stages.stage("reading and counting"):
+        data = read(config)
+        table = data.table(records=with_records)
+    with stages.stage("choosing resolutions"):
+        table = choice.with_resolutions(table, config.resolution)
+    with stages.stage("searching for the model"):
+        chosen = choice.choose_models(table, config, progress=progress)
+    with stages.stage("risk of every record"):
+        risk = choice.risk_of(table, chosen.risk_model, config)
+        can_swap = swappability(table, chosen.best)
+    with stages.stage("interval"):
+        interval = risk_interval(risk, chosen.risk_model, seed=config.seed)
+    with stages.stage("checks of fit"):
+        fit = fit_diagnostics(table, chosen.risk_model, population=risk.population, seed=config.seed)
+        estimates = population_uniques(table.size_indices, population=risk.population)
+        of_models = choice.model_estimates(table, chosen, risk, config)
+    with stages.stage("what each key costs"):
+        costs = key_costs(
+            table, lambda changed: _quick_uniques(changed, config), baseline=risk.expected_population_uniques, progress=progress
+        )
+    with stages.stage("unsafe combinations"):
+        unsafe = unsafe_combinations(table, max_size=min(UNSAFE_SIZE, table.n_keys))
+        riskiest = _explained(chosen.best, risk, unsafe)
+    whole: dict[str, Any] = {
+        "rarecell": audit.versions()["rarecell"],
+        "records": table.n_records,
+        "population": _whole(risk.population),
+        "sampling_fraction": table.n_records / risk.population,
+        "records_dropped": data.n_dropped,
+        "missing": {"policy": config.missing, "records": {key: n for key, n in data.n_missing.items() if n}},
+        "notes": [*data.summary_lines()[:1], *data.summary_lines()[2:], *risk.notes],
+        "keys": summary.of_keys(table),
+        "cells": summary.of_cells(table),
+        "model": summary.of_model(chosen.best, criterion=config.criterion, search=chosen.search_summary()),
+        "risk": summary.of_risk(risk, threshold=config.threshold, interval=interval.population_uniques),
+    }
+    whole["risk"].update(
+        {
+            "interval_correct_matches": list(interval.correct_matches),
+            "interval_basis": interval.basis,
+            "model": config.model,
+            "model_describe": chosen.risk_model.describe(),
+            "swappable_uniques": can_swap.n_swappable_uniques,
+            "estimators": {
+                **{d["name"]: d["expected_population_uniques"] for d in of_models},
+                **{e.name: e.expected_population_uniques for e in estimates},
+            },
+            "estimator_details": [*of_models, *summary.of_estimates(estimates)],
+            "diagnostics": _of_fit(fit),
+            "k_anonymity": {str(k): n for k, n in k_anonymity(table).items()},
+            "key_costs": _of_costs(table, costs),
+            "unsafe_combinations": _commonest(unsafe),
+            "key_contributions": {key: float(share) for key, share in unsafe.key_contributions.items()},
+            "fixed_records": int(table.counts[can_swap.fixed_cells].sum()),
+        }
+    )
+    if config.household is not None:
+        whole["risk"]["household"] = _of_households(data, risk, config)
+    whole["risk"]["verdict"] = summary.verdict(whole)
+    return Assessment(config, data, table, chosen, risk, can_swap, unsafe, riskiest, whole, stages.seconds)
+
+
+def _quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
+    """Expected population uniques of a changed table, by the run's kind of model with fewer members."""
+    if config.model == "average" and config.resolution == "multi":
+        return choice.risk_of(table, fit_backoff(table, n_orders=2, seed=config.seed), config).expected_population_uniques
+    single = replace(config, model="single", cliques=()) if config.model == "average" else replace(config, cliques=())
+    return choice.risk_of(table, choice.choose_models(table, single).risk_model, config).expected_population_uniques
+
+
+def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombinations) -> list[dict[str, Any]]:
+    """The riskiest records with their values and why they are rare: for internal use only."""
+    table = risk.table
+    listed = []
+    for one in explain_records(risk, model, risk.riskiest(N_LISTED)):
+        codes = table.cells[one.cell]
+        listed.append(
+            {
+                "record": int(one.record),
+                "values": {c.key: c.labels[code] for c, code in zip(table.categories, codes, strict=True)},
+                "cell_probability": one.cell_probability,
+                "unique_probability": one.unique_probability,
+                "match_probability": one.match_probability,
+                "why": [reason.sentence for reason in one.reasons],
+                "unsafe_combinations": [list(names) for names in unsafe.of_cell(one.cell)],
+            }
+        )
+    return listed
+
+
+def _of_fit(fit: FitDiagnostics) -> dict[str, Any]:
+    return {
+        "sentence": fit.verdict,
+        "statistics": [
+            {"name": name, "value": test.statistic, "standard_error": float(np.sqrt(test.variance)), "z": test.z}
+            for name, test in (("B1, population uniques", fit.unique_test), ("B2, correct matches", fit.match_test))
+        ],
+        "size_indices": [
+            {"size": size, "observed": n, "expected": fit.expected_sizes[size]} for size, n in fit.observed_sizes.items()
+        ],
+    }
+
+
+def _of_costs(table: ContingencyTable, costs: Any) -> list[dict[str, Any]]:
+    """Per key: expected population uniques without it, and with it coarsened."""
+    rows: list[dict[str, Any]] = []
+    for key in table.keys:
+        of_key = [cost for cost in costs if cost.key == key]
+        without = [cost.expected_population_uniques for cost in of_key if cost.n_levels == 1]
+        rows.append(
+            {
+                "key": key,
+                "without": without[0] if without else None,
+                "coarsened": [
+                    {
+                        "name": cost.resolution,
+                        "levels": cost.n_levels,
+                        "sample_uniques": cost.n_sample_uniques,
+                        "expected_population_uniques": cost.expected_population_uniques,
+                    }
+                    for cost in of_key
+                    if cost.n_levels > 1
+                ],
+            }
+        )
+    return rows
+
+
+def _commonest(unsafe: UnsafeCombinations, n_listed: int = 20) -> list[dict[str, Any]]:
+    """The combinations of keys that make most records unique."""
+    masks, numbers = np.unique(unsafe.mask, return_counts=True)
+    order = np.lexsort((masks, -numbers))[:n_listed]
+    return [{"variables": list(unsafe.table.names_of(int(masks[i]))), "records": int(numbers[i])} for i in order]
+
+
+def _of_households(data: Microdata, risk: RecordRisk, config: RunConfig) -> dict[str, Any]:
+    assert config.household is not None
+    codes = data.column_codes([config.household])[0][:, 0]
+    probability = household_risk(risk.per_record()["unique_probability"], codes)
+    first = np.unique(codes, return_index=True)[1]
+    return {
+        "households": len(first),
+        "expected_with_an_identified_member": float(probability[first].sum()),
+        "above_threshold": int((probability[first] >= config.threshold).sum()),
+    }
+
+
+def _whole(number: float) -> float | int:
+    return int(number) if float(number).is_integer() else float(number)
+
+
+# ---------------------------------------------------------------------- protect
+
+
+def protect(
+    config: RunConfig, *, out: str | Path | None = None, overwrite: bool = False, progress: Progress = SILENT
+) -> Protection:
+    """Assess a file, swap values of its risky records, and check that every kept margin stayed as it was.
+
+    Parameters and results are as for :func:`assess`; the protected file is written to ``out`` in the format of the input.
+    """
+    if config.protect is None or not config.protect.chooses_records:
+        raise BadInput(
+            "It is not said which records to protect. Give --risk-above, --top, --cell-probability-below, --records, "
+            "--max-population-uniques or --max-record-risk."
+        )
+    stages = _Stages(progress)
+    with _folder(out, overwrite) as folder:
+        found = _assessed(config, stages, with_records=True)
+        return _protected(config, config.protect, found, stages, folder)
+
+
+def _protected(
+    config: RunConfig, wanted: ProtectConfig, found: Assessment, stages: _Stages, folder: audit.RunFolder | None
+) -> Protection:
+    from rarecell.swap.apply import checked_margins, write_plan
+    from rarecell.swap.target import frontier
+    from rarecell.utility import swap_summary
+
+    with stages.stage("planning the swaps"):
+        plan, target = _planned(config, wanted, found, stages.progress)
+    with stages.stage("comparing margins"):
+        margins = checked_margins(plan)
+    with stages.stage("what it cost"):
+        columns = _other_columns(found.data, plan)
+        swap = swap_summary(
+            plan,
+            found.risk,
+            columns=columns,
+            margins_identical=all(check.is_identical for check in margins),
+            frontier=target["frontier"] if target else frontier(found.risk, plan),
+        )
+        swap["margins"] = [{"variables": list(check.variables), "cells": check.n_cells} for check in margins]
+        if target:
+            swap["target"] = {"met": target["met"], "sentence": target["sentence"]}
+            swap["verdict"] = f"{target['sentence']} {swap['verdict']}"
+        if wanted.keep:
+            swap["keep"] = _costs_of_keeping(found, wanted)
+    result = Protection(found, plan, {**found.summary, "swap": swap})
+    if folder is not None:
+        with stages.stage("writing the protected file"):
+            write_plan(plan, found.data, folder.path(f"protected{found.data.source.suffix}"))
+            write_parquet(folder.path("swaps.parquet"), plan.audit())
+        _write_assessment(folder, found, result.summary, stages)
+        _publish(folder, "protect", config, found, stages)
+    return result
+
+
+def _planned(
+    config: RunConfig, wanted: ProtectConfig, found: Assessment, progress: Progress
+) -> tuple[SwapPlan, dict[str, Any] | None]:
+    from rarecell.swap.distance import Distances
+    from rarecell.swap.households import plan_household_swaps
+    from rarecell.swap.target import plan_to_target
+
+    risk, table = found.risk, found.table
+    constraints = SwapConstraints.from_dict(
+        {"never_swap": list(wanted.never_swap), "within": list(wanted.within), "forbidden": list(wanted.rules)}
+    )
+    named = {*constraints.columns, *(name for margin in wanted.keep for name in margin)}
+    columns = _values_of(found.data, sorted(named - set(table.vertex_names)))
+    options: dict[str, Any] = {
+        "keep": wanted.keep,
+        "columns": columns,
+        "constraints": constraints,
+        "distances": Distances(weights=dict(wanted.weights)) if wanted.weights else None,
+        "seed": config.seed,
+        "progress": progress,
+    }
+    if wanted.max_population_uniques is not None or wanted.max_record_risk is not None:
+        reached = plan_to_target(
+            table,
+            found.model,
+            risk,
+            max_population_uniques=wanted.max_population_uniques,
+            max_record_risk=wanted.max_record_risk,
+            **options,
+        )
+        return reached.plan, {"met": reached.is_met, "sentence": reached.sentence, "frontier": reached.frontier}
+    records = _chosen_records(risk, wanted)
+    if not wanted.households:
+        return plan_swaps(table, found.model, records=records, risk=risk, **options), None
+    if config.household is None:
+        raise BadInput(
+            "Whole households are to be swapped, but no column says which records live together; name it with --household."
+        )
+    households = found.data.column_codes([config.household])[0][:, 0]
+    return plan_household_swaps(table, found.model, households=households, records=records, risk=risk, **options), None
+
+
+def _chosen_records(risk: RecordRisk, wanted: ProtectConfig) -> NDArray[np.int64]:
+    if wanted.records is not None:
+        return np.array(wanted.records, dtype=np.int64)
+    if wanted.risk_above is not None:
+        return risk.above(wanted.risk_above)
+    if wanted.top is not None:
+        return risk.riskiest(wanted.top)
+    assert wanted.cell_probability_below is not None
+    return risk.cell_probability_below(wanted.cell_probability_below)
+
+
+def _values_of(data: Microdata, names: list[str]) -> dict[str, NDArray[np.int32]]:
+    if not names:
+        return {}
+    codes, categories = data.column_codes(names)
+    return {
+        name: np.array(c.levels, dtype=object)[codes[:, k]] for k, (name, c) in enumerate(zip(names, categories, strict=True))
+    }
+
+
+def _other_columns(data: Microdata, plan: SwapPlan) -> dict[str, NDArray[np.int32]]:
+    """Columns outside the keys whose association with the swapped keys is worth telling: not names, weights or households."""
+    left_out = {*plan.table.keys, data.weight, data.household, data.id}
+    names = [column.name for column in data.source.columns() if column.name not in left_out and column.kind != "other"]
+    if not names:
+        return {}
+    codes, categories = data.column_codes(names)
+    few_levels = [k for k, c in enumerate(categories) if 1 < c.n_levels <= max(50, data.n_records // 100)]
+    return {names[k]: codes[:, k] for k in few_levels}
+
+
+def _costs_of_keeping(found: Assessment, wanted: ProtectConfig) -> list[dict[str, Any]]:
+    """What each further margin costs in records that become fixed."""
+    from rarecell.swap.swappable import cost_of_keeping
+
+    names = sorted({name for margin in wanted.keep for name in margin} - set(found.table.vertex_names))
+    costs = cost_of_keeping(found.table, found.model, wanted.keep, columns=_values_of(found.data, names))
+    return [{"variables": list(margin), "records_fixed": int(n)} for margin, n in costs.items()]
+
+
+# ---------------------------------------------------------------------- demo, forecast, pairs
+
+
+def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Progress = SILENT) -> Protection:
+    """Assess and protect the shipped census sample, and hold the estimate against its population."""
+    config = RunConfig(
+        input=str(datasets.census_sample_path()),
+        keys=datasets.CENSUS_KEYS,
+        population=datasets.CENSUS_POPULATION,
+        household="household",
+        protect=ProtectConfig(risk_above=0.2),
+    )
+    stages = _Stages(progress)
+    with _folder(out, overwrite) as folder:
+        found = _assessed(config, stages, with_records=True)
+        with stages.stage("counting the population"):
+            found.summary["truth"] = summary.against_truth(found.summary, _population_counts(found.table))
+        assert config.protect is not None
+        return _protected(config, config.protect, found, stages, folder)
+
+
+def _population_counts(table: ContingencyTable) -> NDArray[np.int64]:
+    """F of every sample unique in the shipped population."""
+    population = datasets.census_population()
+    codes = np.empty((population.num_rows, table.n_keys), dtype=np.int32)
+    for k, categories in enumerate(table.categories):
+        code_of = {level: code for code, level in enumerate(categories.levels)}
+        levels = np.arange(-1, max(code_of) + 1)
+        lookup = np.array([code_of.get(int(level), -1) for level in levels], dtype=np.int32)
+        values = population[categories.key].to_numpy()
+        codes[:, k] = lookup[np.minimum(values, len(levels) - 2) + 1]
+    everybody = ContingencyTable.from_codes(codes, table.categories)
+    everything = (1 << table.n_keys) - 1
+    return np.asarray(everybody.marginals.lookup(everything, table.cells[table.unique_cells]))
+
+
+def forecast(config: RunConfig) -> str:
+    """Cells, memory and time of a run, said before it starts."""
+    from rarecell.search import estimate_exact
+
+    data = read(config)
+    table = choice.with_resolutions(data.table(), config.resolution)
+    cost = estimate_exact(table, max_clique=config.max_clique)
+    held = table.cells.nbytes + table.counts.nbytes + (0 if table.record_cell is None else table.record_cell.nbytes)
+    return "\n".join(
+        [
+            *data.summary_lines(),
+            str(table),
+            f"Vertices of the model: {', '.join(table.vertex_names)}.",
+            f"Exact search: {cost}.",
+            f"The table holds {held / 1e6:,.1f} MB; marginals are kept up to {table.marginals.memory_budget / 1e6:,.0f} MB.",
+        ]
+    )
+
+
+def explain_pair(folder: str | Path, record: int, partner: int) -> str:
+    """Why two records of a finished run can or cannot be swapped."""
+    from rarecell.swap.swappable import explain_pair as explain
+
+    config = RunConfig.read(Path(folder) / "run.toml")
+    table = choice.with_resolutions(read(config).table(records=True), config.resolution)
+    try:
+        stored = json.loads((Path(folder) / "model.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise BadInput(f"{folder} is not the folder of a finished run: {problem}.") from None
+    return str(explain(table, DecomposableModel.from_dict(table, stored["best"]), record, partner))
+
+
+# ---------------------------------------------------------------------- results on disk
+
+
+@contextlib.contextmanager
+def _folder(out: str | Path | None, overwrite: bool) -> Iterator[audit.RunFolder | None]:
+    if out is None:
+        yield None
+        return
+    with audit.open_run_folder(out, overwrite=overwrite) as folder:
+        yield folder
+
+
+def _write_assessment(folder: audit.RunFolder, found: Assessment, whole: Mapping[str, Any], stages: _Stages) -> None:
+    from rarecell.report import write_report
+
+    with stages.stage("writing the risk file"):
+        write_parquet(folder.path("risk.parquet"), _risk_pieces(found))
+    with stages.stage("writing the report"):
+        folder.write_text("summary.json", json.dumps(whole, indent=2) + "\n")
+        stored = {"best": found.model.to_dict(), "risk_model": found.choice.risk_model.describe()}
+        folder.write_text("model.json", json.dumps(stored, indent=2) + "\n")
+        folder.write_text("run.toml", found.config.to_toml())
+        write_report(folder.stage, whole, found.riskiest)
+
+
+def _risk_pieces(found: Assessment) -> Iterator[dict[str, Any]]:
+    """The risk file, some records at a time, in the order of the input."""
+    table, risk = found.table, found.risk
+    of_cell = {
+        "cell_count": risk.sample_count,
+        "cell_probability": np.exp(risk.log_cell_probability),
+        "unique_probability": risk.unique_probability,
+        "match_probability": risk.match_probability,
+        "swappable": found.swappability.is_swappable,
+        "suda_score": found.unsafe.suda_score,
+        "dis_suda_score": found.unsafe.dis_suda_score(sampling_fraction=min(1.0, table.n_records / risk.population)),
+        "individual_risk": individual_risk(table, population=risk.population),
+    }
+    household = None
+    if found.config.household is not None:
+        codes = found.data.column_codes([found.config.household])[0][:, 0]
+        household = household_risk(risk.per_record()["unique_probability"], codes)
+    first = 0
+    for cells in _record_cells(found):
+        dropped = cells < 0
+        piece: dict[str, Any] = {"record": np.arange(first, first + len(cells))}
+        for name, values in of_cell.items():
+            empty = 0 if values.dtype.kind in "ib" else np.nan
+            piece[name] = np.where(dropped, np.array(empty, dtype=values.dtype), values[cells])
+        if household is not None:
+            piece["household_probability"] = household[first : first + len(cells)]
+        first += len(cells)
+        yield piece
+
+
+def _record_cells(found: Assessment) -> Iterator[NDArray[np.int64]]:
+    if found.table.record_cell is None:
+        yield from found.data.record_cells(found.table)
+        return
+    for start in range(0, len(found.table.record_cell), _PIECE):
+        yield found.table.record_cell[start : start + _PIECE]
+
+
+def _publish(folder: audit.RunFolder, command: str, config: RunConfig, found: Assessment, stages: _Stages) -> None:
+    path = Path(config.input)
+    given: dict[str, Any] = {"path": config.input, "records": found.data.n_records}
+    if path.is_file():
+        given["sha256"] = audit.file_hash(path)
+    record = audit.RunRecord(command, audit.versions(), given, config.seed, {k: round(v, 4) for k, v in stages.seconds.items()})
+    folder.write_text(audit.RECORD, record.to_json())
+    folder.publish()

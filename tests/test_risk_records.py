@@ -18,6 +18,7 @@ from rarecell.errors import BadInput, KeyMismatch, PopulationTooSmall, UnknownCh
 from rarecell.risk import formulas
 from rarecell.risk.design import with_stratum_weights
 from rarecell.risk.records import household_risk, overdispersion_shape, record_risk
+from tests import reference
 from tests.strategies import categories, tables
 
 
@@ -44,17 +45,12 @@ class KnownModel:
 
 @pytest.fixture(scope="module")
 def census() -> rc.ContingencyTable:
-    frame = datasets.census_sample().to_pandas()
-    levels = [tuple(sorted(frame[key].unique().tolist())) for key in datasets.CENSUS_KEYS]
-    found = [rc.Categories(key, level, key == "age") for key, level in zip(datasets.CENSUS_KEYS, levels, strict=True)]
-    columns = [np.searchsorted(level, frame[key]) for key, level in zip(datasets.CENSUS_KEYS, levels, strict=True)]
-    return rc.ContingencyTable.from_codes(np.stack(columns, axis=1).astype(np.int32), found)
+    return reference.census_table()
 
 
 @pytest.fixture(scope="module")
 def census_model(census: rc.ContingencyTable) -> rc.DecomposableModel:
-    cliques = [[datasets.CENSUS_KEYS[int(v) - 1] for v in clique] for clique in ["15", "16", "36", "46", "37", "28", "38"]]
-    return rc.DecomposableModel(census, cliques=cliques)
+    return rc.DecomposableModel(census, cliques=reference.cliques_by_number(census, "15 16 36 46 37 28 38"))
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +66,15 @@ def test_census_reference_numbers(census_risk: rc.risk.records.RecordRisk) -> No
     assert census_risk.expected_population_uniques == pytest.approx(265.787, abs=6e-4)
     assert census_risk.decades() == {-3: 3, -4: 231, -5: 854, -6: 471, -7: 98, -8: 16, -9: 1}
     assert "265.8 of them are expected" in str(census_risk)
+
+
+def test_adult_reference_numbers() -> None:
+    table = reference.adult_table()
+    model = rc.DecomposableModel(table, cliques=reference.cliques_by_number(table, "14 25 35 46 67 568 79"))
+    risk = record_risk(table, model, population=reference.adult_population().num_rows)
+    assert risk.n_sample_uniques == 3834
+    assert risk.expected_population_uniques == pytest.approx(2511.961, abs=6e-4)
+    assert risk.decades() == {-4: 267, -5: 1237, -6: 1146, -7: 658, -8: 331, -9: 126, -10: 52, -11: 17}
 
 
 def test_every_record_has_a_match_probability(census: rc.ContingencyTable, census_risk: rc.risk.records.RecordRisk) -> None:

@@ -31,7 +31,7 @@ def census_summary() -> dict[str, Any]:
                 "levels": 91,
                 "ordered": True,
                 "missing_records": 3,
-                "coarsenings": [{"name": "age/31", "levels": 31}, {"name": "age/10", "levels": 10}, {"name": "age/3", "levels": 3}],
+                "coarsenings": [{"name": f"age/{n}", "levels": n} for n in (31, 10, 3)],
             },
             {"name": "marital", "levels": 5, "ordered": False, "missing_records": 0, "coarsenings": []},
             {"name": "citizenship", "levels": 5, "ordered": False, "missing_records": 1, "coarsenings": []},
@@ -42,7 +42,7 @@ def census_summary() -> dict[str, Any]:
         "cells": {
             "formal": 4459000,
             "occupied": 2879,
-            "size_indices": {"1": 1674, "2": 490, "3": 215, "4": 120, "5": 83, "6": 60, "7": 41, "8": 33, "9": 27, "10": 22, "57": 2, "83": 1},
+            "size_indices": {"1": 1674, "2": 490, "3": 215, "4": 120, "5": 83, "6": 60, "7": 41, "8": 33, "57": 2, "83": 1},
         },
         "model": {
             "vertices": [

@@ -7,6 +7,8 @@ description for those who listen to the page. The pictures of graphs are drawn b
 
 from __future__ import annotations
 
+import functools
+import itertools
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -53,7 +55,7 @@ def cell_probability_decades(decades: Mapping[str, int] | Sequence[tuple[str, in
 
 def record_risk_histogram(edges: Sequence[float], counts: Sequence[int], *, threshold: float | None = None) -> alt.LayerChart:
     """Records by risk; bins that begin at the threshold or above are in the colour of risk."""
-    labels = [f"{low:g}–{high:g}" for low, high in zip(edges[:-1], edges[1:], strict=True)]
+    labels = [f"{low:g}–{high:g}" for low, high in itertools.pairwise(edges)]
     at_risk = [threshold is not None and low >= threshold - 1e-9 for low in edges[:-1]]
     return _columns(list(zip(labels, counts, strict=True)), x_title="risk of the record", y_title="records", emphasised=at_risk)
 
@@ -89,7 +91,8 @@ def estimators(
             .encode(y=y, x=alt.X("low:Q", scale=scale), x2="high:Q")
         )
     if truth is not None:
-        mark = alt.Chart(alt.Data(values=[{"value": truth, "text": f"truth {_short(truth)}"}])).encode(x=alt.X("value:Q", scale=scale))
+        known = alt.Data(values=[{"value": truth, "text": f"truth {_short(truth)}"}])
+        mark = alt.Chart(known).encode(x=alt.X("value:Q", scale=scale))
         layers.append(mark.mark_rule(color=PALETTE["truth"], strokeWidth=1.5, strokeDash=[5, 3]))
         layers.append(mark.mark_text(color=PALETTE["truth"], dy=-8, y=0, fontWeight="bold").encode(text="text:N"))
     layers.append(base.mark_point(filled=True, size=110, opacity=1).encode(x=x, color=colour))
@@ -114,7 +117,8 @@ def key_costs(costs: Sequence[Mapping[str, Any]], *, with_all: float) -> alt.Lay
     y = alt.Y("key:N", sort=order, title=None, axis=_row_axis(order))
     x = alt.X("value:Q", title="expected population uniques", scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(tickCount=6))
     spans = [{"key": key, "low": min(r["value"] for r in rows if r["key"] == key), "high": with_all} for key in order]
-    span = alt.Chart(alt.Data(values=spans)).mark_rule(color=PALETTE["line"], strokeWidth=4).encode(y=y, x=alt.X("low:Q"), x2="high:Q")
+    bar = alt.Chart(alt.Data(values=spans)).mark_rule(color=PALETTE["line"], strokeWidth=4)
+    span = bar.encode(y=y, x=alt.X("low:Q"), x2="high:Q")
     kinds = alt.Scale(domain=["left out", "coarser"], range=[PALETTE["accent"], PALETTE["soft"]])
     points = (
         alt.Chart(alt.Data(values=rows))
@@ -126,7 +130,8 @@ def key_costs(costs: Sequence[Mapping[str, Any]], *, with_all: float) -> alt.Lay
             shape=alt.Shape("what:N", scale=alt.Scale(domain=["left out", "coarser"], range=["circle", "diamond"])),
         )
     )
-    baseline = alt.Chart(alt.Data(values=[{"value": with_all, "text": f"all keys: {_short(with_all)}"}])).encode(x=alt.X("value:Q"))
+    today = alt.Data(values=[{"value": with_all, "text": f"all keys: {_short(with_all)}"}])
+    baseline = alt.Chart(today).encode(x=alt.X("value:Q"))
     return _styled(
         alt.layer(
             span,
@@ -156,7 +161,7 @@ def size_indices(rows: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
     base = alt.Chart(alt.Data(values=values)).encode(x=x, y=y, color=colour)
     return _styled(
         alt.layer(
-            base.transform_filter("datum.kind == 'observed'").mark_bar(cornerRadiusEnd=2),
+            base.transform_filter("datum.kind == 'observed'").mark_bar(),
             base.transform_filter("datum.kind == 'expected'").mark_tick(thickness=3, bandSize=34, orient="horizontal"),
         ),
         height=250,
@@ -188,13 +193,9 @@ def before_after(before: Mapping[str, float], after: Mapping[str, float]) -> alt
     """Each measure of risk before and after, as a pair of dots on one line."""
     import altair as alt
 
-    rows = [
-        {"measure": name, "value": part[name], "when": when}
-        for name in before
-        if name in after
-        for when, part in (("before", before), ("after", after))
-    ]
-    order = list(dict.fromkeys(row["measure"] for row in rows))
+    order = [name for name in before if name in after]
+    moments = (("before", before), ("after", after))
+    rows = [{"measure": name, "value": part[name], "when": when} for name in order for when, part in moments]
     y = alt.Y("measure:N", sort=order, title=None, axis=_row_axis(order))
     x = alt.X("value:Q", title="records", scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(tickCount=6))
     whens = alt.Scale(domain=["before", "after"], range=[PALETTE["risk"], PALETTE["accent"]])
@@ -239,7 +240,7 @@ def _columns(
     colour = alt.condition("datum.marked", alt.value(PALETTE["risk"]), alt.value(PALETTE["accent"]))
     return _styled(
         alt.layer(
-            base.mark_bar(cornerRadiusEnd=2).encode(color=colour),
+            base.mark_bar().encode(color=colour),
             base.mark_text(dy=-7).encode(text="text:N", color=alt.value(PALETTE["ink"])),
         ),
         height=250,
@@ -262,7 +263,7 @@ def _row_axis(labels: Sequence[str], *, grid: bool = False) -> alt.Axis:
     """An axis of names with room for them in any font: the chart is laid out before the reader's font is known."""
     import altair as alt
 
-    room = min(max((len(label) for label in labels), default=0), 34) * _FONT_SIZE * 0.64 + 12
+    room = min(max((len(label) for label in labels), default=0), 34) * _FONT_SIZE * 0.56 + 12
     return alt.Axis(ticks=False, domain=False, labelPadding=8, labelLimit=0, grid=grid, minExtent=room)
 
 
@@ -293,7 +294,12 @@ def _styled(chart: alt.LayerChart, *, height: float, right: float = 8) -> alt.La
         .configure_view(stroke=None)
         .configure_axisX(grid=False)
         .configure_legend(
-            labelColor=PALETTE["muted"], titleColor=PALETTE["muted"], labelFontSize=_FONT_SIZE, titleFontSize=_FONT_SIZE, titleFontWeight="normal", offset=14
+            labelColor=PALETTE["muted"],
+            titleColor=PALETTE["muted"],
+            labelFontSize=_FONT_SIZE,
+            titleFontSize=_FONT_SIZE,
+            titleFontWeight="normal",
+            offset=14,
         )
     )
 
@@ -312,15 +318,20 @@ def to_svg(chart: alt.TopLevelMixin, *, name: str, title: str, description: str)
     title, description : str
         What a screen reader says instead of the picture.
     """
-    import vl_convert
-
-    drawn = vl_convert.vegalite_to_svg(chart.to_json(), show_warnings=False)
-    root = ElementTree.fromstring(drawn)
-    _strip(root, name)
+    root = ElementTree.fromstring(_drawn(chart.to_json(validate=False)))
+    _strip(root, name, {})
     width, height = root.get("width", ""), root.get("height", "")
     root.attrib.clear()
     root.set("viewBox", f"0 0 {width} {height}")
     return finished_svg(root, name=name, title=title, description=description, width=float(width))
+
+
+@functools.lru_cache(maxsize=32)
+def _drawn(specification: str) -> str:
+    """The picture of a Vega-Lite specification; two editions of a report share most of theirs."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(specification, show_warnings=False))
 
 
 def finished_svg(root: ElementTree.Element, *, name: str, title: str, description: str, width: float) -> str:
@@ -341,8 +352,11 @@ def finished_svg(root: ElementTree.Element, *, name: str, title: str, descriptio
 _COLOUR_ROLE = {colour: f"var(--{role})" for role, colour in PALETTE.items()}
 
 
-def _strip(element: ElementTree.Element, name: str) -> None:
-    """Drop namespaces, roles and inner labels, invisible parts and fonts; put theme colours and unique ids."""
+def _strip(element: ElementTree.Element, name: str, ids: dict[str, str]) -> None:
+    """Drop namespaces, roles and inner labels, invisible parts and fonts; put theme colours and unique ids.
+
+    The drawing library numbers its ids through the whole process; ``ids`` numbers them anew, in the order they are met.
+    """
     element.tag = element.tag.rpartition("}")[2]
     for attribute, value in list(element.attrib.items()):
         plain = attribute.rpartition("}")[2]
@@ -351,11 +365,11 @@ def _strip(element: ElementTree.Element, name: str) -> None:
         elif value in _COLOUR_ROLE:
             element.set(attribute, _COLOUR_ROLE[value])
         elif plain == "id":
-            element.set(attribute, f"{name}-{value}")
+            element.set(attribute, ids.setdefault(value, f"{name}-{len(ids)}"))
         elif value.startswith("url(#"):
-            element.set(attribute, f"url(#{name}-{value[5:]}")
+            element.set(attribute, f"url(#{ids.setdefault(value[5:-1], f'{name}-{len(ids)}')})")
     for child in list(element):
         if child.get("display") == "none" or (child.tag.endswith("path") and child.get("class") == "background"):
             element.remove(child)
         else:
-            _strip(child, name)
+            _strip(child, name, ids)

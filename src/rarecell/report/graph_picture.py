@@ -1,0 +1,310 @@
+"""What does the model look like: its graph with the cliques, and the tree they hang on?
+
+Takes ``model`` of ``summary.json`` and draws SVG. A clique that holds a key also holds every coarsening of it; in words
+and pictures only the finest member of each key is shown, since the others follow from it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rarecell.charts import finished_svg
+from rarecell.report import graph_layout
+
+_CHARACTER = 7.4
+"""Room for a character in pixels: wide enough for the widest of the usual fonts at 13 pixels."""
+
+N_TINTS = 8
+"""Tints of cliques in the style sheet: ``--clique-1`` and so on."""
+
+
+@dataclass(frozen=True)
+class ModelPicture:
+    """The structure of a model in the form in which it is shown.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Vertices that are shown: all keys, and the coarsenings that take part in a clique by themselves.
+    levels : dict from name to number of levels
+    key_of : dict from name to the key it belongs to
+    cliques : tuple of tuples of names, the finest member of each key only
+    parents : position of the clique that each clique hangs on in the junction tree; -1 for the root
+    separators : what each clique shares with its parent
+    order : the cliques from the root on, each after its parent
+    """
+
+    names: tuple[str, ...]
+    levels: Mapping[str, int]
+    key_of: Mapping[str, str]
+    cliques: tuple[tuple[str, ...], ...]
+    parents: tuple[int, ...]
+    separators: tuple[tuple[str, ...], ...]
+    order: tuple[int, ...]
+
+    @classmethod
+    def of(cls, model: Mapping[str, Any]) -> ModelPicture:
+        """From ``model`` of ``summary.json``; summaries without ``vertices`` have the variables of the cliques."""
+        members = list(dict.fromkeys(name for clique in model["cliques"] for name in clique))
+        vertices = model.get("vertices") or [{"name": name, "key": name, "levels": 0} for name in members]
+        levels = {vertex["name"]: int(vertex["levels"]) for vertex in vertices}
+        key_of = {vertex["name"]: vertex["key"] for vertex in vertices}
+        position = {name: k for k, name in enumerate(levels)}
+
+        def finest(names: Sequence[str]) -> tuple[str, ...]:
+            best: dict[str, str] = {}
+            for name in sorted(names, key=lambda name: (-levels[name], position[name])):
+                best.setdefault(key_of[name], name)
+            return tuple(sorted(best.values(), key=position.__getitem__))
+
+        masks = [sum(1 << position[name] for name in clique) for clique in model["cliques"]]
+        parents, order = _rooted(masks)
+        separators = []
+        for place, parent in enumerate(parents):
+            shared = masks[place] & masks[parent] if parent >= 0 else 0
+            separators.append(finest([name for name, k in position.items() if shared >> k & 1]))
+        cliques = tuple(finest(clique) for clique in model["cliques"])
+        used = {name for clique in cliques for name in clique} | {name for name in levels if key_of[name] == name}
+        names = tuple(name for name in levels if name in used)
+        return cls(names, levels, key_of, cliques, tuple(parents), tuple(separators), tuple(order))
+
+    @property
+    def edges(self) -> list[tuple[str, str]]:
+        """Pairs of vertices that lie together in a clique."""
+        found = {(first, second) for clique in self.cliques for k, first in enumerate(clique) for second in clique[k + 1 :]}
+        return sorted(found, key=lambda edge: (self.names.index(edge[0]), self.names.index(edge[1])))
+
+    @property
+    def resolutions(self) -> list[tuple[str, str]]:
+        """Pairs of neighbouring resolutions of one key, to be joined by a dotted line."""
+        pairs: list[tuple[str, str]] = []
+        for key in dict.fromkeys(self.key_of.values()):
+            chain = sorted((n for n in self.names if self.key_of[n] == key), key=lambda n: -self.levels[n])
+            pairs.extend(itertools.pairwise(chain))
+        return pairs
+
+    @property
+    def separating(self) -> set[str]:
+        """Vertices that lie in a separator."""
+        return {name for separator in self.separators for name in separator}
+
+
+def _rooted(masks: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Parents and order of a junction tree rooted where it is least deep."""
+    from rarecell.graph.junction import maximum_weight_tree
+
+    around: list[list[int]] = [[] for _ in masks]
+    for a, b in maximum_weight_tree(masks):
+        around[a].append(b)
+        around[b].append(a)
+    best: tuple[tuple[int, int], list[int], list[int]] | None = None
+    for root in range(len(masks)):
+        parents, order, depth = [-1] * len(masks), [], [0] * len(masks)
+        stack = [root]
+        while stack:
+            clique = stack.pop()
+            order.append(clique)
+            for child in sorted((c for c in around[clique] if c != parents[clique]), reverse=True):
+                parents[child] = clique
+                depth[child] = depth[clique] + 1
+                stack.append(child)
+        cost = (max(depth), sum(depth))
+        if best is None or cost < best[0]:
+            best = (cost, parents, order)
+    return (best[1], best[2]) if best else ([], [])
+
+
+# ---------------------------------------------------------------------- drawing
+
+
+def _add(parent: ElementTree.Element, tag: str, /, **attributes: object) -> ElementTree.Element:
+    written = {
+        name.replace("_", "-"): f"{value:.1f}" if isinstance(value, float) else str(value) for name, value in attributes.items()
+    }
+    return ElementTree.SubElement(parent, tag, written)
+
+
+def _write(parent: ElementTree.Element, words: str, x: float, y: float, /, **attributes: object) -> ElementTree.Element:
+    """Text in the middle of x unless another anchor is given."""
+    made = _add(parent, "text", x=x, y=y, **{"text_anchor": "middle", "fill": "var(--ink)", "font_size": 13, **attributes})
+    made.text = words
+    return made
+
+
+def _box(parent: ElementTree.Element, x: float, y: float, width: float, height: float, /, **attributes: object) -> None:
+    look = {"rx": 9, "fill": "var(--paper)", "stroke": "var(--ink)", "stroke_width": 1.4, **attributes}
+    _add(parent, "rect", x=x, y=y, width=width, height=height, **look)
+
+
+def _tint(clique: int) -> str:
+    return f"var(--clique-{clique % N_TINTS + 1})"
+
+
+def _canvas(width: float, height: float) -> ElementTree.Element:
+    return ElementTree.Element("svg", {"viewBox": f"0 0 {width:.0f} {height:.0f}"})
+
+
+def _badge(parent: ElementTree.Element, x: float, y: float, clique: int) -> None:
+    _add(parent, "circle", cx=x, cy=y, r=10.0, fill="var(--paper)", stroke=_tint(clique), stroke_width=2.0)
+    _write(parent, str(clique + 1), x, y + 4.2, font_size=12, font_weight="bold")
+
+
+def graph_svg(picture: ModelPicture, *, name: str = "graph") -> str:
+    """The graph of the model: boxes are keys and coarsenings, tinted areas and numbered edges are cliques."""
+    labels = {vertex: _levels(picture.levels[vertex]) for vertex in picture.names}
+    widths = [max(len(v) * _CHARACTER * 1.08, len(labels[v]) * _CHARACTER * 0.84) + 26 for v in picture.names]
+    sizes = np.array([[width, 42.0 if labels[v] else 30.0] for width, v in zip(widths, picture.names, strict=True)])
+    index = {vertex: k for k, vertex in enumerate(picture.names)}
+    edges = [(index[a], index[b]) for a, b in picture.edges]
+    threads = [(index[a], index[b]) for a, b in picture.resolutions]
+    centres = graph_layout.place_vertices(sizes, sorted({*edges, *threads}))
+    margin = 34.0
+    centres = centres + margin
+    extent = (centres + sizes / 2).max(axis=0) + margin
+    root = _canvas(float(extent[0]), float(extent[1]))
+
+    badges: list[tuple[float, float, int]] = []
+    for number, clique in enumerate(picture.cliques):
+        inside = [index[v] for v in clique]
+        middle = centres[inside].mean(axis=0)
+        if len(clique) == 1:
+            middle = centres[inside[0]] - sizes[inside[0]] / 2
+        if len(clique) >= 3:
+            corners = np.concatenate([centres[k] + sizes[k] / 2 * corner for k in inside for corner in _CORNERS])
+            outline = graph_layout.hull(corners.reshape(-1, 2))
+            points = " ".join(f"{x:.1f},{y:.1f}" for x, y in outline)
+            area = _add(root, "g", opacity="0.2")
+            tint = _tint(number)
+            _add(area, "polygon", points=points, fill=tint, stroke=tint, stroke_width=22, stroke_linejoin="round")
+        badges.append((float(middle[0]), float(middle[1]), number))
+    for a, b in threads:
+        _line(root, centres[a], centres[b], stroke="var(--muted)", stroke_width=1.5, stroke_dasharray="2 5")
+    pair_of = {frozenset(clique): number for number, clique in enumerate(picture.cliques) if len(clique) == 2}
+    for a, b in edges:
+        pair = pair_of.get(frozenset((picture.names[a], picture.names[b])))
+        stroke = "var(--muted)" if pair is None else _tint(pair)
+        _line(root, centres[a], centres[b], stroke=stroke, stroke_width=1.5 if pair is None else 3.0)
+    for k, vertex in enumerate(picture.names):
+        _draw_vertex(root, picture, vertex, labels[vertex], centres[k], sizes[k])
+    for x, y, number in badges:
+        free_x, free_y = _free_spot(x, y, centres, sizes, badges[:number])
+        badges[number] = (free_x, free_y, number)
+        _badge(root, free_x, free_y, number)
+    words = graph_description(picture)
+    return finished_svg(root, name=name, title="Graph of the model", description=words, width=float(extent[0]))
+
+
+def _draw_vertex(
+    root: ElementTree.Element,
+    picture: ModelPicture,
+    vertex: str,
+    label: str,
+    centre: graph_layout.Points,
+    size: graph_layout.Points,
+) -> None:
+    """A box with the name; dashed for a coarsening, with a double border for a member of a separator."""
+    x, y = (float(c) for c in centre - size / 2)
+    width, height = (float(c) for c in size)
+    is_key = picture.key_of[vertex] == vertex
+    _box(root, x, y, width, height, **({} if is_key else {"stroke_dasharray": "5 3"}))
+    if vertex in picture.separating:
+        _box(root, x + 3, y + 3, width - 6, height - 6, rx=6.5, fill="none", stroke_width=1.0)
+    middle, baseline = float(centre[0]), float(centre[1]) + (-1.5 if label else 4.5)
+    _write(root, vertex, middle, baseline, font_size=13.5, font_weight="bold" if is_key else "normal")
+    if label:
+        _write(root, label, middle, baseline + 15, font_size=11.5, fill="var(--muted)")
+
+
+_CORNERS = [np.array(corner) for corner in ((-1, -1), (-1, 1), (1, 1), (1, -1))]
+
+
+def _free_spot(
+    x: float, y: float, centres: graph_layout.Points, sizes: graph_layout.Points, taken: Sequence[tuple[float, float, int]]
+) -> tuple[float, float]:
+    """The spot nearest to (x, y) where a badge covers neither a box nor another badge."""
+    for radius in range(0, 90, 6):
+        for angle in np.linspace(0, 2 * np.pi, 16, endpoint=False):
+            spot = np.array([x + radius * np.cos(angle), y + radius * np.sin(angle)])
+            in_box = (np.abs(centres - spot) < sizes / 2 + 11).all(axis=1).any()
+            on_badge = any(np.hypot(spot[0] - a, spot[1] - b) < 23 for a, b, _ in taken)
+            if not in_box and not on_badge and spot.min() > 12:
+                return float(spot[0]), float(spot[1])
+    return x, y
+
+
+def _line(root: ElementTree.Element, start: graph_layout.Points, end: graph_layout.Points, **attributes: object) -> None:
+    _add(root, "line", x1=float(start[0]), y1=float(start[1]), x2=float(end[0]), y2=float(end[1]), **attributes)
+
+
+def _levels(n: int) -> str:
+    return f"{n:,} levels" if n else ""
+
+
+def graph_description(picture: ModelPicture) -> str:
+    """The picture in words, for those who cannot see it."""
+    cliques = "; ".join(f"clique {k + 1}: {', '.join(clique)}" for k, clique in enumerate(picture.cliques))
+    separating = ", ".join(name for name in picture.names if name in picture.separating)
+    return f"A graph of {len(picture.names)} vertices. {cliques[:1].upper()}{cliques[1:]}." + (
+        f" In a separator: {separating}." if separating else ""
+    )
+
+
+def junction_tree_svg(picture: ModelPicture, *, name: str = "tree") -> str:
+    """The junction tree as an outline: each clique hangs on its parent by the separator written on the branch."""
+    row, indent = 46.0, 34.0
+    depth = [0] * len(picture.cliques)
+    line_of = {clique: k for k, clique in enumerate(picture.order)}
+    for clique in picture.order:
+        if picture.parents[clique] >= 0:
+            depth[clique] = depth[picture.parents[clique]] + 1
+    root = _canvas(1, 1)
+    branches = _add(root, "g", fill="none", stroke="var(--muted)", stroke_width=1.5)
+    right = 0.0
+    for clique in picture.order:
+        y = 24.0 + row * line_of[clique]
+        x = 14.0 + indent * depth[clique]
+        parent = picture.parents[clique]
+        start = x
+        if parent >= 0:
+            parent_y = 24.0 + row * line_of[parent]
+            trunk = 14.0 + indent * depth[parent] + 10
+            text = " · ".join(picture.separators[clique]) or "nothing"
+            width = len(text) * _CHARACTER + 22
+            _add(branches, "path", d=f"M{trunk:.1f},{parent_y + 16:.1f}V{y - 8:.1f}q0,8 8,8H{x + width + 20:.1f}")
+            _box(root, x, y - 12, width, 24.0, rx=12, fill="var(--raised)", stroke="var(--muted)", stroke_width=1.0)
+            _write(root, text, x + width / 2, y + 4.5, font_size=12.5)
+            start = x + width + 20
+        new = [v for v in picture.cliques[clique] if v not in picture.separators[clique]]
+        shared = [v for v in picture.cliques[clique] if v in picture.separators[clique]]
+        width = (len(" · ".join(new)) * 1.1 + len(" · ".join(shared)) + (3 if shared and new else 0)) * _CHARACTER + 46
+        _box(root, start, y - 16, width, 32.0, stroke=_tint(clique), stroke_width=2.0)
+        _badge(root, start + 18, y, clique)
+        label = _write(root, "" if new else " · ".join(shared), start + 35, y + 4.5, text_anchor="start", fill="var(--muted)")
+        if new:
+            strong = _add(label, "tspan", font_weight="bold", fill="var(--ink)")
+            strong.text = " · ".join(new)
+            strong.tail = " · " + " · ".join(shared) if shared else None
+        right = max(right, start + width)
+    height = 24.0 + row * (len(picture.order) - 1) + 26
+    root.set("viewBox", f"0 0 {right + 8:.0f} {height:.0f}")
+    words = tree_description(picture)
+    return finished_svg(root, name=name, title="Junction tree of the model", description=words, width=right + 8)
+
+
+def tree_description(picture: ModelPicture) -> str:
+    """The tree in words."""
+    sentences = []
+    for clique in picture.order:
+        parent = picture.parents[clique]
+        if parent >= 0:
+            shared = ", ".join(picture.separators[clique]) or "nothing"
+            sentences.append(f"Clique {clique + 1} hangs on clique {parent + 1}; they share {shared}.")
+        else:
+            sentences.append(f"The root is clique {clique + 1}.")
+    return " ".join(sentences)

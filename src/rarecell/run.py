@@ -162,7 +162,9 @@ def _assessed(config: RunConfig, stages: _Stages, *, with_records: bool | None =
     with stages.stage("interval"):
         interval = risk_interval(risk, chosen.risk_model, seed=config.seed)
     with stages.stage("checks of fit"):
-        fit = fit_diagnostics(table, chosen.risk_model, population=risk.population, seed=config.seed)
+        # The statistics ask whether a plug-in estimate fits; a model with a posterior of its own is none.
+        checked = chosen.best if hasattr(chosen.risk_model, "posterior") else chosen.risk_model
+        fit = fit_diagnostics(table, checked, population=risk.population, seed=config.seed)
         estimates = population_uniques(table.size_indices, population=risk.population)
         of_models = choice.model_estimates(table, chosen, risk, config)
     with stages.stage("what each key costs"):
@@ -197,7 +199,7 @@ def _assessed(config: RunConfig, stages: _Stages, *, with_records: bool | None =
                 **{e.name: e.expected_population_uniques for e in estimates},
             },
             "estimator_details": [*of_models, *summary.of_estimates(estimates)],
-            "diagnostics": _of_fit(fit),
+            "diagnostics": _of_fit(fit, is_of_risk_model=checked is chosen.risk_model),
             "k_anonymity": {str(k): n for k, n in k_anonymity(table).items()},
             "key_costs": _of_costs(table, costs),
             "unsafe_combinations": _commonest(unsafe),
@@ -239,9 +241,12 @@ def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombina
     return listed
 
 
-def _of_fit(fit: FitDiagnostics) -> dict[str, Any]:
+def _of_fit(fit: FitDiagnostics, *, is_of_risk_model: bool) -> dict[str, Any]:
+    sentence = fit.verdict
+    if not is_of_risk_model:
+        sentence = f"Of the best single model: {sentence[0].lower()}{sentence[1:]} The risk itself comes from an average, which is closer to the truth."
     return {
-        "sentence": fit.verdict,
+        "sentence": sentence,
         "statistics": [
             {"name": name, "value": test.statistic, "standard_error": float(np.sqrt(test.variance)), "z": test.z}
             for name, test in (("B1, population uniques", fit.unique_test), ("B2, correct matches", fit.match_test))
@@ -529,7 +534,8 @@ def _write_assessment(folder: audit.RunFolder, found: Assessment, whole: Mapping
         stored = {"best": found.model.to_dict(), "risk_model": found.choice.risk_model.describe()}
         folder.write_text("model.json", json.dumps(stored, indent=2) + "\n")
         folder.write_text("run.toml", found.config.to_toml())
-        write_report(folder.stage, whole, found.riskiest)
+        for edition in ("internal", "external"):
+            write_report(folder.stage, whole, found.riskiest, edition=edition)
 
 
 def _risk_pieces(found: Assessment) -> Iterator[dict[str, Any]]:

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.swap.effect import RiskAfter, risk_after
-from rarecell.swap.units import code_column, records_of
+from rarecell.swap.units import ColumnValues, code_column, records_of
 from rarecell.table import ContingencyTable
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class Association:
         return self.after - self.before
 
 
-def association_changes(plan: SwapPlan, columns: Mapping[str, ArrayLike]) -> tuple[Association, ...]:
+def association_changes(plan: SwapPlan, columns: Mapping[str, ColumnValues]) -> tuple[Association, ...]:
     """Cramér's V of every key that moves with every given column, before and after; the largest change first."""
     table = plan.table
     cell = records_of(table)
@@ -297,7 +297,7 @@ class UtilityReport:
         )
 
 
-def utility(plan: SwapPlan, columns: Mapping[str, ArrayLike] | None = None) -> UtilityReport:
+def utility(plan: SwapPlan, columns: Mapping[str, ColumnValues] | None = None) -> UtilityReport:
     """Compare the file before and after a plan; ``columns`` are values of columns outside the keys, one for each record."""
     after = plan.table_after
     return UtilityReport(
@@ -314,7 +314,7 @@ def swap_summary(
     plan: SwapPlan,
     risk: RecordRisk,
     *,
-    columns: Mapping[str, ArrayLike] | None = None,
+    columns: Mapping[str, ColumnValues] | None = None,
     margins_identical: bool = True,
     frontier: Sequence[Any] = (),
     first_found_distance: float | None = None,

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
+from rarecell.errors import BadInput
 from rarecell.graph.masks import members
 from rarecell.swap.units import records_of
 
 if TYPE_CHECKING:
-    from rarecell.engine.source import Source
     from rarecell.microdata import Microdata
     from rarecell.swap.plan import SwapPlan
 
@@ -73,20 +73,56 @@ class SwapResult:
 
 
 def apply_plan(plan: SwapPlan, data: Microdata) -> SwapResult:
-    """Exchange the values in memory: rows keep their order, all other columns and types stay."""
+    """Exchange the values in memory: rows keep their order, all other columns and types stay.
+
+    The keys of the new frame are then coded and counted anew, as those of the old one were.
+    """
     margins = checked_margins(plan)
-    rows, values = replacements(plan, data.source)
-    return SwapResult(plan, data.source.replaced(rows, values), margins)
+    _expect_records(plan, data)
+    frame = data.replaced(*replacements(plan, data))
+    _check_recount(plan, data, frame)
+    return SwapResult(plan, frame, margins)
 
 
-def write_plan(plan: SwapPlan, data: Microdata, path: str | Path) -> SwapResult:
-    """Write the data with the values exchanged to a file, in the format they came in."""
+def write_plan(plan: SwapPlan, data: Microdata, path: str | Path, *, recount: bool = True) -> SwapResult:
+    """Write the data with the values exchanged to a file, in the format they came in.
+
+    With ``recount`` the file is read again and its keys are counted; one that is not as planned is removed.
+    """
     margins = checked_margins(plan)
-    rows, values = replacements(plan, data.source)
-    return SwapResult(plan, None, margins, data.source.write_with_replacements(path, rows, values))
+    _expect_records(plan, data)
+    written = data.write_with_replacements(path, *replacements(plan, data))
+    if recount:
+        try:
+            _check_recount(plan, data, written)
+        except MarginsDiffer:
+            written.unlink()
+            raise
+    return SwapResult(plan, None, margins, written)
 
 
-def replacements(plan: SwapPlan, source: Source) -> tuple[NDArray[np.int64], dict[str, Any]]:
+def _expect_records(plan: SwapPlan, data: Microdata) -> None:
+    if plan.table.record_cell is None:
+        raise BadInput(
+            "The plan was made for a table that does not know its records, so its row numbers mean nothing in the data. "
+            "Make the table with data.table(records=True)."
+        )
+    if len(plan.table.record_cell) != data.n_records:
+        raise BadInput(f"The plan is for {len(plan.table.record_cell):,} records; {data.source.name} has {data.n_records:,}.")
+
+
+def _check_recount(plan: SwapPlan, data: Microdata, output: Any) -> None:
+    """Read the keys of the output as those of the input were read, and compare the table with the planned one."""
+    from rarecell.microdata import Microdata
+
+    again = Microdata(output, data.keys, missing=data.missing, coding=data.coding).table(records=True)
+    planned = plan.table_after
+    names_same = [c.levels for c in again.categories] == [c.levels for c in planned.categories]
+    if not (names_same and np.array_equal(again.cells, planned.cells) and np.array_equal(again.counts, planned.counts)):
+        raise MarginsDiffer("Internal error: the keys of the output are not those of the plan. Nothing was written.")
+
+
+def replacements(plan: SwapPlan, data: Microdata) -> tuple[NDArray[np.int64], dict[str, Any]]:
     """The rows that change, ascending, and for each key that moves anywhere the new value of each of these rows.
 
     A row whose value of a key stays gets its own value again.
@@ -97,7 +133,7 @@ def replacements(plan: SwapPlan, source: Source) -> tuple[NDArray[np.int64], dic
     if not keys:
         return rows, {}
     position_of_source = np.searchsorted(rows, plan.sources[order])
-    old = source.take(rows, keys)
+    old = data.values_at(rows, keys)
     values = {}
     for key in keys:
         taken_from = np.where(plan.moves(key)[order], position_of_source, np.arange(len(rows)))

@@ -22,7 +22,7 @@ from rarecell.swap.matching import match
 from rarecell.swap.partners import Candidates, Move, PartnerSearch, in_threads
 from rarecell.swap.plan import DROPPED, TAKEN, UNTOUCHED, SwapPlan, Unswapped, _risk_of, _row_numbers, _untouched_records
 from rarecell.swap.rules import SwapConstraints
-from rarecell.swap.units import code_column
+from rarecell.swap.units import ColumnValues, code_column
 from rarecell.table import ContingencyTable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def plan_household_swaps(
     population: float | None = None,
     composition: Sequence[str] = (),
     keep: Sequence[Sequence[str]] = (),
-    columns: Mapping[str, ArrayLike] | None = None,
+    columns: Mapping[str, ColumnValues] | None = None,
     constraints: SwapConstraints | None = None,
     distances: Distances | None = None,
     residual_weight: float = 1.0,

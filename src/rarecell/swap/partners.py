@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from rarecell._kernels import swapping as kernels
 from rarecell.errors import UnknownColumns
@@ -27,7 +27,7 @@ from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.swap.distance import Distances
 from rarecell.swap.interactions import FittedModel, Interactions
 from rarecell.swap.rules import SwapConstraints, matching_levels
-from rarecell.swap.units import Units
+from rarecell.swap.units import ColumnValues, Units
 from rarecell.table import ContingencyTable
 
 MOST_MOVES = 96
@@ -85,7 +85,7 @@ class PartnerSearch:
         model: FittedModel,
         *,
         keep: Sequence[Sequence[str]] = (),
-        columns: Mapping[str, ArrayLike] | None = None,
+        columns: Mapping[str, ColumnValues] | None = None,
         constraints: SwapConstraints | None = None,
         distances: Distances | None = None,
         n_unseen: float | None = None,

@@ -25,7 +25,7 @@ from rarecell.swap.matching import match
 from rarecell.swap.partners import EXHAUSTIVE_BUDGET, PartnerSearch, exchanged_cells
 from rarecell.swap.rules import SwapConstraints, matching_levels
 from rarecell.swap.swappable import swappability
-from rarecell.swap.units import Units, records_of
+from rarecell.swap.units import ColumnValues, Units, records_of
 from rarecell.table import ContingencyTable
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def plan_swaps(
     risk: RecordRisk | ArrayLike | None = None,
     population: float | None = None,
     keep: Sequence[Sequence[str]] = (),
-    columns: Mapping[str, ArrayLike] | None = None,
+    columns: Mapping[str, ColumnValues] | None = None,
     constraints: SwapConstraints | None = None,
     distances: Distances | None = None,
     residual_weight: float = 1.0,

@@ -21,13 +21,13 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from rarecell.errors import BadInput
 from rarecell.graph.masks import components, each_member, members
 from rarecell.swap.interactions import FittedModel, Interactions
 from rarecell.swap.partners import PartnerSearch
-from rarecell.swap.units import Units, records_of
+from rarecell.swap.units import ColumnValues, Units, records_of
 from rarecell.table import ContingencyTable
 
 
@@ -113,7 +113,7 @@ def swappability(
     model: FittedModel,
     *,
     keep: Sequence[Sequence[str]] = (),
-    columns: Mapping[str, ArrayLike] | None = None,
+    columns: Mapping[str, ColumnValues] | None = None,
 ) -> Swappability:
     """Which records have a partner with whom they can exchange values without changing a kept margin.
 
@@ -175,7 +175,7 @@ def _by_pairs(
     model: FittedModel,
     interactions: Interactions,
     keep: Sequence[Sequence[str]],
-    columns: Mapping[str, ArrayLike],
+    columns: Mapping[str, ColumnValues],
 ) -> Swappability:
     search = PartnerSearch(table, model, keep=keep, columns=columns)
     units = search.units
@@ -244,7 +244,7 @@ def cost_of_keeping(
     model: FittedModel,
     keep: Sequence[Sequence[str]],
     *,
-    columns: Mapping[str, ArrayLike] | None = None,
+    columns: Mapping[str, ColumnValues] | None = None,
     records: Sequence[int] | NDArray[np.int64] | None = None,
 ) -> dict[tuple[str, ...], int]:
     """For each further margin: how many records (all unless given) have a partner without it and none with it.
@@ -293,7 +293,7 @@ def possible_swaps(
     partner: int,
     *,
     keep: Sequence[Sequence[str]] = (),
-    columns: Mapping[str, ArrayLike] | None = None,
+    columns: Mapping[str, ColumnValues] | None = None,
 ) -> tuple[tuple[str, ...], ...]:
     """All distinct exchanges of two records (row numbers) that change no kept margin: the keys that move in each."""
     interactions, difference = _difference_of(table, model, record, partner, keep, columns or {})
@@ -307,7 +307,7 @@ def explain_pair(
     partner: int,
     *,
     keep: Sequence[Sequence[str]] = (),
-    columns: Mapping[str, ArrayLike] | None = None,
+    columns: Mapping[str, ColumnValues] | None = None,
 ) -> PairExplanation:
     """Why two records (row numbers) can or cannot be exchanged, in words."""
     graph, difference = _difference_of(table, model, record, partner, keep, columns or {})
@@ -335,7 +335,7 @@ def _difference_of(
     record: int,
     partner: int,
     keep: Sequence[Sequence[str]],
-    columns: Mapping[str, ArrayLike],
+    columns: Mapping[str, ColumnValues],
 ) -> tuple[Interactions, int]:
     interactions = Interactions.of_model(table, model, keep=keep)
     units = Units.of(table, interactions.columns, columns)

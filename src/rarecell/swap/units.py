@@ -9,13 +9,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.table import ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.microdata import Microdata
+
+
+class CodedColumn(NamedTuple):
+    """A column as codes: ``levels[codes[r]]`` is the value of record r; a missing value is the level None, the last."""
+
+    codes: NDArray[np.int32]
+    levels: tuple[Any, ...]
+
+
+ColumnValues = ArrayLike | CodedColumn
+"""A column outside the keys: a value for each record, or its codes."""
+
+
+def coded_columns(data: Microdata, names: Sequence[str]) -> dict[str, ColumnValues]:
+    """The columns outside the keys that margins to keep or constraints name, as plans take them."""
+    wanted = list(dict.fromkeys(name for name in names if name not in data.keys))
+    if not wanted:
+        return {}
+    codes, categories = data.column_codes(wanted)
+    return {c.key: CodedColumn(np.ascontiguousarray(codes[:, k]), c.levels) for k, c in enumerate(categories)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +65,7 @@ class Units:
     record_unit: NDArray[np.int64]
 
     @classmethod
-    def of(cls, table: ContingencyTable, columns: Sequence[str], values: Mapping[str, ArrayLike]) -> Units:
+    def of(cls, table: ContingencyTable, columns: Sequence[str], values: Mapping[str, ColumnValues]) -> Units:
         """The units that ``columns`` (a value for each record in ``values``) make of the cells of ``table``."""
         of_vertices = np.stack([table.vertex_codes(v) for v in range(table.n_vertices)], axis=1)
         record_cell = records_of(table)
@@ -97,8 +120,12 @@ def records_of(table: ContingencyTable) -> NDArray[np.int64]:
     return np.repeat(np.arange(table.n_cells), table.counts)
 
 
-def code_column(name: str, values: ArrayLike, n_records: int) -> tuple[NDArray[np.int32], tuple[Any, ...]]:
+def code_column(name: str, values: ColumnValues, n_records: int) -> CodedColumn:
     """Codes of a column of any type, and the values they stand for; missing values are one level, the last."""
+    if isinstance(values, CodedColumn):
+        if len(values.codes) != n_records:
+            raise BadInput(f"Column '{name}' was given for {len(values.codes):,} records; the file has {n_records:,}.")
+        return values
     given = np.asarray(values)
     if given.shape != (n_records,):
         raise BadInput(f"Column '{name}' was given with the shape {given.shape}; the file has {n_records:,} records.")
@@ -106,10 +133,10 @@ def code_column(name: str, values: ArrayLike, n_records: int) -> tuple[NDArray[n
         distinct, codes = np.unique(given, return_inverse=True)
         is_missing = distinct != distinct if distinct.dtype.kind in "fc" else np.zeros(len(distinct), dtype=bool)
         levels = tuple(None if gone else level for level, gone in zip(distinct.tolist(), is_missing, strict=True))
-        return codes.astype(np.int32), levels
+        return CodedColumn(codes.astype(np.int32), levels)
     known: dict[Any, int] = {}
     first = np.array([known.setdefault(None if value != value else value, len(known)) for value in given.tolist()])
     ordered = sorted(known, key=lambda level: (level is None, type(level).__name__, str(level)))
     rank = np.empty(len(known), dtype=np.int32)
     rank[[known[level] for level in ordered]] = np.arange(len(ordered))
-    return rank[first], tuple(ordered)
+    return CodedColumn(rank[first], tuple(ordered))

@@ -10,7 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rarecell.config import RunConfig
+from rarecell.errors import BadInput
 from rarecell.marginals import Marginals
 from rarecell.model.additive import AdditiveModel
 from rarecell.model.average import AverageModel, CellModel
@@ -103,20 +107,38 @@ def _risk_model(
     return fit_backoff(table, seed=config.seed, progress=progress)
 
 
-def risk_of(table: ContingencyTable, model: CellModel, config: RunConfig) -> RecordRisk:
-    """The risk of every record under the run's sampling design."""
+def risk_of(table: ContingencyTable, model: CellModel, config: RunConfig, *, stratum: NDArray[Any] | None = None) -> RecordRisk:
+    """The risk of every record under the run's sampling design; ``stratum`` is that of each record, as text."""
+    if config.strata is not None and config.strata in table.keys:
+        categories = table.categories[table.keys.index(config.strata)]
+        sizes = {level: _stratum_size(config, label) for level, label in zip(categories.levels, categories.labels, strict=True)}
+        return record_risk(table, model, population=sizes, strata=config.strata, form=config.form)
+    if stratum is not None:
+        sizes = {label: _stratum_size(config, label) for label in np.unique(stratum).tolist()}
+        return record_risk(table, model, population=sizes, strata=stratum, form=config.form)
     sampling = "weights" if config.weight is not None else "srs"
-    return record_risk(table, model, population=config.population, sampling=sampling, form=config.form)
+    population = config.population or sum(config.populations.values()) or None
+    return record_risk(table, model, population=population, sampling=sampling, form=config.form)
 
 
-def model_estimates(table: ContingencyTable, chosen: ModelChoice, risk: RecordRisk, config: RunConfig) -> list[dict[str, Any]]:
+def _stratum_size(config: RunConfig, label: str) -> int:
+    if label not in config.populations:
+        raise BadInput(
+            f"The population of stratum '{label}' of '{config.strata}' was not given; give the number of units of every stratum."
+        )
+    return config.populations[label]
+
+
+def model_estimates(
+    table: ContingencyTable, chosen: ModelChoice, risk: RecordRisk, config: RunConfig, *, stratum: NDArray[Any] | None = None
+) -> list[dict[str, Any]]:
     """Expected population uniques under the models of the run, and under Lancaster's additive model."""
     details = []
     if config.model == "average":
         details.append(
             _detail("average", risk.expected_population_uniques, f"The risk of this run: {chosen.risk_model.describe()}.")
         )
-    decomposable = risk_of(table, chosen.best, config).expected_population_uniques
+    decomposable = risk_of(table, chosen.best, config, stratum=stratum).expected_population_uniques
     details.append(
         _detail(
             "decomposable",
@@ -129,7 +151,7 @@ def model_estimates(table: ContingencyTable, chosen: ModelChoice, risk: RecordRi
     details.append(
         _detail(
             "additive",
-            risk_of(table, additive, config).expected_population_uniques,
+            risk_of(table, additive, config, stratum=stratum).expected_population_uniques,
             "Lancaster's additive model of second order: departures from independence add up over pairs of keys.",
             message if additive.n_negative_uniques else "",
         )

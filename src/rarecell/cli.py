@@ -73,6 +73,7 @@ _run_options = _options(
     click.option("--household", help="Column that says which records live together."),
     click.option("--geography", help="Column of the area."),
     click.option("--strata", help="Column of the sampling strata."),
+    click.option("--populations", help='Population of each stratum: "north=120000,south=80000".'),
     click.option("--sensitive", help="Columns an intruder would like to learn, separated by commas."),
     click.option("--id", "id_column", help="Column that names the record."),
     click.option(
@@ -142,17 +143,18 @@ def _config(options: dict[str, Any], protect: dict[str, Any] | None = None) -> A
     if options["config"]:
         RunConfig.read(options["config"])  # every problem of the file itself is told first
         base = tomllib.loads(Path(options["config"]).read_text(encoding="utf-8"))
-    given: dict[str, Any] = {
-        name: options[name]
-        for name in _PASSED_ON
-        if options[name] is not None
-    }
+    given: dict[str, Any] = {name: options[name] for name in _PASSED_ON if options[name] is not None}
     if options["file"]:
         given["input"] = options["file"]
     elif options["sql"]:
         given["input"] = ""
     if options["keys"]:
         given["keys"] = list(_names(options["keys"]))
+    if options["populations"]:
+        sizes = [part.rpartition("=") for part in _names(options["populations"])]
+        if any(not name or not size.strip().isdigit() for name, _, size in sizes):
+            raise click.UsageError("--populations takes the number of units of each stratum, as in north=120000,south=80000.")
+        given["populations"] = {name.strip(): int(size) for name, _, size in sizes}
     if options["sensitive"]:
         given["sensitive"] = list(_names(options["sensitive"]))
     if options["id_column"]:

@@ -62,7 +62,8 @@ class RunConfig:
     ----------
     input : path of the microdata file, or of a database together with ``sql``
     keys : columns an intruder could know
-    population : number of units the sample was drawn from; None takes it from the weights
+    population : number of units the sample was drawn from; None takes it from the weights or the strata
+    populations : with ``strata``, the number of units of each stratum
     weight, household, geography, sensitive, id, strata : columns with other roles
     missing : what a missing key value means: its own level, a record to drop, or an error
     coding : for each key how its values become levels (``edges``, ``width``, ``quantiles``, ``top``, ``bottom``, ``levels``, ``ordered``)
@@ -84,6 +85,7 @@ class RunConfig:
     household: str | None = None
     geography: str | None = None
     strata: str | None = None
+    populations: Mapping[str, int] = field(default_factory=dict)
     sensitive: tuple[str, ...] = ()
     id: str | None = None
     missing: str = "level"
@@ -108,7 +110,13 @@ class RunConfig:
                 raise UnknownChoice.of(f"The option '{option}'", getattr(self, option), choices)
         if not self.keys:
             raise BadInput("No key was named. Name the columns an intruder could know, for example --keys age,sex,region.")
-        if self.population is None and self.weight is None:
+        if (self.strata is None) != (not self.populations):
+            raise BadInput("Strata need both: the column that says the stratum of a record, and the population of each stratum.")
+        if self.strata is not None and self.weight is not None:
+            raise BadInput(
+                "Both strata and survey weights were given; strata with their populations imply the weights, so give one of them."
+            )
+        if self.population is None and self.weight is None and self.strata is None:
             raise BadInput(
                 "The size of the population is not known. Give the number of units the sample was drawn from with "
                 "--population, or the column of survey weights with --weight."

@@ -157,7 +157,8 @@ def _assessed(config: RunConfig, stages: _Stages, *, with_records: bool | None =
     with stages.stage("searching for the model"):
         chosen = choice.choose_models(table, config, progress=progress)
     with stages.stage("risk of every record"):
-        risk = choice.risk_of(table, chosen.risk_model, config)
+        stratum = _stratum_of_records(data, table, config)
+        risk = choice.risk_of(table, chosen.risk_model, config, stratum=stratum)
         can_swap = swappability(table, chosen.best)
     with stages.stage("interval"):
         interval = risk_interval(risk, chosen.risk_model, seed=config.seed)
@@ -166,7 +167,7 @@ def _assessed(config: RunConfig, stages: _Stages, *, with_records: bool | None =
         checked = chosen.best if hasattr(chosen.risk_model, "posterior") else chosen.risk_model
         fit = fit_diagnostics(table, checked, population=risk.population, seed=config.seed)
         estimates = population_uniques(table.size_indices, population=risk.population)
-        of_models = choice.model_estimates(table, chosen, risk, config)
+        of_models = choice.model_estimates(table, chosen, risk, config, stratum=stratum)
     with stages.stage("what each key costs"):
         costs = key_costs(
             table, lambda changed: _quick_uniques(changed, config), baseline=risk.expected_population_uniques, progress=progress
@@ -211,6 +212,14 @@ def _assessed(config: RunConfig, stages: _Stages, *, with_records: bool | None =
         whole["risk"]["household"] = _of_households(data, risk, config)
     whole["risk"]["verdict"] = summary.verdict(whole)
     return Assessment(config, data, table, chosen, risk, can_swap, unsafe, riskiest, whole, stages.seconds)
+
+
+def _stratum_of_records(data: Microdata, table: ContingencyTable, config: RunConfig) -> NDArray[Any] | None:
+    """The stratum of each record as text, when strata are given by a column that is not a key."""
+    if config.strata is None or config.strata in table.keys:
+        return None
+    codes, (categories,) = data.column_codes([config.strata])
+    return np.array(categories.labels)[codes[:, 0]]
 
 
 def _quick_uniques(table: ContingencyTable, config: RunConfig) -> float:

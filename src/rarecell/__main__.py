@@ -1,0 +1,5 @@
+"""Run the command as ``python -m rarecell``."""
+
+from rarecell.cli import main
+
+main()

@@ -104,6 +104,8 @@ class FileSource(Source):
         self.name = str(path)
         self.suffix = path.suffix
         self.settings = settings
+        # The copy of a query's or a statistics file's data goes by the name of what it copies.
+        self.path_in_messages = self.name
         self._stamp = self._read_stamp()
 
     def _read_stamp(self) -> tuple[int, int]:
@@ -116,7 +118,7 @@ class FileSource(Source):
     def _refuse_change(self) -> None:
         if self._read_stamp() != self._stamp:
             raise BadInput(
-                f"{self.path} changed while it was being worked on. Wait until it is complete, and run again."
+                f"{self.path_in_messages} changed while it was being worked on. Wait until it is complete, and run again."
             )
 
     @cached_property
@@ -138,7 +140,7 @@ class FileSource(Source):
         # What goes wrong in our own reading passes through the engine, which wraps it in words of its own.
         refused: list[RarecellError] = []
         try:
-            with readable_errors(self.path):
+            with readable_errors(self.path_in_messages):
                 if recodes or (weight is not None and not self._has_numbers(weight)):
                     relation = self._connection.from_arrow(self._prepared(columns, weight, recodes or {}, refused))
                 else:
@@ -274,7 +276,7 @@ class ParquetSource(_ColumnarSource):
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         self._refuse_change()
         texts = [name for name in columns if kind_of(self._arrow_schema.field(name).type) == "text"]
-        with readable_errors(self.path):
+        with readable_errors(self.path_in_messages):
             file = pq.ParquetFile(self.path, read_dictionary=texts, memory_map=True)
             for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
                 yield batch.select(list(columns))
@@ -282,13 +284,13 @@ class ParquetSource(_ColumnarSource):
     def _relation(self, columns: Sequence[str], refused: list[RarecellError]) -> Any:
         names = [name.casefold() for name in self._arrow_schema.names]
         # DuckDB does not tell upper from lower case in names, and takes some characters of a path as wildcards.
-        if len(set(names)) < len(names) or set("*?[]") & set(self.name):
+        if len(set(names)) < len(names) or set("*?[]") & set(str(self.path)):
             return super()._relation(columns, refused)
-        return self._connection.read_parquet(self.name)
+        return self._connection.read_parquet(str(self.path))
 
     def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
         self._refuse_change()
-        with atomic_path(path) as temporary, readable_errors(self.path):
+        with atomic_path(path) as temporary, readable_errors(self.path_in_messages):
             file = pq.ParquetFile(self.path)
             with pq.ParquetWriter(temporary, self._arrow_schema, compression=_compression(file)) as writer:
                 first = 0
@@ -331,7 +333,7 @@ class ArrowSource(_ColumnarSource):
 
     def _whole_batches(self) -> Iterator[pa.RecordBatch]:
         self._refuse_change()
-        with readable_errors(self.path), self._open() as reader:
+        with readable_errors(self.path_in_messages), self._open() as reader:
             if self._is_stream:
                 yield from reader
             else:
@@ -367,7 +369,7 @@ class ArrowSource(_ColumnarSource):
 
 
 @contextlib.contextmanager
-def readable_errors(path: Path) -> Iterator[None]:
+def readable_errors(path: str | Path) -> Iterator[None]:
     """Turn what an engine says of a damaged file into one paragraph; its own words may hold records, so they are kept back."""
     import duckdb
 

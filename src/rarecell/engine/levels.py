@@ -43,16 +43,13 @@ class RawLevels:
 
 def settle(values: pa.Array, column: Column, *, decimal_mark: str = ".") -> RawLevels:
     """Say what the distinct values of a column mean."""
-    plain = [None if _is_missing(value) else value for value in values.to_pylist()]
+    plain = [None if _is_missing(value) or column.is_user_missing(value) else value for value in values.to_pylist()]
     if column.kind == "untyped":
         settled = _settle_text(plain, column.name, decimal_mark)
     elif column.kind in ("integer", "number"):
         settled = RawLevels(tuple(_whole_if_possible(plain)), is_ordered=True, is_numeric=True)
     else:
         settled = RawLevels(tuple(plain), is_ordered=column.kind == "date", is_numeric=False)
-    if column.user_missing:
-        kept = tuple(None if value is not None and column.is_user_missing(value) else value for value in settled.values)
-        settled = RawLevels(kept, settled.is_ordered, settled.is_numeric, settled.note)
     if column.is_ordered is not None:
         settled = RawLevels(settled.values, column.is_ordered, settled.is_numeric, settled.note)
     return settled

@@ -1,0 +1,76 @@
+"""Data that are slow or unsafe to read twice, read once into a private Parquet file.
+
+A statistics file is decoded value by value, and a query need not give its rows in the same order when it is asked again;
+a copy that only its owner can read, and that vanishes at the end, makes both as good as a Parquet file.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from rarecell.engine.duck import EngineSettings, private_directory
+from rarecell.engine.files import ParquetSource
+from rarecell.engine.source import Column, EncodedColumn, GroupedCounts, Source
+
+
+class CachedSource(Source):
+    """A source that :meth:`_fill` s a Parquet file when it is first read."""
+
+    def __init__(self, name: str, *, settings: EngineSettings) -> None:
+        self.name = name
+        self.settings = settings
+
+    @abstractmethod
+    def _fill(self, path: Path) -> None:
+        """Write all records to a Parquet file."""
+
+    @cached_property
+    def _inner(self) -> ParquetSource:
+        path = private_directory(self, self.settings) / "records.parquet"
+        self._fill(path)
+        inner = ParquetSource(path, settings=self.settings)
+        inner.name = self.name
+        inner.path_in_messages = self.name
+        return inner
+
+    def columns(self) -> tuple[Column, ...]:
+        return self._inner.columns()
+
+    @property
+    def n_rows(self) -> int:
+        return self._inner.n_rows
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return self._inner.batches(columns)
+
+    def counts(
+        self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
+    ) -> GroupedCounts:
+        return self._inner.counts(columns, weight=weight, recodes=recodes)
+
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+        return self._inner.write_with_replacements(path, rows, columns)
+
+
+def write_parquet_copy(source: Source, path: Path) -> None:
+    """All records of a source as a Parquet file."""
+    names = [column.name for column in source.columns()]
+    writer: pq.ParquetWriter | None = None
+    try:
+        for batch in source.batches(names):
+            writer = writer or pq.ParquetWriter(path, batch.schema)
+            writer.write_batch(batch)
+        if writer is None:
+            writer = pq.ParquetWriter(path, pa.schema([(name, pa.string()) for name in names]))
+    finally:
+        if writer is not None:
+            writer.close()

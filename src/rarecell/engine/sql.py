@@ -1,0 +1,193 @@
+"""How is a query read instead of a file?
+
+DuckDB runs it: over files it names itself, over a DuckDB or PostgreSQL database, or over a data file, which it then calls
+``data``. SQLite databases are asked through Python's own library. A database is opened for reading only, and the query
+must be one SELECT. Its rows are kept in a private file while the program works, so that their order stays the same; the
+protected data are written as Parquet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rarecell.engine.cached import CachedSource, write_parquet_copy
+from rarecell.engine.csv import refuse_duplicates
+from rarecell.engine.duck import EngineSettings, arrow_batches, connect, private_directory
+from rarecell.engine.files import CsvSource, ParquetSource, existing_file, open_file
+from rarecell.engine.source import BATCH_ROWS, Column
+from rarecell.errors import BadInput
+
+_SERVERS = ("postgres://", "postgresql://", "postgres:")
+
+
+class SqlSource(CachedSource):
+    """The rows that a query gives."""
+
+    def __init__(self, query: str, *, database: Any = None, settings: EngineSettings | None = None) -> None:
+        super().__init__("the query", settings=settings or EngineSettings())
+        self.query = query.strip().rstrip(";").strip()
+        self.database = None if database is None or str(database) == "" else str(database)
+        self._has_untyped_text = False
+        self._kind = _kind_of_database(self.database)
+        if self._kind != "sqlite":
+            _refuse_other_than_select(self.query)
+
+    def columns(self) -> tuple[Column, ...]:
+        found = self._inner.columns()
+        if not self._has_untyped_text:
+            return found
+        return tuple(replace(column, kind="untyped") if column.kind == "text" else column for column in found)
+
+    def _fill(self, path: Path) -> None:
+        if self._kind == "sqlite":
+            assert self.database is not None
+            _copy_from_sqlite(self.database, self.query, path)
+        else:
+            self._copy_from_duckdb(path)
+
+    def _copy_from_duckdb(self, path: Path) -> None:
+        connection = connect(self, self.settings)
+        with _readable_errors(self.query):
+            self._make_visible(connection)
+            relation = connection.sql(self.query)
+            refuse_duplicates(relation.columns, self.name)
+            writer: pq.ParquetWriter | None = None
+            try:
+                for batch in arrow_batches(relation, BATCH_ROWS):
+                    writer = writer or pq.ParquetWriter(path, batch.schema)
+                    writer.write_batch(batch)
+                if writer is None:
+                    writer = pq.ParquetWriter(path, relation.limit(0).to_arrow_table().schema)
+            finally:
+                if writer is not None:
+                    writer.close()
+                connection.close()
+
+    def _make_visible(self, connection: Any) -> None:
+        """Let the query see the database, or the file under the name ``data``."""
+        if self.database is None:
+            return
+        if self._kind == "file":
+            source = open_file(self.database, settings=self.settings)
+            if isinstance(source, ParquetSource):
+                relation = connection.read_parquet(self.database)
+            else:
+                # Read by its own rules into a private copy. Of delimited text the values decide later what is a number.
+                self._has_untyped_text = isinstance(source, CsvSource)
+                copy = private_directory(self, self.settings) / "data.parquet"
+                write_parquet_copy(source, copy)
+                relation = connection.read_parquet(str(copy))
+            relation.create_view("data")
+            return
+        quoted = self.database.replace("'", "''")
+        if self._kind == "postgres":
+            try:
+                connection.execute("LOAD postgres")
+            except Exception:
+                raise BadInput(
+                    "Reading from PostgreSQL needs DuckDB's extension 'postgres', which is not on this computer. Install it once, while "
+                    "online, with: python -c \"import duckdb; duckdb.sql('INSTALL postgres')\"."
+                ) from None
+            connection.execute(f"ATTACH '{quoted}' AS source (TYPE postgres, READ_ONLY)")
+        else:
+            connection.execute(f"ATTACH '{quoted}' AS source (READ_ONLY)")
+        connection.execute("USE source")
+
+
+def _kind_of_database(database: str | None) -> str:
+    if database is None:
+        return "none"
+    if database.startswith(_SERVERS):
+        return "postgres"
+    path = existing_file(database)
+    with open(path, "rb") as stream:
+        head = stream.read(16)
+    if head.startswith(b"SQLite format 3\0"):
+        return "sqlite"
+    return "duckdb" if head[8:12] == b"DUCK" else "file"
+
+
+def _refuse_other_than_select(query: str) -> None:
+    import duckdb
+
+    with _readable_errors(query):
+        statements = duckdb.extract_statements(query)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise BadInput(
+            "The query must be one SELECT, so that nothing but reading is done. Give a single query that begins with SELECT."
+        )
+
+
+@contextlib.contextmanager
+def _readable_errors(query: str) -> Iterator[None]:
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as problem:
+        reason = str(problem).split("\n")[0].rstrip(".")
+        raise BadInput(
+            f"The query could not be run: {reason}. Correct it, and try it first with a small LIMIT."
+        ) from None
+
+
+# ---------------------------------------------------------------------- SQLite
+
+
+def _copy_from_sqlite(database: str, query: str, path: Path) -> None:
+    """SQLite has types of values, not of columns: a first reading finds the type of each column, a second writes."""
+    address = f"{Path(database).absolute().as_uri()}?mode=ro"
+    try:
+        with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:
+            cursor = connection.execute(query)
+            if cursor.description is None:
+                raise BadInput("The query must be a SELECT; it gave no columns.")
+            names = [str(column[0]) for column in cursor.description]
+            refuse_duplicates(names, "the query")
+            schema = _sqlite_schema(cursor, names)
+            with pq.ParquetWriter(path, schema) as writer:
+                for rows in _chunks(connection.execute(query)):
+                    arrays = [
+                        pa.array(values, field.type)
+                        for values, field in zip(zip(*rows, strict=True), schema, strict=True)
+                    ]
+                    writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+    except sqlite3.Error as problem:
+        raise BadInput(
+            f"The query of {database} could not be run: {problem}. Correct it, and try it first with a small LIMIT."
+        ) from None
+
+
+def _chunks(cursor: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
+    while rows := cursor.fetchmany(BATCH_ROWS // 4):
+        yield rows
+
+
+def _sqlite_schema(cursor: sqlite3.Cursor, names: Sequence[str]) -> pa.Schema:
+    met: list[set[type]] = [set() for _ in names]
+    for rows in _chunks(cursor):
+        for types, values in zip(met, zip(*rows, strict=True), strict=True):
+            types |= set(map(type, values))
+    fields = []
+    for name, found in zip(names, met, strict=True):
+        types = found - {type(None)}
+        if types <= {int}:
+            fields.append((name, pa.int64() if types else pa.string()))
+        elif types <= {int, float}:
+            fields.append((name, pa.float64()))
+        elif len(types) == 1:
+            fields.append((name, pa.string() if types == {str} else pa.binary()))
+        else:
+            listed = " and ".join(sorted(found.__name__ for found in types))
+            raise BadInput(
+                f"Column '{name}' of the query mixes values of the types {listed}. Make them one type with CAST({name} AS TEXT)."
+            )
+    return pa.schema(fields)

@@ -1,0 +1,219 @@
+"""How are files of Stata, SPSS and SAS read, with their labels and user-missing codes, and written back?
+
+pyreadstat (extra ``stats``) reads them. Codes stay codes: value labels are kept beside them, and user-missing codes
+count as missing but are exchanged and written back as they are. Dates are the numbers these packages keep them as. A
+Stata file is written back by changing the bytes of the changed values alone; SPSS and SAS transport files are written
+anew with all their labels and formats. Nothing but SAS itself writes ``.sas7bdat``, so such data are written as ``.xpt``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from rarecell.engine.cached import CachedSource
+from rarecell.engine.csv import refuse_duplicates
+from rarecell.engine.duck import EngineSettings
+from rarecell.engine.output import atomic_path
+from rarecell.engine.source import BATCH_ROWS, Column
+from rarecell.errors import BadInput, MissingExtra
+
+MANY_LABELS = 3
+"""A column of codes with at least so many labelled values is a list of categories without an order of its own."""
+
+
+class StatisticsSource(CachedSource):
+    """A file of a statistics package."""
+
+    def __init__(self, path: Path, *, settings: EngineSettings) -> None:
+        super().__init__(str(path), settings=settings)
+        if importlib.util.find_spec("pyreadstat") is None:
+            raise MissingExtra.needed(f"Reading {path.suffix} files", "stats")
+        self.path = path
+        self.kind = path.suffix.lower()
+        self.suffix = ".xpt" if self.kind == ".sas7bdat" else path.suffix
+
+    def _read(self, **options: Any) -> tuple[Any, Any]:
+        import pyreadstat
+
+        read = {
+            ".dta": pyreadstat.read_dta,
+            ".sav": pyreadstat.read_sav,
+            ".zsav": pyreadstat.read_sav,
+            ".sas7bdat": pyreadstat.read_sas7bdat,
+            ".xpt": pyreadstat.read_xport,
+        }[self.kind]
+        options.setdefault("user_missing", True)
+        if self.kind == ".xpt":
+            del options["user_missing"]
+        with _readable_errors(self.path):
+            found: tuple[Any, Any] = read(str(self.path), disable_datetime_conversion=True, **options)
+            return found
+
+    @cached_property
+    def metadata(self) -> Any:
+        """Labels, formats and missing codes, as pyreadstat has them."""
+        metadata = self._read(metadataonly=True, output_format="dict")[1]
+        refuse_duplicates(metadata.column_names, self.name)
+        return metadata
+
+    # ------------------------------------------------------------------ reading
+
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(self._column(column) for column in self._inner.columns())
+
+    def _column(self, column: Column) -> Column:
+        metadata, name = self.metadata, column.name
+        labels = dict(metadata.variable_value_labels.get(name, {}))
+        missing: list[Any] = []
+        for part in metadata.missing_ranges.get(name, []):
+            missing.append((part["lo"], part["hi"]) if isinstance(part["lo"], (int, float)) else part["lo"])
+        is_number = metadata.readstat_variable_types[name] != "string"
+        if is_number and column.kind == "text":
+            # Numbers among which Stata or SAS keep kinds of missing as letters: see _arrow_column.
+            column = replace(column, kind="untyped")
+            missing += [f".{letter}" for letter in "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"]
+        found = replace(column, value_labels=labels, user_missing=tuple(missing))
+        named = [value for value in labels if not isinstance(value, str) and not found.is_user_missing(value)]
+        measure = metadata.variable_measure.get(name, "unknown")
+        if measure in ("ordinal", "nominal", "scale"):
+            return replace(found, is_ordered=measure != "nominal")
+        return replace(found, is_ordered=False) if is_number and len(named) >= MANY_LABELS else found
+
+    def _fill(self, path: Path) -> None:
+        names = list(self.metadata.column_names)
+        if not names:
+            raise BadInput(f"{self.path} has no columns. Name the file that holds the data.")
+        # Letters among the numbers of a column show only when they are met; then all its values are kept as text.
+        as_text: set[str] = set()
+        while True:
+            try:
+                self._write_chunks(path, names, as_text)
+                return
+            except _LettersFound as found:
+                as_text.add(found.column)
+
+    def _write_chunks(self, path: Path, names: Sequence[str], as_text: set[str]) -> None:
+        schema = pa.schema([(name, self._type(name, name in as_text)) for name in names])
+        with pq.ParquetWriter(path, schema) as writer:
+            first = 0
+            while True:
+                chunk, _ = self._read(row_offset=first, row_limit=BATCH_ROWS, output_format="dict")
+                n_rows = len(chunk[names[0]]) if chunk else 0
+                if n_rows:
+                    arrays = [
+                        _arrow_column(name, chunk[name], schema.field(name).type, name in as_text) for name in names
+                    ]
+                    writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+                first += n_rows
+                if n_rows < BATCH_ROWS:
+                    return
+
+    def _type(self, name: str, as_text: bool) -> pa.DataType:
+        kept_as = self.metadata.readstat_variable_types[name]
+        if as_text or kept_as == "string":
+            return pa.string()
+        return pa.int64() if kept_as.startswith("int") else pa.float64()
+
+    # ------------------------------------------------------------------ writing
+
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+        changes = {name: pa.array(values).to_pylist() for name, values in columns.items()}
+        if self.kind == ".dta":
+            from rarecell.engine.stata import write_changed
+
+            write_changed(Path(path), self.path, np.asarray(rows, dtype=np.int64), changes)
+        else:
+            self._write_anew(Path(path), np.asarray(rows, dtype=np.int64), changes)
+        return Path(path)
+
+    def _write_anew(self, path: Path, rows: NDArray[np.int64], changes: Mapping[str, Sequence[Any]]) -> None:
+        import pyreadstat
+
+        # Kinds of missing that SAS tells apart by letters have no place in a transport file written here.
+        values, metadata = self._read(output_format="dict", user_missing=self.kind in (".sav", ".zsav"))
+        for name, new in changes.items():
+            is_text = metadata.readstat_variable_types[name] == "string"
+            for row, value in zip(rows.tolist(), new, strict=True):
+                values[name][row] = value if is_text or value is None else _as_number(value)
+        frame = _frame(values)
+        shared = {
+            "file_label": metadata.file_label or "",
+            "column_labels": metadata.column_names_to_labels,
+            "variable_format": {name: found for name, found in metadata.original_variable_types.items() if found},
+        }
+        with atomic_path(path) as temporary, _readable_errors(path):
+            if self.kind in (".sav", ".zsav"):
+                pyreadstat.write_sav(
+                    frame,
+                    str(temporary),
+                    compress=self.kind == ".zsav",
+                    note=list(metadata.notes),
+                    variable_value_labels=metadata.variable_value_labels,
+                    missing_ranges=metadata.missing_ranges,
+                    variable_display_width=metadata.variable_display_width,
+                    variable_measure=metadata.variable_measure,
+                    **shared,
+                )
+            else:
+                pyreadstat.write_xport(frame, str(temporary), table_name=metadata.table_name or "DATA", **shared)
+
+
+class _LettersFound(Exception):
+    """A column of numbers holds letters, with which Stata and SAS tell kinds of missing values apart."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(column)
+        self.column = column
+
+
+def _arrow_column(name: str, values: Sequence[Any], wanted: pa.DataType, has_letters: bool) -> pa.Array:
+    if has_letters:
+        return pa.array([_number_or_letter(value) for value in values], wanted)
+    if not pa.types.is_string(wanted) and any(isinstance(value, str) for value in values):
+        raise _LettersFound(name)
+    return pa.array(values, wanted, from_pandas=True)
+
+
+def _number_or_letter(value: Any) -> str | None:
+    """A number in full, or a letter with a dot before it, as Stata and SAS print kinds of missing values."""
+    if value is None or isinstance(value, str):
+        return None if value is None else f".{value}"
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def _as_number(value: Any) -> float | None:
+    return None if isinstance(value, str) and value.startswith(".") and value[1:].isalpha() else float(value)
+
+
+def _frame(values: Mapping[str, Any]) -> Any:
+    for library in ("polars", "pandas"):
+        if importlib.util.find_spec(library) is not None:
+            return importlib.import_module(library).DataFrame(dict(values))
+    raise BadInput(
+        "Writing SPSS and SAS files needs pandas or polars. Install one of them, for example with: pip install polars."
+    )
+
+
+@contextlib.contextmanager
+def _readable_errors(path: Path) -> Iterator[None]:
+    import pyreadstat
+
+    try:
+        yield
+    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeDecodeError, ValueError) as problem:
+        reason = str(problem).split("\n")[0].rstrip(".")
+        raise BadInput(
+            f"{path} is damaged or of a version that is not known: {reason}. Open it in the program that wrote it and save it again, "
+            "or export it as CSV."
+        ) from None

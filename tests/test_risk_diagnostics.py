@@ -131,6 +131,63 @@ def test_verdict_when_checks_disagree() -> None:
     assert "z = 6.00" in str(found.unique_test)
 
 
+def test_parts_of_the_file_know_their_truth() -> None:
+    table, _, _ = chain(4, n_records=3000)
+
+    def saturated(part: rc.ContingencyTable) -> rc.DecomposableModel:
+        return rc.DecomposableModel(part, cliques=[part.keys])
+
+    found = diagnostics.subsample_check(table, saturated)
+    assert found is not None
+    assert found.n_records == 600
+    # Of the uniques of a fifth, few are unique in the file; the saturated model gives each (1 − 1/600)^2400.
+    assert found.z < -2
+    assert found.observed > found.expected
+    assert "drawn from the file" in str(found)
+    tiny = rc.ContingencyTable.from_counts([[0, 0]], [3], categories([2, 2]))
+    assert diagnostics.subsample_check(tiny, saturated) is None
+
+
+def test_parts_keep_order_and_coarsenings() -> None:
+    table, _, probability = chain(5, n_records=3000)
+    halves = rc.Coarsening("c/2", "c", np.repeat([0, 1], 4).astype(np.int32), ("low", "high"))
+    seen = []
+
+    def known(part: rc.ContingencyTable) -> KnownModel:
+        seen.append(part.vertex_names)
+        assert part.n_records == 600
+        return KnownModel(part, probability)
+
+    scores = []
+    for seed in range(20):
+        found = diagnostics.subsample_check(table.with_coarsenings([halves]), known, seed=seed, n_parts=1)
+        assert found is not None
+        scores.append(found.z)
+    assert seen[0] == ("a", "b", "c", "c/2")
+    # The probabilities are those of the population the file was drawn from, not of the file; they fit all the same.
+    assert abs(np.mean(scores)) < 2
+
+
+def test_a_model_that_integrates_is_judged_by_parts_of_the_file() -> None:
+    table, _, _ = chain(6)
+
+    class Integrating(KnownModel):
+        def posterior(self, cells: np.ndarray | None = None) -> list[tuple[np.ndarray, np.ndarray]]:
+            n_cells = self.table.n_cells if cells is None else len(cells)
+            return [(np.full(n_cells, np.log(1e-9)), np.full(n_cells, 0.1))]
+
+    def refit(part: rc.ContingencyTable) -> Integrating:
+        return Integrating(part, np.full(SHAPE, 1 / np.prod(SHAPE)))
+
+    unchecked = diagnostics.fit_diagnostics(table, refit(table), population=12_000)
+    assert not unchecked.is_plugged_in
+    assert "was not checked" in unchecked.verdict
+    checked = diagnostics.fit_diagnostics(table, refit(table), population=12_000, refit=refit)
+    assert checked.subsample is not None
+    assert "likely overstated" in checked.verdict
+    assert "Skinner" not in checked.verdict
+
+
 def test_bad_input_is_refused() -> None:
     table, _, _ = chain(3)
     model = rc.DecomposableModel(table)

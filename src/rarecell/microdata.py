@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rarecell.engine.duck import EngineSettings
+    from rarecell.engine.roles import SuggestedRole
 
 CODES_IN_MEMORY = 512 * 2**20
 """Records are coded in memory up to this many bytes of codes; larger data are counted by their engine."""
@@ -393,6 +394,13 @@ class Microdata:
 
     def __str__(self) -> str:
         return f"{self.source.name} with the keys {', '.join(self.keys)}."
+
+
+def suggest_roles(data: Any, *, settings: EngineSettings | None = None) -> list[SuggestedRole]:
+    """What each column of a file or frame probably is, and why; see :mod:`rarecell.engine.roles`."""
+    from rarecell.engine import roles
+
+    return roles.suggest_roles(open_source(data, settings=settings))
 
 
 @dataclass(frozen=True, eq=False)

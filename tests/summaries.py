@@ -83,8 +83,14 @@ def census_summary() -> dict[str, Any]:
             "aic": 22026.57,
             "bic": 32828.4,
             "criterion": "aic",
-            "describe": "average of four models along the penalty path 0.5, 0.7, 1, 1.5",
-            "search": {"method": "exact", "certified_optimal": True, "starts": 0, "times_met": 1},
+            "describe": "decomposable model with 8 cliques; 1,502 degrees of freedom, AIC 22,026.570",
+            "search": {
+                "method": "exact",
+                "certified_optimal": True,
+                "starts": 0,
+                "times_met": 1,
+                "sentence": "Exact search: no decomposable model of these vertices has a better AIC.",
+            },
         },
         "risk": {
             "sample_uniques": 1674,
@@ -105,7 +111,7 @@ def census_summary() -> dict[str, Any]:
             "records_above_threshold": 383,
             "histogram": {
                 "edges": [0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1],
-                "counts": [9170, 256, 120, 74, 51, 36, 29, 25, 28, 20],
+                "counts": [1035, 256, 120, 74, 51, 36, 29, 25, 28, 20],
             },
             "estimator_details": [
                 {
@@ -181,7 +187,9 @@ def census_summary() -> dict[str, Any]:
                 {"variables": ["age", "citizenship"], "records": 18},
                 {"variables": ["relationship", "child_age", "sex"], "records": 2},
             ],
-            "top_risks": 25,
+            "model_describe": "average of back-off networks over four orders of the keys",
+            "fixed_records": 0,
+            "household": {"households": 9480, "expected_with_an_identified_member": 197.2, "above_threshold": 377},
         },
     }
 
@@ -189,6 +197,15 @@ def census_summary() -> dict[str, Any]:
 def demo_summary() -> dict[str, Any]:
     """The same with the truth, as the demo knows it."""
     return census_summary() | {"truth": {"population_uniques": 179, "correct_matches": 414.58}}
+
+
+def _risk(uniques: float, matches: float, sample_uniques: float, highest: float) -> dict[str, float]:
+    return {
+        "expected_population_uniques": uniques,
+        "expected_correct_matches": matches,
+        "sample_uniques": sample_uniques,
+        "highest": highest,
+    }
 
 
 def protected_summary() -> dict[str, Any]:
@@ -202,8 +219,9 @@ def protected_summary() -> dict[str, Any]:
             "share_changed": 131 / (9809 * 8),
             "mean_distance": 0.412,
             "uniques_vacated": 48,
-            "risk_before": {"expected_population_uniques": 201.9, "expected_correct_matches": 431.2},
-            "risk_after": {"expected_population_uniques": 158.1, "expected_correct_matches": 381.6},
+            "uniques_created": 61,
+            "risk_before": _risk(201.9, 431.2, 1674.0, 0.99),
+            "risk_after": _risk(158.1, 381.6, 1687.0, 0.88),
             "margins_identical": True,
             "hellinger": {
                 "1": {"mean": 0.0, "max": 0.0},
@@ -244,7 +262,7 @@ def riskiest_records() -> list[dict[str, Any]]:
             "unique_probability": 0.99 - 0.004 * k,
             "match_probability": 0.995 - 0.004 * k,
             "why": ["age 90 with relationship 7 occurs once in the file", "citizenship 4 with relationship 7: 3 records"],
-            "unsafe": [["age", "relationship"], ["age", "citizenship", "spouse"]],
+            "unsafe_combinations": [["age", "relationship"], ["age", "citizenship", "spouse"]],
         }
         for k in range(25)
     ]

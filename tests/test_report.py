@@ -138,7 +138,7 @@ def test_the_first_screen_says_the_result_in_two_sentences_and_three_numbers(pag
     first = page[page.index("<main") : page.index('id="data"')]
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", first))
     assert "About 202 records could be recognised" in text
-    assert "At the threshold of 0.2 this file is not safe to release as it stands: 383 records of 9,809 are above it." in text
+    assert "not safe to release as it stands: 383 records of 9,809 have a risk of 0.2 or more" in text
     assert "would be right about 431 times." in text
     for wanted in (
         "1,674",
@@ -283,7 +283,7 @@ def test_verdicts_follow_the_threshold_and_the_swap() -> None:
     assert said.sentences[1].endswith("would be right less than once.")
     one = copy.deepcopy(summary)
     one["risk"]["records_above_threshold"] = 1
-    assert "1 record of 9,809 is above it" in verdict(one).sentences[0]
+    assert "1 record of 9,809 has a risk of 0.2 or more" in verdict(one).sentences[0]
     assert verdict(protected_summary()).headline == "About 158 records could still be recognised, 202 before"
 
 

@@ -54,10 +54,12 @@ def cell_probability_decades(decades: Mapping[str, int] | Sequence[tuple[str, in
 
 
 def record_risk_histogram(edges: Sequence[float], counts: Sequence[int], *, threshold: float | None = None) -> alt.LayerChart:
-    """Records by risk; bins that begin at the threshold or above are in the colour of risk."""
+    """Sample uniques by risk; bins that begin at the threshold or above are in the colour of risk."""
     labels = [f"{low:g}–{high:g}" for low, high in itertools.pairwise(edges)]
     at_risk = [threshold is not None and low >= threshold - 1e-9 for low in edges[:-1]]
-    return _columns(list(zip(labels, counts, strict=True)), x_title="risk of the record", y_title="records", emphasised=at_risk)
+    return _columns(
+        list(zip(labels, counts, strict=True)), x_title="risk of the record", y_title="sample uniques", emphasised=at_risk
+    )
 
 
 def estimators(

@@ -165,7 +165,7 @@ def report_context(
         "missing_sentence": words.missing_sentence(summary),
         "household": words.household_sentence(summary),
         "fixed": words.fixed_sentence(summary),
-        "search_sentence": words.search_sentence(summary.get("model", {})),
+        "model_sentences": words.model_sentences(summary),
         "glossary": words.GLOSSARY,
         "run_toml": run_toml,
         "file_name": _file_name(run_toml),

@@ -19,6 +19,9 @@ HIDDEN = f"fewer than {SMALLEST_COUNT}"
 """What is written instead of a small count."""
 
 
+_EXPECTATIONS = ("expected_population_uniques", "expected_correct_matches", "highest")
+
+
 def is_small(count: object) -> bool:
     return isinstance(count, int) and not isinstance(count, bool) and 0 < count < SMALLEST_COUNT
 
@@ -69,10 +72,13 @@ def _risk(risk: Mapping[str, Any]) -> dict[str, Any]:
             "interval",
             "estimators",
             "threshold",
-            "estimator_details",
-            "key_costs",
+            "model_describe",
         ),
     )
+    made["estimator_details"] = [
+        _picked(row, ("name", "expected_population_uniques", "converged", "assumes")) for row in risk.get("estimator_details", ())
+    ]
+    made["key_costs"] = [_key_cost(cost) for cost in risk.get("key_costs", ())]
     for name in ("sample_uniques", "records_above_threshold"):
         if name in risk:
             made[name] = shown(risk[name])
@@ -100,22 +106,24 @@ def _risk(risk: Mapping[str, Any]) -> dict[str, Any]:
     return made
 
 
+def _key_cost(cost: Mapping[str, Any]) -> dict[str, Any]:
+    """Expectations only, without the numbers of sample uniques beside them."""
+    steps = [_picked(step, ("name", "levels", "expected_population_uniques")) for step in cost.get("coarsened", ())]
+    return _picked(cost, ("key", "without")) | {"coarsened": steps}
+
+
 def _swap(swap: Mapping[str, Any]) -> dict[str, Any]:
     made = _picked(
-        swap,
-        (
-            "share_changed",
-            "mean_distance",
-            "risk_before",
-            "risk_after",
-            "margins_identical",
-            "hellinger",
-            "pmse",
-            "associations",
-            "frontier",
-            "target",
-        ),
+        swap, ("share_changed", "mean_distance", "margins_identical", "hellinger", "pmse", "pmse_ratio", "associations")
     )
+    for name in ("risk_before", "risk_after"):
+        if name in swap:
+            made[name] = _picked(swap[name], _EXPECTATIONS)
+    made["frontier"] = [
+        _picked(point, ("values_changed", *_EXPECTATIONS))
+        for point in swap.get("frontier", ())
+        if not is_small(point.get("values_changed"))
+    ]
     for name in ("requested", "values_changed"):
         if name in swap:
             made[name] = shown(swap[name])

@@ -125,11 +125,11 @@ def _histogram(risk: Mapping[str, Any]) -> Picture | None:
     svg = charts.to_svg(
         charts.record_risk_histogram(histogram["edges"], histogram["counts"], threshold=threshold),
         name="histogram",
-        title="Records by risk",
+        title="Sample uniques by risk",
         description="Columns with the number of records in each class of risk; the table has the numbers.",
     )
-    above = f" Columns above the threshold of {threshold:g} are in red." if threshold is not None else ""
-    return Picture(svg, f"Nearly all records of most files are in the first column; it is the others that matter.{above}")
+    above = f" Columns from the threshold of {threshold:g} on are in red." if threshold is not None else ""
+    return Picture(svg, f"Records that are alone in the file, by the probability that they are alone in the population.{above}")
 
 
 def _key_costs(risk: Mapping[str, Any]) -> Picture | None:

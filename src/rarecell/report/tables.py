@@ -152,15 +152,17 @@ def _histogram(summary: Mapping[str, Any]) -> Table | None:
     edges = histogram["edges"]
     rows = tuple((edges[k], edges[k + 1], n) for k, n in enumerate(histogram["counts"]))
     columns = (Column("Risk from", lambda v: f"{v:g}"), Column("up to", lambda v: f"{v:g}"), Column("Records"))
-    return Table("record-risk", "Records by their risk", columns, rows)
+    return Table("record-risk", "Records that are alone in the file, by their risk", columns, rows)
 
 
 def _key_costs(summary: Mapping[str, Any]) -> Table:
     rows: list[tuple[Any, ...]] = []
-    for cost in sorted(summary.get("risk", {}).get("key_costs", ()), key=lambda cost: cost["without"]):
+    costs = summary.get("risk", {}).get("key_costs", ())
+    for cost in sorted(costs, key=lambda cost: (cost.get("without") is None, cost.get("without") or 0.0)):
         for step in cost.get("coarsened", ()):
             rows.append((cost["key"], f"in {step['levels']} groups", step["expected_population_uniques"]))
-        rows.append((cost["key"], "left out", cost["without"]))
+        if cost.get("without") is not None:
+            rows.append((cost["key"], "left out", cost["without"]))
     columns = (_text("Key"), _text("Change"), Column("Expected population uniques then"))
     return Table("key-costs", "What each key costs: the risk when one key is coarser or left out", columns, tuple(rows))
 
@@ -255,7 +257,7 @@ _MEASURES = {
     "expected_correct_matches": "Expected correct matches",
     "sample_uniques": "Sample uniques",
     "records_above_threshold": "Records above the threshold",
-    "max_record_risk": "Largest risk of a record",
+    "highest": "Highest risk of a record",
 }
 
 

@@ -17,11 +17,9 @@ ESTIMATOR_NAMES = {
     "independence": "independent keys",
     "saturated": "saturated model",
     "ewens": "Ewens, maximum likelihood",
-    "ewens_ml": "Ewens, maximum likelihood",
     "ewens_moment": "Ewens, s₁ moment",
     "pitman": "Pitman, maximum likelihood",
-    "pitman_ml": "Pitman, maximum likelihood",
-    "pitman_moment": "Pitman, α = s₁/u",
+    "pitman_ratio": "Pitman, α = s₁/u",
     "additive": "Lancaster additive, second order",
     "zayatz": "Zayatz",
     "snb": "slide negative binomial",
@@ -144,10 +142,10 @@ def verdict(summary: Mapping[str, Any]) -> Verdict:
     if threshold is not None and above is not None:
         is_risky = above != 0
         judgement = (
-            f"At the threshold of {threshold:g} this file is not safe to release as it stands: "
-            f"{counted(above, 'record')} of {records} {'is' if above == 1 else 'are'} above it."
+            f"This file is not safe to release as it stands: {counted(above, 'record')} of {records} "
+            f"{'has' if above == 1 else 'have'} a risk of {threshold:g} or more, the threshold of this run."
             if is_risky
-            else f"At the threshold of {threshold:g} no record of {records} is above it."
+            else f"No record of {records} has a risk of {threshold:g} or more, the threshold of this run."
         )
     else:
         is_risky = before >= 1
@@ -206,7 +204,7 @@ def steps(summary: Mapping[str, Any], *, edition: str = "internal") -> list[dict
     if above:
         found.append(
             {
-                "text": f"Swap the {counted(above, 'record')} above the threshold with partners, without changing the tables the model rests on:",
+                "text": f"Swap the {counted(above, 'risky record')} with partners, without changing the tables the model rests on:",
                 "command": f"rarecell protect --config run.toml --risk-above {threshold:g} --out protected",
             }
         )
@@ -241,21 +239,20 @@ def best_recode(risk: Mapping[str, Any]) -> str | None:
     return None
 
 
-def search_sentence(model: Mapping[str, Any]) -> str:
-    """What the search did and what that proves."""
+def model_sentences(summary: Mapping[str, Any]) -> list[str]:
+    """Where the risk comes from, which model is drawn, and what its search proves."""
+    model, risk = summary.get("model", {}), summary.get("risk", {})
+    said = []
+    if risk.get("model_describe"):
+        said.append(f"The risk comes from this: {risk['model_describe']}")
+    if model.get("describe") and model.get("describe") != risk.get("model_describe"):
+        said.append(f"Drawn below, and kept by swaps, is the best single model: {model['describe']}")
     search = model.get("search") or {}
-    criterion = str(model.get("criterion", "")).upper()
-    by = f" by {criterion}" if criterion in ("AIC", "BIC") else ""
-    if search.get("certified_optimal"):
-        return f"The search was exhaustive: no decomposable model of these variables is better{by}."
-    method = search.get("method")
-    if method in ("local", "greedy"):
-        starts, met = search.get("starts"), search.get("times_met")
-        seen = f" It was found {number(met)} times from {number(starts)} starts." if starts and met else ""
-        return f"The best model found by {method} search{by}; a better one may exist.{seen}"
-    if method:
-        return f"The model was chosen by {method}."
-    return ""
+    if search.get("sentence"):
+        said.append(str(search["sentence"]))
+    elif search.get("certified_optimal"):
+        said.append("The search was exhaustive: no decomposable model of these variables is better")
+    return [f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}." for sentence in said]
 
 
 GLOSSARY: tuple[tuple[str, str], ...] = (
@@ -323,12 +320,15 @@ def missing_sentence(summary: Mapping[str, Any]) -> str:
 def household_sentence(summary: Mapping[str, Any]) -> str:
     """The risk of households, when the file has them."""
     household = summary.get("risk", {}).get("household") or {}
-    numbers = [
-        f"{name.replace('_', ' ')}: {number(value)}"
-        for name, value in household.items()
-        if isinstance(value, int | float | str) and not isinstance(value, bool)
-    ]
-    return f"A household is recognised when one of its members is. {'; '.join(numbers)}." if numbers else ""
+    if "households" not in household:
+        return ""
+    said = f"A household is recognised when at least one of its members is. The file has {counted(household['households'], 'household')}."
+    expected = household.get("expected_with_an_identified_member")
+    if isinstance(expected, int | float):
+        said += f" In {about(float(expected))} of them a member is expected to be alone in the population."
+    if household.get("above_threshold") is not None:
+        said += f" {counted(household['above_threshold'], 'household')} reach the threshold."
+    return said
 
 
 def fixed_sentence(summary: Mapping[str, Any]) -> str:

@@ -153,7 +153,7 @@ def test_estimators_on_their_own_model(estimator: object) -> None:
     rng = np.random.default_rng(3)
     alpha, theta = (0.0, 60.0) if estimator is uniques.ewens else (0.5, 20.0)
     population, n_records, truth, estimate = 3000, 400, 0.0, 0.0
-    for _ in range(25):
+    for _ in range(12):
         seats = np.empty(population, dtype=np.int64)
         n_tables = 0
         for person in range(population):

@@ -244,7 +244,7 @@ def subsample_check(
     refit: Callable[[ContingencyTable], CellModel],
     *,
     fraction: float = 0.2,
-    n_parts: int = 2,
+    n_parts: int = 3,
     seed: int = 0,
 ) -> SubsampleCheck | None:
     """Estimate, on random parts of the file, how many of their uniques are unique in the file, and count them.

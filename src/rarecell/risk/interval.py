@@ -15,6 +15,8 @@ function of the probability. Neither centre is right in general. The posterior's
 known decomposable models its 95 % interval held the truth in 88 to 100 % of the samples. Models selected by a penalty overstate
 risk, which plugging in averaged p̂ offsets: moved to that estimate, the interval held the truth in 93 % of thirty samples of two
 census files, and the posterior in 27 %. So the interval of an average is centred on its estimate, and that of one model spans both.
+A model that brings its own posterior has it integrated in its estimate already; of back-off networks, 93 % of the same thirty
+samples were covered.
 
 References
 ----------

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, polygamma
 
-from rarecell.risk.formulas import _FALL, _by_count, _integral
+from rarecell.risk import formulas
 
 Floats = NDArray[np.float64]
 
@@ -45,25 +45,6 @@ def posterior_match_probability(shape: ArrayLike, scale: ArrayLike, n_unseen: Ar
 
     For f = 1 it is [1 − (1+c)^(1−a)]/[(a−1)c], and log(1+c)/c when a = 1.
     """
-    odds, a, count = np.broadcast_arrays(
-        np.asarray(n_unseen, dtype=np.float64) * np.asarray(scale), np.asarray(shape, dtype=np.float64), sample_count
-    )
-
-    def of_unique(c: Floats, a: Floats) -> Floats:
-        logs, excess = np.log1p(c), a - 1.0
-        is_one = np.abs(excess) * logs < 1e-12
-        numerator = np.where(is_one, logs, -np.expm1(-excess * logs) / np.where(is_one, 1.0, excess))
-        return np.divide(numerator, c, out=np.ones_like(c), where=c > 0.0)
-
-    def general(c: Floats, a: Floats, f: Floats) -> Floats:
-        # With s = log(1 + c(1−t)) the integrand is t^(f−1) e^(−(a−1)s), which falls from s = 0 on.
-        safe = np.where(c > 0.0, c, 1.0)
-        fall = (f - 1.0) / safe + a - 1.0
-        window = np.minimum(np.log1p(safe), np.where(fall > 0.0, _FALL / np.maximum(fall, 1e-300), np.inf))
-        integral = _integral(
-            window,
-            lambda s: (f - 1.0)[:, None] * np.log(np.maximum(1.0 - np.expm1(s) / safe[:, None], 1e-300)) - (a - 1.0)[:, None] * s,
-        )
-        return np.where(c > 0.0, integral / safe, 1.0 / f)
-
-    return _by_count(np.asarray(count, dtype=np.float64), of_unique, general, odds, a)
+    a = np.asarray(shape, dtype=np.float64)
+    unseen_mean = np.asarray(n_unseen, dtype=np.float64) * np.asarray(scale) * a
+    return formulas.negative_binomial_match_probability(unseen_mean, a, sample_count)

@@ -24,12 +24,13 @@ LAYERS = [
     ("model",),
     ("search",),
     ("risk", "swap", "utility"),
-    ("audit",),
+    ("audit", "choice", "summary"),
     ("charts",),
     ("report",),
     ("run",),
     ("terminal", "app"),
     ("cli",),
+    ("__main__",),
 ]
 HEIGHT = {part: height for height, layer in enumerate(LAYERS) for part in layer}
 

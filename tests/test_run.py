@@ -62,7 +62,7 @@ def test_assess_gives_the_reference_numbers_at_full_resolution(assessed: Path) -
     model = found["model"]
     keys = list(datasets.CENSUS_KEYS)
     numbered = sorted("".join(sorted(str(keys.index(v) + 1) for v in clique)) for clique in model["cliques"])
-    assert numbered == sorted("15 16 36 46 37 28 38".split())
+    assert numbered == sorted(["15", "16", "36", "46", "37", "28", "38"])
     assert {(tuple(s["variables"]), s["multiplicity"]) for s in model["separators"]} == {
         (("relationship",), 1),
         (("age",), 2),

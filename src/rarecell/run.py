@@ -22,11 +22,12 @@ from rarecell.config import ProtectConfig, RunConfig
 from rarecell.engine.output import write_parquet
 from rarecell.errors import BadInput
 from rarecell.microdata import Microdata
+from rarecell.model.average import CellModel
 from rarecell.model.backoff import fit_backoff
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.diagnostics import FitDiagnostics, fit_diagnostics
-from rarecell.risk.explain import explain_records, key_costs
+from rarecell.risk.explain import costs_by_key, explain_records, key_costs
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.population_uniques import population_uniques
 from rarecell.risk.records import RecordRisk, household_risk
@@ -38,9 +39,6 @@ from rarecell.table import ContingencyTable
 
 N_LISTED = 50
 """Riskiest records that the internal report explains one by one."""
-
-UNSAFE_SIZE = 4
-"""Largest number of keys in the unsafe combinations that are looked for."""
 
 _PIECE = 1_000_000
 
@@ -163,9 +161,9 @@ def _assessed(config: RunConfig, stages: _Stages, *, with_records: bool | None =
     with stages.stage("interval"):
         interval = risk_interval(risk, chosen.risk_model, seed=config.seed)
     with stages.stage("checks of fit"):
-        # The statistics ask whether a plug-in estimate fits; a model with a posterior of its own is none.
-        checked = chosen.best if hasattr(chosen.risk_model, "posterior") else chosen.risk_model
-        fit = fit_diagnostics(table, checked, population=risk.population, seed=config.seed)
+        fit = fit_diagnostics(
+            table, chosen.risk_model, population=risk.population, refit=lambda part: _quick_model(part, config), seed=config.seed
+        )
         estimates = population_uniques(table.size_indices, population=risk.population)
         of_models = choice.model_estimates(table, chosen, risk, config, stratum=stratum)
     with stages.stage("what each key costs"):
@@ -173,7 +171,7 @@ def _assessed(config: RunConfig, stages: _Stages, *, with_records: bool | None =
             table, lambda changed: _quick_uniques(changed, config), baseline=risk.expected_population_uniques, progress=progress
         )
     with stages.stage("unsafe combinations"):
-        unsafe = unsafe_combinations(table, max_size=min(UNSAFE_SIZE, table.n_keys))
+        unsafe = unsafe_combinations(table)
         riskiest = _explained(chosen.best, risk, unsafe)
     whole: dict[str, Any] = {
         "rarecell": audit.versions()["rarecell"],
@@ -200,9 +198,9 @@ def _assessed(config: RunConfig, stages: _Stages, *, with_records: bool | None =
                 **{e.name: e.expected_population_uniques for e in estimates},
             },
             "estimator_details": [*of_models, *summary.of_estimates(estimates)],
-            "diagnostics": _of_fit(fit, is_of_risk_model=checked is chosen.risk_model),
+            "diagnostics": _of_fit(fit),
             "k_anonymity": {str(k): n for k, n in k_anonymity(table).items()},
-            "key_costs": _of_costs(table, costs),
+            "key_costs": costs_by_key(costs),
             "unsafe_combinations": _commonest(unsafe),
             "key_contributions": {key: float(share) for key, share in unsafe.key_contributions.items()},
             "fixed_records": int(table.counts[can_swap.fixed_cells].sum()),
@@ -222,12 +220,16 @@ def _stratum_of_records(data: Microdata, table: ContingencyTable, config: RunCon
     return np.array(categories.labels)[codes[:, 0]]
 
 
-def _quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
-    """Expected population uniques of a changed table, by the run's kind of model with fewer members."""
+def _quick_model(table: ContingencyTable, config: RunConfig) -> CellModel:
+    """The run's kind of model for a changed table, with fewer members, for comparisons that need many fits."""
     if config.model == "average" and config.resolution == "multi":
-        return choice.risk_of(table, fit_backoff(table, n_orders=2, seed=config.seed), config).expected_population_uniques
-    single = replace(config, model="single", cliques=()) if config.model == "average" else replace(config, cliques=())
-    return choice.risk_of(table, choice.choose_models(table, single).risk_model, config).expected_population_uniques
+        return fit_backoff(table, n_orders=2, seed=config.seed)
+    model = "single" if config.model == "average" else config.model
+    return choice.choose_models(table, replace(config, model=model, cliques=())).risk_model
+
+
+def _quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
+    return choice.risk_of(table, _quick_model(table, config), config).expected_population_uniques
 
 
 def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombinations) -> list[dict[str, Any]]:
@@ -250,12 +252,9 @@ def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombina
     return listed
 
 
-def _of_fit(fit: FitDiagnostics, *, is_of_risk_model: bool) -> dict[str, Any]:
-    sentence = fit.verdict
-    if not is_of_risk_model:
-        sentence = f"Of the best single model: {sentence[0].lower()}{sentence[1:]} The risk itself comes from an average, which is closer to the truth."
+def _of_fit(fit: FitDiagnostics) -> dict[str, Any]:
     return {
-        "sentence": sentence,
+        "sentence": fit.verdict,
         "statistics": [
             {"name": name, "value": test.statistic, "standard_error": float(np.sqrt(test.variance)), "z": test.z}
             for name, test in (("B1, population uniques", fit.unique_test), ("B2, correct matches", fit.match_test))
@@ -264,31 +263,6 @@ def _of_fit(fit: FitDiagnostics, *, is_of_risk_model: bool) -> dict[str, Any]:
             {"size": size, "observed": n, "expected": fit.expected_sizes[size]} for size, n in fit.observed_sizes.items()
         ],
     }
-
-
-def _of_costs(table: ContingencyTable, costs: Any) -> list[dict[str, Any]]:
-    """Per key: expected population uniques without it, and with it coarsened."""
-    rows: list[dict[str, Any]] = []
-    for key in table.keys:
-        of_key = [cost for cost in costs if cost.key == key]
-        without = [cost.expected_population_uniques for cost in of_key if cost.n_levels == 1]
-        rows.append(
-            {
-                "key": key,
-                "without": without[0] if without else None,
-                "coarsened": [
-                    {
-                        "name": cost.resolution,
-                        "levels": cost.n_levels,
-                        "sample_uniques": cost.n_sample_uniques,
-                        "expected_population_uniques": cost.expected_population_uniques,
-                    }
-                    for cost in of_key
-                    if cost.n_levels > 1
-                ],
-            }
-        )
-    return rows
 
 
 def _commonest(unsafe: UnsafeCombinations, n_listed: int = 20) -> list[dict[str, Any]]:

@@ -11,35 +11,71 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOME = {
+    "AdditiveModel": "model.additive",
+    "Assessment": "run",
+    "AverageModel": "model.average",
+    "BackoffModel": "model.backoff",
     "Categories": "table",
-    "Coarsening": "table",
-    "ContingencyTable": "table",
-    "Marginals": "marginals",
-    "StructuralZeros": "structure",
-    "find_structural_zeros": "structure",
-    "Microdata": "microdata",
     "ChordalGraph": "graph.chordal",
+    "Coarsening": "table",
+    "Coding": "engine.coding",
+    "ContingencyTable": "table",
     "DecomposableModel": "model.decomposable",
     "HierarchicalModel": "model.hierarchical",
-    "AverageModel": "model.average",
-    "select_model": "search",
-    "record_risk": "risk.records",
+    "Marginals": "marginals",
+    "Microdata": "microdata",
+    "ProtectConfig": "config",
+    "Protection": "run",
     "RarecellError": "errors",
+    "RecordRisk": "risk.records",
+    "RunConfig": "config",
+    "SwapConstraints": "swap.rules",
+    "assess": "run",
+    "automatic_coarsenings": "resolution",
+    "fit_backoff": "model.backoff",
+    "fit_diagnostics": "risk.diagnostics",
+    "penalty_path": "search",
+    "plan_swaps": "swap.plan",
+    "population_uniques": "risk.population_uniques",
+    "protect": "run",
+    "record_risk": "risk.records",
+    "risk_interval": "risk.interval",
+    "select_model": "search",
+    "swappability": "swap.swappable",
+    "unsafe_combinations": "risk.unsafe",
 }
 __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
+    from rarecell.config import ProtectConfig as ProtectConfig
+    from rarecell.config import RunConfig as RunConfig
+    from rarecell.engine.coding import Coding as Coding
     from rarecell.errors import RarecellError as RarecellError
     from rarecell.graph.chordal import ChordalGraph as ChordalGraph
     from rarecell.marginals import Marginals as Marginals
     from rarecell.microdata import Microdata as Microdata
+    from rarecell.model.additive import AdditiveModel as AdditiveModel
     from rarecell.model.average import AverageModel as AverageModel
+    from rarecell.model.backoff import BackoffModel as BackoffModel
+    from rarecell.model.backoff import fit_backoff as fit_backoff
     from rarecell.model.decomposable import DecomposableModel as DecomposableModel
     from rarecell.model.hierarchical import HierarchicalModel as HierarchicalModel
+    from rarecell.resolution import automatic_coarsenings as automatic_coarsenings
+    from rarecell.risk.diagnostics import fit_diagnostics as fit_diagnostics
+    from rarecell.risk.interval import risk_interval as risk_interval
+    from rarecell.risk.population_uniques import population_uniques as population_uniques
+    from rarecell.risk.records import RecordRisk as RecordRisk
     from rarecell.risk.records import record_risk as record_risk
+    from rarecell.risk.unsafe import unsafe_combinations as unsafe_combinations
+    from rarecell.run import Assessment as Assessment
+    from rarecell.run import Protection as Protection
+    from rarecell.run import assess as assess
+    from rarecell.run import protect as protect
+    from rarecell.search import penalty_path as penalty_path
     from rarecell.search import select_model as select_model
-    from rarecell.structure import StructuralZeros as StructuralZeros
-    from rarecell.structure import find_structural_zeros as find_structural_zeros
+    from rarecell.swap.plan import plan_swaps as plan_swaps
+    from rarecell.swap.rules import SwapConstraints as SwapConstraints
+    from rarecell.swap.swappable import swappability as swappability
     from rarecell.table import Categories as Categories
     from rarecell.table import Coarsening as Coarsening
     from rarecell.table import ContingencyTable as ContingencyTable

@@ -1,0 +1,111 @@
+"""The local web app: the same runs as the command, clicked through in a browser.
+
+On this computer only, for one person: see :mod:`rarecell.app.security`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rarecell.errors import BadInput, MissingExtra
+
+if TYPE_CHECKING:
+    from rarecell.app.pages import Pages
+    from rarecell.app.security import Gate
+
+__all__ = ["create_app", "serve"]
+
+
+def create_app(folder: str | Path, gate: Gate, *, file: str | None = None) -> tuple[Any, Pages]:
+    """The ASGI application behind its gate, and its pages.
+
+    Parameters
+    ----------
+    folder : the only folder whose files it reads and writes
+    gate : port and secrets
+    file : a file inside the folder to begin with
+    """
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from rarecell.app.folder import ChosenFolder
+    from rarecell.app.pages import Pages
+    from rarecell.app.security import Guard
+
+    pages = Pages(ChosenFolder.at(folder), gate, file)
+
+    async def not_found(request: Request, problem: Exception) -> Response:
+        return pages.render("problem.html", status=404, problem="There is no such page.", step=None)
+
+    async def failed(request: Request, problem: Exception) -> Response:
+        return pages.render("problem.html", status=500, problem="The app failed here; the terminal says where.", step=None)
+
+    inner = Starlette(routes=pages.routes(), exception_handlers={404: not_found, 405: not_found, 500: failed})
+    return Guard(inner, gate), pages
+
+
+def serve(folder: str | Path = ".", *, file: str | Path | None = None, open_browser: bool = True) -> None:
+    """Serve the app on the loopback address until it is interrupted.
+
+    Parameters
+    ----------
+    folder : the only folder that the app reads and writes
+    file : a data file to begin with; it must lie in the folder
+    open_browser : open the one-time link in the browser; otherwise it is printed
+    """
+    try:
+        import uvicorn
+
+        from rarecell.app.security import Gate
+    except ImportError:
+        raise MissingExtra.needed("The app", "app") from None
+    from rarecell.app.folder import ChosenFolder, OutsideFolder
+
+    chosen = ChosenFolder.at(folder)
+    name = None
+    if file is not None:
+        place = Path(file).resolve()
+        if not place.is_file():
+            raise BadInput(f"There is no file {file}.")
+        if chosen.root not in place.parents:
+            raise OutsideFolder.named(str(file))
+        name = chosen.relative(place)
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind(("127.0.0.1", 0))
+    gate = Gate(port=listener.getsockname()[1])
+    application, pages = create_app(chosen.root, gate, file=name)
+    settings = uvicorn.Config(
+        application, log_level="error", access_log=False, server_header=False, date_header=False, lifespan="off"
+    )
+    print(f"rarecell works in {chosen.root} and answers this computer only. Press Ctrl-C to end it.", file=sys.stderr)
+    with contextlib.ExitStack() as ended:
+        ended.callback(listener.close)
+        ended.callback(pages.jobs.close)
+        if open_browser:
+            _open(gate, ended)
+        else:
+            print(gate.address, flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(settings).run(sockets=[listener])
+
+
+def _open(gate: Gate, ended: contextlib.ExitStack) -> None:
+    """Open the browser by a page in a private file: the names of processes are public, and the link must not be in one."""
+    import os
+    import tempfile
+    import webbrowser
+
+    handle, path = tempfile.mkstemp(prefix="rarecell-", suffix=".html")
+    ended.callback(lambda: Path(path).unlink(missing_ok=True))
+    with os.fdopen(handle, "w", encoding="utf-8") as page:
+        page.write(
+            f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>rarecell</title>'
+            f'<meta http-equiv="refresh" content="0; url={gate.address}"><a href="{gate.address}">Open rarecell</a></html>'
+        )
+    if not webbrowser.open(Path(path).as_uri()):
+        print(gate.address, flush=True)

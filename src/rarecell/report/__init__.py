@@ -184,9 +184,9 @@ def _file_name(run_toml: str | None) -> str | None:
 
 def _with_enough(record: Mapping[str, Any]) -> dict[str, Any]:
     """The record with the variables of its smallest unsafe combination, to be marked."""
-    combinations = record.get("unsafe") or record.get("unsafe_combinations") or record.get("minimal_unsafe_combinations") or ()
-    smallest = min(combinations, key=len, default=())
-    return {**record, "enough": set(smallest)}
+    from rarecell.report.tables import smallest_combination
+
+    return {**record, "enough": set(smallest_combination(record))}
 
 
 def _contents(context: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -313,6 +313,16 @@ def _frontier(summary: Mapping[str, Any]) -> Table:
     return Table("frontier", "Risk left after so many changed values", columns, rows)
 
 
+RISKIEST_HEADINGS = {
+    "record": "Record",
+    "unique_probability": "Chance of being unique in the population",
+    "match_probability": "Chance that a match is right",
+    "enough": "Enough to single it out",
+    "why": "Why",
+}
+"""Headings of the table of the riskiest records; the keys stand between the first three and the last two."""
+
+
 def riskiest_table(summary: Mapping[str, Any], riskiest: Sequence[Mapping[str, Any]]) -> Table:
     """The riskiest records with a column for each key. Values of records: for the internal edition alone."""
     keys = [key["name"] for key in summary.get("keys", ())] or list(riskiest[0]["values"])
@@ -322,15 +332,24 @@ def riskiest_table(summary: Mapping[str, Any], riskiest: Sequence[Mapping[str, A
             record.get("unique_probability"),
             record.get("match_probability"),
             *(str(record["values"].get(key, "")) for key in keys),
+            ", ".join(smallest_combination(record)),
             "; ".join(record.get("why", ())),
         )
         for record in riskiest
     )
+    headings = RISKIEST_HEADINGS
     columns = (
-        Column("Record"),
-        Column("Chance of being unique in the population", percent),
-        Column("Chance that a match is right", percent),
+        Column(headings["record"]),
+        Column(headings["unique_probability"], percent),
+        Column(headings["match_probability"], percent),
         *(_text(key) for key in keys),
-        _text("Why"),
+        _text(headings["enough"]),
+        _text(headings["why"]),
     )
     return Table("riskiest-records", "The riskiest records", columns, rows)
+
+
+def smallest_combination(record: Mapping[str, Any]) -> Sequence[str]:
+    """The variables of the smallest combination that singles a record out."""
+    found: Sequence[str] = min(record.get("unsafe_combinations") or (), key=len, default=())
+    return found

@@ -1,0 +1,179 @@
+"""What is in a file, and what could each column be?
+
+Suggestions from the name and the first values of a column, each with its reason. They are a start for a person who
+knows the data, nothing more.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROLES = ("key", "weight", "household", "geography", "strata", "sensitive", "id", "none")
+"""Roles that a column can be given."""
+
+MANY_LEVELS = 200
+"""A column with more values than this is seldom a key as it stands."""
+
+_KNOWN = (
+    *("age", "sex", "gender", "birth", "born", "marital", "married", "spouse", "education", "degree", "school", "race", "ethnic"),
+    *(
+        "nationality",
+        "citizen",
+        "country",
+        "origin",
+        "language",
+        "occupation",
+        "job",
+        "profession",
+        "industry",
+        "class",
+        "employ",
+    ),
+    *("relationship", "relation", "child", "children", "family", "size", "region", "state", "county", "district", "municipality"),
+    *("city", "town", "zip", "postcode", "area", "hours", "tenure", "religion", "height"),
+)
+_SECRET = (
+    "income",
+    "wage",
+    "salary",
+    "earning",
+    "wealth",
+    "tax",
+    "debt",
+    "diagnos",
+    "disease",
+    "health",
+    "drug",
+    "crime",
+    "benefit",
+)
+_WEIGHT = ("weight", "wgt", "pwgtp", "wt", "gewicht", "poids", "peso", "grossing")
+_HOUSEHOLD = ("household", "hhid", "hh_id", "hh", "dwelling", "serialno", "haushalt", "family_id")
+_ID = ("id", "identifier", "person_id", "pid", "uuid", "serial", "case", "record")
+
+
+@dataclass(frozen=True)
+class ColumnProfile:
+    """A column as the Keys page shows it.
+
+    ``levels`` are the distinct values among the records looked at, ``examples`` the commonest of them.
+    """
+
+    name: str
+    kind: str
+    levels: int
+    n_missing: int
+    examples: tuple[str, ...]
+    role: str
+    why: str
+
+
+@dataclass(frozen=True)
+class FileProfile:
+    """A file as the Keys page shows it; long files are judged by their first records."""
+
+    n_records: int
+    n_looked_at: int
+    columns: tuple[ColumnProfile, ...]
+
+
+def profile_file(path: Path) -> FileProfile:
+    """Look at the columns and the first records of a file."""
+    from rarecell.engine import open_source
+
+    source = open_source(path)
+    try:
+        columns = source.columns()
+        readable = [column.name for column in columns if column.kind != "other"]
+        batch = next(iter(source.batches(readable)), None)
+        n_looked_at = batch.num_rows if batch is not None else 0
+        n_records = int(source.n_rows)
+        profiles = []
+        for column in columns:
+            if column.name not in readable or batch is None:
+                why = source.why_no_key(column.name) if column.kind == "other" else "has no value"
+                profiles.append(ColumnProfile(column.name, column.kind, 0, 0, (), "none", f"{why[:1].upper()}{why[1:]}."))
+                continue
+            profiles.append(_profile(column, batch.column(readable.index(column.name)), n_looked_at))
+    finally:
+        source.close()
+    return FileProfile(n_records, n_looked_at, tuple(profiles))
+
+
+def _profile(column: Any, values: Any, n_records: int) -> ColumnProfile:
+    counted = values.value_counts().to_pylist()
+    present = [row for row in counted if row["values"] not in (None, "") and not column.is_user_missing(row["values"])]
+    n_missing = n_records - sum(row["counts"] for row in present)
+    commonest = sorted(present, key=lambda row: (-row["counts"], str(row["values"])))[:4]
+    examples = tuple(_short(column.value_labels.get(row["values"], row["values"])) for row in commonest)
+    numbers = _numbers([row["values"] for row in present])
+    is_number = numbers is not None and bool(numbers)
+    kind = "number" if is_number else "text" if column.kind in ("untyped", "text") else column.kind
+    # Values that occur once are not shown: they may single a person out on somebody's screen.
+    shown = examples if any(row["counts"] > 1 for row in commonest) else ()
+    role, why = suggest_role(
+        column.name, n_levels=len(present), n_records=n_records, numbers=numbers, is_whole=_are_whole(numbers)
+    )
+    return ColumnProfile(column.name, kind, len(present), n_missing, shown, role, why)
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 24 else f"{text[:23]}…"
+
+
+def _numbers(values: list[Any]) -> list[float] | None:
+    """The values as numbers, or None when one of them is not."""
+    try:
+        return [float(value) for value in values]
+    except (TypeError, ValueError):
+        return None
+
+
+def _are_whole(numbers: list[float] | None) -> bool:
+    return numbers is not None and all(number.is_integer() for number in numbers)
+
+
+def _says(name: str, words: tuple[str, ...]) -> str | None:
+    """The word that a column's name contains as a part of its own, or begins a part with when the word is long."""
+    parts = [part for part in re.split(r"[^a-z]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()) if part]
+    for word in words:
+        if word in parts or word == name.lower() or (len(word) > 4 and any(part.startswith(word) for part in parts)):
+            return word
+    return None
+
+
+def suggest_role(
+    name: str, *, n_levels: int, n_records: int, numbers: list[float] | None = None, is_whole: bool = False
+) -> tuple[str, str]:
+    """A role for a column and the reason for it."""
+    if n_levels == 0:
+        return "none", "No record has a value here."
+    if n_levels == 1:
+        return "none", "All records have the same value, which tells nobody apart."
+    is_measured = numbers is not None and not is_whole
+    if (word := _says(name, _WEIGHT)) and numbers is not None:
+        if min(numbers) >= 1:
+            return "weight", f"The name says “{word}”, and every value is 1 or more."
+        return "none", f"The name says “{word}”, but some values are below 1, which a survey weight is not."
+    if (word := _says(name, _HOUSEHOLD)) and n_levels > n_records / 20:
+        return "household", f"The name says “{word}”, and few records share a value."
+    if n_levels == n_records and n_records > 20 and not is_measured:
+        return "id", "Every record has another value."
+    if (word := _says(name, _ID)) and n_levels > n_records / 2:
+        return "id", f"The name says “{word}”, and nearly every record has another value."
+    if word := _says(name, _SECRET):
+        return "sensitive", f"The name says “{word}”: something an intruder would like to learn."
+    if word := _says(name, _KNOWN):
+        if n_levels > MANY_LEVELS and is_measured:
+            return (
+                "none",
+                f"The name says “{word}”, but {n_levels:,} different measurements are too fine for a key. Group them first.",
+            )
+        return "key", f"The name says “{word}”: something neighbours, colleagues or a register could know."
+    if n_levels > MANY_LEVELS:
+        return "none", f"{n_levels:,} different values, and the name says nothing known about people."
+    return "none", "Make it a key if somebody outside could know it about a person."

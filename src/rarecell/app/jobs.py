@@ -1,0 +1,227 @@
+"""How does a run go on while its pages stay alive, tell how far it is, and stop when asked?
+
+A run is a process of its own (:mod:`rarecell.app.worker`): compiled loops cannot hold up the pages, and a process can
+always be ended. It reads its configuration from its input and writes its progress to its output, one JSON object a
+line. When the app goes away its input closes, and it stops by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rarecell.errors import BadInput
+
+USUAL_SHARES = {
+    "reading and counting": 6.0,
+    "choosing resolutions": 1.0,
+    "searching for the model": 25.0,
+    "risk of every record": 4.0,
+    "interval": 10.0,
+    "checks of fit": 6.0,
+    "what each key costs": 25.0,
+    "unsafe combinations": 5.0,
+    "planning the swaps": 10.0,
+    "comparing margins": 1.0,
+    "what it cost": 4.0,
+    "writing the protected file": 2.0,
+    "writing the risk file": 2.0,
+    "writing the report": 6.0,
+}
+"""Shares of the stages in the time of a usual run, for the first guess at the time that is left."""
+
+PROTECT_ONLY = {"planning the swaps", "comparing margins", "what it cost", "writing the protected file"}
+_PATIENCE = 5.0
+"""Seconds that a cancelled run has to end by itself."""
+
+
+@dataclass
+class Job:
+    """One run, while it goes on and after.
+
+    ``state`` is ``running``, ``done``, ``failed`` or ``cancelled``; ``message`` says why it failed.
+    """
+
+    number: int
+    command: str
+    title: str
+    out: Path
+    process: subprocess.Popen[str]
+    shares: Mapping[str, float]
+    back: str
+    started: float = field(default_factory=time.monotonic)
+    state: str = "running"
+    message: str = ""
+    stage: str = "starting"
+    done_stages: dict[str, float] = field(default_factory=dict)
+    done_amount: float = 0.0
+    total: float | None = None
+    stage_started: float = field(default_factory=time.monotonic)
+    ended: float | None = None
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended or time.monotonic()) - self.started
+
+    def fraction(self) -> float:
+        """Guess at the part of the run that is done, from the usual shares of the stages."""
+        if self.state != "running":
+            return 1.0
+        whole = sum(self.shares.values())
+        done = sum(self.shares.get(stage, 0.0) for stage in self.done_stages)
+        share = self.shares.get(self.stage, 0.0)
+        if self.total:
+            within = min(self.done_amount / self.total, 1.0)
+        else:
+            # A stage that cannot say how far it is nears its usual end without reaching it.
+            spent = time.monotonic() - self.stage_started
+            pace = sum(self.done_stages.values()) / done if done else 1.0
+            usual = max(share * pace, 0.5)
+            within = spent / (spent + usual)
+        return min((done + share * within) / whole, 0.99)
+
+    def seconds_left(self) -> float | None:
+        """Guess at the seconds that are left; None while there is nothing to guess from."""
+        fraction = self.fraction()
+        if self.state != "running" or fraction < 0.04 or self.seconds < 1.5:
+            return None
+        return self.seconds * (1 - fraction) / fraction
+
+    def told(self) -> dict[str, Any]:
+        """What the progress page shows."""
+        left = self.seconds_left()
+        return {
+            "state": self.state,
+            "stage": self.stage,
+            "stages": [{"name": stage, "seconds": round(seconds, 1)} for stage, seconds in self.done_stages.items()],
+            "fraction": round(self.fraction(), 3),
+            "left": None if left is None else in_words(left),
+            "seconds": round(self.seconds, 1),
+            "message": self.message,
+        }
+
+
+def in_words(seconds: float) -> str:
+    """``about 40 seconds``, ``about 3 minutes``."""
+    if seconds < 10:
+        return "a few seconds"
+    if seconds < 75:
+        return f"about {round(seconds / 10) * 10} seconds"
+    minutes = round(seconds / 60)
+    return f"about {minutes} minute{'s' if minutes > 1 else ''}"
+
+
+class Jobs:
+    """The runs of this start of the app; one at a time."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[int, Job] = {}
+        self._lock = threading.Lock()
+
+    def __getitem__(self, number: int) -> Job:
+        if number not in self._jobs:
+            raise BadInput(
+                "There is no such run. It may belong to an earlier start of the app; finished runs are listed under Runs."
+            )
+        return self._jobs[number]
+
+    @property
+    def running(self) -> Job | None:
+        return next((job for job in self._jobs.values() if job.state == "running"), None)
+
+    def start(
+        self, command: str, configuration: str, out: Path, *, title: str, back: str, usual: Mapping[str, float] | None = None
+    ) -> Job:
+        """Start a run; ``usual`` are the seconds of its stages in an earlier run of the same kind."""
+        with self._lock:
+            if self.running is not None:
+                raise BadInput("Another run is going on. Wait for it to end, or cancel it first.")
+            # -P keeps the working folder, which holds other people's data, off the path that modules are loaded from.
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "rarecell.app.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                encoding="utf-8",
+            )
+            shares = (
+                dict(usual) if usual else {s: w for s, w in USUAL_SHARES.items() if command == "protect" or s not in PROTECT_ONLY}
+            )
+            job = Job(len(self._jobs) + 1, command, title, out, process, shares, back)
+            self._jobs[job.number] = job
+        assert process.stdin is not None
+        request = {"command": command, "config": configuration, "out": str(out)}
+        with contextlib.suppress(OSError):
+            process.stdin.write(json.dumps(request) + "\n")
+            process.stdin.flush()
+        threading.Thread(target=self._listen, args=(job,), daemon=True).start()
+        return job
+
+    def _listen(self, job: Job) -> None:
+        assert job.process.stdout is not None
+        for line in job.process.stdout:
+            with contextlib.suppress(ValueError):
+                self._hear(job, json.loads(line))
+        job.process.wait()
+        if job.state == "running":
+            self._end(job, "failed", "The run ended without a result. The terminal that the app was started from says more.")
+
+    def _hear(self, job: Job, event: Mapping[str, Any]) -> None:
+        kind = event.get("event")
+        if kind == "start":
+            job.stage, job.total, job.done_amount = str(event["stage"]), event.get("total"), 0.0
+            job.stage_started = time.monotonic()
+        elif kind == "advance":
+            job.done_amount += float(event["amount"])
+        elif kind == "done":
+            job.done_stages[job.stage] = job.done_stages.get(job.stage, 0.0) + time.monotonic() - job.stage_started
+        elif kind == "finished":
+            self._end(job, "done", "")
+        elif kind == "failed":
+            self._end(job, "cancelled" if event.get("cancelled") else "failed", str(event["message"]))
+
+    def _end(self, job: Job, state: str, message: str) -> None:
+        if job.state == "running":
+            job.message, job.ended = message, time.monotonic()
+            job.state = state
+
+    def cancel(self, job: Job) -> None:
+        """Ask a run to stop, and end it when it does not."""
+        if job.state != "running":
+            return
+        assert job.process.stdin is not None
+        with contextlib.suppress(OSError, ValueError):
+            job.process.stdin.close()
+        try:
+            job.process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            job.process.kill()
+            job.process.wait()
+            _sweep(job.out)
+        self._end(job, "cancelled", "The run was cancelled. Nothing was written, and the input is untouched.")
+
+    def close(self) -> None:
+        """End what is still running."""
+        if self.running is not None:
+            self.cancel(self.running)
+
+
+def _sweep(out: Path) -> None:
+    """Remove what a killed run left in its folder, and the folder when nothing else is in it."""
+    import shutil
+
+    for left_over in out.glob(".rarecell*"):
+        if left_over.is_dir():
+            shutil.rmtree(left_over, ignore_errors=True)
+        else:
+            left_over.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        out.rmdir()

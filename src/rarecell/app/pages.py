@@ -1,0 +1,375 @@
+"""The pages: Data, Keys, Risk, Protect, Results.
+
+Every page works without script; the script adds the slider, live progress and copying. Nothing is kept between
+requests but the runs that are going on: a page's address says all it shows.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+
+from rarecell.app.columns import MANY_LEVELS, ROLES, profile_file
+from rarecell.app.folder import ChosenFolder, is_run
+from rarecell.app.forms import assess_config, first, protect_config
+from rarecell.app.jobs import Jobs
+from rarecell.app.runs import DOWNLOADS, TABLE_OF_THRESHOLDS, FinishedRun
+from rarecell.app.security import Gate, read_form
+from rarecell.config import CHOICES, RunConfig
+from rarecell.errors import BadInput, OutputExists, RarecellError
+
+if TYPE_CHECKING:
+    import jinja2
+
+_HERE = Path(__file__).parent
+_STATIC = {"app.css": "text/css", "app.js": "text/javascript", "report.css": "text/css"}
+
+
+class Pages:
+    """The pages of one start of the app."""
+
+    def __init__(self, folder: ChosenFolder, gate: Gate, file: str | None = None) -> None:
+        self.folder = folder
+        self.gate = gate
+        self.file = file
+        self.jobs = Jobs()
+
+    def routes(self) -> list[Mount]:
+        pages = [
+            Route("/enter", self.enter),
+            Route("/static/{name}", self.static),
+            Route("/", self.home),
+            Route("/data", self._page(self.data)),
+            Route("/sample", self._page(self.sample), methods=["POST"]),
+            Route("/keys", self._page(self.keys)),
+            Route("/assess", self._page(self.assess), methods=["POST"]),
+            Route("/job/{number:int}", self._page(self.job)),
+            Route("/job/{number:int}/state", self._page(self.job_state)),
+            Route("/job/{number:int}/cancel", self._page(self.cancel), methods=["POST"]),
+            Route("/runs", self._page(self.runs)),
+            Route("/run", self._page(self.run)),
+            Route("/protect", self._page(self.protect), methods=["GET", "POST"]),
+            Route("/files/{path:path}", self._page(self.download)),
+        ]
+        return [Mount(self.gate.base, routes=pages)]
+
+    # ------------------------------------------------------------------ plumbing
+
+    def _page(self, show: Callable[[Request, dict[str, list[str]]], Response]) -> Callable[[Request], Any]:
+        """An endpoint that reads the form, works beside the event loop, and shows errors as pages."""
+
+        async def endpoint(request: Request) -> Response:
+            try:
+                fields = await read_form(request) if request.method == "POST" else {}
+                return await run_in_threadpool(show, request, fields)
+            except RarecellError as problem:
+                return self.render("problem.html", status=400, problem=str(problem), step=None)
+
+        return endpoint
+
+    def render(self, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+        running = self.jobs.running
+        page = (
+            environment()
+            .get_template(template)
+            .render(base=self.gate.base, root=self.folder.root.name or str(self.folder.root), running=running, **values)
+        )
+        return HTMLResponse(page, status_code=status)
+
+    def go(self, path: str) -> RedirectResponse:
+        return RedirectResponse(f"{self.gate.base}{path}", status_code=303)
+
+    def _finished(self, request: Request) -> FinishedRun:
+        name = request.query_params.get("name", "")
+        return FinishedRun.read(self.folder.resolve(name), name)
+
+    # ------------------------------------------------------------------ entry
+
+    async def enter(self, request: Request) -> Response:
+        """Exchange the one-time token for the cookie. The page moves on by itself, because a browser that was sent here from
+        elsewhere does not yet present a strict cookie on a redirect."""
+        if not self.gate.take(request.query_params.get("token", "")):
+            return self.render("problem.html", status=403, step=None, entering=True, problem=(
+                "This link was used already, or is not complete. A link works once; start 'rarecell app' again for a new one."
+            ))  # fmt: skip
+        response = self.render("enter.html")
+        self.gate.admit(response)
+        return response
+
+    async def static(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in _STATIC:
+            return Response(status_code=404)
+        place = _HERE.parent / "report" / "templates" / name if name == "report.css" else _HERE / "static" / name
+        return FileResponse(place, media_type=_STATIC[name])
+
+    async def home(self, request: Request) -> Response:
+        return self.go(f"/keys?file={quote(self.file)}" if self.file else "/data")
+
+    # ------------------------------------------------------------------ data
+
+    def data(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        name = request.query_params.get("folder", "")
+        wanted = request.query_params.get("path")
+        if wanted is not None:
+            place = self.folder.resolve(wanted.strip())
+            if place.is_dir():
+                return self.go(f"/data?folder={quote(self.folder.relative(place))}")
+            return self.go(f"/keys?file={quote(self.folder.relative(place))}")
+        trail = [part for part in name.split("/") if part]
+        steps = [(part, "/".join(trail[: k + 1])) for k, part in enumerate(trail)]
+        return self.render("data.html", step="data", entries=self.folder.listing(name), steps=steps)
+
+    def sample(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        """Put the census sample into the folder, so that there is something to try."""
+        from rarecell.datasets import census_sample_path
+
+        place = self.folder.resolve("census_sample.csv.gz", must_exist=False)
+        if not place.exists():
+            shutil.copyfile(census_sample_path(), place)
+            place.chmod(0o600)
+        return self.go("/keys?file=census_sample.csv.gz")
+
+    # ------------------------------------------------------------------ keys
+
+    def keys(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        return self._show_keys(request.query_params.get("file", ""), {})
+
+    def _show_keys(self, name: str, fields: dict[str, list[str]], problem: str | None = None) -> Response:
+        from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION
+
+        place = self.folder.resolve(name)
+        stat = place.stat()
+        profile = _profile(str(place), stat.st_mtime_ns, stat.st_size)
+        is_sample = {column.name for column in profile.columns} >= set(CENSUS_KEYS) and profile.n_records == 9809
+        roles = {column.name: first(fields, f"role:{column.name}") or column.role for column in profile.columns}
+        if is_sample and not fields:
+            roles |= {
+                name: "key" if name in CENSUS_KEYS else "none" for name in roles if roles[name] == "key" or name in CENSUS_KEYS
+            }
+        return self.render(
+            "keys.html",
+            status=400 if problem else 200,
+            step="keys",
+            file=name,
+            profile=profile,
+            roles=roles,
+            role_names=ROLES,
+            choices=CHOICES,
+            many_levels=MANY_LEVELS,
+            population=first(fields, "population") or (CENSUS_POPULATION if is_sample else ""),
+            is_sample=is_sample,
+            threshold=first(fields, "threshold") or "0.2",
+            chosen={option: first(fields, option) for option in (*CHOICES, "criterion", "seed")},
+            run_name=first(fields, "run_name") or self.folder.new_run(_stem(name)),
+            problem=problem,
+        )
+
+    def assess(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        name = first(fields, "file")
+        place = self.folder.resolve(name)
+        try:
+            config = assess_config(fields, place)
+            out = self._new_folder(first(fields, "run_name") or self.folder.new_run(_stem(name)))
+            job = self.jobs.start(
+                "assess",
+                config.to_toml(),
+                out,
+                title=f"Risk of {place.name}",
+                back=f"/keys?file={quote(name)}",
+                usual=self._usual("assess", place),
+            )
+        except RarecellError as problem:
+            return self._show_keys(name, fields, str(problem))
+        return self.go(f"/job/{job.number}")
+
+    def _new_folder(self, name: str) -> Path:
+        place = self.folder.resolve(name, must_exist=False)
+        if place == self.folder.root or place.name.startswith("."):
+            raise BadInput("Give the run a name of its own, such as survey-1.")
+        if is_run(place):
+            raise OutputExists(f"There is a run called '{name}' already. Give this one another name.")
+        return place
+
+    def _usual(self, command: str, place: Path) -> dict[str, float] | None:
+        """Seconds of the stages when this file was last run, for a better guess at the time that is left."""
+        for folder in self.folder.run_folders():
+            try:
+                run = FinishedRun.read(folder, folder.name)
+            except BadInput:
+                continue
+            if run.record.get("command") == command and run.record.get("input", {}).get("path") == str(place):
+                seconds = run.record.get("seconds", {})
+                return {str(stage): float(spent) for stage, spent in seconds.items()} if seconds else None
+        return None
+
+    # ------------------------------------------------------------------ progress
+
+    def job(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        job = self.jobs[request.path_params["number"]]
+        if job.state == "done":
+            return self.go(f"/run?name={quote(self.folder.relative(job.out))}")
+        step = "risk" if job.command == "assess" else "results"
+        return self.render("job.html", step=step, job=job, told=job.told())
+
+    def job_state(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        return JSONResponse(self.jobs[request.path_params["number"]].told())
+
+    def cancel(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        job = self.jobs[request.path_params["number"]]
+        self.jobs.cancel(job)
+        return self.go(f"/job/{job.number}")
+
+    # ------------------------------------------------------------------ runs
+
+    def runs(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        found = []
+        for place in self.folder.run_folders():
+            try:
+                found.append(FinishedRun.read(place, self.folder.relative(place)))
+            except BadInput:
+                continue
+        return self.render("runs.html", step=None, runs=found)
+
+    def run(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        run = self._finished(request)
+        stamp = (run.place / "run.json").stat().st_mtime_ns
+        folder = f"{self.gate.base}/files/{quote(run.name)}/tables"
+        return self.render(
+            "run.html",
+            step="results" if run.is_protected else "risk",
+            run=run,
+            downloads=run.downloads(),
+            **(_report_parts(str(run.place), run.name, stamp) | {"folder": folder}),
+        )
+
+    # ------------------------------------------------------------------ protect
+
+    def protect(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        run = self._finished(request)
+        if request.method == "GET":
+            return self._show_protect(run, {})
+        try:
+            config = protect_config(fields, run.config)
+            place = self._checked_input(config)
+            out = self._new_folder(first(fields, "run_name") or self.folder.new_run(f"{_stem(place.name)}-protected"))
+            job = self.jobs.start(
+                "protect",
+                config.to_toml(),
+                out,
+                title=f"Protection of {place.name}",
+                back=f"/protect?name={quote(run.name)}",
+                usual=self._usual("protect", place),
+            )
+        except RarecellError as problem:
+            return self._show_protect(run, fields, str(problem))
+        return self.go(f"/job/{job.number}")
+
+    def _checked_input(self, config: RunConfig) -> Path:
+        """Whatever a run.toml names must lie inside the chosen folder, like everything else."""
+        if config.sql is not None:
+            raise BadInput("This run reads its data by a query, which could reach any file. Repeat it in the terminal.")
+        for path in config.hierarchies.values():
+            self.folder.resolve(path)
+        return self.folder.resolve(config.input)
+
+    def _show_protect(self, run: FinishedRun, fields: dict[str, list[str]], problem: str | None = None) -> Response:
+        costs = run.threshold_costs()
+        threshold = float(run.summary.get("risk", {}).get("threshold", 0.2))
+        rows = [cost for cost in costs if round(cost["threshold"], 2) in TABLE_OF_THRESHOLDS]
+        return self.render(
+            "protect.html",
+            status=400 if problem else 200,
+            step="protect",
+            run=run,
+            costs=costs,
+            rows=rows,
+            threshold=first(fields, "risk_above") or f"{threshold:g}",
+            way=first(fields, "way") or "risk_above",
+            top=first(fields, "top") or "50",
+            target=first(fields, "max_population_uniques"),
+            keep=first(fields, "keep"),
+            never_swap=fields.get("never_swap", []),
+            has_household=bool(run.summary.get("risk", {}).get("household")),
+            households=first(fields, "households"),
+            run_name=first(fields, "run_name") or self.folder.new_run(f"{_stem(run.input_name)}-protected"),
+            problem=problem,
+        )
+
+    # ------------------------------------------------------------------ files
+
+    def download(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        """A file of a finished run, and nothing else."""
+        name = request.path_params["path"]
+        place = self.folder.resolve(name)
+        folder = place.parent
+        is_table = folder.name in ("tables", "tables-external") and place.suffix == ".csv"
+        if is_table:
+            folder = folder.parent
+        is_result = place.name in DOWNLOADS or place.name.startswith("protected.")
+        if not place.is_file() or not is_run(folder) or not (is_table or is_result):
+            raise BadInput(f"'{name}' is not a result of a finished run.")
+        if place.name in ("report.html", "report-external.html") and "download" not in request.query_params:
+            return _shown_report(place)
+        return FileResponse(place, filename=place.name, media_type="application/octet-stream")
+
+
+def _shown_report(place: Path) -> Response:
+    """A report as it lies in its folder: boxed in, with its own style sheet and nothing else."""
+    import re
+
+    from rarecell.report import content_hash
+
+    page = place.read_text(encoding="utf-8")
+    style = re.search(r"<style>(.*?)</style>", page, flags=re.DOTALL)
+    allowed = f"'{content_hash(style.group(1))}'" if style else "'none'"
+    policy = f"default-src 'none'; style-src {allowed}; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"
+    return HTMLResponse(page, headers={"Content-Security-Policy": policy})
+
+
+def _stem(name: str) -> str:
+    """The name of a file without its folder and endings."""
+    return Path(name).name.split(".")[0] or "run"
+
+
+@lru_cache(maxsize=8)
+def _profile(path: str, stamp: int, size: int) -> Any:
+    return profile_file(Path(path))
+
+
+@lru_cache(maxsize=4)
+def _report_parts(place: str, name: str, stamp: int) -> dict[str, Any]:
+    """What the report shows; drawn once for each run."""
+    from rarecell.report import report_context
+
+    run = FinishedRun.read(Path(place), name)
+    return report_context(run.summary, run.riskiest(), run_toml=run.run_toml or None)
+
+
+@lru_cache(maxsize=1)
+def environment() -> jinja2.Environment:
+    from rarecell.report import report_environment
+
+    made = report_environment(_HERE / "templates")
+    made.filters["quote"] = lambda text: quote(str(text))
+    made.filters["size"] = _size
+    return made
+
+
+def _size(n_bytes: int) -> str:
+    """``3.2 MB``."""
+    size = float(n_bytes)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            return f"{size:.0f} {unit}" if unit == "bytes" or size >= 10 else f"{size:.1f} {unit}"
+        size /= 1000
+    return ""

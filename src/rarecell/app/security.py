@@ -1,0 +1,151 @@
+"""Who may talk to the app?
+
+One browser of one person on this computer. The app listens on the loopback address only, but other pages in the same
+browser and other programs on the same machine can reach that, too; so every request must name the right host, come
+from the app's own pages, and carry the cookie that the one-time link was exchanged for. The cookie is bound to a
+random path, because browsers send cookies to every port of a host.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+COOKIE = "rarecell"
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+"""Nothing but the package's own script and style sheet; no inline code of any kind."""
+
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Not "no-referrer": with that, browsers hide the origin of the app's own forms, and it could not be checked.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+LARGEST_FORM = 200_000
+"""Bytes in a form; the app takes choices, never files."""
+
+
+@dataclass
+class Gate:
+    """The secrets of one start of the app.
+
+    Attributes
+    ----------
+    port : where the app listens
+    base : random first part of every path
+    token : taken once, for the cookie; None when it was taken
+    session : the value of the cookie
+    """
+
+    port: int
+    base: str = field(default_factory=lambda: "/" + secrets.token_urlsafe(9))
+    token: str | None = field(default_factory=lambda: secrets.token_urlsafe(32))
+    session: str = field(default_factory=lambda: secrets.token_urlsafe(32))
+
+    @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def address(self) -> str:
+        """The one-time address for the browser."""
+        return f"{self.origin}{self.base}/enter?token={self.token}"
+
+    def take(self, given: str) -> bool:
+        """Exchange the token for the session, once."""
+        if self.token is None or not secrets.compare_digest(given.encode(), self.token.encode()):
+            return False
+        self.token = None
+        return True
+
+    def admit(self, response: Response) -> None:
+        """Let the browser that receives this response in."""
+        response.set_cookie(COOKIE, self.session, path=self.base, httponly=True, samesite="strict")
+
+    def refusal(self, scope: Scope) -> str | None:
+        """Why a request is refused, or None."""
+        headers = Headers(scope=scope)
+        if headers.get("host") != f"127.0.0.1:{self.port}":
+            return "This address is not served here."
+        is_entry = scope["path"] == f"{self.base}/enter"
+        # Browsers say where a request comes from; only the one-time link may be opened from elsewhere.
+        if not is_entry and headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return "Requests from other pages are not answered."
+        if scope["method"] not in ("GET", "HEAD"):
+            if scope["method"] != "POST" or headers.get("origin") != self.origin:
+                return "Only the app's own pages may change anything."
+            if headers.get("content-type", "").split(";")[0].strip() != "application/x-www-form-urlencoded":
+                return "The app takes no files."
+        if not is_entry and not self._has_session(headers):
+            return "Open the app with the link that 'rarecell app' prints. A link works once; start the app again for a new one."
+        return None
+
+    def _has_session(self, headers: Headers) -> bool:
+        cookies: SimpleCookie = SimpleCookie()
+        try:
+            cookies.load(headers.get("cookie", ""))
+        except CookieError:
+            return False
+        given = cookies[COOKIE].value if COOKIE in cookies else ""
+        return secrets.compare_digest(given.encode(), self.session.encode())
+
+
+class Guard:
+    """Refuses what the gate does not admit, and puts the protecting headers on every answer."""
+
+    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+        self.app = app
+        self.gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        why = self.gate.refusal(scope)
+        if why is not None:
+            await PlainTextResponse(why, status_code=403)(scope, receive, send_guarded)
+            return
+        await self.app(scope, receive, send_guarded)
+
+
+async def read_form(request: Request) -> dict[str, list[str]]:
+    """The fields of a form of limited size."""
+    from urllib.parse import parse_qs
+
+    from rarecell.errors import BadInput
+
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > LARGEST_FORM:
+            raise BadInput("The form is larger than any the app has sent out.")
+    try:
+        return parse_qs(body.decode("utf-8"), keep_blank_values=True, max_num_fields=5000, strict_parsing=False, errors="strict")
+    except (UnicodeDecodeError, ValueError):
+        raise BadInput("The form could not be read.") from None

@@ -1,0 +1,86 @@
+"""The process of one run: configuration in, progress out.
+
+Started by :mod:`rarecell.app.jobs`. The first line of the input is the request; when the input ends, the run is to stop.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+import traceback
+from typing import Any, TextIO
+
+
+class ToldProgress:
+    """A progress that is written out as JSON lines and stops when the input ends."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._held_back = 0.0
+        self._last_told = 0.0
+
+    def tell(self, **event: Any) -> None:
+        with self._lock:
+            self._out.write(json.dumps(event) + "\n")
+            self._out.flush()
+
+    def start(self, stage: str, total: float | None = None) -> None:
+        self.tell(event="start", stage=stage, total=total)
+
+    def advance(self, amount: float = 1.0) -> None:
+        # Loops advance by small steps; nobody looks more often than a few times a second.
+        self._held_back += amount
+        if time.monotonic() - self._last_told > 0.1:
+            self.tell(event="advance", amount=self._held_back)
+            self._held_back, self._last_told = 0.0, time.monotonic()
+
+    def done(self) -> None:
+        self._held_back = 0.0
+        self.tell(event="done")
+
+    def cancelled(self) -> bool:
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+
+def main() -> int:
+    from rarecell.errors import Cancelled, RarecellError
+
+    # Whatever else writes to the standard output must not end up among the events.
+    events, sys.stdout = sys.stdout, sys.stderr
+    progress = ToldProgress(events)
+    request = json.loads(sys.stdin.readline())
+
+    def wait_for_the_end() -> None:
+        sys.stdin.read()
+        progress.stop()
+
+    threading.Thread(target=wait_for_the_end, daemon=True).start()
+    try:
+        from rarecell import run
+        from rarecell.config import RunConfig
+
+        config = RunConfig.from_toml(request["config"], source="the form")
+        act = run.protect if request["command"] == "protect" else run.assess
+        act(config, out=request["out"], progress=progress)
+    except RarecellError as problem:
+        progress.tell(event="failed", message=str(problem), cancelled=isinstance(problem, Cancelled))
+        return 1
+    except Exception:
+        traceback.print_exc()
+        progress.tell(
+            event="failed", message="The program failed; this is a defect of rarecell. The terminal says where it happened."
+        )
+        return 1
+    progress.tell(event="finished")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -129,8 +129,7 @@ def exchange_cost(
         return math.inf
     mean = math.sqrt(probability[one] * probability[other])
     residual = sum(nobody_else(n_unseen, mean) for cell in new if cell not in counts)
-    if counts[other] == 2:
-        residual += nobody_else(n_unseen, probability[other])
+    residual += sum(nobody_else(n_unseen, probability[cell]) for cell in (one, other) if counts[cell] == 2)
     return apart + residual_weight * residual
 
 

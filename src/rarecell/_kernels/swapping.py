@@ -252,6 +252,14 @@ def nobody_else(n_unseen, log_probability):  # type: ignore[no-untyped-def]
 
 
 @borrowing
+def left_alone(search, i):  # type: ignore[no-untyped-def]
+    """Weighted residual risk of the record that unit i leaves behind when its cell holds two."""
+    if search.cells.counts[search.exchange.cell[i]] != 2:
+        return 0.0
+    return search.residual_weight * nobody_else(search.n_unseen, search.exchange.log_probability[i])
+
+
+@borrowing
 def exchange_cost(search, i, j, moved, bound):  # type: ignore[no-untyped-def]
     """Distance plus residual risk of exchanging ``moved`` between units i and j; infinite when it is not allowed."""
     exchange, cells = search.exchange, search.cells
@@ -275,9 +283,7 @@ def exchange_cost(search, i, j, moved, bound):  # type: ignore[no-untyped-def]
         mean = 0.5 * (exchange.log_probability[i] + exchange.log_probability[j])
         alone = (1.0 if entered < 0 else 0.0) + (1.0 if entered_by_partner < 0 else 0.0)
         cost += search.residual_weight * alone * nobody_else(search.n_unseen, mean)
-    if cells.counts[exchange.cell[j]] == 2:
-        cost += search.residual_weight * nobody_else(search.n_unseen, exchange.log_probability[j])
-    return cost * share
+    return (cost + left_alone(search, i) + left_alone(search, j)) * share
 
 
 @borrowing

@@ -93,7 +93,7 @@ def plan_household_swaps(
     np.maximum.at(risk_of_household, swapping.of_record[in_table], of_record)
     penalty = (2.0 * candidates.cost.max(initial=0.0) + 1.0) * (1.0 + risk_of_household[waiting])
     found = match(candidates, waiting, swapping.is_spare.astype(np.int64), penalty)
-    return swapping.plan(candidates, found.edge, cell_risk, found.at_least, seed, keep)
+    return swapping.plan(found.candidates, found.edge, cell_risk, found.at_least, seed, keep)
 
 
 class _Households:

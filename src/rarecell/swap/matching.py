@@ -34,13 +34,15 @@ class Matching:
     one : waiting records
     other : the waiting record that is the partner, or −1
     unit : the unit that the partner belongs to
-    edge : the candidate that was taken
+    candidates : the candidates that were weighed, those between waiting records seen from both sides
+    edge : the one of them that was taken
     at_least : no choice over these candidates costs less, the penalties of those not served included
     """
 
     one: NDArray[np.int64]
     other: NDArray[np.int64]
     unit: NDArray[np.int64]
+    candidates: Candidates
     edge: NDArray[np.int64]
     at_least: float
 
@@ -57,13 +59,14 @@ def match(
 
     Parameters
     ----------
-    candidates : possible exchanges between units, sorted by the risky unit
+    candidates : possible exchanges between units
     waiting_unit : unit of each waiting record
     capacity : for each unit the records in it that wait for nothing and may be a partner
     penalty : for each waiting record the cost of leaving it unserved
     """
     n_units = len(capacity)
     n_waiting = np.bincount(waiting_unit, minlength=n_units)
+    candidates = seen_from_both_sides(candidates, n_waiting > 0)
     listed = _lists_of(candidates, waiting_unit)
     owner, edge, objects, costs = _bids(candidates, listed, capacity, n_waiting)
     first = np.searchsorted(owner, np.arange(len(waiting_unit) + 1))
@@ -82,9 +85,29 @@ def match(
         penalty=penalty,
     )
     kernels.improve(offers, served, MOST_SWEEPS)
-    one = np.flatnonzero((served.taken >= 0) & ((served.mate < 0) | (listed[0][served.taken] == np.arange(len(served.mate)))))
+    # A pair has one offer, which belongs to the first of its two.
+    owner_of_taken = np.append(listed[0], -1)[served.taken]
+    one = np.flatnonzero((served.taken >= 0) & ((served.mate < 0) | (owner_of_taken == np.arange(len(served.mate)))))
     taken = served.taken[one]
-    return Matching(one, served.mate[one], offers.unit[taken], listed[1][taken], float(at_least))
+    return Matching(one, served.mate[one], offers.unit[taken], candidates, listed[1][taken], float(at_least))
+
+
+def seen_from_both_sides(candidates: Candidates, is_waiting: NDArray[np.bool_]) -> Candidates:
+    """Candidates with those between two waiting units listed for both, cheapest exchange first and each pair once.
+
+    A swap costs the same from both sides. The bound of the relaxation needs it in both lists.
+    """
+    mutual = is_waiting[candidates.partner]
+    joined = Candidates(
+        np.concatenate([candidates.risky, candidates.partner[mutual]]),
+        np.concatenate([candidates.partner, candidates.risky[mutual]]),
+        *(np.concatenate([column, column[mutual]]) for column in (candidates.moved, candidates.distance, candidates.cost)),
+    )
+    order = np.lexsort((joined.moved, joined.cost, joined.partner, joined.risky))
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (np.diff(joined.risky[order]) != 0) | (np.diff(joined.partner[order]) != 0)
+    kept = order[is_new]
+    return Candidates(joined.risky[kept], joined.partner[kept], joined.moved[kept], joined.distance[kept], joined.cost[kept])
 
 
 def _lists_of(candidates: Candidates, waiting_unit: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -301,8 +301,8 @@ class PartnerSearch:
     def priced(self, risky: NDArray[np.int64], lists: kernels.Lists) -> Candidates:
         """Exact distance and cost of the candidates in ``lists``.
 
-        The residual risk is that of the two cells entered, where nobody else is, and of the record that a partner leaves
-        behind alone: the probability that none of the unseen units of the population is in the cell.
+        The residual risk is that of the two cells entered, where nobody else is, and of a record that is left behind alone:
+        the probability that none of the unseen units of the population is in the cell.
         """
         row, place = np.nonzero(np.isfinite(lists.cost))
         one, other = risky[row], lists.unit[row, place].astype(np.int64)
@@ -313,8 +313,8 @@ class PartnerSearch:
             cells = exchanged_cells(self.table, self.units.cell[here], self.units.cell[there], moved)
             is_empty = self.find_cells(cells) < 0
             residual[is_empty] += self.nobody_else(self.model.log_cell_probability(cells[is_empty]))
-        is_pair = self.table.counts[self.units.cell[other]] == 2
-        residual[is_pair] += self.nobody_else(self._log_probability[other[is_pair]])
+            leaves_one = self.table.counts[self.units.cell[here]] == 2
+            residual[leaves_one] += self.nobody_else(self._log_probability[here[leaves_one]])
         return Candidates(one, other, moved, apart, apart + self.residual_weight * residual)
 
     def find_cells(self, cells: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -326,9 +326,9 @@ class _Planner:
         if turn == 0:
             self.cost_at_least = found.at_least
             self.first_penalty = dict(zip(self.waiting.tolist(), penalty.tolist(), strict=True))
-        one, edge = self.waiting[found.one], found.edge
+        one, weighed, edge = self.waiting[found.one], found.candidates, found.edge
         other = np.where(found.other >= 0, self.waiting[found.other], -1)
-        self._pairs.append((one, other, found.unit, candidates.moved[edge], candidates.distance[edge], candidates.cost[edge]))
+        self._pairs.append((one, other, found.unit, weighed.moved[edge], weighed.distance[edge], weighed.cost[edge]))
         np.subtract.at(self.capacity, found.unit[other < 0], 1)
         served = np.zeros(len(self.waiting), dtype=bool)
         served[found.one] = True

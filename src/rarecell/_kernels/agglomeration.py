@@ -34,7 +34,7 @@ def merge_neighbours(joint, totals, n_others):  # type: ignore[no-untyped-def]
     for a in range(n - 1):
         loss[a] = _loss(joint, totals, n_others, a, a + 1)
     for t in range(n - 1):
-        a = np.argmin(loss)
+        a = int(np.argmin(loss))
         b = following[a]
         merges[t, 0], merges[t, 1] = a, b
         joint[a] += joint[b]
@@ -61,7 +61,7 @@ def merge_any(joint, totals, n_others):  # type: ignore[no-untyped-def]
         for b in range(a + 1, n):
             loss[a, b] = _loss(joint, totals, n_others, a, b)
     for t in range(n - 1):
-        position = np.argmin(loss)
+        position = int(np.argmin(loss))
         a, b = position // n, position % n
         merges[t, 0], merges[t, 1] = a, b
         joint[a] += joint[b]

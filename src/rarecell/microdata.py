@@ -130,27 +130,6 @@ class Microdata:
             message = f"In {self.source.name}: {' '.join([*unknown, *other])}{listing}"
             raise UnknownColumns(message) if unknown and not other else BadInput(message)
 
-    def _check_weights(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        from rarecell.engine.grouping import LARGEST_WEIGHT, bad_weight, rounded_weights
-
-        # A comparison with NaN is False, so this is true of missing weights as well.
-        is_bad = ~((weights >= 1) & (weights < LARGEST_WEIGHT))
-        if is_bad.any():
-            assert self.weight is not None
-            row = int(np.flatnonzero(is_bad)[0])
-            value = self.source.take(np.array([row]), [self.weight])[self.weight][0].as_py()
-            number = weights[row]
-            what = (
-                "missing" if value is None
-                else "not a number" if np.isnan(number)
-                else "negative" if number < 0
-                else "below 1" if number < 1
-                else "larger than any population"
-            )  # fmt: skip
-            shown = f"'{value}' in record {row + 1}" if value is not None else f"no value in record {row + 1}"
-            raise bad_weight(self.source.name, self.weight, shown, int(is_bad.sum()), what)
-        return rounded_weights(weights)
-
     # ------------------------------------------------------------------ the table
 
     @property
@@ -190,7 +169,6 @@ class Microdata:
         if wants_records:
             records = self.source.encode(self.keys, weight=self.weight)
             columns, weights = records.columns, records.weights
-            weights = None if weights is None else self._check_weights(weights)
         else:
             recoded = self._recoded_keys()
             recodes = {key: EncodedColumn(coded.values, coded.coded.code_of_value) for key, coded in recoded.items()}
@@ -353,7 +331,7 @@ class Microdata:
 
     def record_weights(self) -> NDArray[np.float64] | None:
         """The weight of each record, or None without a weight column."""
-        return None if self.weight is None else self._check_weights(self.source.numbers(self.weight))
+        return None if self.weight is None else self.source.weights(self.weight)
 
     def values_at(self, rows: NDArray[np.int64], columns: Sequence[str]) -> dict[str, pa.Array]:
         """Values of columns at positions of records, as they stand in the data."""

@@ -139,34 +139,38 @@ class FileSource(Source):
         self._refuse_change()
         # What goes wrong in our own reading passes through the engine, which wraps it in words of its own.
         refused: list[RarecellError] = []
+        can_scan = not recodes and (weight is None or self._has_numbers(weight))
         try:
             with readable_errors(self.path_in_messages):
-                if recodes or (weight is not None and not self._has_numbers(weight)):
-                    relation = self._connection.from_arrow(self._prepared(columns, weight, recodes or {}, refused))
-                else:
-                    names = [*columns, *([] if weight is None else [weight])]
-                    relation = self._relation(names, refused)
-                return count_groups(nw.from_native(relation), columns, weight, name=self.name)
+                relation = self._scanned() if can_scan else None
+                if relation is not None:
+                    return count_groups(nw.from_native(relation), columns, weight, name=self.name)
+                # Names by position: DuckDB does not tell upper from lower case.
+                names = [f"c{position}" for position in range(len(columns))]
+                reader = self._reader(columns, weight, recodes or {}, [*names, "weight"], refused)
+                frame = nw.from_native(self._connection.from_arrow(reader))
+                return count_groups(
+                    frame, names, None if weight is None else "weight", name=self.name, weight_name=weight
+                )
         except RarecellError as problem:
             raise (refused[0] if refused else problem) from None
 
     def _has_numbers(self, column: str) -> bool:
         return next(c.kind for c in self.columns() if c.name == column) in ("integer", "number")
 
-    def _relation(self, columns: Sequence[str], refused: list[RarecellError]) -> Any:
-        """These columns as a DuckDB relation; errors of the reading are put into ``refused``."""
-        schema = self._schema(columns)
-        batches = recoded_batches(self.batches(columns), schema, None, {}, self._batch_numbers)
-        return self._connection.from_arrow(pa.RecordBatchReader.from_batches(schema, _remembering(batches, refused)))
+    def _scanned(self) -> Any:
+        """The file as a DuckDB relation, where DuckDB reads it by itself and by the same rules."""
+        return None
 
-    def _prepared(
+    def _reader(
         self,
         columns: Sequence[str],
         weight: str | None,
         recodes: Mapping[str, EncodedColumn],
+        new_names: Sequence[str],
         refused: list[RarecellError],
     ) -> pa.RecordBatchReader:
-        """The columns with their values recoded, and the weights as numbers."""
+        """The columns with their values recoded, and the weights as numbers; errors are put into ``refused``."""
         names = [*columns, *([] if weight is None else [weight])]
         fields = []
         for field in self._schema(names):
@@ -174,7 +178,10 @@ class FileSource(Source):
             fields.append(pa.field(field.name, new_type))
         schema = pa.schema(fields)
         batches = recoded_batches(self.batches(names), schema, weight, recodes, self._batch_numbers)
-        return pa.RecordBatchReader.from_batches(schema, _remembering(batches, refused))
+        renamed = pa.schema([pa.field(new, field.type) for new, field in zip(new_names, schema, strict=False)])
+        return pa.RecordBatchReader.from_batches(
+            renamed, (pa.record_batch(batch.columns, schema=renamed) for batch in _remembering(batches, refused))
+        )
 
 
 def _remembering(batches: Iterator[pa.RecordBatch], refused: list[RarecellError]) -> Iterator[pa.RecordBatch]:
@@ -281,11 +288,11 @@ class ParquetSource(_ColumnarSource):
             for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
                 yield batch.select(list(columns))
 
-    def _relation(self, columns: Sequence[str], refused: list[RarecellError]) -> Any:
+    def _scanned(self) -> Any:
         names = [name.casefold() for name in self._arrow_schema.names]
         # DuckDB does not tell upper from lower case in names, and takes some characters of a path as wildcards.
         if len(set(names)) < len(names) or set("*?[]") & set(str(self.path)):
-            return super()._relation(columns, refused)
+            return None
         return self._connection.read_parquet(str(self.path))
 
     def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:

@@ -1,7 +1,6 @@
 """How many records has each combination of values, counted by the engine that holds the data?
 
 The same few lines count in DuckDB, polars and Spark, through narwhals. Only the combinations come back, never records.
-Sums of weights are taken in whole units of 2⁻²⁴, so that they do not depend on the order in which an engine adds.
 """
 
 from __future__ import annotations
@@ -12,43 +11,20 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from rarecell.engine.source import EncodedColumn, GroupedCounts, dictionary_encoded, unified
-from rarecell.errors import BadInput
-
-WEIGHT_UNITS = 2**24
-"""Weights are rounded to multiples of one over this number."""
-
-LARGEST_WEIGHT = 1e11
-"""More persons than ever lived cannot stand behind a record; it also keeps sums of weights within 64 bits."""
+from rarecell.engine.weights import LARGEST_WEIGHT, WEIGHT_UNITS, check_weights
 
 
-def rounded_weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights in the precision in which they are added."""
-    return np.rint(weights * WEIGHT_UNITS) / WEIGHT_UNITS
-
-
-def bad_weight(name: str, column: str, example: str, n_bad: int, what: str) -> BadInput:
-    """Why a weight cannot be used. ``example`` is the one value that explains it."""
-    many = f" ({n_bad:,} records have such a weight)" if n_bad > 1 else ""
-    return BadInput(
-        f"The weight column '{column}' of {name} has the value {example}{many}, which is {what}. A weight is the number of persons "
-        "a record stands for, a number of 1 or more. Correct or drop these records; if the weights were scaled to a mean of 1, "
-        "multiply them by the population over the number of records."
-    )
-
-
-def check_weights(name: str, column: str, smallest: float, n_unusable: int) -> None:
-    """Refuse weights that are missing, infinite, or below 1."""
-    if n_unusable:
-        raise bad_weight(name, column, "missing or not a number", n_unusable, "no number of persons")
-    if smallest < 1:
-        raise bad_weight(name, column, f"{smallest:g}", 1, "negative" if smallest < 0 else "below 1")
-
-
-def count_groups(frame: nw.LazyFrame[Any], columns: Sequence[str], weight: str | None, *, name: str) -> GroupedCounts:
-    """Group a frame by ``columns``; ``weight`` is a column of numbers."""
+def count_groups(
+    frame: nw.LazyFrame[Any],
+    columns: Sequence[str],
+    weight: str | None,
+    *,
+    name: str,
+    weight_name: str | None = None,
+) -> GroupedCounts:
+    """Group a frame by ``columns``; ``weight`` is a column of numbers. ``name`` and ``weight_name`` are for messages."""
     taken = frame.columns
     n, total, smallest, usable = _new_names(["n", "total", "smallest", "usable"], taken)
     wanted = [nw.len().alias(n)]
@@ -67,7 +43,10 @@ def count_groups(frame: nw.LazyFrame[Any], columns: Sequence[str], weight: str |
     if weight is not None:
         n_usable = sum(grouped.column(usable).to_pylist())
         check_weights(
-            name, weight, min(grouped.column(smallest).to_pylist(), default=1.0), int(counts.sum()) - n_usable
+            name,
+            weight_name or weight,
+            min(grouped.column(smallest).to_pylist(), default=1.0),
+            int(counts.sum()) - n_usable,
         )
         sums = np.array(grouped.column(total).to_pylist(), dtype=np.float64) / WEIGHT_UNITS
     return GroupedCounts(tuple(_encoded(grouped.column(column)) for column in columns), counts, sums)

@@ -59,7 +59,8 @@ def read_hierarchy(path: str | Path, *, key: str, levels: Sequence[str | None]) 
         _refuse_divided(file, key, column + 2, finer, names)
         labels = list(dict.fromkeys(names))
         n_finer = len(groupings[-1].labels) if groupings else len(levels)
-        if 1 < len(labels) < n_finer:
+        n_real = len({name for name, level in zip(names, levels, strict=True) if level is not None})
+        if n_real > 1 and len(labels) < n_finer:
             position = {label: code for code, label in enumerate(labels)}
             groupings.append(Grouping(np.array([position[name] for name in names], dtype=np.int32), tuple(labels)))
         finer = names

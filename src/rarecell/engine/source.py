@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rarecell.engine.weights import check_record_weights
 from rarecell.errors import BadInput
 
 Kind = Literal["untyped", "integer", "number", "text", "boolean", "date", "other"]
@@ -148,7 +149,7 @@ class Source(ABC):
     def encode(self, columns: Sequence[str], *, weight: str | None = None) -> EncodedRecords:
         """Each column as its distinct values and one code a record, in one reading of the data.
 
-        Weights come as numbers, NaN where there is none.
+        Weights are checked to be numbers of persons.
         """
         chunks: list[list[pa.Array]] = [[] for _ in columns]
         weights: list[NDArray[np.float64]] = []
@@ -162,7 +163,9 @@ class Source(ABC):
                 if weight is not None:
                     weights.append(self._batch_numbers(batch.column(len(columns))))
             found = tuple(pool.map(unified, chunks))
-        return EncodedRecords(found, None if weight is None else np.concatenate([np.empty(0), *weights]))
+        if weight is None:
+            return EncodedRecords(found)
+        return EncodedRecords(found, self._checked_weights(weight, np.concatenate([np.empty(0), *weights])))
 
     def counts(
         self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
@@ -206,6 +209,16 @@ class Source(ABC):
         """A column as floating-point numbers in the order of the records; NaN where there is none."""
         parts = [self._batch_numbers(batch.column(0)) for batch in self.batches([column])]
         return np.concatenate(parts) if parts else np.empty(0)
+
+    def weights(self, column: str) -> NDArray[np.float64]:
+        """The weight of each record in the order of the records; refused when one is no number of persons."""
+        return self._checked_weights(column, self.numbers(column))
+
+    def _checked_weights(self, column: str, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        def value_at(row: int) -> Any:
+            return self.take(np.array([row]), [column])[column][0].as_py()
+
+        return check_record_weights(self.name, column, weights, value_at)
 
     def _batch_numbers(self, array: pa.Array) -> NDArray[np.float64]:
         if pa.types.is_dictionary(array.type):

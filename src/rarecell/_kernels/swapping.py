@@ -418,8 +418,9 @@ def household_costs(search, units, start, pairs, side, is_risky, cost):  # type:
             if moved & exchange.keys == ZERO:
                 total += np.inf if has_risky else 0.0
             elif differing & exchange.keys & ~moved == ZERO:
-                # The two exchange their cells: nothing leaves its cell in the table.
-                total += np.inf if has_risky else distance(search.nearness, exchange.codes[i], exchange.codes[j], moved)
+                # The two exchange their cells: no cell is vacated, and one that is to be vacated must not be entered.
+                is_closed = search.cells.is_closed[exchange.cell[i]] or search.cells.is_closed[exchange.cell[j]]
+                total += np.inf if is_closed else distance(search.nearness, exchange.codes[i], exchange.codes[j], moved)
             else:
                 total += exchange_cost(search, i, j, moved, np.inf)
             if total == np.inf:

@@ -143,11 +143,15 @@ class SwapPlan:
         return dict(Counter(left.reason for left in self.unswapped).most_common())
 
     def subset(self, pairs: NDArray[Any]) -> SwapPlan:
-        """The plan with only these pairs (positions or a mask); any part of a plan keeps the margins, too."""
-        chosen = {
-            name: getattr(self, name)[pairs] for name in ("records", "partners", "moved", "distance", "cost", "risk_before")
-        }
-        return replace(self, **chosen)
+        """The plan with only these pairs (positions or a mask); any part of a plan keeps the margins, too.
+
+        Records of the pairs left out are requested no more.
+        """
+        names = ("records", "partners", "moved", "distance", "cost", "risk_before")
+        chosen = {name: getattr(self, name)[pairs] for name in names}
+        left = [each.record for each in self.unswapped]
+        still = np.isin(self.requested, np.concatenate([chosen["records"], chosen["partners"], np.array(left, dtype=np.int64)]))
+        return replace(self, requested=self.requested[still], **chosen)
 
     # ------------------------------------------------------------------ results
 
@@ -285,6 +289,8 @@ class _Planner:
         ):
             by_keep = swappability(self.search.table, self.search.model, keep=self.keep).record_is_swappable
             self._leave(~by_keep[self.waiting], FIXED_BY_KEEP)
+        # From here on nothing depends on the order of the file: units are sorted, and records within one by their hash.
+        self.waiting = self.waiting[np.lexsort((self._hash(self.waiting), self.record_unit[self.waiting]))]
         may_partner = (self.record_unit >= 0) & ~self.is_untouched
         may_partner[self.waiting] = False
         self.is_spare = may_partner
@@ -296,6 +302,11 @@ class _Planner:
         for record in self.waiting[is_left].tolist():
             self.reason[record] = reason
         self.waiting = self.waiting[~is_left]
+
+    def _hash(self, records: NDArray[np.int64]) -> NDArray[np.uint64]:
+        from rarecell._kernels.swapping import mixed_many
+
+        return np.asarray(mixed_many(self.ids[records], self.seed))
 
     # -------------------------------------------------------------- rounds
 
@@ -399,14 +410,11 @@ class _Planner:
 
     def _spare_records(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
         """A different spare record of each wanted unit, by the hash of its identity: the same on every engine."""
-        from rarecell._kernels.swapping import mixed_many
-
         is_wanted = np.zeros(self.search.units.n_units, dtype=bool)
         is_wanted[wanted] = True
         spare = np.flatnonzero(self.is_spare)
         spare = spare[is_wanted[self.record_unit[spare]]]
-        hashed = mixed_many(self.ids[spare], self.seed)
-        spare = spare[np.lexsort((hashed, self.record_unit[spare]))]
+        spare = spare[np.lexsort((self._hash(spare), self.record_unit[spare]))]
         start = np.searchsorted(self.record_unit[spare], wanted)
         order = np.argsort(wanted, kind="stable")
         turn = np.empty(len(wanted), dtype=np.int64)

@@ -1,0 +1,370 @@
+"""Plans: margins recounted, constraints kept, vacated cells empty, the same from the same seed."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rarecell as rc
+from rarecell.datasets import CENSUS_POPULATION, census_sample
+from rarecell.errors import BadInput, Cancelled
+from rarecell.progress import SilentProgress
+from rarecell.risk.records import RecordRisk
+from rarecell.swap import plan as planning
+from rarecell.swap.apply import compare_margins
+from rarecell.swap.distance import Distances
+from rarecell.swap.effect import risk_after
+from rarecell.swap.households import plan_household_swaps
+from rarecell.swap.plan import SwapPlan, plan_swaps
+from rarecell.swap.rules import SwapConstraints
+from rarecell.swap.swappable import swappability
+from rarecell.swap.target import frontier, plan_to_target
+from rarecell.utility import first_found_distance
+from tests.naive import swap as naive
+from tests.reference import census_table, cliques_by_number
+from tests.strategies import categories
+from tests.strategies_swap import AnyModel, decomposable_cases, follows, hierarchical_cases, members, vertex_rows
+
+
+@cache
+def census_risk() -> tuple[rc.ContingencyTable, rc.DecomposableModel, RecordRisk]:
+    table = census_table()
+    model = rc.DecomposableModel(table, cliques=cliques_by_number(table, "15 16 36 46 37 28 38"))
+    return table, model, rc.record_risk(table, model, population=CENSUS_POPULATION)
+
+
+def check_plan(plan: SwapPlan, columns: dict[str, np.ndarray] | None = None, keep: list[list[str]] | None = None) -> None:
+    """Everything a plan promises, recounted from its records."""
+    table = plan.table
+    rows = vertex_rows(table)
+    extra = [tuple(int(values[r]) for values in (columns or {}).values()) for r in range(len(rows))]
+    names = [*table.vertex_names, *(columns or {})]
+    assert len(set(plan.rows.tolist())) == len(plan.rows)
+    after = list(rows)
+    moving = follows(table)
+    for pair, (one, other) in enumerate(zip(plan.records.tolist(), plan.partners.tolist(), strict=True)):
+        moved = [v for key in plan.variables(pair) for v in (table.keys.index(key), *moving[table.keys.index(key)])]
+        after[one] = naive.exchanged(rows[one], rows[other], moved)
+        after[other] = naive.exchanged(rows[other], rows[one], moved)
+        assert {after[one][: table.n_keys], after[other][: table.n_keys]} != {
+            rows[one][: table.n_keys],
+            rows[other][: table.n_keys],
+        }
+    sets = [members(table.close(mask)) for mask in plan.model.generators] + [
+        [names.index(n) for n in each] for each in keep or []
+    ]
+    before_full = [row + more for row, more in zip(rows, extra, strict=True)]
+    after_full = [row + more for row, more in zip(after, extra, strict=True)]
+    assert naive.margins(before_full, sets) == naive.margins(after_full, sets)
+    vacated = {rows[r][: table.n_keys] for r in plan.requested.tolist() if r in set(plan.rows.tolist())}
+    entered = {after[r][: table.n_keys] for r in plan.rows.tolist()}
+    assert not vacated & entered
+    changed = sum(
+        a != b
+        for old, new in zip(rows, after, strict=True)
+        for a, b in zip(old[: table.n_keys], new[: table.n_keys], strict=True)
+    )
+    assert plan.n_values_changed == changed
+    unswapped = {left.record for left in plan.unswapped}
+    assert unswapped.isdisjoint(plan.rows.tolist())
+    assert unswapped | (set(plan.rows.tolist()) & set(plan.requested.tolist())) == set(plan.requested.tolist())
+    assert all(check.is_identical for check in compare_margins(plan))
+    recollapsed = {
+        tuple(cell): n for cell, n in zip(plan.table_after.cells.tolist(), plan.table_after.counts.tolist(), strict=True)
+    }
+    assert recollapsed == dict(naive.margins(after, [range(table.n_keys)])[0])
+
+
+@settings(max_examples=60)
+@given(
+    st.one_of(
+        decomposable_cases(max_records=40), decomposable_cases(coarsened=True, max_records=40), hierarchical_cases(max_records=40)
+    ),
+    st.integers(0, 2**32),
+)
+def test_random_plans_keep_every_promise(model: rc.DecomposableModel | AnyModel, seed: int) -> None:
+    table = model.table
+    rng = np.random.default_rng(seed)
+    assert table.record_cell is not None
+    records = np.flatnonzero(rng.random(len(table.record_cell)) < 0.3)
+    plan = plan_swaps(table, model, records=records, risk=rng.random(table.n_cells), population=500, seed=3)
+    check_plan(plan)
+    can_swap = swappability(table, model).record_is_swappable
+    for left in plan.unswapped:
+        assert (left.reason == planning.FIXED_BY_MODEL) == (not can_swap[left.record])
+    if not plan.unswapped:
+        assert plan.penalised_cost >= plan.cost_at_least - 1e-6
+
+
+@settings(max_examples=40)
+@given(decomposable_cases(max_records=30), st.data())
+def test_further_margins_and_constraints_are_kept(model: rc.DecomposableModel, data: st.DataObject) -> None:
+    table = model.table
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    assert table.record_cell is not None
+    n_records = len(table.record_cell)
+    columns = {"x": rng.integers(0, 2, n_records), "region": rng.integers(0, 2, n_records)}
+    keep = [data.draw(st.lists(st.sampled_from([*table.keys, "x"]), min_size=1, max_size=3, unique=True))]
+    constraints = SwapConstraints(
+        never_swap=(table.keys[0],),
+        within=("region",),
+        forbidden=({table.keys[1]: "0", "x": "1"},),
+        untouched=({table.keys[-1]: "1"},),
+        untouched_records=(0,),
+    )
+    records = np.flatnonzero(rng.random(n_records) < 0.4)
+    plan = plan_swaps(table, model, records=records, keep=keep, columns=columns, constraints=constraints)
+    check_plan(plan, columns, keep)
+    rows = vertex_rows(table)
+    touched = plan.rows.tolist()
+    assert 0 not in touched
+    assert all(rows[r][table.n_keys - 1] != 1 for r in touched)
+    assert all(table.keys[0] not in plan.variables(pair) for pair in range(len(plan)))
+    assert (columns["region"][plan.records] == columns["region"][plan.partners]).all()
+    for row, new in zip(touched, plan.new_cells.tolist(), strict=True):
+        old_breaks = rows[row][1] == 0 and columns["x"][row] == 1
+        assert not (new[1] == 0 and columns["x"][row] == 1) or old_breaks
+    for left in plan.unswapped:
+        if left.record == 0 or rows[left.record][table.n_keys - 1] == 1:
+            assert left.reason == planning.UNTOUCHED
+
+
+def test_reasons_are_told_apart() -> None:
+    # a and b independent: (0,0) can only swap with (1,1).
+    codes = np.array([[0, 0], [1, 1], [0, 1], [0, 1], [-1, 0]], dtype=np.int32)
+    table = rc.ContingencyTable.from_codes(codes, categories([2, 2]))
+    model = rc.DecomposableModel(table, cliques=[("a",), ("b",)])
+
+    def reason(record: int, **options: object) -> str:
+        plan = plan_swaps(table, model, records=[record], **options)  # type: ignore[arg-type]
+        return plan.unswapped[0].reason if plan.unswapped else "swapped"
+
+    assert reason(0) == "swapped"
+    assert reason(2) == planning.FIXED_BY_MODEL
+    assert reason(4) == planning.DROPPED
+    assert reason(0, keep=[("a", "b")]) == planning.FIXED_BY_KEEP
+    work = {"work": ["x", "y", "x", "x", "x"]}
+    assert reason(0, keep=[("a", "work"), ("b", "work")], columns=work) == planning.FIXED_BY_KEEP
+    assert reason(0, keep=[("a", "work")], columns=work) == "swapped"
+    assert reason(0, constraints=SwapConstraints(untouched=({"a": "0"},))) == planning.UNTOUCHED
+    assert reason(0, constraints=SwapConstraints(untouched_records=[1])) == planning.CONSTRAINED
+    assert reason(0, constraints=SwapConstraints(never_swap=("a", "b"))) == planning.CONSTRAINED
+    assert reason(0, constraints=SwapConstraints(forbidden=({"a": "1", "b": "0"},))) == planning.CONSTRAINED
+    three = np.array([[0, 0], [0, 0], [1, 1]], dtype=np.int32)
+    crowded = rc.ContingencyTable.from_codes(three, categories([2, 2]))
+    plan = plan_swaps(crowded, rc.DecomposableModel(crowded, cliques=[]), records=[0, 1])
+    assert len(plan) == 1
+    assert plan.reasons == {planning.TAKEN: 1}
+
+
+def test_bad_records_and_risks_are_refused() -> None:
+    table, model, _ = census_risk()
+    with pytest.raises(BadInput, match="no record 9809"):
+        plan_swaps(table, model, records=[3, 9809])
+    with pytest.raises(BadInput, match="mask"):
+        plan_swaps(table, model, records=np.ones(3, dtype=bool))
+    with pytest.raises(BadInput, match="occupied"):
+        plan_swaps(table, model, records=[1], risk=[0.5])
+    with pytest.raises(BadInput, match="identities"):
+        plan_swaps(table, model, records=[1], record_ids=["a"])
+    assert len(plan_swaps(table, model, records=[])) == 0
+
+
+# ---------------------------------------------------------------------- the census sample
+
+
+@pytest.mark.parametrize("which", ["top 50", "cell probability below 1e-7", "risk above 0.5"])
+def test_risky_records_of_the_census_sample_are_protected(which: str) -> None:
+    table, model, risk = census_risk()
+    records = {
+        "top 50": risk.riskiest(50),
+        "cell probability below 1e-7": risk.cell_probability_below(1e-7),
+        "risk above 0.5": risk.above(0.5),
+    }[which]
+    assert len(records) == {"top 50": 50, "cell probability below 1e-7": 17, "risk above 0.5": 230}[which]
+    plan = plan_swaps(table, model, records=records, risk=risk, seed=0)
+    assert not plan.unswapped
+    assert plan.n_protected == len(records)
+    check_plan(plan)
+    after = risk_after(risk, plan)
+    assert (
+        after.expected_population_uniques
+        < risk.expected_population_uniques - 0.95 * risk.unique_probability[table.record_cell[records]].sum()
+    )
+    assert after.counts[table.record_cell[records]].max() == 0
+    assert plan.distance.mean() < 0.4 * first_found_distance(plan)
+    assert plan.penalised_cost <= 1.1 * plan.cost_at_least
+
+
+def test_risk_after_is_that_of_the_swapped_table() -> None:
+    table, model, risk = census_risk()
+    plan = plan_swaps(table, model, records=risk.above(0.3), risk=risk)
+    after = risk_after(risk, plan)
+    swapped = plan.table_after
+    refitted = rc.DecomposableModel(swapped, graph=model.graph)
+    again = rc.record_risk(swapped, refitted, population=CENSUS_POPULATION)
+    assert after.n_sample_uniques == again.n_sample_uniques
+    assert swapped.record_cell is not None
+    is_swapped = np.zeros(table.n_records, dtype=bool)
+    is_swapped[plan.rows] = True
+    of_record = np.where(is_swapped, 0.0, again.unique_probability[swapped.record_cell])
+    assert after.expected_population_uniques == pytest.approx(of_record.sum())
+    alone = (swapped.counts[swapped.record_cell] == 1) & ~is_swapped
+    assert after.expected_correct_matches == pytest.approx(again.match_probability[swapped.record_cell][alone].sum())
+    assert after.highest == pytest.approx(of_record.max())
+    empty = risk_after(risk, plan, np.zeros(len(plan), dtype=bool))
+    assert empty.expected_population_uniques == pytest.approx(risk.expected_population_uniques)
+
+
+def test_the_seed_decides_and_nothing_else() -> None:
+    table, model, risk = census_risk()
+    options = {"records": risk.riskiest(120), "risk": risk}
+    one, same, other = (plan_swaps(table, model, seed=seed, **options) for seed in (1, 1, 2))  # type: ignore[arg-type]
+    assert one.to_frame().equals(same.to_frame())
+    assert not one.to_frame().equals(other.to_frame())
+    assert (one.records == other.records).all()
+    assert (one.moved == other.moved).all()
+    # With identities of their own the same persons are chosen, wherever they stand in the file.
+    order = np.random.default_rng(0).permutation(table.n_records)
+    codes = table.cells[table.record_cell]
+    shuffled = rc.ContingencyTable.from_codes(codes[order], table.categories)
+    new_place = np.argsort(order)
+    again = plan_swaps(
+        shuffled,
+        rc.DecomposableModel(shuffled, graph=model.graph),
+        records=new_place[one.requested],
+        risk=risk.unique_probability,
+        population=CENSUS_POPULATION,
+        record_ids=order,
+        seed=1,
+    )
+    pairs = {(r, p, m) for r, p, m in zip(one.records.tolist(), one.partners.tolist(), one.moved.tolist(), strict=True)}
+    found = {(order[r], order[p], m) for r, p, m in zip(again.records, again.partners, again.moved.tolist(), strict=True)}
+    # A pair of two risky records may be named from either side.
+    assert {(frozenset(p[:2]), p[2]) for p in pairs} == {(frozenset(p[:2]), p[2]) for p in found}
+
+
+def test_weights_of_distances_steer_the_choice() -> None:
+    table, model, risk = census_risk()
+    plain = plan_swaps(table, model, records=risk.riskiest(80), risk=risk)
+    dear = plan_swaps(table, model, records=risk.riskiest(80), risk=risk, distances=Distances(weights={"age": 50.0}))
+    assert dear.moves("age").sum() < plain.moves("age").sum()
+
+
+def test_a_cancelled_plan_stops() -> None:
+    class Impatient(SilentProgress):
+        def cancelled(self) -> bool:
+            return True
+
+    table, model, risk = census_risk()
+    with pytest.raises(Cancelled):
+        plan_swaps(table, model, records=risk.riskiest(5), progress=Impatient())
+
+
+def test_coarsenings_keep_their_own_margins_on_the_census_sample() -> None:
+    from rarecell.resolution import automatic_coarsenings
+
+    base = census_table()
+    table = base.with_coarsenings(automatic_coarsenings(base))
+    coarse = [name for name in table.vertex_names if name.startswith("age/")]
+    model = rc.DecomposableModel(table, cliques=[("relationship", "spouse"), (coarse[-1], "spouse"), ("marital", "spouse")])
+    risk = rc.record_risk(table, model, population=CENSUS_POPULATION)
+    plan = plan_swaps(table, model, records=risk.riskiest(100), risk=risk)
+    check_plan(plan)
+    assert plan.n_protected == 100
+
+
+# ---------------------------------------------------------------------- targets
+
+
+def test_a_plan_grows_until_the_target_is_met_and_no_further() -> None:
+    table, model, risk = census_risk()
+    found = plan_to_target(table, model, risk, max_population_uniques=150)
+    assert found.is_met
+    assert found.after.expected_population_uniques <= 150
+    check_plan(found.plan)
+    fewer = plan_to_target(table, model, risk, max_population_uniques=200)
+    assert fewer.plan.n_values_changed < found.plan.n_values_changed
+    changed = [point.values_changed for point in found.frontier]
+    left = [point.expected_population_uniques for point in found.frontier]
+    assert all(a < b for a, b in pairwise(changed))
+    assert left[0] == pytest.approx(risk.expected_population_uniques)
+    assert left[-1] < left[0]
+    assert "reach at most 150" in str(found)
+    assert frontier(risk, found.plan)[-1].values_changed == found.plan.n_values_changed
+
+
+def test_no_record_above_a_risk() -> None:
+    table, model, risk = census_risk()
+    found = plan_to_target(table, model, risk, max_record_risk=0.4)
+    assert found.is_met
+    assert found.after.highest <= 0.4
+    assert plan_to_target(table, model, risk, max_record_risk=1.0).plan.n_values_changed == 0
+    with pytest.raises(BadInput, match="No target"):
+        plan_to_target(table, model, risk)
+
+
+def test_a_target_out_of_reach_is_said_to_be() -> None:
+    codes = np.array([[0, 0, 0], [1, 1, 0], [1, 0, 1], [0, 0, 1], [0, 0, 1]], dtype=np.int32)
+    table = rc.ContingencyTable.from_codes(codes, categories([2, 2, 2]))
+    model = rc.DecomposableModel(table, cliques=[("a", "b", "c")])
+    risk = rc.record_risk(table, model, population=6)
+    found = plan_to_target(table, model, risk, max_population_uniques=0.1)
+    assert not found.is_met
+    assert "out of reach" in str(found)
+    assert planning.FIXED_BY_MODEL in str(found)
+
+
+# ---------------------------------------------------------------------- households
+
+
+@settings(max_examples=40)
+@given(decomposable_cases(max_records=60), st.integers(0, 2**32))
+def test_households_are_swapped_whole_with_others_of_the_same_composition(model: rc.DecomposableModel, seed: int) -> None:
+    table = model.table
+    rng = np.random.default_rng(seed)
+    assert table.record_cell is not None
+    n_records = len(table.record_cell)
+    household = rng.integers(0, max(1, n_records // 2), n_records)
+    records = np.flatnonzero(rng.random(n_records) < 0.2)
+    plan = plan_household_swaps(table, model, households=household, records=records, seed=1)
+    rows = vertex_rows(table)
+    partner_of: dict[int, int] = {}
+    for one, other in zip(household[plan.records].tolist(), household[plan.partners].tolist(), strict=True):
+        assert one != other
+        assert partner_of.setdefault(one, other) == other
+        assert partner_of.setdefault(other, one) == one
+    for one, other in partner_of.items():
+        assert (household == one).sum() == (household == other).sum()
+    swapped = {r for r in records.tolist() if household[r] in partner_of}
+    assert swapped == set(records.tolist()) - {left.record for left in plan.unswapped}
+    after = {row: tuple(cell) for row, cell in zip(plan.rows.tolist(), plan.new_cells.tolist(), strict=True)}
+    for record in swapped:
+        assert after[record] != rows[record]
+    vacated = {rows[record] for record in swapped}
+    assert not vacated & set(after.values())
+    assert all(check.is_identical for check in compare_margins(plan))
+
+
+def test_households_of_the_census_sample() -> None:
+    table, model, risk = census_risk()
+    sample = census_sample()
+    household = sample["household"].to_numpy()
+    plan = plan_household_swaps(
+        table,
+        model,
+        households=household,
+        records=risk.riskiest(50),
+        risk=risk,
+        composition=["education"],
+        columns={"education": sample["education"].to_numpy()},
+    )
+    assert plan.n_protected >= 45
+    education = sample["education"].to_numpy()
+    assert (education[plan.records] == education[plan.partners]).all()
+    assert all(check.is_identical for check in compare_margins(plan))

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
+from rarecell._kernels import swapping as kernels
 from rarecell.datasets import CENSUS_POPULATION, census_sample
 from rarecell.errors import BadInput, Cancelled
 from rarecell.progress import SilentProgress
@@ -20,6 +21,7 @@ from rarecell.swap.apply import compare_margins
 from rarecell.swap.distance import Distances
 from rarecell.swap.effect import risk_after
 from rarecell.swap.households import plan_household_swaps
+from rarecell.swap.partners import PartnerSearch
 from rarecell.swap.plan import SwapPlan, plan_swaps
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.swappable import swappability
@@ -349,6 +351,50 @@ def test_households_are_swapped_whole_with_others_of_the_same_composition(model:
     vacated = {rows[record] for record in swapped}
     assert not vacated & set(after.values())
     assert all(check.is_identical for check in compare_margins(plan))
+
+
+def test_the_cost_of_a_household_is_that_of_its_members() -> None:
+    rng = np.random.default_rng(8)
+    codes = rng.integers(0, 3, (60, 3)).astype(np.int32)
+    table = rc.ContingencyTable.from_codes(codes, categories([3, 3, 3]))
+    model = rc.DecomposableModel(table, cliques=[])
+    search = PartnerSearch(table, model, n_unseen=20.0)
+    cells = [tuple(cell) for cell in table.cells.tolist()]
+    closed = {cell for cell in cells if rng.random() < 0.15}
+    search.is_closed[:] = [cell in closed for cell in cells]
+    assert table.record_cell is not None
+    units, start = table.record_cell, np.arange(0, 61, 2)
+    is_risky = np.array([cells[u] in closed for u in units])
+    pairs = np.array([(h, g) for h in range(30) for g in range(30) if h != g])
+    found = np.zeros(len(pairs))
+    kernels.household_costs(search.task(), units, start, pairs, np.uint64(0b011), is_risky, found)
+    counts = dict(zip(cells, table.counts.tolist(), strict=True))
+    probability = dict(zip(cells, np.exp(model.log_cell_probability()).tolist(), strict=True))
+
+    def apart(one: naive.Row, other: naive.Row, moved: list[int]) -> float:
+        return search.distances.between(table, one, other, sum(1 << k for k in moved))
+
+    def cost(one: naive.Row, other: naive.Row, moved: list[int]) -> float:
+        return naive.exchange_cost(
+            one,
+            other,
+            moved,
+            apart=apart(one, other, moved),
+            counts=counts,
+            closed=closed,
+            probability=probability,
+            n_unseen=20.0,
+            residual_weight=1.0,
+        )
+
+    for p, (h, g) in enumerate(pairs.tolist()):
+        rows = [(2 * h + member, 2 * g + member) for member in range(2)]
+        in_pair = [(cells[units[one]], cells[units[other]]) for one, other in rows]
+        risky = [bool(is_risky[one] or is_risky[other]) for one, other in rows]
+        expected = naive.household_cost(in_pair, risky, [0, 1], 3, cost, closed, apart)
+        assert found[p] == pytest.approx(expected)
+    assert np.isfinite(found).any()
+    assert np.isinf(found).any()
 
 
 def test_households_of_the_census_sample() -> None:

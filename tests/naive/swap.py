@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, combinations_with_replacement, product
 
 Row = tuple[int, ...]
@@ -131,6 +131,29 @@ def exchange_cost(
     residual = sum(nobody_else(n_unseen, mean) for cell in new if cell not in counts)
     residual += sum(nobody_else(n_unseen, probability[cell]) for cell in (one, other) if counts[cell] == 2)
     return apart + residual_weight * residual
+
+
+def household_cost(
+    members: Sequence[tuple[Row, Row]],
+    is_risky: Sequence[bool],
+    side: Sequence[int],
+    n_keys: int,
+    cost: Callable[[Row, Row, list[int]], float],
+    closed: set[Row],
+    distance: Callable[[Row, Row, list[int]], float],
+) -> float:
+    """Cost of exchanging ``side`` between the members of two households, pair by pair; infinite when one pair cannot."""
+    total = 0.0
+    for (one, other), risky in zip(members, is_risky, strict=True):
+        differing = [k for k in range(n_keys) if one[k] != other[k]]
+        moved = [k for k in differing if k in side]
+        if not moved:
+            total += math.inf if risky else 0.0
+        elif moved == differing:
+            total += math.inf if one in closed or other in closed else distance(one, other, moved)
+        else:
+            total += cost(one, other, moved)
+    return total
 
 
 def least_assignment(costs: list[dict[int, float]], capacity: Sequence[int], penalty: Sequence[float]) -> float:

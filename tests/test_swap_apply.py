@@ -1,0 +1,163 @@
+"""A plan applied: values exchanged and nothing else, on every kind of data."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rarecell as rc
+from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION, census_sample, census_sample_path
+from rarecell.errors import BadInput
+from rarecell.swap.apply import MarginsDiffer, compare_margins, moved_keys, write_plan
+from rarecell.swap.plan import SwapPlan, plan_swaps
+from rarecell.swap.units import coded_columns
+from tests.reference import cliques_by_number
+
+FRAMES: dict[str, Callable[[pa.Table], Any]] = {
+    "pyarrow": lambda table: table,
+    "pandas": lambda table: table.to_pandas(),
+    "polars": pl.from_arrow,
+    "polars lazy": lambda table: pl.from_arrow(table).lazy(),  # type: ignore[union-attr]
+}
+
+
+def as_arrow(frame: Any) -> pa.Table:
+    if isinstance(frame, pl.LazyFrame):
+        frame = frame.collect()
+    return frame if isinstance(frame, pa.Table) else frame.to_arrow() if isinstance(frame, pl.DataFrame) else pa.table(frame)
+
+
+def planned(data: rc.Microdata, **options: Any) -> SwapPlan:
+    table = data.table()
+    model = rc.DecomposableModel(table, cliques=cliques_by_number(table, "15 16 36 46 37 28 38"))
+    risk = rc.record_risk(table, model, population=CENSUS_POPULATION)
+    return plan_swaps(table, model, records=risk.riskiest(60), risk=risk, **options)
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_values_are_exchanged_and_nothing_else_changes(library: str) -> None:
+    before = census_sample()
+    data = rc.Microdata(FRAMES[library](before), keys=CENSUS_KEYS)
+    plan = planned(data)
+    result = plan.apply(data)
+    assert type(result.frame) is type(FRAMES[library](before))
+    after = as_arrow(result.frame)
+    assert after.column_names == before.column_names
+    assert after.schema.types == as_arrow(FRAMES[library](before)).schema.types
+    for name in before.column_names:
+        old, new = before[name].to_numpy(), after[name].to_numpy()
+        if name not in CENSUS_KEYS:
+            assert (old == new).all()
+            continue
+        expected = old.copy()
+        moves = plan.moves(name)
+        expected[plan.rows[moves]] = old[plan.sources[moves]]
+        assert (new == expected).all()
+    assert result.margins_identical
+    assert [check.variables for check in result.margins] == [*plan.model.cliques]  # type: ignore[attr-defined]
+    assert sum(moved_keys(plan).values()) == plan.n_values_changed
+    audit = as_arrow(result.audit)
+    assert audit.column_names == ["record", "partner", "variables", "distance", "risk_before"]
+    assert audit["record"].to_pylist() == plan.records.tolist()
+    assert audit["variables"].to_pylist()[0] == ",".join(plan.variables(0))
+    assert "are identical in input and output" in str(result)
+
+
+def test_a_banded_key_moves_as_the_exact_value() -> None:
+    data = rc.Microdata(census_sample(), keys=CENSUS_KEYS, coding={"age": {"width": 10}})
+    plan = planned(data)
+    result = plan.apply(data)
+    old, new = census_sample()["age"].to_numpy(), result.frame["age"].to_numpy()
+    assert sorted(old.tolist()) == sorted(new.tolist())
+    moves = plan.moves("age")
+    assert moves.any()
+    assert (new[plan.rows[moves]] == old[plan.sources[moves]]).all()
+
+
+def test_margins_with_other_columns_are_kept_and_checked() -> None:
+    data = rc.Microdata(pd.DataFrame(census_sample().to_pandas()), keys=CENSUS_KEYS)
+    keep = [("sex", "education"), ("age", "employed")]
+    plan = planned(data, keep=keep, columns=coded_columns(data, [name for names in keep for name in names]))
+    frame = plan.apply(data).frame
+    before = census_sample().to_pandas()
+    assert len(plan) > 20
+    for names in keep:
+        assert before.value_counts(list(names)).sort_index().equals(frame.value_counts(list(names)).sort_index())
+    assert [check.variables for check in compare_margins(plan)][-2:] == [tuple(names) for names in keep]
+
+
+def test_text_missing_values_and_dropped_records_survive() -> None:
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {
+            "a": [None if x == 3 else "xyz"[x] for x in rng.integers(0, 4, 300)],
+            "b": [None if x == 9 else float(x) for x in rng.integers(0, 10, 300)],
+            "c": pl.Series(rng.integers(0, 5, 300).astype(str)).cast(pl.Categorical),
+            "other": rng.random(300),
+        }
+    )
+    for missing in ("level", "drop"):
+        data = rc.Microdata(frame, keys=["a", "b", "c"], missing=missing)
+        table = data.table()
+        model = rc.DecomposableModel(table, cliques=[("a", "b"), ("c",)])
+        risk = rc.record_risk(table, model, population=3000)
+        plan = plan_swaps(table, model, records=risk.riskiest(40), risk=risk)
+        result = plan.apply(data)
+        assert len(plan)
+        assert result.frame.schema == frame.schema
+        assert result.frame["other"].equals(frame["other"])
+        for key in "abc":
+            assert result.frame[key].cast(pl.String).sort().equals(frame[key].cast(pl.String).sort())
+        if missing == "drop":
+            dropped = np.flatnonzero(frame.select(pl.any_horizontal(pl.col("a", "b", "c").is_null()))[:, 0].to_numpy())
+            assert not set(dropped.tolist()) & set(plan.rows.tolist())
+
+
+def test_a_file_is_written_in_its_own_format(tmp_path: Path) -> None:
+    data = rc.Microdata(census_sample_path(), keys=CENSUS_KEYS)
+    plan = planned(data)
+    result = write_plan(plan, data, tmp_path / "protected.csv.gz")
+    assert result.path == tmp_path / "protected.csv.gz"
+    with gzip.open(census_sample_path(), "rt") as old, gzip.open(result.path, "rt") as new:
+        before, after = old.read().splitlines(), new.read().splitlines()
+    assert len(before) == len(after)
+    differing = [row - 1 for row, (a, b) in enumerate(zip(before, after, strict=True)) if a != b]
+    assert differing == sorted(plan.rows.tolist())
+
+
+def test_a_plan_that_would_change_a_margin_is_an_internal_error(tmp_path: Path) -> None:
+    data = rc.Microdata(census_sample_path(), keys=CENSUS_KEYS)
+    plan = planned(data)
+    wrong = replace(plan, moved=plan.moved ^ np.uint64(0b100))
+    with pytest.raises(MarginsDiffer, match="Nothing was written"):
+        write_plan(wrong, data, tmp_path / "protected.csv.gz")
+    assert not any(tmp_path.iterdir())
+
+
+def test_an_output_that_is_not_as_planned_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = rc.Microdata(census_sample_path(), keys=CENSUS_KEYS)
+    plan = planned(data)
+    monkeypatch.setattr("rarecell.swap.apply.replacements", lambda plan, data: (plan.rows[:0], {}))
+    with pytest.raises(MarginsDiffer, match="not those of the plan"):
+        write_plan(plan, data, tmp_path / "protected.csv.gz")
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_plan_needs_the_records_it_was_made_for() -> None:
+    data = rc.Microdata(census_sample(), keys=CENSUS_KEYS)
+    plan = planned(data)
+    shorter = rc.Microdata(census_sample().slice(0, 9000), keys=CENSUS_KEYS)
+    with pytest.raises(BadInput, match=r"9,809 records; .* has 9,000"):
+        plan.apply(shorter)
+    counted = replace(plan, table=replace(plan.table, record_cell=None))
+    with pytest.raises(BadInput, match="records=True"):
+        counted.subset(np.zeros(len(plan), dtype=bool)).apply(data)

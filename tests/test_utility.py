@@ -1,0 +1,158 @@
+"""What a swap costs: distances, propensities and associations against their definitions."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rarecell as rc
+from rarecell.datasets import CENSUS_POPULATION, census_sample
+from rarecell.swap.plan import plan_swaps
+from rarecell.swap.target import frontier
+from rarecell.utility import (
+    association_changes,
+    cramers_v,
+    first_found_distance,
+    hellinger_distances,
+    propensity,
+    swap_summary,
+    utility,
+)
+from tests.naive import swap as naive
+from tests.reference import census_table, cliques_by_number
+from tests.strategies import categories
+from tests.strategies_swap import decomposable_cases, vertex_rows
+
+
+@settings(max_examples=40)
+@given(decomposable_cases(max_records=40), st.integers(0, 2**32))
+def test_hellinger_distances_follow_the_definition_and_vanish_inside_cliques(model: rc.DecomposableModel, seed: int) -> None:
+    table = model.table
+    rng = np.random.default_rng(seed)
+    assert table.record_cell is not None
+    plan = plan_swaps(table, model, records=np.flatnonzero(rng.random(len(table.record_cell)) < 0.3))
+    after = plan.table_after
+    before_rows, after_rows = vertex_rows(table), vertex_rows(after)
+    for order, distances in hellinger_distances(table, after).items():
+        assert [d.variables for d in distances] == [
+            tuple(table.keys[k] for k in keys) for keys in combinations(range(table.n_keys), order)
+        ]
+        for found in distances:
+            columns = [[table.keys.index(name) for name in found.variables]]
+            expected = naive.hellinger(naive.margins(before_rows, columns)[0], naive.margins(after_rows, columns)[0])
+            assert found.hellinger == pytest.approx(expected)
+            if any(set(found.variables) <= set(clique) for clique in model.cliques):
+                assert found.hellinger == 0.0
+
+
+def test_many_keys_are_sampled_evenly() -> None:
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 2, (50, 12)).astype(np.int32)
+    table = rc.ContingencyTable.from_codes(codes, categories([2] * 12))
+    found = hellinger_distances(table, table, most=30)
+    assert {order: len(distances) for order, distances in found.items()} == {1: 12, 2: 30, 3: 30}
+    assert found[3][0].variables == ("a", "b", "c")
+    assert found[3][-1].variables == ("j", "k", "l")
+
+
+def test_the_propensity_of_a_regression_agrees_with_statsmodels() -> None:
+    import statsmodels.api as sm
+
+    rng = np.random.default_rng(1)
+    before = rng.integers(0, 3, (400, 3)).astype(np.int32)
+    after = before.copy()
+    after[:80, 0] = rng.permutation(after[:80, 0])
+    after[:60, 1] = 2
+    keys = categories([3, 3, 3])
+    one, other = (rc.ContingencyTable.from_codes(codes, keys) for codes in (before, after))
+    both = np.concatenate([before, after])
+    is_after = np.repeat([0, 1], 400)
+    for order in (1, 2):
+        columns = [np.ones(800)]
+        for size in range(1, order + 1):
+            for chosen in combinations(range(3), size):
+                for levels in np.ndindex(*[2] * size):
+                    columns.append((both[:, chosen] == np.array(levels) + 1).all(axis=1).astype(float))
+        fit = sm.Logit(is_after, np.stack(columns, axis=1)).fit(disp=0)
+        expected = float(((fit.predict() - 0.5) ** 2).mean())
+        found = propensity(one, other, order=order)
+        assert found.pmse == pytest.approx(expected, rel=0.02)
+        assert found.n_parameters == len(columns)
+        assert found.expected == pytest.approx((len(columns) - 1) / (8 * 800))
+    assert propensity(one, one).pmse == 0.0
+    full = propensity(one, other, order=None)
+    cells = {tuple(row) for row in both.tolist()}
+    share = {cell: (both[is_after == 1] == cell).all(axis=1).sum() / (both == cell).all(axis=1).sum() for cell in cells}
+    assert full.pmse == pytest.approx(np.mean([(share[tuple(row)] - 0.5) ** 2 for row in both.tolist()]))
+
+
+def test_main_effects_cannot_tell_a_swapped_file() -> None:
+    table, model, risk = census()
+    plan = plan_swaps(table, model, records=risk.riskiest(100), risk=risk)
+    assert propensity(table, plan.table_after, order=1).pmse == 0.0
+    assert 0.0 < propensity(table, plan.table_after, order=2).ratio < 0.2
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=40))
+def test_cramers_v_follows_the_definition(pairs: list[tuple[int, int]]) -> None:
+    one, other = np.array(pairs, dtype=np.int32).T
+    assert cramers_v(one, other, (4, 3)) == pytest.approx(naive.cramers_v(pairs))
+
+
+def census() -> tuple[rc.ContingencyTable, rc.DecomposableModel, object]:
+    table = census_table()
+    model = rc.DecomposableModel(table, cliques=cliques_by_number(table, "15 16 36 46 37 28 38"))
+    return table, model, rc.record_risk(table, model, population=CENSUS_POPULATION)
+
+
+def test_associations_with_other_columns_are_those_of_the_two_files() -> None:
+    table, model, risk = census()
+    sample = census_sample()
+    plan = plan_swaps(table, model, records=risk.riskiest(200), risk=risk)
+    income = np.random.default_rng(0).random(table.n_records)
+    income[:5] = np.nan
+    found = association_changes(plan, {"race": sample["race"].to_numpy(), "income": income})
+    assert {a.key for a in found} == {key for key in table.keys if plan.moves(key).any()}
+    assert abs(found[0].change) == max(abs(a.change) for a in found)
+    race = np.unique(sample["race"].to_numpy(), return_inverse=True)[1]
+    k = table.keys.index("age")
+    of_age = next(a for a in found if (a.key, a.column) == ("age", "race"))
+    before, after = table.cells[table.record_cell, k], plan.table_after.cells[plan.table_after.record_cell, k]
+    assert of_age.before == pytest.approx(naive.cramers_v(list(zip(before.tolist(), race.tolist(), strict=True))))
+    assert of_age.after == pytest.approx(naive.cramers_v(list(zip(after.tolist(), race.tolist(), strict=True))))
+    assert of_age.before != of_age.after
+
+
+def test_the_summary_holds_what_a_reader_needs() -> None:
+    table, model, risk = census()
+    plan = plan_swaps(table, model, records=risk.riskiest(50), risk=risk)
+    whole = swap_summary(
+        plan,
+        risk,
+        columns={"education": census_sample()["education"].to_numpy()},
+        frontier=frontier(risk, plan, n_points=5),
+        first_found_distance=first_found_distance(plan),
+    )
+    assert json.loads(json.dumps(whole)) == whole
+    assert whole["requested"] == whole["swapped"] == 50
+    assert whole["values_changed"] == plan.n_values_changed
+    assert whole["share_changed"] == pytest.approx(plan.n_values_changed / (9809 * 8))
+    assert whole["risk_after"]["expected_correct_matches"] < whole["risk_before"]["expected_correct_matches"]
+    assert whole["risk_before"]["highest"] == pytest.approx(float(risk.unique_probability.max()))
+    assert whole["hellinger"]["1"] == {"mean": 0.0, "max": 0.0}
+    assert whole["hellinger"]["2"]["max"] > 0.0
+    assert whole["mean_distance"] < whole["first_found_mean_distance"]
+    assert len(whole["frontier"]) == 5
+    assert whole["frontier"][-1]["expected_population_uniques"] == pytest.approx(
+        whole["risk_after"]["expected_population_uniques"]
+    )
+    assert "every kept margin is unchanged" in whole["verdict"]
+    assert "Hellinger" in str(utility(plan))
+    empty = swap_summary(plan_swaps(table, model, records=[]), risk)
+    assert empty["values_changed"] == 0
+    assert empty["pmse"] == 0.0

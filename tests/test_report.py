@@ -209,19 +209,8 @@ def _paths(part: Any, prefix: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("path", _paths(protected_summary()), ids=".".join)
 def test_every_part_of_a_summary_may_be_absent(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     # Charts are tested elsewhere and take most of the time.
-    for chart in (
-        "cell_probability_decades",
-        "record_risk_histogram",
-        "estimators",
-        "key_costs",
-        "size_indices",
-        "frontier",
-        "before_after",
-    ):
-        monkeypatch.setattr(f"rarecell.charts.{chart}", lambda *_, **__: None)
-    for drawing in ("graph_svg", "junction_tree_svg"):
-        monkeypatch.setattr(f"rarecell.report.pictures.{drawing}", lambda picture: "<svg></svg>")
-    monkeypatch.setattr("rarecell.charts.to_svg", lambda chart, *, name, title, description: f"<svg><title>{title}</title></svg>")
+    monkeypatch.setattr("rarecell.report.pictures._drawn_chart", lambda *_: "<svg></svg>")
+    monkeypatch.setattr("rarecell.report.pictures._model_svgs", lambda _: ("<svg></svg>", "<svg></svg>"))
     summary = copy.deepcopy(protected_summary())
     inner = summary
     for step in path[:-1]:

@@ -7,7 +7,6 @@ description for those who listen to the page. The pictures of graphs are drawn b
 
 from __future__ import annotations
 
-import functools
 import itertools
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
@@ -320,20 +319,14 @@ def to_svg(chart: alt.TopLevelMixin, *, name: str, title: str, description: str)
     title, description : str
         What a screen reader says instead of the picture.
     """
-    root = ElementTree.fromstring(_drawn(chart.to_json(validate=False)))
+    import vl_convert
+
+    root = ElementTree.fromstring(vl_convert.vegalite_to_svg(chart.to_json(validate=False), show_warnings=False))
     _strip(root, name, {})
     width, height = root.get("width", ""), root.get("height", "")
     root.attrib.clear()
     root.set("viewBox", f"0 0 {width} {height}")
     return finished_svg(root, name=name, title=title, description=description, width=float(width))
-
-
-@functools.lru_cache(maxsize=32)
-def _drawn(specification: str) -> str:
-    """The picture of a Vega-Lite specification; two editions of a report share most of theirs."""
-    import vl_convert
-
-    return str(vl_convert.vegalite_to_svg(specification, show_warnings=False))
 
 
 def finished_svg(root: ElementTree.Element, *, name: str, title: str, description: str, width: float) -> str:

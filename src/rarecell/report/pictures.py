@@ -5,6 +5,8 @@ Each is made only when the summary has its numbers, and comes with a sentence th
 
 from __future__ import annotations
 
+import functools
+import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -38,18 +40,34 @@ def all_pictures(summary: Mapping[str, Any]) -> dict[str, Picture]:
         "frontier": _frontier(swap),
     }
     if summary.get("model", {}).get("cliques"):
-        shape = ModelPicture.of(summary["model"])
+        graph, tree = _model_svgs(json.dumps({name: summary["model"].get(name) for name in ("vertices", "cliques")}))
         made["graph"] = Picture(
-            graph_svg(shape),
+            graph,
             "Each box is a variable. Numbered areas and coloured lines are cliques: groups of variables whose joint table the model "
             "reproduces exactly. A double border marks members of separators; a dashed box is a key in fewer groups, tied to its key by a dotted line.",
         )
         made["tree"] = Picture(
-            junction_tree_svg(shape),
+            tree,
             "The same cliques as a tree. Written on each branch is the separator: given its variables, what is below is independent of the rest. "
             "Bold names are new at that clique.",
         )
     return {name: picture for name, picture in made.items() if picture is not None}
+
+
+@functools.lru_cache(maxsize=8)
+def _model_svgs(model: str) -> tuple[str, str]:
+    shape = ModelPicture.of(json.loads(model))
+    return graph_svg(shape), junction_tree_svg(shape)
+
+
+def _chart(kind: str, values: Mapping[str, Any], *, name: str, title: str, description: str) -> str:
+    """The SVG of a function of :mod:`rarecell.charts`; drawn once when both editions show the same numbers."""
+    return _drawn_chart(kind, json.dumps(values), name, title, description)
+
+
+@functools.lru_cache(maxsize=64)
+def _drawn_chart(kind: str, values: str, name: str, title: str, description: str) -> str:
+    return charts.to_svg(getattr(charts, kind)(**json.loads(values)), name=name, title=title, description=description)
 
 
 def _funnel(summary: Mapping[str, Any]) -> Picture | None:
@@ -105,8 +123,9 @@ def _decades(risk: Mapping[str, Any]) -> Picture | None:
     counts = dict(decades).values()
     if not all(isinstance(n, int) for n in counts):
         return None
-    svg = charts.to_svg(
-        charts.cell_probability_decades(decades),
+    svg = _chart(
+        "cell_probability_decades",
+        {"decades": decades},
         name="decades",
         title="Cell probabilities of the sample uniques",
         description="Columns with the number of sample-unique records in each decade of cell probability; the table has the numbers.",
@@ -122,8 +141,9 @@ def _histogram(risk: Mapping[str, Any]) -> Picture | None:
     if not histogram or not all(isinstance(n, int) for n in histogram["counts"]):
         return None
     threshold = risk.get("threshold")
-    svg = charts.to_svg(
-        charts.record_risk_histogram(histogram["edges"], histogram["counts"], threshold=threshold),
+    svg = _chart(
+        "record_risk_histogram",
+        {"edges": histogram["edges"], "counts": histogram["counts"], "threshold": threshold},
         name="histogram",
         title="Sample uniques by risk",
         description="Columns with the number of records in each class of risk; the table has the numbers.",
@@ -137,8 +157,9 @@ def _key_costs(risk: Mapping[str, Any]) -> Picture | None:
     if not costs or risk.get("expected_population_uniques") is None:
         return None
     with_all = float(risk["expected_population_uniques"])
-    svg = charts.to_svg(
-        charts.key_costs(costs, with_all=with_all),
+    svg = _chart(
+        "key_costs",
+        {"costs": costs, "with_all": with_all},
         name="costs",
         title="What each key costs",
         description="For each key the expected number of population uniques when it is left out or made coarser; the table has the numbers.",
@@ -162,13 +183,14 @@ def _estimators(summary: Mapping[str, Any]) -> Picture | None:
     expected = risk.get("expected_population_uniques")
     # The interval belongs to the estimator that the run's own number comes from.
     main = min(values, key=lambda name: abs(values[name] - expected)) if isinstance(expected, int | float) else "average"
-    svg = charts.to_svg(
-        charts.estimators(
-            {estimator_name(name): value for name, value in values.items()},
-            interval=risk.get("interval"),
-            truth=float(truth) if isinstance(truth, int | float) else None,
-            main=estimator_name(main),
-        ),
+    svg = _chart(
+        "estimators",
+        {
+            "values": {estimator_name(name): value for name, value in values.items()},
+            "interval": risk.get("interval"),
+            "truth": float(truth) if isinstance(truth, int | float) else None,
+            "main": estimator_name(main),
+        },
         name="estimators",
         title="Estimates of the number of population uniques",
         description="A dot for each estimator on one axis; the table has the numbers and what each assumes.",
@@ -182,8 +204,9 @@ def _sizes(risk: Mapping[str, Any]) -> Picture | None:
     rows = risk.get("diagnostics", {}).get("size_indices", ())
     if not rows:
         return None
-    svg = charts.to_svg(
-        charts.size_indices(rows),
+    svg = _chart(
+        "size_indices",
+        {"rows": rows},
         name="sizes",
         title="Cells by size, observed and expected",
         description="Columns are the observed numbers of cells, lines those expected under the model; the table has the numbers.",
@@ -199,8 +222,9 @@ def _before_after(swap: Mapping[str, Any]) -> Picture | None:
     pairs = [name for name in names if isinstance(before.get(name), int | float) and isinstance(after.get(name), int | float)]
     if not pairs:
         return None
-    svg = charts.to_svg(
-        charts.before_after({measure_name(n): before[n] for n in pairs}, {measure_name(n): after[n] for n in pairs}),
+    svg = _chart(
+        "before_after",
+        {"before": {measure_name(n): before[n] for n in pairs}, "after": {measure_name(n): after[n] for n in pairs}},
         name="before-after",
         title="Risk before and after swapping",
         description="; ".join(f"{measure_name(n)}: {number(before[n])} before, {number(after[n])} after" for n in pairs) + ".",
@@ -213,8 +237,12 @@ def _frontier(swap: Mapping[str, Any]) -> Picture | None:
     if len(points) < 2:
         return None
     target = swap.get("target") or {}
-    svg = charts.to_svg(
-        charts.frontier(points, target=target.get("max_population_uniques")),
+    svg = _chart(
+        "frontier",
+        {
+            "points": [{name: point[name] for name in ("values_changed", "expected_population_uniques")} for point in points],
+            "target": target.get("max_population_uniques"),
+        },
         name="frontier",
         title="Risk left against values changed",
         description="A falling line: the more values are changed, the fewer population uniques are left; the table has the numbers.",

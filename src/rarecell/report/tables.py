@@ -217,14 +217,12 @@ def _estimators(summary: Mapping[str, Any]) -> Table:
         detail = details.get(name, {})
         value = values.get(name, detail.get("expected_population_uniques"))
         has_failed = detail.get("converged") is False
-        rows.append(
-            (estimator_name(name), None if has_failed else value, detail.get("assumes", ""), detail.get("message", "") or "")
-        )
+        said = " ".join(text for text in (detail.get("assumes"), detail.get("message")) if text)
+        rows.append((estimator_name(name), None if has_failed else value, said))
     columns = (
         _text("Estimator"),
         Column("Expected population uniques", lambda value: "no result" if value is None else number(value)),
         _text("What it assumes"),
-        _text("Remark"),
     )
     return Table("estimators", "Estimates of the number of population uniques", columns, tuple(rows))
 
@@ -283,10 +281,10 @@ def _hellinger(summary: Mapping[str, Any]) -> Table:
     for order, part in sorted(summary.get("swap", {}).get("hellinger", {}).items()):
         tables = {"1": "one variable", "2": "two variables", "3": "three variables"}.get(str(order), f"{order} variables")
         if isinstance(part, Mapping):
-            rows.append((tables, part.get("mean"), part.get("max"), part.get("unchanged")))
+            rows.append((tables, part.get("mean"), part.get("max")))
         else:
-            rows.append((tables, part, None, None))
-    columns = (_text("Tables of"), Column("Mean distance"), Column("Largest distance"), Column("Tables unchanged"))
+            rows.append((tables, part, None))
+    columns = (_text("Tables of"), Column("Mean distance"), Column("Largest distance"))
     return Table(
         "hellinger", "How far tables moved: Hellinger distance, 0 = same and 1 = nothing in common", columns, tuple(rows)
     )

@@ -303,6 +303,8 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
 
 def missing_sentence(summary: Mapping[str, Any]) -> str:
     """What was done with records that lack a key value."""
+    if any("issing" in note for note in summary.get("notes", ())):
+        return ""
     missing = summary.get("missing") or {}
     policy = missing.get("policy")
     counts = {key: n for key, n in (missing.get("records") or {}).items() if n}

@@ -23,7 +23,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rarecell._kernels.chordal import ONE, ZERO, bit, is_complete, lowest_bit, popcount, reachable
+from rarecell._kernels.chordal import ONE, ZERO, bit, cliques_and_separators, is_complete, lowest_bit, popcount, reachable
 
 JOIN_COMPONENTS = 1
 ADD = 2
@@ -54,7 +54,7 @@ class SetScores(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """Sets whose score is needed (``n[0]`` of them), and what each could gain at most."""
+    """Sets whose score is needed, and what each could gain at most; ``n`` holds how many, and how many found no room."""
 
     masks: NDArray[np.uint64]
     bounds: NDArray[np.float64]
@@ -80,6 +80,15 @@ def insert(
         slot = slot_of(masks, values, new_masks[i])
         masks[slot] = new_masks[i]
         values[slot] = new_values[i]
+
+
+@njit(cache=True, nogil=True)
+def lookup(masks: NDArray[np.uint64], values: NDArray[np.float64], wanted: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Scores of the wanted sets, NaN where they are not known."""
+    found = np.empty(wanted.shape[0])
+    for i in range(wanted.shape[0]):
+        found[i] = values[slot_of(masks, values, wanted[i])]
+    return found
 
 
 @njit(cache=True, nogil=True)
@@ -111,6 +120,8 @@ def _need(missing: Missing, mask: np.uint64, bound: float) -> None:
         missing.masks[missing.n[0]] = mask
         missing.bounds[missing.n[0]] = bound
         missing.n[0] += 1
+    else:
+        missing.n[1] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -128,14 +139,11 @@ def change_of_joining(
 ) -> float:
     """q(whole) + q(S) − q(one side) − q(other side) of ``parts`` (whole, S, one side, other side).
 
-    −inf when the whole is beyond the limits. NaN, with the sets named in ``missing``, when a score is not known; where
-    even perfect dependence of the two sides would gain nothing, that bound instead.
+    NaN, with the sets named in ``missing``, when a score is not known; where even perfect dependence of the two sides
+    would gain nothing, that bound instead.
     """
-    penalty, most_cells, most_keys = scores.limits[0], scores.limits[1], scores.limits[2]
+    penalty = scores.limits[0]
     whole = reduce_mask(vertices, parts[0])
-    cells_whole = n_cells(vertices, whole)
-    if cells_whole > most_cells or popcount(whole) > most_keys:
-        return -np.inf
     separator, one, other = reduce_mask(vertices, parts[1]), reduce_mask(vertices, parts[2]), reduce_mask(vertices, parts[3])
     q_separator, q_one, q_other = _score(scores, missing, separator), _score(scores, missing, one), _score(scores, missing, other)
     q_whole = scores.values[slot_of(scores.masks, scores.values, whole)]
@@ -149,7 +157,7 @@ def change_of_joining(
         cells_one, cells_other = n_cells(vertices, one), n_cells(vertices, other)
         entropy_one = q_separator - q_one + penalty * (cells_separator - cells_one)
         entropy_other = q_separator - q_other + penalty * (cells_separator - cells_other)
-        bound = min(entropy_one, entropy_other) - penalty * (cells_whole + cells_separator - cells_one - cells_other)
+        bound = min(entropy_one, entropy_other) - penalty * (n_cells(vertices, whole) + cells_separator - cells_one - cells_other)
         if bound <= 0.0:
             return bound
     _need(missing, whole, bound)
@@ -157,20 +165,30 @@ def change_of_joining(
 
 
 @njit(cache=True, nogil=True)
+def is_legal(nb: NDArray[np.uint64], vertices: Vertices, limits: NDArray[np.float64], u: int, v: int, allowed: int) -> bool:
+    """Whether the move (u, v) is allowed, keeps the graph chordal and its cliques within the limits."""
+    common = nb[u] & nb[v]
+    if nb[u] & bit(v) != ZERO:
+        return allowed & DELETE != 0 and is_complete(nb, common)
+    if allowed & ADD == 0 and (allowed & JOIN_COMPONENTS == 0 or common != ZERO):
+        return False
+    whole = reduce_mask(vertices, common | bit(u) | bit(v))
+    if popcount(whole) > limits[2] or n_cells(vertices, whole) > limits[1]:
+        return False
+    return bool(reachable(nb, bit(u), ~common) & bit(v) == ZERO)
+
+
+@njit(cache=True, nogil=True)
 def change_of_move(
     nb: NDArray[np.uint64], vertices: Vertices, scores: SetScores, missing: Missing, u: int, v: int, allowed: int
 ) -> float:
     """Score change of the move (u, v); −inf when it is not legal or not allowed, NaN when a score is missing."""
+    if not is_legal(nb, vertices, scores.limits, u, v, allowed):
+        return -np.inf
     common = nb[u] & nb[v]
     whole = common | bit(u) | bit(v)
     if nb[u] & bit(v) == ZERO:
-        if allowed & ADD == 0 and (allowed & JOIN_COMPONENTS == 0 or common != ZERO):
-            return -np.inf
-        if reachable(nb, bit(u), ~common) & bit(v) != ZERO:
-            return -np.inf
         return change_of_joining(vertices, scores, missing, (whole, common, common | bit(u), common | bit(v)))
-    if allowed & DELETE == 0 or not is_complete(nb, common):
-        return -np.inf
     without_u = whole & ~vertices.with_finer[u]
     without_v = whole & ~vertices.with_finer[v]
     return (
@@ -179,6 +197,18 @@ def change_of_move(
         - _score(scores, missing, reduce_mask(vertices, whole))
         - _score(scores, missing, reduce_mask(vertices, without_u & without_v))
     )
+
+
+@njit(cache=True, nogil=True)
+def value_of(nb: NDArray[np.uint64], vertices: Vertices, scores: SetScores, missing: Missing) -> float:
+    """Score of a whole graph, summed over its cliques less its separators; NaN when a score is missing."""
+    cliques, separators = cliques_and_separators(nb)
+    total = 0.0
+    for clique in cliques:
+        total += _score(scores, missing, reduce_mask(vertices, clique))
+    for separator in separators:
+        total -= _score(scores, missing, reduce_mask(vertices, separator))
+    return total
 
 
 @njit(cache=True, nogil=True)
@@ -230,12 +260,53 @@ def climb(
     The gains go to ``changes``; the climb also stops when that is full or a score is missing.
     """
     for step in range(changes.shape[0]):
-        before = missing.n[0]
+        before = missing.n.sum()
         u, v, change = best_move(nb, vertices, scores, missing, allowed, scores.limits[3])
-        if missing.n[0] > before:
+        if missing.n.sum() > before:
             return step, False
         if u < 0:
             return step, True
         make_move(nb, vertices, u, v)
         changes[step] = change
     return changes.shape[0], False
+
+
+@njit(cache=True, nogil=True)
+def shake(
+    nb: NDArray[np.uint64], vertices: Vertices, limits: NDArray[np.float64], draws: NDArray[np.int64], n_moves: int
+) -> None:
+    """Make the first ``n_moves`` of the drawn moves that are legal, in place; ``draws`` holds a pair of vertices a row."""
+    made = 0
+    for i in range(draws.shape[0]):
+        u, v = draws[i, 0], draws[i, 1]
+        if made == n_moves:
+            return
+        if vertices.key[u] != vertices.key[v] and is_legal(nb, vertices, limits, u, v, ADD | DELETE):
+            make_move(nb, vertices, u, v)
+            made += 1
+
+
+@njit(cache=True, nogil=True)
+def best_exchange(
+    nb: NDArray[np.uint64], vertices: Vertices, scores: SetScores, missing: Missing, u: int, least: float
+) -> tuple[NDArray[np.int64], float]:
+    """The best two moves in a row that gain more than ``least``, the first of them by ``u`` and a later vertex.
+
+    The four vertices (−1 when there is no such exchange) and the gain. What is named in ``missing`` since the call could
+    be better than that.
+    """
+    best_pair, best = np.full(4, -1, dtype=np.int64), least
+    trial = nb.copy()
+    for v in range(u + 1, nb.shape[0]):
+        if vertices.key[u] == vertices.key[v]:
+            continue
+        first = change_of_move(nb, vertices, scores, missing, u, v, ADD | DELETE)
+        if np.isnan(first) or np.isinf(first):
+            continue
+        trial[:] = nb
+        make_move(trial, vertices, u, v)
+        x, y, second = best_move(trial, vertices, scores, missing, ADD | DELETE, best - first)
+        if x >= 0:
+            best = first + second
+            best_pair[0], best_pair[1], best_pair[2], best_pair[3] = u, v, x, y
+    return best_pair, best

@@ -1,20 +1,23 @@
 """Which sets can be inside a clique of a model that is at least as good as one we know?
 
 Write a closed graph as a clique C and further vertices, added one at a time, each to a complete set P of those before:
-its score is q(C) + Σ [q(P∪v) − q(P)]. Two upper bounds of the score of every model with C inside a clique follow.
+its score is q(C) + Σ [q(P∪v) − q(P)]. Upper bounds of the score of every model with C inside a clique follow.
 
 1. With b(v) the largest q(P∪v) − q(P) over all sets P that may be complete, it is at most q(C) + Σ_{v∉C} b(v).
-2. For a likelihood penalised by c per degree of freedom, it is at most the saturated log-likelihood less c times the
+2. With P limited to C and the vertices before v, in the best order, it is at most q(C) plus the sum of those: the best
+   Bayesian network that begins with C (:mod:`rarecell.search.orders`). This is much closer, and costs a table.
+3. For a likelihood penalised by c per degree of freedom, it is at most the saturated log-likelihood less c times the
    degrees of freedom of the smallest such model, the one in which all other keys hang on C by their coarsenings alone.
 
-A set whose bound falls short of a known score cannot matter, and both bounds fall as a set grows. So the sets that
+A set whose bound falls short of a known score cannot matter, and all bounds fall as a set grows. So the sets that
 matter are found by size, each from smaller ones; b counts, besides the sets seen, what larger ones could reach at most.
-For other scores nothing is known of sets not yet seen, so all are scored and the first bound is applied at the end.
+For other scores nothing is known of sets not yet seen, so all are scored and the bounds are applied at the end.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,11 +26,14 @@ from numpy.typing import NDArray
 
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.score import PenalisedLikelihood, Score, possible_cells
-from rarecell.search.family import Family, masks_of_levels
+from rarecell.search.family import Family, closed_levels, masks_of_levels
+from rarecell.search.orders import OrderBound
 
 SECONDS_PER_SET = 2e-5
-SECONDS_PER_CELL = 1.5e-9
+SECONDS_PER_CELL = 0.6e-9
 """Rough cost of scoring: a set, and each cell of the table times each key of the set, on two cores of 2023."""
+MAX_SETS = 4_000_000
+"""More sets are not tried: they would fill the memory before the dynamic programme begins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +49,20 @@ class TooManySets(Exception):
     """The admissible sets, or the work to find them, exceed what the caller allows."""
 
 
+def all_sets(score: Score, *, max_clique: int | None = None) -> ScoredFamily:
+    """All closed sets with at most ``max_clique`` keys."""
+    chains = score.table.chains
+    most = len(chains) if max_clique is None else max_clique
+    family = Family.of_levels(closed_levels([len(chain) for chain in chains], most), chains)
+    return ScoredFamily(family, score.q_many(family.masks), family.n_sets)
+
+
 def admissible_sets(
     score: Score,
     *,
     at_least: float = -math.inf,
     max_clique: int | None = None,
-    max_cost: float = math.inf,
+    max_seconds: float = math.inf,
     progress: Progress = SILENT,
 ) -> ScoredFamily:
     """The closed sets that can be inside a clique of a model with a score of ``at_least`` or more.
@@ -58,18 +72,21 @@ def admissible_sets(
     score : the set function
     at_least : a score that some model is known to have; −inf to keep all sets
     max_clique : largest number of keys in a clique
-    max_cost : give up with :class:`TooManySets` when the estimated time of scoring exceeds this many seconds
+    max_seconds : give up with :class:`TooManySets` when scoring is estimated to take longer
     """
     growth = _Growth(score, at_least - _slack(at_least), max_clique)
+    seconds = 0.0
+    progress.start("scoring sets")
     while True:
         levels, smaller = growth.candidates()
         if not len(levels):
+            progress.done()
             return growth.result()
-        growth.cost += growth.cost_of(levels)
-        if growth.cost > max_cost:
-            raise TooManySets
+        seconds += growth.seconds_to_score(levels)
+        if seconds > max_seconds or growth.n_scored + len(levels) > MAX_SETS:
+            raise TooManySets(f"more than {growth.n_scored + len(levels):,} sets of vertices would have to be compared")
         growth.take(levels, smaller)
-        checkpoint(progress, "scoring sets")
+        checkpoint(progress, "scoring sets", float(len(levels)))
 
 
 def _slack(score: float) -> float:
@@ -83,6 +100,9 @@ class _Rank(NamedTuple):
     masks: NDArray[np.uint64]
     q: NDArray[np.float64]
     gain: NDArray[np.float64]
+
+    def where(self, keep: NDArray[np.bool_]) -> _Rank:
+        return _Rank(self.levels[keep], self.masks[keep], self.q[keep], self.gain[keep])
 
 
 class _Growth:
@@ -101,8 +121,9 @@ class _Growth:
             self.width[k, 1 : len(chain) + 1] = table.vertex_levels[list(chain)]
         self.penalty = score.penalty if isinstance(score, PenalisedLikelihood) else math.nan
         self.saturated, self.most_informed = self._likelihood_limits()
+        self.orders = OrderBound(self.lengths) if OrderBound.is_feasible(self.lengths) else None
+        self._completions: NDArray[np.float64] | None = None
         self.n_scored = 1
-        self.cost = 0.0
         empty = np.zeros((1, table.n_keys), dtype=np.int64)
         no_gain = np.full((1, table.n_keys), np.nan)
         self.ranks = [_Rank(empty, np.zeros(1, dtype=np.uint64), score.q_many(np.zeros(1, dtype=np.uint64)), no_gain)]
@@ -123,36 +144,49 @@ class _Growth:
 
     # ------------------------------------------------------------------ bounds
 
-    def step_bounds(self) -> NDArray[np.float64]:
-        """b: the most that one step on a chain adds to the score, whatever it is added to."""
-        b = np.full(self.most_informed.shape, -math.inf)
+    def seen_steps(self) -> NDArray[np.float64]:
+        """The most that one step on a chain adds to any set seen."""
+        most = np.full(self.most_informed.shape, -math.inf)
         for rank in self.ranks[1:]:
             for k in range(len(self.chains)):
                 for level in range(self.lengths[k]):
                     here = rank.gain[rank.levels[:, k] == level + 1, k]
                     if len(here):
-                        b[k, level] = max(b[k, level], float(here.max()))
-        if not len(self.ranks[-1].levels):
-            return b
-        if math.isnan(self.penalty):
-            return np.full_like(b, math.inf)
+                        most[k, level] = max(most[k, level], float(here.max()))
+        return most
+
+    def unseen_steps(self) -> NDArray[np.float64]:
+        """The most that one step on a chain adds to any set not seen yet."""
+        if not len(self.ranks[-1].levels) or math.isnan(self.penalty):
+            return np.full(self.most_informed.shape, math.inf if len(self.ranks[-1].levels) else -math.inf)
         # Sets not seen yet contain one of the last rank, and cost at least what that costs without the key.
         width = self.width[np.arange(len(self.chains)), self.ranks[-1].levels]
         others = (width.prod(axis=1)[:, None] / width).min(axis=0)
         unseen = self.most_informed - self.penalty * np.diff(self.width, axis=1) * others[:, None]
-        return np.maximum(b, np.where(np.isinf(self.most_informed), -math.inf, unseen))
+        return np.where(np.isinf(self.most_informed), -math.inf, unseen)
 
-    def tails(self, b: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Σ of b from level l of key k up to the key itself."""
+    def rest_by_steps(self, levels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The most that the vertices outside each set add to its score, each taking what is best for it."""
+        b = np.maximum(self.seen_steps(), self.unseen_steps())
         tails = np.zeros_like(self.width)
         for k, length in enumerate(self.lengths):
             tails[k, :length] = np.cumsum(b[k, :length][::-1])[::-1]
-        return tails
+        total: NDArray[np.float64] = tails[np.arange(len(self.chains)), levels].sum(axis=1)
+        return total
 
-    def bound_of_rest(self, levels: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The most that the vertices outside each set add to its score."""
-        tails = self.tails(self.step_bounds())
-        return tails[np.arange(len(self.chains)), levels].sum(axis=1)
+    def rest_in_order(self, levels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The same in the best order, each vertex taking what is best among those before it."""
+        assert self.orders is not None
+        if self._completions is None:
+            seen = self.ranks[1:]
+            self._completions = self.orders.completions(
+                np.concatenate([self.ranks[0].levels, *(rank.levels for rank in seen)]),
+                np.concatenate([self.ranks[0].gain, *(rank.gain for rank in seen)]),
+                self.unseen_steps(),
+                len(self.ranks) - 1,
+            )
+        total: NDArray[np.float64] = self._completions[levels @ self.orders.stride]
+        return total
 
     # ------------------------------------------------------------------ growth
 
@@ -176,7 +210,7 @@ class _Growth:
         position = self._smaller(levels, masks_of_levels(levels, self.chains))
         is_whole = ((position >= 0) | (levels == 0)).all(axis=1)
         levels, position = levels[is_whole], position[is_whole]
-        if len(levels) and not math.isnan(self.penalty):
+        if len(levels) and not math.isnan(self.penalty) and not math.isinf(self.at_least):
             keep = self._can_matter_unseen(levels, position)
             levels, position = levels[keep], position[keep]
         return levels, position
@@ -200,11 +234,15 @@ class _Growth:
         last = self.ranks[-1]
         likelihood = last.q + self.penalty * (possible_cells(self.score.table, last.masks) - 1.0)
         most_likely = np.where(position >= 0, likelihood[position], math.inf).min(axis=1)
-        bound = most_likely - self.penalty * (cells - 1.0) + self.bound_of_rest(levels)
-        return (self.saturated - self.penalty * least_freedom >= self.at_least) & (bound >= self.at_least)
+        most = most_likely - self.penalty * (cells - 1.0)
+        keep: NDArray[np.bool_] = self.saturated - self.penalty * least_freedom >= self.at_least
+        keep[keep] = (most + self.rest_by_steps(levels))[keep] >= self.at_least
+        if self.orders is not None and self.seconds_to_score(levels[keep]) > self.orders.seconds:
+            keep[keep] = (most[keep] + self.rest_in_order(levels[keep])) >= self.at_least
+        return keep
 
-    def cost_of(self, levels: NDArray[np.int64]) -> float:
-        """Seconds, roughly, to score these sets."""
+    def seconds_to_score(self, levels: NDArray[np.int64]) -> float:
+        """A rough estimate."""
         n_cells = np.minimum(self.score.table.n_cells, 4.0 * self.width[np.arange(len(self.chains)), levels].prod(axis=1))
         return float((SECONDS_PER_SET + SECONDS_PER_CELL * n_cells * (levels > 0).sum(axis=1)).sum())
 
@@ -216,30 +254,39 @@ class _Growth:
         gain = np.where(position >= 0, q[:, None] - self.ranks[-1].q[position], np.nan)
         order = np.argsort(masks)
         self.ranks.append(_Rank(levels[order], masks[order], q[order], gain[order]))
-        self.prune(first=len(self.ranks) - 1)
+        self._completions = None
+        if not math.isinf(self.at_least) and not math.isnan(self.penalty):
+            self.prune(self.rest_by_steps, first=len(self.ranks) - 1)
 
-    def prune(self, *, first: int) -> bool:
-        """Drop sets whose bound falls short, from level sum ``first`` on; says whether there were any."""
-        if math.isinf(self.at_least):
-            return False
-        tails = self.tails(self.step_bounds())
-        dropped = False
+    @property
+    def n_accepted(self) -> int:
+        return sum(len(rank.masks) for rank in self.ranks)
+
+    def prune(self, rest: Callable[[NDArray[np.int64]], NDArray[np.float64]], *, first: int) -> int:
+        """Drop sets whose bound falls short, from level sum ``first`` on; how many."""
+        n_dropped = 0
         for r in range(first, len(self.ranks)):
             rank = self.ranks[r]
-            rest = tails[np.arange(len(self.chains)), rank.levels].sum(axis=1)
-            keep = rank.q + rest >= self.at_least
-            if not keep.all():
-                self.ranks[r] = _Rank(rank.levels[keep], rank.masks[keep], rank.q[keep], rank.gain[keep])
-                dropped = True
-        return dropped
+            keep = rank.q + rest(rank.levels) >= self.at_least
+            self.ranks[r] = rank.where(keep)
+            n_dropped += int((~keep).sum())
+        if n_dropped:
+            self._completions = None
+        return n_dropped
 
     def result(self) -> ScoredFamily:
-        # All sets are seen now, so b is the true maximum; each pass can only lower it.
-        self.ranks.append(_Rank(*(part[:0] for part in self.ranks[0])))
-        while self.prune(first=0):
-            pass
-        family = Family.of_levels(np.concatenate([rank.levels for rank in self.ranks]), self.chains)
+        """The sets that matter, now that all are seen and the bounds are the true maxima."""
+        self.ranks.append(self.ranks[0].where(np.zeros(1, dtype=np.bool_)))
+        if not math.isinf(self.at_least):
+            self._completions = None
+            while self.prune(self.rest_by_steps, first=0):
+                pass
+            # A pass in which few sets fall would cost more than it saves.
+            while self.orders is not None and self.prune(self.rest_in_order, first=0) > 0.05 * self.n_accepted:
+                pass
+        levels = np.concatenate([rank.levels for rank in self.ranks])
         masks = np.concatenate([rank.masks for rank in self.ranks])
         q = np.concatenate([rank.q for rank in self.ranks])
+        family = Family.of_levels(levels, self.chains)
         by_mask = np.argsort(masks)
         return ScoredFamily(family, q[by_mask[np.searchsorted(masks[by_mask], family.masks)]], self.n_scored)

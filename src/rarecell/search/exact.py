@@ -10,17 +10,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import exact as kernels
 from rarecell.errors import TooLarge
-from rarecell.graph.chordal import ChordalGraph
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.search.family import Family
+from rarecell.search.family import Family, n_threads
+from rarecell.table import ContingencyTable
 
 SECONDS_PER_DIVISION = 0.6e-9
 SECONDS_PER_STATE_AND_KEY = 2.5e-9
@@ -31,8 +31,7 @@ _STATES_FOR_THREADS = 200_000
 _CHUNKS_PER_THREAD = 8
 
 
-@dataclass(frozen=True)
-class ExactCost:
+class ExactCost(NamedTuple):
     """What the dynamic programme needs: an estimate before it starts."""
 
     seconds: float
@@ -43,14 +42,35 @@ class ExactCost:
         return f"{self.n_sets:,} sets, about {self.seconds:.2g} seconds and {self.n_bytes / 1e6:,.0f} MB"
 
 
+def estimate_exact(table: ContingencyTable, max_clique: int | None = None) -> ExactCost:
+    """Time and memory of an exact search that has to compare all sets of vertices, without the counting of marginals.
+
+    With a penalised likelihood most sets can be excluded beforehand, and the search takes a fraction of this.
+    """
+    # Coefficient i counts sets with i keys. A key is absent, there at one of r − 1 coarser levels, or full; while it is
+    # not full it doubles the states and triples the divisions.
+    n_sets, n_states, n_tripled = [1], [1], [1]
+    for chain in table.chains:
+        r = len(chain)
+        n_sets = _times(n_sets, 1, r)
+        n_states = _times(n_states, 2, 2 * (r - 1) + 1)
+        n_tripled = _times(n_tripled, 3, 3 * (r - 1) + 1)
+    last = (table.n_keys if max_clique is None else max_clique) + 1
+    return _cost(sum(n_sets[:last]), sum(n_states[:last]), sum(n_tripled[:last]) // 2, table.n_keys)
+
+
+def _times(polynomial: list[int], absent: int, present: int) -> list[int]:
+    return [absent * a + present * b for a, b in zip([*polynomial, 0], [0, *polynomial], strict=True)]
+
+
+def _cost(n_sets: int, n_states: int, n_divisions: int, n_keys: int) -> ExactCost:
+    seconds = SECONDS_PER_DIVISION * n_divisions + SECONDS_PER_STATE_AND_KEY * n_states * n_keys + SECONDS_PER_SET * n_sets
+    return ExactCost(seconds, _BYTES_PER_STATE * n_states, n_sets)
+
+
 def cost_of(family: Family) -> ExactCost:
     """Time and memory of the dynamic programme over this family."""
-    seconds = (
-        SECONDS_PER_DIVISION * family.n_divisions
-        + SECONDS_PER_STATE_AND_KEY * family.n_states * len(family.chains)
-        + SECONDS_PER_SET * family.n_sets
-    )
-    return ExactCost(seconds, _BYTES_PER_STATE * family.n_states, family.n_sets)
+    return _cost(family.n_sets, family.n_states, family.n_divisions, len(family.chains))
 
 
 def available_bytes() -> int:
@@ -59,14 +79,6 @@ def available_bytes() -> int:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         return 4 << 30
-
-
-def n_threads() -> int:
-    """Cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 def best_cliques(
@@ -95,7 +107,8 @@ def best_cliques(
     if cost.n_bytes > available_bytes():
         raise TooLarge(
             f"The exact search over {cost.n_sets:,} sets of vertices needs {cost.n_bytes / 1e9:,.1f} GB of memory, and "
-            f"{available_bytes() / 1e9:,.1f} GB are free. Bound the size of cliques (max_clique), use fewer keys, or search greedily."
+            f"{available_bytes() / 1e9:,.1f} GB are free. Bound the size of cliques (max_clique), use fewer keys, or search "
+            "greedily."
         )
     programme = _Programme(family, q, together)
     threads = threads or (n_threads() if family.n_states >= _STATES_FOR_THREADS else 1)

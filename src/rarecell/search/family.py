@@ -7,6 +7,7 @@ one for each key: 0 when the key is absent, r_k when it is there at full resolut
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +18,14 @@ from numpy.typing import NDArray
 from rarecell._kernels.exact import Links
 
 Chains = Sequence[Sequence[int]]
+
+
+def n_threads() -> int:
+    """Cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
 
 
 def masks_of_levels(levels: NDArray[np.int64], chains: Chains) -> NDArray[np.uint64]:
@@ -73,12 +82,14 @@ class Family:
     def rank_start(self) -> NDArray[np.int64]:
         """Where the sets of each level sum begin, and the end of the last."""
         sums = self.levels.sum(axis=1)
-        return np.searchsorted(sums, np.arange(self.lengths.sum() + 2))
+        starts: NDArray[np.int64] = np.searchsorted(sums, np.arange(self.lengths.sum() + 2))
+        return starts
 
     @cached_property
     def n_open(self) -> NDArray[np.int64]:
         """For each set the number of keys that are absent or coarsened."""
-        return (self.levels < self.lengths).sum(axis=1)
+        counted: NDArray[np.int64] = (self.levels < self.lengths).sum(axis=1)
+        return counted
 
     @property
     def n_states(self) -> int:

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels import chordal, local
+from rarecell._kernels import local
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.score import Score
 from rarecell.search.family import closed_levels, masks_of_levels
@@ -21,7 +21,8 @@ LEAST_GAIN = 1e-6
 """Score changes below this are rounding: likelihoods of a million records are sums near 1e7."""
 MAX_TABULATED_SETS = 1 << 16
 """Up to here all sets may be scored beforehand, and no kernel ever waits."""
-_MISSING_AT_ONCE = 4096
+_MISSING_AT_ONCE = 1 << 14
+"""Room for what one look at all pairs of 64 vertices can miss, four sets each."""
 _CELLS_AT_ONCE = 40_000_000
 
 
@@ -54,7 +55,7 @@ class KnownScores:
         self._values = np.full(1 << 10, np.nan)
         self.n_known = 0
         self.missing = local.Missing(
-            np.zeros(_MISSING_AT_ONCE, dtype=np.uint64), np.zeros(_MISSING_AT_ONCE), np.zeros(1, dtype=np.int64)
+            np.zeros(_MISSING_AT_ONCE, dtype=np.uint64), np.zeros(_MISSING_AT_ONCE), np.zeros(2, dtype=np.int64)
         )
         self._n_cells = table.n_cells
 
@@ -72,8 +73,7 @@ class KnownScores:
     def fill(self, masks: NDArray[np.uint64]) -> None:
         """Score these reduced sets, if they are not known yet."""
         unique = np.unique(masks)
-        slots = np.array([local.slot_of(self._masks, self._values, mask) for mask in unique], dtype=np.int64)
-        new = unique[np.isnan(self._values[slots])]
+        new = unique[np.isnan(local.lookup(self._masks, self._values, unique))]
         while 2 * (self.n_known + len(new)) > len(self._masks):
             self._grow()
         local.insert(self._masks, self._values, new, self.score.q_many(new))
@@ -98,7 +98,7 @@ class KnownScores:
         n = int(self.missing.n[0])
         if not n:
             return False
-        self.missing.n[0] = 0
+        self.missing.n[:] = 0
         masks, bounds = self.missing.masks[:n], self.missing.bounds[:n]
         needed = masks[np.isinf(bounds)]
         perhaps = masks[~np.isinf(bounds)][np.argsort(-bounds[~np.isinf(bounds)], kind="stable")]
@@ -121,11 +121,11 @@ class KnownScores:
 
     def value(self, neighbours: NDArray[np.uint64]) -> float:
         """Score of a whole graph, summed over its cliques less its separators."""
-        cliques, separators = chordal.cliques_and_separators(neighbours)
-        both = self.score.table.reduce_many(np.concatenate([cliques, separators]))
-        self.fill(both)
-        found = self._values[[local.slot_of(self._masks, self._values, mask) for mask in both]]
-        return float(found[: len(cliques)].sum() - found[len(cliques) :].sum())
+        value = float(local.value_of(neighbours, self.vertices, self.table, self.missing))
+        while math.isnan(value):
+            self.fill_missing()
+            value = float(local.value_of(neighbours, self.vertices, self.table, self.missing))
+        return value
 
     def _grow(self) -> None:
         masks, values = np.zeros(2 * len(self._masks), dtype=np.uint64), np.full(2 * len(self._masks), np.nan)

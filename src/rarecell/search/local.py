@@ -1,50 +1,102 @@
-"""What does Algorithm 1 of Takemura and Endo find?
+"""Where does Algorithm 1 of Takemura and Endo (2006) end, from many random starts?
 
-From a random chordal graph, take the best single-edge change until none improves; do so many times. Every local optimum
-is kept with the number of times it was met. Up to eight keys the start is a random labelling of a random graph of the
-list of all chordal graphs up to isomorphism, beyond that a graph grown by their Algorithm 2.
+From a random chordal graph, make the single-edge change that raises the score most, until none does. With at most eight
+vertices the start is drawn from the list of non-isomorphic chordal graphs and labelled at random; with more, or with
+coarsenings, it is grown by Algorithm 2: each new key is joined to a random part of a random clique.
 """
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels import local
+from rarecell._kernels import chordal, local
+from rarecell.graph.chordal import neighbours_of_cliques
 from rarecell.graph.enumerate import chordal_adjacency
 from rarecell.graph.random import random_chordal_adjacency, random_labelling
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.search.greedy import Climbs
 from rarecell.search.known import KnownScores
 
+MAX_LISTED = 8
+"""Up to so many vertices the paper draws its starts from the list of non-isomorphic graphs."""
+_BOTH = local.ADD | local.DELETE
 _STAGE = "local search"
-MAX_LISTED_KEYS = 8
 
 
-def local_search(known: KnownScores, *, restarts: int, seed: int = 0, progress: Progress = SILENT) -> Climbs:
-    """Climb from ``restarts`` random graphs; each start has a seed of its own, so that the result depends on nothing else."""
+class LocalRuns:
+    """Every run of Algorithm 1: where it ended and the scores on its way."""
+
+    def __init__(self, ends: NDArray[np.uint64], paths: list[list[float]], scores: NDArray[np.float64]) -> None:
+        self.ends = ends
+        self.paths = paths
+        self.scores = scores
+
+
+def local_search(known: KnownScores, *, restarts: int, seed: int = 0, progress: Progress = SILENT) -> LocalRuns:
+    """Run Algorithm 1 ``restarts`` times. Run i depends on ``seed`` and i alone."""
     progress.start(_STAGE, float(restarts))
     known.fill_all(progress)
-    climbs = Climbs(known, progress)
-    for start_seed in np.random.SeedSequence(seed).spawn(restarts):
-        climbs.climb(random_start(known, np.random.default_rng(start_seed)), local.ADD | local.DELETE)
-        checkpoint(progress, _STAGE, 1.0)
+    max_keys = int(known.table.limits[2])
+    graphs = np.stack([random_start(known, rng, max_keys) for rng in _generators(seed, restarts)])
+    paths = [[known.value(graph)] for graph in graphs]
+    climbing = list(range(restarts))
+    gains = np.empty(256)
+    while climbing:
+        # All runs go on until they miss a score; what they miss is counted together.
+        still = []
+        for run in climbing:
+            n_moves, is_top = local.climb(graphs[run], known.vertices, known.table, known.missing, _BOTH, gains)
+            for gain in gains[:n_moves].tolist():
+                paths[run].append(paths[run][-1] + gain)
+            if not is_top:
+                still.append(run)
+        known.fill_missing()
+        checkpoint(progress, _STAGE, float(len(climbing) - len(still)))
+        climbing = still
     progress.done()
-    return climbs
+    return LocalRuns(graphs, paths, np.array([known.value(graph) for graph in graphs]))
 
 
-def random_start(known: KnownScores, rng: np.random.Generator) -> NDArray[np.uint64]:
-    """A random chordal graph on the keys; coarsenings have the neighbours of their key."""
-    n_keys = len(known.chains)
-    most_keys = int(known.table.limits[2])
-    listed = chordal_adjacency(n_keys) if n_keys <= MAX_LISTED_KEYS and most_keys >= n_keys else None
-    if listed is None:
-        start = random_chordal_adjacency(n_keys, 1, rng, max_clique=most_keys)[0]
+def _generators(seed: int, n: int) -> list[np.random.Generator]:
+    return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(n)]
+
+
+def random_start(known: KnownScores, rng: np.random.Generator, max_keys: int) -> NDArray[np.uint64]:
+    """A random closed chordal graph with cliques of at most ``max_keys`` keys."""
+    n_vertices = len(known.vertices.key)
+    if n_vertices > len(known.chains):
+        return _grown_with_coarsenings(known, rng, max_keys)
+    if n_vertices <= MAX_LISTED:
+        listed = _listed(n_vertices, max_keys)
+        chosen = int(rng.integers(len(listed)))
+        drawn = random_labelling(listed[chosen : chosen + 1], rng)
     else:
-        start = random_labelling(listed[[rng.integers(len(listed))]], rng)[0]
-    neighbours = known.forest
-    for u in range(n_keys):
-        for v in range(u):
-            if int(start[u]) >> v & 1:
-                local.make_move(neighbours, known.vertices, u, v)
-    return neighbours
+        drawn = random_chordal_adjacency(n_vertices, 1, rng, max_clique=max_keys)
+    return np.asarray(drawn[0])
+
+
+@cache
+def _listed(n_vertices: int, max_keys: int) -> NDArray[np.uint64]:
+    graphs = chordal_adjacency(n_vertices)
+    is_within = [max(int(c).bit_count() for c in chordal.cliques_and_separators(g)[0]) <= max_keys for g in graphs]
+    return graphs[is_within]
+
+
+def _grown_with_coarsenings(known: KnownScores, rng: np.random.Generator, max_keys: int) -> NDArray[np.uint64]:
+    """Algorithm 2 over keys: a new key, with all its coarsenings, is joined to a random closed part of a random clique.
+
+    Of each key in the clique, the part reaches a level drawn uniformly from absent to what the clique has.
+    """
+    cliques: list[dict[int, int]] = []
+    for key in rng.permutation(len(known.chains)).tolist():
+        part: dict[int, int] = {}
+        if cliques:
+            base = cliques[int(rng.integers(len(cliques)))]
+            drawn = {k: int(rng.integers(reached + 1)) for k, reached in base.items()}
+            present = [k for k, reached in drawn.items() if reached]
+            part = {k: drawn[k] for k in rng.permutation(present).tolist()[: max_keys - 1]}
+        cliques.append({**part, key: len(known.chains[key])})
+    masks = [sum(1 << v for k, reached in clique.items() for v in known.chains[k][:reached]) for clique in cliques]
+    return np.array(neighbours_of_cliques(len(known.vertices.key), masks), dtype=np.uint64)

@@ -1,270 +1,254 @@
-"""Search for the best decomposable model by the means that fit the size of the problem, and say what that proves."""
+"""From a table and a criterion to a :class:`SearchResult`: which search runs, and what its result says."""
 
 from __future__ import annotations
 
 import math
+import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.errors import UnknownChoice
+from rarecell._kernels import local as moves
+from rarecell.errors import BadInput, TooLarge, UnknownChoice
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.marginals import Marginals
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.progress import SILENT, Progress
 from rarecell.score import Score, make_score
-from rarecell.search.bounds import TooManySets, admissible_sets
-from rarecell.search.exact import ExactCost, available_bytes, best_cliques, cost_of
-from rarecell.search.family import Family, closed_levels
-from rarecell.search.greedy import Climbs, greedy_search
+from rarecell.search.bounds import ScoredFamily, TooManySets, admissible_sets, all_sets
+from rarecell.search.exact import available_bytes, best_cliques, cost_of, estimate_exact
+from rarecell.search.greedy import greedy_search
 from rarecell.search.known import KnownScores
 from rarecell.search.local import local_search
+from rarecell.search.ranked import best_graphs
+from rarecell.search.result import LocalOptimum, SearchResult
 from rarecell.table import ContingencyTable
 
 SEARCHES = ("auto", "exact", "local", "greedy")
-
-MOST_EXACT_SECONDS = 30.0
-"""``auto`` searches exactly when that is estimated to take less."""
-
-FIRST_ROUNDS = 10
-"""Shakes of the greedy search that comes before the exact one and tells it what can be left out."""
-
-MOST_GREEDY_SECONDS = 60.0
-"""The greedy search makes its rounds unless that takes longer."""
-
-MOST_CELLS_PER_RECORD = 20.0
-"""A clique of the greedy search has at most so many possible cells for each record, so that memory holds."""
-
-
-@dataclass(frozen=True)
-class LocalOptimum:
-    """A model that no single change improves, its score, and how many climbs ended there."""
-
-    graph: ChordalGraph
-    score: float
-    times_met: int
-
-
-@dataclass(frozen=True, eq=False)
-class SearchResult:
-    """What a search found.
-
-    Attributes
-    ----------
-    best : DecomposableModel
-        The best model found.
-    score : float
-        Its score: kernel log-likelihood less the penalty, or the log marginal likelihood. Higher is better.
-    method : str
-        ``"exact"``, ``"local"`` or ``"greedy"``.
-    certified_optimal : bool
-        Whether no other decomposable model (within ``max_clique``) has a better score: proved, not hoped.
-    optima : tuple of LocalOptimum
-        Every local optimum that was met, the best first.
-    starts : int
-        Climbs made.
-    times_met : int
-        How many of them ended at the best model.
-    path : tuple of float
-        The best score after each improvement.
-    n_sets : int
-        Sets that the exact search ran over.
-    max_clique : int or None
-        The bound on the keys of a clique.
-    """
-
-    best: DecomposableModel
-    score: float
-    method: str
-    certified_optimal: bool
-    optima: tuple[LocalOptimum, ...]
-    starts: int
-    times_met: int
-    path: tuple[float, ...] = field(default=(), repr=False)
-    n_sets: int = 0
-    max_clique: int | None = None
-
-    def __str__(self) -> str:
-        among = "" if self.max_clique is None else f" with cliques of at most {self.max_clique} keys"
-        if self.certified_optimal:
-            return f"Exact search: no decomposable model of these vertices{among} has a better score; that is proved."
-        how = {
-            "local": f"Local search from {self.starts:,} random graphs met this model {self.times_met:,} times",
-            "greedy": f"Greedy search with {self.starts:,} climbs met this model {self.times_met:,} times",
-        }[self.method]
-        return f"{how}; it is the best of {len(self.optima):,} local optima{among}, and a better one may exist."
+PENALTIES = (0.5, 0.7, 1.0, 1.5)
+"""Penalties per degree of freedom whose optima are averaged; AIC is 1."""
+AUTO_SECONDS = 30.0
+"""``auto`` is exact when that is estimated to take less."""
+GREEDY_SECONDS = 45.0
+"""A greedy search starts no new round after this time."""
+ROUNDS_PER_RESTART = 10
+"""A round of greedy search is that much cheaper than a restart of Algorithm 1, and less independent of those before."""
+MAX_CLIQUE_CELLS = 1e8
+"""Greedy search makes no clique with more possible cells."""
+_FEW_SETS = 1024
+_ROUNDS_BEFORE_EXACT = 100
 
 
 def select_model(
     table: ContingencyTable,
-    *,
     criterion: str | float = "aic",
     search: str = "auto",
     restarts: int = 100,
     seed: int = 0,
     max_clique: int | None = None,
-    max_seconds: float = MOST_GREEDY_SECONDS,
+    *,
+    n_best: int = 1,
+    max_seconds: float | None = None,
     marginals: Marginals | None = None,
     progress: Progress = SILENT,
 ) -> SearchResult:
-    """The decomposable model with the best score.
+    """Find the decomposable model of a table with the best score.
 
     Parameters
     ----------
-    table : ContingencyTable
-        Its vertices, keys and coarsenings, are the vertices of the graph.
-    criterion : str or float, optional
-        ``"aic"``, ``"bic"``, ``"bayes"``, or a penalty for each degree of freedom.
-    search : {"auto", "exact", "local", "greedy"}
-        ``"auto"`` is exact when that is estimated to take less than half a minute, greedy otherwise.
-    restarts : int, optional
-        Starts of the local, rounds of the greedy search.
-    seed : int, optional
-        Of their random choices.
-    max_clique : int, optional
-        Largest number of keys in a clique.
-    max_seconds : float, optional
-        The greedy search ends after this time, whatever rounds are left.
-    marginals : Marginals, optional
-        Counts to fit to; those of the records unless given.
-    progress : Progress, optional
-        Is told of the work and can stop it.
-
-    Returns
-    -------
-    SearchResult
+    table : the contingency table; its coarsenings are vertices of the model, too
+    criterion : ``"aic"``, ``"bic"``, ``"bayes"``, or a penalty per degree of freedom
+    search : ``"auto"``, ``"exact"``, ``"local"`` or ``"greedy"``
+    restarts : runs of Algorithm 1; the greedy search makes ten rounds for each
+    seed : of the random choices of local and greedy search; the result of the same seed is the same
+    max_clique : largest number of keys in a clique
+    n_best : so many best models are listed in ``optima`` by an exact search
+    max_seconds : limit of the time of a greedy search (45 seconds unless given); a search that it ends depends on the
+        speed of the machine
+    marginals : counts to fit to; those of the records unless given
+    progress : told of the progress, asked whether to stop
 
     Examples
     --------
     >>> import numpy as np, rarecell as rc
-    >>> rng = np.random.default_rng(0)
-    >>> codes = rng.integers(0, 3, (500, 4)).astype(np.int32)
-    >>> codes[:, 1] = codes[:, 0]
-    >>> table = rc.ContingencyTable.from_codes(codes, [rc.Categories(key, (0, 1, 2)) for key in "abcd"])
-    >>> found = rc.select_model(table)
-    >>> found.best.cliques
-    (('a', 'b'), ('c',), ('d',))
-    >>> found.certified_optimal
-    True
+    >>> from rarecell.search import select_model
+    >>> keys = [rc.Categories(name, (0, 1)) for name in "abc"]
+    >>> table = rc.ContingencyTable.from_counts(
+    ...     [[0, 0, 0], [0, 0, 1], [1, 1, 0], [1, 1, 1], [1, 0, 1]], [30, 30, 25, 28, 3], keys
+    ... )
+    >>> found = select_model(table)
+    >>> found.best.cliques, found.certified_optimal
+    ((('a', 'b'), ('c',)), True)
+
+    References
+    ----------
+    Kangas, Koivisto and Niinimäki (2014). Learning chordal Markov networks by dynamic programming. NIPS 27.
+    Takemura and Endo (2006). Evaluation of per-record identification risk and swappability of records in a microdata set
+    via decomposable models. arXiv:math/0603609.
     """
     if search not in SEARCHES:
         raise UnknownChoice.of("The search", search, SEARCHES)
-    score = make_score(table, criterion, marginals=marginals)
-    return _Selection(score, restarts, seed, max_clique, max_seconds, marginals, progress).result(search)
+    for name, number in (("restarts", restarts), ("max_clique", max_clique), ("n_best", n_best)):
+        if number is not None and number < 1:
+            raise BadInput(f"{name} was given as {number}; it is a whole number of 1 or more.")
+    run = _Search(make_score(table, criterion, marginals=marginals), max_clique, marginals or table.marginals, progress)
+    if search == "local":
+        return run.local(restarts, seed)
+    if search == "greedy":
+        return run.greedy(restarts, seed, max_seconds)
+    try:
+        return run.exact(n_best, AUTO_SECONDS if search == "auto" else math.inf)
+    except TooManySets as found:
+        if search == "exact":
+            raise TooLarge(
+                f"An exact search of {table.n_vertices} vertices is out of reach: {found}. Bound the size of cliques "
+                "(max_clique), use fewer keys or coarsenings, or search greedily."
+            ) from None
+        return run.greedy(restarts, seed, max_seconds)
 
 
 def penalty_path(
     table: ContingencyTable,
-    *,
-    penalties: Sequence[float] = (0.5, 0.7, 1.0, 1.5),
+    penalties: Sequence[float] = PENALTIES,
     search: str = "auto",
     restarts: int = 100,
     seed: int = 0,
     max_clique: int | None = None,
+    *,
     marginals: Marginals | None = None,
     progress: Progress = SILENT,
 ) -> tuple[SearchResult, ...]:
-    """The best models at several penalties for each degree of freedom; every marginal is counted once for all of them."""
-    return tuple(
-        select_model(
-            table,
-            criterion=penalty,
-            search=search,
-            restarts=restarts,
-            seed=seed,
-            max_clique=max_clique,
-            marginals=marginals,
-            progress=progress,
+    """The best model at each penalty per degree of freedom; marginals are counted once for all.
+
+    The average of these models estimates risk better than any of them: see :class:`~rarecell.model.average.AverageModel`.
+    """
+    # The smallest penalty needs the most sets; what it counts is known to the others.
+    found = {
+        penalty: select_model(table, penalty, search, restarts, seed, max_clique, marginals=marginals, progress=progress)
+        for penalty in sorted(penalties)
+    }
+    return tuple(found[penalty] for penalty in penalties)
+
+
+class _Search:
+    """One search for the best model by one score."""
+
+    def __init__(self, score: Score, max_clique: int | None, marginals: Marginals, progress: Progress) -> None:
+        self.score = score
+        self.table = score.table
+        self.max_clique = max_clique
+        self.marginals = marginals
+        self.progress = progress
+        self.known = KnownScores(score, max_clique=max_clique, max_cells=MAX_CLIQUE_CELLS)
+        self.began = time.monotonic()
+
+    def exact(self, n_best: int, max_seconds: float) -> SearchResult:
+        """The certified best model; :class:`TooManySets` when that is estimated to take longer than ``max_seconds``."""
+        scored, at_least = self._sets_that_matter(max_seconds)
+        cost = cost_of(scored.family)
+        if cost.seconds > max_seconds or (cost.n_bytes > available_bytes() and not math.isinf(max_seconds)):
+            raise TooManySets(str(cost))
+        value, cliques = best_cliques(scored.family, scored.q, progress=self.progress)
+        graph = ChordalGraph.from_cliques(self.table.n_vertices, cliques)
+        best = [(graph, value)]
+        if n_best > 1:
+            if not math.isinf(at_least):
+                at_least = self._score_of_nth_best(graph, n_best)
+                scored = admissible_sets(self.score, at_least=at_least, max_clique=self.max_clique, progress=self.progress)
+            best = best_graphs(scored.family, scored.q, n_best, at_least=at_least, progress=self.progress)
+        optima = tuple(LocalOptimum(graph, value, 1) for graph, value in best)
+        return self._result("exact", optima, starts=1, n_sets=scored.n_scored, estimated_seconds=cost.seconds)
+
+    def _sets_that_matter(self, max_seconds: float) -> tuple[ScoredFamily, float]:
+        """The sets that the exact search compares, and the score they are compared for."""
+        n_sets = estimate_exact(self.table, self.max_clique).n_sets
+        if n_sets <= _FEW_SETS:
+            return all_sets(self.score, max_clique=self.max_clique), -math.inf
+        climbs, _ = greedy_search(self.known, rounds=_ROUNDS_BEFORE_EXACT, progress=self.progress)
+        return (
+            admissible_sets(
+                self.score,
+                at_least=climbs.best_score,
+                max_clique=self.max_clique,
+                max_seconds=max_seconds,
+                progress=self.progress,
+            ),
+            climbs.best_score,
         )
-        for penalty in penalties
+
+    def _score_of_nth_best(self, graph: ChordalGraph, n_best: int) -> float:
+        """A score that at least ``n_best`` different models reach: those of the graph and its neighbours, and theirs."""
+        met = {graph.adjacency.tobytes(): self.known.value(graph.adjacency)}
+        waiting = list(met)
+        while len(met) < n_best and waiting:
+            neighbours = np.frombuffer(waiting.pop(0), dtype=np.uint64)
+            for u, v in zip(*np.triu_indices(len(neighbours), 1), strict=True):
+                other = neighbours.copy()
+                moves.shake(other, self.known.vertices, self.known.table.limits, np.array([[u, v]]), 1)
+                if other.tobytes() not in met:
+                    met[other.tobytes()] = self.known.value(other)
+                    waiting.append(other.tobytes())
+        return sorted(met.values(), reverse=True)[n_best - 1] if len(met) >= n_best else -math.inf
+
+    def local(self, restarts: int, seed: int) -> SearchResult:
+        """Algorithm 1 from ``restarts`` random starts."""
+        runs = local_search(self.known, restarts=restarts, seed=seed, progress=self.progress)
+        ends = [end.tobytes() for end in runs.ends]
+        score_of = dict(zip(ends, runs.scores.tolist(), strict=True))
+        optima = _by_score(score_of, Counter(ends))
+        path = runs.paths[ends.index(optima[0].graph.adjacency.tobytes())]
+        return self._result("local", optima, starts=restarts, n_sets=self.known.n_known, path=path)
+
+    def greedy(self, restarts: int, seed: int, max_seconds: float | None) -> SearchResult:
+        """From the best forest, by exchanges and shakes."""
+        climbs, n_rounds = greedy_search(
+            self.known,
+            rounds=ROUNDS_PER_RESTART * restarts,
+            seed=seed,
+            max_seconds=GREEDY_SECONDS if max_seconds is None else max_seconds,
+            progress=self.progress,
+        )
+        optima = _by_score(climbs.score_of, climbs.times_met)
+        return self._result("greedy", optima, starts=1 + n_rounds, n_sets=self.known.n_known, path=climbs.path)
+
+    def _result(
+        self,
+        method: str,
+        optima: tuple[LocalOptimum, ...],
+        *,
+        starts: int,
+        n_sets: int,
+        path: Sequence[float] = (),
+        estimated_seconds: float | None = None,
+    ) -> SearchResult:
+        best = optima[0]
+        return SearchResult(
+            best=DecomposableModel(self.table, graph=best.graph, marginals=self.marginals),
+            score=best.score,
+            optima=optima,
+            certified_optimal=method == "exact",
+            method=method,
+            criterion=self.score.name,
+            starts=starts,
+            times_met=best.times_met,
+            max_clique=self.max_clique,
+            n_sets=n_sets,
+            seconds=time.monotonic() - self.began,
+            estimated_seconds=estimated_seconds,
+            path=tuple(path),
+        )
+
+
+def _by_score(score_of: dict[bytes, float], times_met: Counter[bytes]) -> tuple[LocalOptimum, ...]:
+    """Local optima, best first, of equals the first met."""
+    ordered = sorted(score_of, key=lambda neighbours: -score_of[neighbours])
+    return tuple(
+        LocalOptimum(ChordalGraph.from_neighbours(_masks(neighbours)), score_of[neighbours], times_met[neighbours])
+        for neighbours in ordered
     )
 
 
-def estimate_exact(table: ContingencyTable, *, max_clique: int | None = None) -> ExactCost:
-    """Time and memory that an exact search needs at most: over all sets, none of them excluded by the data."""
-    lengths = [len(chain) for chain in table.chains]
-    n_sets = math.prod(r + 1 for r in lengths)
-    if n_sets > 1 << 22 and max_clique is None:
-        return ExactCost(math.inf, 1 << 62, n_sets)
-    return cost_of(Family.of_levels(closed_levels(lengths, max_clique or table.n_keys), table.chains))
-
-
-class _Selection:
-    """One search: what was asked for, and what is known so far."""
-
-    def __init__(
-        self,
-        score: Score,
-        restarts: int,
-        seed: int,
-        max_clique: int | None,
-        max_seconds: float,
-        marginals: Marginals | None,
-        progress: Progress,
-    ) -> None:
-        self.score = score
-        self.restarts = restarts
-        self.seed = seed
-        self.max_clique = max_clique
-        self.max_seconds = max_seconds
-        self.marginals = marginals
-        self.progress = progress
-        max_cells = MOST_CELLS_PER_RECORD * score.table.n_records + 1e4
-        self.known = KnownScores(score, max_clique=max_clique, max_cells=max_cells)
-
-    def result(self, search: str) -> SearchResult:
-        if search == "local":
-            climbs = local_search(self.known, restarts=self.restarts, seed=self.seed, progress=self.progress)
-            return self._of_climbs(climbs, "local")
-        if search == "greedy":
-            return self._of_climbs(self._greedy(self.restarts), "greedy")
-        climbs = self._greedy(FIRST_ROUNDS)
-        limit = math.inf if search == "exact" else MOST_EXACT_SECONDS
-        try:
-            scored = admissible_sets(
-                self.score, at_least=climbs.best_score, max_clique=self.max_clique, max_cost=limit, progress=self.progress
-            )
-        except TooManySets:
-            return self._of_climbs(self._greedy(self.restarts), "greedy")
-        cost = cost_of(scored.family)
-        if search == "auto" and (cost.seconds > limit or cost.n_bytes > available_bytes()):
-            return self._of_climbs(self._greedy(self.restarts), "greedy")
-        value, cliques = best_cliques(scored.family, scored.q, progress=self.progress)
-        graph = ChordalGraph.from_cliques(self.score.table.n_vertices, cliques)
-        return self._of_climbs(climbs, "exact", graph=graph, score=value, n_sets=scored.family.n_sets)
-
-    def _greedy(self, rounds: int) -> Climbs:
-        climbs, _ = greedy_search(self.known, rounds=rounds, seed=self.seed, max_seconds=self.max_seconds, progress=self.progress)
-        return climbs
-
-    def _of_climbs(
-        self, climbs: Climbs, method: str, *, graph: ChordalGraph | None = None, score: float | None = None, n_sets: int = 0
-    ) -> SearchResult:
-        optima = [
-            LocalOptimum(_closed(np.frombuffer(met, dtype=np.uint64), self.score.table), value, climbs.times_met[met])
-            for met, value in climbs.score_of.items()
-        ]
-        optima.sort(key=lambda one: -one.score)
-        best = optima[0].graph if graph is None else graph
-        return SearchResult(
-            DecomposableModel(self.score.table, graph=best, marginals=self.marginals),
-            optima[0].score if score is None else score,
-            method,
-            graph is not None,
-            tuple(optima),
-            sum(climbs.times_met.values()),
-            sum(one.times_met for one in optima if one.graph == best),
-            tuple(climbs.path),
-            n_sets,
-            self.max_clique,
-        )
-
-
-def _closed(neighbours: NDArray[np.uint64], table: ContingencyTable) -> ChordalGraph:
-    """The graph whose cliques hold with every vertex the coarser ones of its key."""
-    graph = ChordalGraph.from_neighbours(neighbours.tolist())
-    if not table.coarsenings:
-        return graph
-    return ChordalGraph.from_cliques(table.n_vertices, [table.close(clique) for clique in graph.cliques])
+def _masks(neighbours: bytes) -> NDArray[np.uint64]:
+    return np.frombuffer(neighbours, dtype=np.uint64)

@@ -1,0 +1,139 @@
+"""What is a good decomposable model when there are too many variables to compare them all?
+
+1. Join components by the best pair of vertices until none improves: the best forest of Chow and Liu (1968), penalised.
+2. Add the best legal edge until none improves, then delete, then both.
+3. Try two moves in a row, of which the first may lose: edges are exchanged.
+4. Shake the model by a few random moves among a few keys, climb again, and go on from there unless it is worse; after
+   every improvement try exchanges again.
+
+Scores of sets are kept, and a set is counted only when the entropies of its parts do not rule out a gain.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels import local
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.search.known import LEAST_GAIN, KnownScores
+
+_STAGE = "greedy search"
+_BOTH = local.ADD | local.DELETE
+MAX_SHAKE = 20
+"""Most moves of one shake: it is to leave the neighbourhood of a local optimum, not to tickle it."""
+KEYS_SHAKEN = 7
+"""A shake stays among so many keys: moves far apart do not help each other."""
+_DRAWS_PER_SHAKE = 100
+
+
+class Climbs:
+    """Local optima met so far, and the path of the best score.
+
+    Attributes
+    ----------
+    score_of : score of each local optimum, whose neighbour masks are given as bytes
+    times_met : how often each was met
+    path : the best score after each move that raised it
+    """
+
+    def __init__(self, known: KnownScores, progress: Progress = SILENT) -> None:
+        self.known = known
+        self.progress = progress
+        self.score_of: dict[bytes, float] = {}
+        self.times_met: Counter[bytes] = Counter()
+        self.path: list[float] = []
+
+    @property
+    def best(self) -> NDArray[np.uint64]:
+        """The best local optimum, of equals the first met."""
+        return np.frombuffer(max(self.score_of, key=self.score_of.__getitem__), dtype=np.uint64)
+
+    @property
+    def best_score(self) -> float:
+        return max(self.score_of.values())
+
+    def climb(self, neighbours: NDArray[np.uint64], *stages: int) -> float:
+        """Climb in place, stage by stage, to a local optimum, and remember it; its score."""
+        score = self.known.value(neighbours)
+        self._pass_by(score)
+        for allowed in stages:
+            for gain in self.known.climb(neighbours, allowed, self.progress):
+                score += gain
+                self._pass_by(score)
+        value = self.known.value(neighbours)
+        self.score_of.setdefault(neighbours.tobytes(), value)
+        self.times_met[neighbours.tobytes()] += 1
+        return value
+
+    def exchange(self, neighbours: NDArray[np.uint64], score: float, deadline: float = math.inf) -> float:
+        """Make the best two moves in a row that gain, and climb on, until there are none; the new score."""
+        while time.monotonic() < deadline:
+            pair, gain = self._best_exchange(neighbours, deadline)
+            if pair is None:
+                break
+            local.make_move(neighbours, self.known.vertices, pair[0], pair[1])
+            local.make_move(neighbours, self.known.vertices, pair[2], pair[3])
+            self._pass_by(score + gain)
+            score = self.climb(neighbours, _BOTH)
+        return score
+
+    def _best_exchange(self, neighbours: NDArray[np.uint64], deadline: float) -> tuple[NDArray[np.int64] | None, float]:
+        known = self.known
+        best_pair, best = None, known.table.limits[3]
+        for u in range(len(neighbours)):
+            while True:
+                pair, gain = local.best_exchange(neighbours, known.vertices, known.table, known.missing, u, best)
+                if not known.fill_missing() or time.monotonic() > deadline:
+                    break
+                checkpoint(self.progress, _STAGE)
+            if pair[0] >= 0:
+                best_pair, best = pair, gain
+            checkpoint(self.progress, _STAGE)
+        return best_pair, best
+
+    def _pass_by(self, score: float) -> None:
+        if not self.path or score > self.path[-1]:
+            self.path.append(score)
+
+
+def greedy_search(
+    known: KnownScores, *, rounds: int, seed: int = 0, max_seconds: float = math.inf, progress: Progress = SILENT
+) -> tuple[Climbs, int]:
+    """Climb from the best forest, then improve by exchanges and ``rounds`` shakes; the climbs and the rounds made.
+
+    The result depends on ``seed`` and ``rounds`` alone, unless ``max_seconds`` ends the search before.
+    """
+    deadline = time.monotonic() + max_seconds
+    progress.start(_STAGE, float(rounds + 1))
+    climbs = Climbs(known, progress)
+    current = known.forest
+    score = climbs.climb(current, local.JOIN_COMPONENTS, local.ADD, local.DELETE, _BOTH)
+    score = climbs.exchange(current, score, deadline)
+    checkpoint(progress, _STAGE, 1.0)
+    rng = np.random.default_rng(seed)
+    n_rounds = 0
+    while n_rounds < rounds and time.monotonic() < deadline:
+        trial = current.copy()
+        local.shake(trial, known.vertices, known.table.limits, _draws(known, rng), int(rng.integers(2, MAX_SHAKE + 1)))
+        value = climbs.climb(trial, _BOTH)
+        if value > score + LEAST_GAIN:
+            value = climbs.exchange(trial, value, deadline)
+        if value > score - LEAST_GAIN:
+            current, score = trial, value
+        n_rounds += 1
+        checkpoint(progress, _STAGE, 1.0)
+    progress.done()
+    return climbs, n_rounds
+
+
+def _draws(known: KnownScores, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Random pairs of vertices of a few random keys."""
+    n_keys = len(known.chains)
+    keys = rng.permutation(n_keys)[:KEYS_SHAKEN]
+    vertices = np.array([v for k in keys for v in known.chains[k]], dtype=np.int64)
+    return vertices[rng.integers(0, len(vertices), (_DRAWS_PER_SHAKE, 2))]

@@ -1,0 +1,69 @@
+"""What a search found, and what that proves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rarecell.graph.chordal import ChordalGraph
+from rarecell.model.decomposable import DecomposableModel
+
+
+@dataclass(frozen=True)
+class LocalOptimum:
+    """A model that no single-edge change improves, its score (higher is better), and how often the search met it."""
+
+    graph: ChordalGraph
+    score: float
+    times_met: int
+
+
+@dataclass(frozen=True, eq=False)
+class SearchResult:
+    """The model that a search chose.
+
+    Attributes
+    ----------
+    best : the chosen model, fitted
+    score : its score, higher is better; a sum over cliques less separators as in :mod:`rarecell.score`
+    optima : distinct local optima that were met, best first; the n best models for an exact search
+    certified_optimal : whether no decomposable model within ``max_clique`` has a better score
+    method : ``"exact"``, ``"local"`` or ``"greedy"``
+    criterion : the name of the score
+    starts : number of climbs; 1 for an exact search
+    times_met : how many of them ended in the best model
+    max_clique : largest number of keys that a clique was allowed, or None
+    n_sets : number of vertex sets whose score was compared
+    seconds : time taken
+    estimated_seconds : estimate of the exact search's time before it started; None when there was none
+    path : scores on the way to the best model of a local or greedy search, increasing
+    """
+
+    best: DecomposableModel
+    score: float
+    optima: tuple[LocalOptimum, ...] = field(repr=False)
+    certified_optimal: bool
+    method: str
+    criterion: str
+    starts: int
+    times_met: int
+    max_clique: int | None
+    n_sets: int
+    seconds: float
+    estimated_seconds: float | None = None
+    path: tuple[float, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        within = "" if self.max_clique is None else f" with at most {self.max_clique} keys in a clique"
+        if self.certified_optimal:
+            proof = f"Certified: no decomposable model{within} has a better {self.criterion} score"
+        else:
+            proof = (
+                f"Not certified: of {_count(len(self.optima), 'local optimum', 'local optima')}{within} from "
+                f"{_count(self.starts, 'climb', 'climbs')} this has the best {self.criterion} score, and was met "
+                f"{_count(self.times_met, 'time', 'times')}; a better one may exist"
+            )
+        return f"{proof} ({self.method} search, {self.n_sets:,} sets scored, {self.seconds:.2f} s): {self.best.describe()}."
+
+
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number:,} {singular if number == 1 else plural}"

@@ -297,16 +297,20 @@ class ParquetSource(_ColumnarSource):
 
     def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
         self._refuse_change()
-        with atomic_path(path) as temporary, readable_errors(self.path_in_messages):
+        # Only reading speaks of a damaged file: what goes wrong in writing is told by atomic_path.
+        with readable_errors(self.path_in_messages):
             file = pq.ParquetFile(self.path)
-            with pq.ParquetWriter(temporary, self._arrow_schema, compression=_compression(file)) as writer:
-                first = 0
-                for group in range(file.num_row_groups):
+            compression = _compression(file)
+        with (
+            atomic_path(path) as temporary,
+            pq.ParquetWriter(temporary, self._arrow_schema, compression=compression) as writer,
+        ):
+            first = 0
+            for group in range(file.num_row_groups):
+                with readable_errors(self.path_in_messages):
                     table = file.read_row_group(group)
-                    writer.write_table(
-                        replaced_table(table, first, rows, columns), row_group_size=max(1, table.num_rows)
-                    )
-                    first += table.num_rows
+                writer.write_table(replaced_table(table, first, rows, columns), row_group_size=max(1, table.num_rows))
+                first += table.num_rows
         return Path(path)
 
 

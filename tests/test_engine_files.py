@@ -1,0 +1,331 @@
+"""Typed files and queries: read in order, counted by DuckDB, written back with their schema."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import pyreadstat
+import pytest
+
+from rarecell.engine import open_source
+from rarecell.engine.duck import EngineSettings, connect
+from rarecell.engine.output import atomic_path, atomic_write_text, write_parquet
+from rarecell.errors import BadInput, MissingExtra, NotWritten
+from rarecell.microdata import Microdata
+
+TABLE = pa.table(
+    {
+        "id": pa.array(range(10), pa.int16()),
+        "sex": pa.array(["f", "m"] * 5).dictionary_encode(),
+        "size": pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 0] * 2, pa.int8()), ["small", "middle", "large"], ordered=True),
+        "day": pa.array([1, 2, None, 4, 5] * 2, pa.date32()),
+        "big": pa.array([2**60 + 1, None, 3, 4, 5] * 2, pa.int64()),
+        "flag": pa.array([True, None, False, True, False] * 2),
+        "list": pa.array([[1], [2, 3], None, [], [4]] * 2),
+    }
+).replace_schema_metadata({"source": "office"})
+ROWS = np.array([7, 0, 4])
+
+
+def replaced_by_hand(table: pa.Table, columns: dict[str, list[object]]) -> dict[str, list[object]]:
+    plain = table.to_pydict()
+    for name, values in columns.items():
+        for row, value in zip(ROWS.tolist(), values, strict=True):
+            plain[name][row] = value
+    return plain
+
+
+# ---------------------------------------------------------------------- Parquet and Arrow
+
+
+def test_parquet_keeps_schema_row_groups_and_compression(tmp_path: Path) -> None:
+    path, out = tmp_path / "a.parquet", tmp_path / "b.parquet"
+    pq.write_table(TABLE, path, row_group_size=4, compression={"id": "NONE", "sex": "zstd", "size": "snappy"})
+    source = open_source(path)
+    new = source.take(np.array([1, 3, 2]), ["sex", "size", "day", "big"])
+    source.write_with_replacements(out, ROWS, new)
+    expected = replaced_by_hand(TABLE, {name: values.to_pylist() for name, values in new.items()})
+    before, after = pq.ParquetFile(path), pq.ParquetFile(out)
+    assert after.read().to_pydict() == expected
+    assert after.schema_arrow.equals(before.schema_arrow, check_metadata=True)
+    assert [after.metadata.row_group(g).num_rows for g in range(after.num_row_groups)] == [4, 4, 2]
+    assert after.metadata.row_group(0).column(1).compression == "ZSTD"
+    assert stat.S_IMODE(out.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_arrow_files_and_streams_keep_their_schema(tmp_path: Path, is_stream: bool) -> None:
+    path, out = tmp_path / "a.arrow", tmp_path / "b.arrow"
+    open_writer, open_reader = (pa.ipc.new_stream, pa.ipc.open_stream) if is_stream else (pa.ipc.new_file, pa.ipc.open_file)
+    with open_writer(path, TABLE.schema) as writer:
+        writer.write_table(TABLE, max_chunksize=4)
+    source = open_source(path)
+    assert source.n_rows == 10
+    new = source.take(np.array([1, 3, 2]), ["sex", "size"])
+    source.write_with_replacements(out, ROWS, new)
+    after = open_reader(out).read_all()
+    assert after.to_pydict() == replaced_by_hand(TABLE, {name: values.to_pylist() for name, values in new.items()})
+    assert after.schema.equals(TABLE.schema, check_metadata=True)
+    assert Microdata(out, ["sex", "size"]).table(records=False).n_records == 10
+
+
+def test_a_value_that_a_part_of_the_file_lacks_joins_its_dictionary(tmp_path: Path) -> None:
+    table = pa.table({"x": pa.chunked_array([pa.array(["a", "b"]).dictionary_encode(), pa.array(["c", "d"]).dictionary_encode()])})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
+    out = open_source(tmp_path / "a.parquet").write_with_replacements(tmp_path / "b.parquet", np.array([0, 3]), {"x": ["d", None]})
+    assert pq.read_table(out).column("x").to_pylist() == ["d", "b", "c", None]
+
+
+def test_records_keep_their_order_over_many_batches(tmp_path: Path) -> None:
+    numbers = np.random.default_rng(0).integers(0, 1000, 600_000)
+    pq.write_table(pa.table({"x": numbers, "y": pa.array(numbers % 7).cast(pa.string())}), tmp_path / "a.parquet", row_group_size=70_000)
+    source = open_source(tmp_path / "a.parquet")
+    encoded = source.encode(["y", "x"])
+    assert np.array_equal(np.array(encoded.columns[1].values.to_pylist())[encoded.columns[1].codes], numbers)
+    table = Microdata(tmp_path / "a.parquet", ["y", "x"]).table()
+    assert np.array_equal(np.concatenate(list(Microdata(tmp_path / "a.parquet", ["y", "x"]).record_cells())), table.record_cell)
+
+
+def test_counting_spills_where_only_the_owner_reads(tmp_path: Path) -> None:
+    class Owner:
+        pass
+
+    owner = Owner()
+    connection = connect(owner, EngineSettings(memory_limit="300MB", threads=1, temp_directory=tmp_path))
+    (folder,) = tmp_path.iterdir()
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert connection.sql("SELECT current_setting('threads')").fetchall() == [(1,)]
+    assert "286" in str(connection.sql("SELECT current_setting('memory_limit')").fetchall())
+    connection.close()
+    del owner
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_too_little_memory_is_told(tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    pq.write_table(pa.table({f"k{i}": generator.integers(0, 10**6, 400_000) for i in range(6)}), tmp_path / "a.parquet")
+    settings = EngineSettings(memory_limit="12MB", threads=1, temp_directory=tmp_path)
+    with pytest.raises(BadInput, match="needs more memory"):
+        open_source(tmp_path / "a.parquet", settings=settings).counts([f"k{i}" for i in range(6)])
+
+
+# ---------------------------------------------------------------------- statistics packages
+
+
+def labelled() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "sex": np.array([1, 2, 2, 1, 2], np.int8),
+            "size": np.array([1, 2, 70_000, 2, 2], np.int32),
+            "share": np.array([1, 2.5, 3, 3, 0.1], np.float32),
+            "age": [31.0, np.nan, 62.0, 62.0, 45.0],
+            "region": ["00", "", "01", "Zürich", "00"],
+            "why": pd.Series([1, 2, "a", None, "b"], dtype=object),
+        }
+    )
+
+
+@pytest.mark.parametrize("version", [8, 10, 12, 13, 14, 15])
+def test_stata_files_change_in_the_changed_bytes_only(tmp_path: Path, version: int) -> None:
+    frame = labelled()
+    if version < 14:
+        frame["region"] = frame["region"].str.replace("ü", "u")
+    path, out = tmp_path / "a.dta", tmp_path / "b.dta"
+    pyreadstat.write_dta(
+        frame, str(path), version=version, missing_user_values={"why": ["a", "b"]},
+        variable_value_labels={"sex": {1: "man", 2: "woman"}}, column_labels={"age": "Age in years"},
+    )  # fmt: skip
+    source = open_source(path)
+    names = list(frame.columns)
+    everything = source.take(np.arange(5), names)
+    rows, partners = np.array([0, 2, 4, 1]), np.array([2, 1, 3, 3])
+    source.write_with_replacements(out, rows, source.take(partners, names))
+    after = open_source(out).take(np.arange(5), names)
+    for name in names:
+        expected = everything[name].to_pylist()
+        before = list(expected)
+        for row, partner in zip(rows, partners, strict=True):
+            expected[row] = before[partner]
+        assert after[name].to_pylist() == expected, name
+    old, new = path.read_bytes(), out.read_bytes()
+    assert len(old) == len(new)
+    # Going back gives the same file, byte for byte.
+    again = open_source(out).write_with_replacements(tmp_path / "c.dta", rows, {name: everything[name].take(pa.array(rows)) for name in names})
+    assert again.read_bytes() == old
+
+
+def test_labels_measures_and_missing_codes_of_spss(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"sex": [1.0, 2.0, 9.0, None, 1.0], "income": [1.0, 2.0, 98.0, 99.0, 3.0], "region": ["00", "01", "", "00", "02"]})
+    options = {
+        "variable_value_labels": {"sex": {1.0: "man", 2.0: "woman", 9.0: "refused"}},
+        "missing_ranges": {"sex": [{"lo": 9.0, "hi": 9.0}], "income": [{"lo": 90.0, "hi": 99.0}]},
+        "variable_measure": {"income": "ordinal", "sex": "nominal", "region": "nominal"},
+    }
+    pyreadstat.write_sav(frame, str(tmp_path / "a.sav"), column_labels={"sex": "Sex of person"}, variable_format={"income": "F4.0"}, **options)
+    data = Microdata(tmp_path / "a.sav", ["sex", "income", "region"])
+    sex, income, region = data.table().categories
+    assert (sex.levels, sex.is_ordered) == ((1, 2, None), False)
+    assert (income.levels, income.is_ordered) == ((1, 2, 3, None), True)
+    assert region.levels == ("00", "01", "02", None)
+    assert data.n_missing == {"sex": 2, "income": 2, "region": 1}
+    assert data.source.columns()[0].value_labels == {1.0: "man", 2.0: "woman", 9.0: "refused"}
+
+    out = data.write_with_replacements(tmp_path / "b.sav", np.array([0, 2]), data.values_at(np.array([2, 0]), ["sex", "income"]))
+    values, metadata = pyreadstat.read_sav(str(out), user_missing=True, output_format="dict")
+    assert values["sex"] == [9.0, 2.0, 1.0, None, 1.0]
+    assert values["income"] == [98.0, 2.0, 1.0, 99.0, 3.0]
+    assert metadata.variable_value_labels == options["variable_value_labels"]
+    assert metadata.missing_ranges == options["missing_ranges"]
+    assert metadata.variable_measure["income"] == "ordinal"
+    assert metadata.original_variable_types["income"] == "F4.0"
+    assert metadata.column_names_to_labels["sex"] == "Sex of person"
+
+
+def test_compressed_spss_and_sas_transport_round_trips(tmp_path: Path) -> None:
+    frame = pl.DataFrame({"age": [31.0, 62.0, None], "region": ["00", "01", "02"]})
+    pyreadstat.write_sav(frame, str(tmp_path / "a.zsav"), compress=True)
+    pyreadstat.write_xport(frame, str(tmp_path / "a.xpt"), table_name="PEOPLE")
+    for name in ("a.zsav", "a.xpt"):
+        source = open_source(tmp_path / name)
+        out = source.write_with_replacements(tmp_path / f"b{source.suffix}", np.array([0, 2]), source.take(np.array([2, 0]), ["age"]))
+        assert open_source(out).take(np.arange(3), ["age", "region"])["age"].to_pylist() == [None, 62.0, 31.0]
+
+
+def test_letters_that_come_late_in_a_stata_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from rarecell.engine import statistics
+
+    monkeypatch.setattr(statistics, "BATCH_ROWS", 2)
+    pyreadstat.write_dta(labelled(), str(tmp_path / "a.dta"), missing_user_values={"why": ["a", "b"]})
+    source = open_source(tmp_path / "a.dta")
+    assert source.take(np.arange(5), ["why"])["why"].to_pylist() == ["1", "2", ".a", None, ".b"]
+    table = Microdata(source, ["why", "sex"]).table()
+    assert table.categories[0].levels == (1, 2, None)
+
+
+def test_statistics_files_need_their_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.sav").write_bytes(b"$FL2")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(MissingExtra, match=r"rarecell\[stats\]"):
+        open_source(tmp_path / "a.sav")
+
+
+# ---------------------------------------------------------------------- queries
+
+
+@pytest.fixture
+def databases(tmp_path: Path) -> dict[str, Path]:
+    rows = [(31, "00", 1.5), (62, "01", 2.5), (None, "00", 3.0), (31, "02", None)]
+    lite = sqlite3.connect(tmp_path / "a.db")
+    lite.execute("CREATE TABLE people (age, region, share)")
+    lite.executemany("INSERT INTO people VALUES (?, ?, ?)", rows)
+    lite.commit()
+    lite.close()
+    duck = duckdb.connect(str(tmp_path / "a.duckdb"))
+    duck.execute("CREATE TABLE people (age INTEGER, region VARCHAR, share DOUBLE)")
+    duck.executemany("INSERT INTO people VALUES (?, ?, ?)", rows)
+    duck.close()
+    frame = pl.DataFrame(rows, schema=["age", "region", "share"], orient="row")
+    frame.write_parquet(tmp_path / "a.parquet")
+    frame.write_csv(tmp_path / "a.csv")
+    return {suffix: tmp_path / f"a.{suffix}" for suffix in ("db", "duckdb", "parquet", "csv")}
+
+
+@pytest.mark.parametrize("kind", ["db", "duckdb", "parquet", "csv"])
+def test_a_query_is_read_like_a_file(databases: dict[str, Path], kind: str, tmp_path: Path) -> None:
+    path = databases[kind]
+    before = path.read_bytes()
+    name = "people" if kind in ("db", "duckdb") else "data"
+    data = Microdata(path, ["age", "region"], sql=f"SELECT region, age FROM {name} WHERE region <> '02' ORDER BY region, age DESC;")
+    table = data.table()
+    assert [c.levels for c in table.categories] == [(31, 62, None), ("00", "01")]
+    assert table.record_cell is not None
+    assert table.record_cell.tolist() == [0, 2, 1]
+    out = data.write_with_replacements(tmp_path / "out.parquet", np.array([0]), {"region": ["01"]})
+    assert pq.read_table(out).column("region").to_pylist() == ["01", "00", "01"]
+    assert path.read_bytes() == before
+
+
+def test_a_query_may_name_its_own_files(databases: dict[str, Path]) -> None:
+    source = open_source(None, sql=f"SELECT * FROM '{databases['parquet']}'")
+    assert source.n_rows == 4
+    assert open_source(None, sql="SELECT 1 AS x WHERE false").n_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("DROP TABLE people", "one SELECT"),
+        ("SELECT 1 AS x; SELECT 2 AS x", "one SELECT"),
+        ("COPY (SELECT 1) TO 'x.csv'", "one SELECT"),
+        ("SELECT agee FROM people", "could not be run"),
+        ("SELEC", "could not be run"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["db", "duckdb"])
+def test_queries_that_are_refused(databases: dict[str, Path], kind: str, query: str, told: str) -> None:
+    before = databases[kind].read_bytes()
+    with pytest.raises(BadInput, match=f"{told}|could not be run") as caught:
+        open_source(databases[kind], sql=query).columns()
+    assert "\n" not in str(caught.value)
+    assert databases[kind].read_bytes() == before
+
+
+def test_mixed_types_of_sqlite_and_doubled_names(databases: dict[str, Path]) -> None:
+    with pytest.raises(BadInput, match="mixes values of the types int and str"):
+        open_source(databases["db"], sql="SELECT age AS x FROM people UNION ALL SELECT region FROM people").columns()
+    with pytest.raises(BadInput, match="more than one column named 'age'"):
+        open_source(databases["db"], sql="SELECT age, age FROM people").columns()
+
+
+def test_postgres_needs_an_extension_that_is_not_fetched() -> None:
+    with pytest.raises(BadInput, match="extension 'postgres'") as caught:
+        open_source("postgresql://me:secret@localhost/census", sql="SELECT 1 AS x").columns()
+    assert "secret" not in str(caught.value)
+
+
+# ---------------------------------------------------------------------- output
+
+
+def _fail_halfway(path: Path) -> None:
+    with atomic_path(path) as temporary:
+        temporary.write_text("half")
+        raise KeyError("a fault in the middle")
+
+
+def test_output_is_whole_or_absent(tmp_path: Path) -> None:
+    path = atomic_write_text(tmp_path / "a.txt", "é\n")
+    assert path.read_bytes() == "é\n".encode()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with pytest.raises(KeyError):
+        _fail_halfway(path)
+    assert path.read_bytes() == "é\n".encode()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
+    with pytest.raises(NotWritten, match="could not be written"):
+        atomic_write_text(tmp_path / "no" / "a.txt", "x")
+
+
+def test_a_full_disk_is_told(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    with pytest.raises(NotWritten, match="No space left"), atomic_path(tmp_path / "a.txt"):
+        Path("/dev/full").write_text("x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_parquet_output_from_columns_or_pieces(tmp_path: Path) -> None:
+    whole = {"record": np.arange(10), "risk": np.linspace(0, 1, 10)}
+    pieces = ({name: values[start : start + 4] for name, values in whole.items()} for start in (0, 4, 8))
+    one, many = write_parquet(tmp_path / "one.parquet", whole), write_parquet(tmp_path / "many.parquet", pieces)
+    assert pq.read_table(one).equals(pq.read_table(many))
+    assert stat.S_IMODE(many.stat().st_mode) == 0o600
+    with pytest.raises(ValueError, match="at least one piece"):
+        write_parquet(tmp_path / "none.parquet", [])

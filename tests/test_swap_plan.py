@@ -16,7 +16,7 @@ from rarecell.datasets import CENSUS_POPULATION, census_sample
 from rarecell.errors import BadInput, Cancelled
 from rarecell.progress import SilentProgress
 from rarecell.risk.records import RecordRisk
-from rarecell.swap import plan as planning
+from rarecell.swap import reasons
 from rarecell.swap.apply import compare_margins
 from rarecell.swap.distance import Distances
 from rarecell.swap.effect import risk_after
@@ -98,7 +98,7 @@ def test_random_plans_keep_every_promise(model: rc.DecomposableModel | AnyModel,
     check_plan(plan)
     can_swap = swappability(table, model).record_is_swappable
     for left in plan.unswapped:
-        assert (left.reason == planning.FIXED_BY_MODEL) == (not can_swap[left.record])
+        assert (left.reason == reasons.FIXED_BY_MODEL) == (not can_swap[left.record])
     if not plan.unswapped:
         assert plan.penalised_cost >= plan.cost_at_least - 1e-6
 
@@ -133,7 +133,7 @@ def test_further_margins_and_constraints_are_kept(model: rc.DecomposableModel, d
         assert not (new[1] == 0 and columns["x"][row] == 1) or old_breaks
     for left in plan.unswapped:
         if left.record == 0 or rows[left.record][table.n_keys - 1] == 1:
-            assert left.reason == planning.UNTOUCHED
+            assert left.reason == reasons.UNTOUCHED
 
 
 def test_reasons_are_told_apart() -> None:
@@ -147,21 +147,21 @@ def test_reasons_are_told_apart() -> None:
         return plan.unswapped[0].reason if plan.unswapped else "swapped"
 
     assert reason(0) == "swapped"
-    assert reason(2) == planning.FIXED_BY_MODEL
-    assert reason(4) == planning.DROPPED
-    assert reason(0, keep=[("a", "b")]) == planning.FIXED_BY_KEEP
+    assert reason(2) == reasons.FIXED_BY_MODEL
+    assert reason(4) == reasons.DROPPED
+    assert reason(0, keep=[("a", "b")]) == reasons.FIXED_BY_KEEP
     work = {"work": ["x", "y", "x", "x", "x"]}
-    assert reason(0, keep=[("a", "work"), ("b", "work")], columns=work) == planning.FIXED_BY_KEEP
+    assert reason(0, keep=[("a", "work"), ("b", "work")], columns=work) == reasons.FIXED_BY_KEEP
     assert reason(0, keep=[("a", "work")], columns=work) == "swapped"
-    assert reason(0, constraints=SwapConstraints(untouched=({"a": "0"},))) == planning.UNTOUCHED
-    assert reason(0, constraints=SwapConstraints(untouched_records=[1])) == planning.CONSTRAINED
-    assert reason(0, constraints=SwapConstraints(never_swap=("a", "b"))) == planning.CONSTRAINED
-    assert reason(0, constraints=SwapConstraints(forbidden=({"a": "1", "b": "0"},))) == planning.CONSTRAINED
+    assert reason(0, constraints=SwapConstraints(untouched=({"a": "0"},))) == reasons.UNTOUCHED
+    assert reason(0, constraints=SwapConstraints(untouched_records=[1])) == reasons.CONSTRAINED
+    assert reason(0, constraints=SwapConstraints(never_swap=("a", "b"))) == reasons.CONSTRAINED
+    assert reason(0, constraints=SwapConstraints(forbidden=({"a": "1", "b": "0"},))) == reasons.CONSTRAINED
     three = np.array([[0, 0], [0, 0], [1, 1]], dtype=np.int32)
     crowded = rc.ContingencyTable.from_codes(three, categories([2, 2]))
     plan = plan_swaps(crowded, rc.DecomposableModel(crowded, cliques=[]), records=[0, 1])
     assert len(plan) == 1
-    assert plan.reasons == {planning.TAKEN: 1}
+    assert plan.reasons == {reasons.TAKEN: 1}
 
 
 def test_bad_records_and_risks_are_refused() -> None:
@@ -319,7 +319,7 @@ def test_a_target_out_of_reach_is_said_to_be() -> None:
     found = plan_to_target(table, model, risk, max_population_uniques=0.1)
     assert not found.is_met
     assert "out of reach" in str(found)
-    assert planning.FIXED_BY_MODEL in str(found)
+    assert reasons.FIXED_BY_MODEL in str(found)
 
 
 # ---------------------------------------------------------------------- households

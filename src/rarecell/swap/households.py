@@ -20,7 +20,9 @@ from rarecell.swap.distance import Distances
 from rarecell.swap.interactions import FittedModel
 from rarecell.swap.matching import match
 from rarecell.swap.partners import Candidates, Move, PartnerSearch, in_threads
-from rarecell.swap.plan import DROPPED, TAKEN, UNTOUCHED, SwapPlan, Unswapped, _risk_of, _row_numbers, _untouched_records
+from rarecell.swap.plan import SwapPlan
+from rarecell.swap.planner import risk_of_cells, row_numbers, untouched_records
+from rarecell.swap.reasons import DROPPED, NO_HOUSEHOLD, TAKEN, UNTOUCHED, Unswapped
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.units import ColumnValues, code_column
 from rarecell.table import ContingencyTable
@@ -28,7 +30,6 @@ from rarecell.table import ContingencyTable
 if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk
 
-NO_HOUSEHOLD = "no household of the same composition can take its place"
 STAGE = "looking for households to swap"
 
 
@@ -63,7 +64,7 @@ def plan_household_swaps(
     SwapPlan
         One pair for every two members that exchange something.
     """
-    cell_risk, n_unseen = _risk_of(table, risk, population)
+    cell_risk, n_unseen = risk_of_cells(table, risk, population)
     rules = constraints or SwapConstraints()
     alike = SwapConstraints(
         rules.never_swap,
@@ -83,7 +84,7 @@ def plan_household_swaps(
         n_unseen=n_unseen,
         residual_weight=residual_weight,
     )
-    requested = _row_numbers(records, len(search.units.record_unit))
+    requested = row_numbers(records, len(search.units.record_unit))
     swapping = _Households(search, np.asarray(households), requested)
     candidates = swapping.candidates(max_candidates, seed, progress)
     waiting = swapping.waiting
@@ -112,7 +113,7 @@ class _Households:
         self.size = np.bincount(self.of_record, minlength=self.n_households)
         self.is_risky_record = np.zeros(n_records, dtype=bool)
         self.is_risky_record[requested] = True
-        is_out = (search.units.record_unit < 0) | _untouched_records(search)
+        is_out = (search.units.record_unit < 0) | untouched_records(search)
         self.is_out = np.bincount(self.of_record, weights=is_out, minlength=self.n_households) > 0
         is_risky = np.bincount(self.of_record, weights=self.is_risky_record, minlength=self.n_households) > 0
         self.waiting = np.flatnonzero(is_risky & ~self.is_out)
@@ -153,8 +154,8 @@ class _Households:
         """Records by household, then boundary, then side, and the boundary of each: members are compared in this order."""
         search = self.search
         within = [search.units.position(c) for c in search.constraints.within]
-        boundary, _ = search.units.ranks(sorted({*search._finest(move.separator), *within}))
-        value, _ = search.units.ranks([v for v in search._finest(move.side) if v < search.table.n_vertices])
+        boundary, _ = search.units.ranks(sorted({*search.finest(move.separator), *within}))
+        value, _ = search.units.ranks([v for v in search.finest(move.side) if v < search.table.n_vertices])
         unit = search.units.record_unit
         of_record = np.append(boundary, -1)[unit]
         rows = np.lexsort((np.arange(len(unit)), np.append(value, -1)[unit], of_record, self.of_record))

@@ -201,7 +201,8 @@ class PartnerSearch:
                     found.append(Move(graph.neighbourhood(side), side))
         return tuple(dict.fromkeys([*found, *self.separator_moves]))[:MOST_MOVES]
 
-    def _finest(self, mask: int) -> list[int]:
+    def finest(self, mask: int) -> list[int]:
+        """Columns of the units that say all that the vertices of ``mask`` do: of each key only its finest vertex."""
         of_vertices = mask & ((1 << self.table.n_vertices) - 1)
         return [*members(self.table.reduce(of_vertices)), *members(mask & ~((1 << self.table.n_vertices) - 1))]
 
@@ -210,9 +211,9 @@ class PartnerSearch:
         if move in self._indexes:
             return self._indexes[move]
         within = [self.units.position(c) for c in self.constraints.within]
-        group, _ = self.units.ranks(sorted({*self._finest(move.separator), *within}))
+        group, _ = self.units.ranks(sorted({*self.finest(move.separator), *within}))
         # The key with the most levels comes last, so that neighbours in the order differ in it first.
-        side = [v for v in self._finest(move.side) if v < self.table.n_vertices]
+        side = [v for v in self.finest(move.side) if v < self.table.n_vertices]
         value, n_values = self.units.ranks(sorted(side, key=lambda v: self.units.column_levels[v]))
         combined = group * n_values + value
         order = np.argsort(combined, kind="stable").astype(np.int32)

@@ -87,17 +87,15 @@ def plan_to_target(
         few_enough = max_population_uniques is None or after.expected_population_uniques <= max_population_uniques
         return few_enough and (max_record_risk is None or after.highest <= max_record_risk)
 
-    progress.start(STAGE, None)
     records = _first_choice(risk, max_population_uniques, max_record_risk)
     for _ in range(MOST_ATTEMPTS):
-        plan = plan_swaps(table, model, records=records, risk=risk, **options)
+        plan = plan_swaps(table, model, records=records, risk=risk, progress=progress, **options)
         after = risk_after(risk, plan)
         more = _further_records(risk, after, records, max_population_uniques, max_record_risk)
         if is_met(after) or not len(more):
             break
         records = np.union1d(records, more)
-        checkpoint(progress, STAGE, 1)
-    progress.done()
+        checkpoint(progress, STAGE)
     order = _by_benefit(risk, plan)
     points = frontier(risk, plan, order=order)
     if is_met(after):

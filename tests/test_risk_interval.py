@@ -201,26 +201,6 @@ def test_a_model_may_bring_its_own_posterior() -> None:
     assert "those members" in risk_interval(record_risk(table, mixed, population=20_000), mixed, n_draws=20).basis
 
 
-def test_a_model_may_give_moments_of_its_posterior() -> None:
-    table, _, model = tree_world(8)
-    uniques = table.counts == 1
-
-    class Unsure(KnownModel):
-        def posterior(self, cells: np.ndarray | None = None) -> list[tuple[np.ndarray, np.ndarray]]:
-            log_p = model.log_cell_probability(cells)
-            return [(log_p, np.full(len(log_p), 0.3)), (log_p + 0.4, np.full(len(log_p), 0.1))]
-
-    own = Unsure(table, np.full(LEVELS, 1e-5))
-    risk = record_risk(table, own, population=20_000)
-    found = risk_interval(risk, own, n_draws=400)
-    # The mean of the draws is the average of the members' integrated risks, which is what the risk itself is.
-    assert found.posterior_population_uniques == pytest.approx(risk.expected_population_uniques, rel=0.03)
-    assert found.posterior_correct_matches == pytest.approx(risk.expected_correct_matches, rel=0.03)
-    assert found.centre == "estimate"
-    assert found.population_uniques[0] < risk.expected_population_uniques < found.population_uniques[1]
-    assert found.population_uniques[1] <= uniques.sum()
-
-
 @pytest.mark.parametrize("form", ["poisson", "poisson-gamma"])
 def test_other_forms(form: str) -> None:
     table, _, model = tree_world(5)

@@ -26,12 +26,16 @@ def probability(network: BackoffNetwork, conditional: Conditional, records: np.n
         row[key] = level
         if step == 0 or code(row, chain[step - 1]) == code(cell, chain[step - 1]):
             siblings.add(code(row, conditional.vertex))
-    p = 1.0 / len(siblings)
+    n_records = {
+        s: sum(n for r, n in zip(table.cells, table.counts, strict=True) if code(r, conditional.vertex) == s) for s in siblings
+    }
+    once, twice = (sum(n == k for n in n_records.values()) for k in (1, 2))
+    p = 1.0 / (len(siblings) + once * (once - 1) / (2 * (twice + 1)))
     for context in conditional.contexts:
         given = [v for v in range(table.n_vertices) if context.mask >> v & 1]
         there = [r for r in records if all(code(r, v) == code(cell, v) for v in given)]
         same = sum(code(r, conditional.vertex) == code(cell, conditional.vertex) for r in there)
-        weight = context.strength * math.sqrt(len(there))
+        weight = context.strength * len(there) ** context.power
         if there:
             p = (same + weight * p) / (len(there) + weight)
     return p

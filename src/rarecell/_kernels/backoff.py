@@ -45,16 +45,16 @@ def tally(pairs, contexts, counts):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def leave_one_out(of_pair, of_context, counts, shorter, strength, found):  # type: ignore[no-untyped-def]
+def leave_one_out(of_pair, of_context, counts, shorter, strength, power, found):  # type: ignore[no-untyped-def]
     """Log-likelihood of every record given all others, and the probability of each cell's value without one of its records.
 
-    ``shorter`` is that probability in the next shorter context, which counts as ``strength`` times the root of the
-    records in this one.
+    ``shorter`` is that probability in the next shorter context, which counts as ``strength`` records, or with a ``power``
+    of one half as ``strength`` times the root of the records in this context.
     """
     total = 0.0
     for i in range(len(counts)):
         others = of_context[i] - 1.0
-        weight = strength * np.sqrt(others)
+        weight = strength if power == 0.0 else strength * np.sqrt(others)
         p = (of_pair[i] - 1.0 + weight * shorter[i]) / (others + weight) if others > 0.0 else shorter[i]
         found[i] = p
         total += counts[i] * np.log(p)
@@ -62,12 +62,13 @@ def leave_one_out(of_pair, of_context, counts, shorter, strength, found):  # typ
 
 
 @njit(cache=True, nogil=True)
-def best_strength(of_pair, of_context, counts, shorter, strengths):  # type: ignore[no-untyped-def]
-    """The strength with the largest leave-one-out likelihood, and that likelihood."""
+def best_weight(of_pair, of_context, counts, shorter, strengths, powers):  # type: ignore[no-untyped-def]
+    """The strength and power with the largest leave-one-out likelihood, and that likelihood."""
     scratch = np.empty(len(counts))
-    best, strength = -np.inf, strengths[0]
-    for s in strengths:
-        value = leave_one_out(of_pair, of_context, counts, shorter, s, scratch)
-        if value > best:
-            best, strength = value, s
-    return best, strength
+    best, strength, power = -np.inf, strengths[0], powers[0]
+    for candidate in powers:
+        for s in strengths:
+            value = leave_one_out(of_pair, of_context, counts, shorter, s, candidate, scratch)
+            if value > best:
+                best, strength, power = value, s, candidate
+    return best, strength, power

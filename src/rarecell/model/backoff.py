@@ -34,7 +34,10 @@ from rarecell.table import ContingencyTable
 Floats = NDArray[np.float64]
 
 STRENGTHS = 2.0 ** np.arange(-4.0, 10.0)
-"""What the shorter context may be worth, in roots of the records of the longer; the best is taken."""
+"""What the shorter context may be worth; the best by leave-one-out likelihood is taken."""
+
+POWERS = np.array([0.0, 0.5])
+"""The shorter context counts as so many records, or as so many roots of the records of the longer one; the better is taken."""
 
 N_ORDERS = 6
 """Orders of the keys that are averaged."""
@@ -52,14 +55,15 @@ class Context:
 
     mask: int
     strength: float
+    power: float
 
     def weight(self, n_records: Floats) -> Floats:
-        """Records that the shorter context is worth.
+        """Records that the shorter context is worth beside ``n_records`` in this one.
 
-        It grows with the root of the context's own records: a context that is not quite the right one is wrong by as
-        much as ever when there are more records in it.
+        A fixed number is right when the values in this context are a sample of what the shorter one says. When they are
+        not, more records here do not make the shorter context as much less relevant, and the root is the better law.
         """
-        return np.asarray(self.strength * np.sqrt(n_records))
+        return np.asarray(self.strength * n_records**self.power)
 
 
 @dataclass(frozen=True)
@@ -91,15 +95,15 @@ class BackoffNetwork:
         """Smoothing of every context by leave-one-out likelihood on all records."""
         vertex, masks = conditional
         counts = table.counts.astype(np.float64)
-        shorter = 1.0 / _n_siblings(table, vertex)[table.vertex_codes(vertex)]
+        shorter = 1.0 / _n_values(table, vertex)[table.vertex_codes(vertex)]
         contexts = []
         for mask in masks:
             at_cells = _tally_by_marginals(table, mask, vertex, None)
-            _, strength = kernels.best_strength(*at_cells, counts, shorter, STRENGTHS)
+            _, strength, power = kernels.best_weight(*at_cells, counts, shorter, STRENGTHS, POWERS)
             found = np.empty(table.n_cells)
-            kernels.leave_one_out(*at_cells, counts, shorter, strength, found)
+            kernels.leave_one_out(*at_cells, counts, shorter, strength, power, found)
             shorter = found
-            contexts.append(Context(mask, strength))
+            contexts.append(Context(mask, strength, power))
         return Conditional(vertex, tuple(contexts))
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> tuple[Floats, Floats]:
@@ -145,14 +149,13 @@ class BackoffNetwork:
         table = self.table
         for conditional in self.conditionals:
             codes = table.map_cells(table.cells if cells is None else cells, conditional.vertex)
-            mean = 1.0 / _n_siblings(table, conditional.vertex)[codes]
+            mean = 1.0 / _n_values(table, conditional.vertex)[codes]
             variance = np.zeros(len(codes))
             for context in conditional.contexts:
                 of_pair, of_context = _tally_by_marginals(table, context.mask, conditional.vertex, cells)
+                is_seen = of_context > 0.0
                 weight = context.weight(of_context)
-                total = of_context + weight
-                is_seen = total > 0.0
-                total = np.where(is_seen, total, 1.0)
+                total = np.where(is_seen, of_context + weight, 1.0)
                 share = np.where(is_seen, weight / total, 1.0)
                 mean = of_pair / total + share * mean
                 variance = np.where(is_seen, mean * (1.0 - mean) / (total + 1.0), 0.0) + share**2 * variance
@@ -188,10 +191,24 @@ class BackoffModel:
         """Single keys: the network smooths every larger marginal."""
         return tuple(1 << k for k in range(self.table.n_keys))
 
-    def posterior(self, cells: NDArray[np.int32] | None = None) -> list[tuple[Floats, Floats]]:
-        """Of every network, mean and variance of the logarithm of each cell's probability."""
+    def posterior(self, cells: NDArray[np.int32] | None = None) -> tuple[Floats, Floats]:
+        """Mean and variance of the logarithm of each cell's probability.
+
+        The variance is the mean over the networks, the width of one posterior; the mean is moved so that it belongs to
+        the arithmetic mean of their probabilities.
+        """
         with ThreadPoolExecutor() as pool:
-            return list(pool.map(lambda member: member.posterior(cells), self.members))
+            moments = list(pool.map(lambda member: member.posterior(cells), self.members))
+            logs = np.stack(list(pool.map(lambda member: member.log_cell_probability(cells), self.members)))
+        mean_log = np.mean([mean for mean, _ in moments], axis=0)
+        variance_log = np.mean([variance for _, variance in moments], axis=0)
+        return mean_log + logsumexp(logs, axis=0) - np.log(len(logs)) - logs.mean(axis=0), variance_log
+
+    def posterior_log_cell_probability(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
+        """Draws of log p of the cells, one row a draw, each from a network chosen at random."""
+        shares = rng.multinomial(n_draws, np.full(len(self.members), 1.0 / len(self.members)))
+        drawn = [m.posterior_log_cell_probability(cells, int(n), rng) for m, n in zip(self.members, shares, strict=True)]
+        return np.concatenate(drawn)
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
         """log of the mean probability over the networks."""
@@ -264,7 +281,7 @@ class _Growth:
         nobody = np.zeros(self.table.n_cells, dtype=np.int32)
         contexts = nobody if parent is None else self.codes[parent]
         pairs = self._refined(contexts, vertex)
-        shorter = 1.0 / _n_siblings(self.table, vertex)[self.codes[vertex]]
+        shorter = 1.0 / _n_values(self.table, vertex)[self.codes[vertex]]
         mask = 0 if parent is None else 1 << parent
         masks = [mask]
         reached = dict.fromkeys(earlier, 0)
@@ -292,9 +309,9 @@ class _Growth:
 
     def _shrunk(self, contexts: NDArray[np.int32], pairs: NDArray[np.int32], shorter: Floats) -> tuple[float, Floats]:
         at_cells = kernels.tally(pairs, contexts, self.counts)
-        _, strength = kernels.best_strength(*at_cells, self.counts, shorter, STRENGTHS)
+        _, strength, power = kernels.best_weight(*at_cells, self.counts, shorter, STRENGTHS, POWERS)
         found = np.empty(self.table.n_cells)
-        score = kernels.leave_one_out(*at_cells, self.counts, shorter, strength, found)
+        score = kernels.leave_one_out(*at_cells, self.counts, shorter, strength, power, found)
         return float(score), found
 
     def _tried(
@@ -313,7 +330,7 @@ class _Growth:
             for level in range(reached[key] + 1, min(reached[key] + 2, len(chain)) + 1):
                 finer = chain[level - 1]
                 at_cells = kernels.tally(self._refined(pairs, finer), self._refined(contexts, finer), self.counts)
-                score, _ = kernels.best_strength(*at_cells, self.counts, shorter, STRENGTHS)
+                score, _, _ = kernels.best_weight(*at_cells, self.counts, shorter, STRENGTHS, POWERS[:1])
                 tried.append((float(score), key, level))
         return sorted(tried, key=lambda one: (-one[0], one[1], one[2]))
 
@@ -358,6 +375,21 @@ def _n_siblings(table: ContingencyTable, vertex: int) -> NDArray[np.int64]:
         return np.full(int(table.vertex_levels[vertex]), int(table.vertex_levels[vertex]))
     group = _codes_of_levels(table, parent, _first_level(table, vertex))
     return np.asarray(np.bincount(group)[group])
+
+
+def _n_values(table: ContingencyTable, vertex: int) -> Floats:
+    """Like :func:`_n_siblings`, with an estimate of the codes that exist and were not seen: Chao's, s1(s1−1)/(2(s2+1)).
+
+    s1 and s2 are the codes of the group with one and two records. What unseen values deserve is left to them.
+    """
+    seen = _n_siblings(table, vertex)
+    n_records = np.bincount(table.vertex_codes(vertex), weights=table.counts, minlength=len(seen))
+    parent = _parent(table, vertex)
+    group = np.zeros(len(seen), dtype=np.int64)
+    if parent is not None:
+        group = _codes_of_levels(table, parent, _first_level(table, vertex)).astype(np.int64)
+    once, twice = (np.bincount(group, weights=n_records == k) for k in (1, 2))
+    return np.asarray(seen + (once * (once - 1.0) / (2.0 * (twice + 1.0)))[group])
 
 
 def _uniform_siblings(

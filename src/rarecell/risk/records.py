@@ -262,20 +262,18 @@ def cell_risk(
 
 
 def posterior_risk(
-    posteriors: Sequence[tuple[Floats, Floats]], sample_count: NDArray[np.int64], design: SamplingDesign
+    posterior: tuple[Floats, Floats], sample_count: NDArray[np.int64], design: SamplingDesign
 ) -> tuple[Floats, Floats]:
-    """Unique and match probability under models that say how sure they are, averaged over these models.
+    """Unique and match probability under a model that says how sure it is.
 
-    Each model gives mean and variance of the logarithm of every cell's probability; its law of the unseen units follows
+    ``posterior`` is mean and variance of the logarithm of every cell's probability; the law of the unseen units follows
     from these, so that ``form`` plays no part.
     """
-    unique, match = np.zeros(len(sample_count)), np.zeros(len(sample_count))
-    for mean_log, variance_log in posteriors:
-        shape, scale = gamma_of_log_moments(mean_log + design.log_scale, variance_log)
-        unique += posterior_unique_probability(shape, scale, design.n_unseen)
-        match += posterior_match_probability(shape, scale, design.n_unseen, sample_count)
-    n = len(posteriors)
-    return np.where(sample_count == 1, unique / n, 0.0), match / n
+    mean_log, variance_log = posterior
+    shape, scale = gamma_of_log_moments(mean_log + design.log_scale, variance_log)
+    unique = posterior_unique_probability(shape, scale, design.n_unseen)
+    match = posterior_match_probability(shape, scale, design.n_unseen, sample_count)
+    return np.where(sample_count == 1, unique, 0.0), match
 
 
 def overdispersion_shape(table: ContingencyTable, log_cell_probability: Floats) -> float:

@@ -51,7 +51,9 @@ def test_fit_agrees_with_poisson_regression(generators: str | list[tuple[str, ..
     design = np.concatenate([(label[:, None] == np.arange(label.max() + 1)).astype(float) for label in labels], axis=1)
     basis = np.linalg.svd(design, full_matrices=False)
     independent = basis[0][:, basis[1] > 1e-9 * basis[1][0]]
-    regression = statsmodels.GLM(naive.full_counts(table), independent, family=statsmodels.families.Poisson()).fit(tol=1e-14, maxiter=200)
+    regression = statsmodels.GLM(naive.full_counts(table), independent, family=statsmodels.families.Poisson()).fit(
+        tol=1e-14, maxiter=200
+    )
     expected = regression.fittedvalues / table.n_records
     np.testing.assert_allclose(np.exp(model.log_cell_probability(naive.every_cell(table))), expected, atol=1e-8, rtol=1e-8)
     assert model.degrees_of_freedom == independent.shape[1] - 1

@@ -22,6 +22,7 @@ _HOME = {
     "ContingencyTable": "table",
     "DecomposableModel": "model.decomposable",
     "HierarchicalModel": "model.hierarchical",
+    "RegularisedModel": "model.regularised",
     "Marginals": "marginals",
     "Microdata": "microdata",
     "ProtectConfig": "config",
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from rarecell.model.backoff import fit_backoff as fit_backoff
     from rarecell.model.decomposable import DecomposableModel as DecomposableModel
     from rarecell.model.hierarchical import HierarchicalModel as HierarchicalModel
+    from rarecell.model.regularised import RegularisedModel as RegularisedModel
     from rarecell.resolution import automatic_coarsenings as automatic_coarsenings
     from rarecell.risk.diagnostics import fit_diagnostics as fit_diagnostics
     from rarecell.risk.interval import risk_interval as risk_interval

@@ -76,7 +76,9 @@ class FunctionalDependency:
         rule = f"{self.determinant} determines {self.dependent}"
         if self.expected is None:
             return f"{rule}: this was named as a rule."
-        return f"{rule} in all records, although {self.expected:,.1f} would be expected to break the rule if the two were unrelated."
+        return (
+            f"{rule} in all records, although {self.expected:,.1f} would be expected to break the rule if the two were unrelated."
+        )
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,8 @@ class StructuralZeros:
             found = cls(
                 tuple(ExcludedCombination(tuple(c["levels"].items()), c.get("expected")) for c in stored.get("combinations", ())),
                 tuple(
-                    FunctionalDependency(d["determinant"], d["dependent"], d.get("expected")) for d in stored.get("dependencies", ())
+                    FunctionalDependency(d["determinant"], d["dependent"], d.get("expected"))
+                    for d in stored.get("dependencies", ())
                 ),
             )
         except (AttributeError, KeyError, TypeError) as problem:
@@ -327,7 +330,9 @@ def _expected(observed: NDArray[np.float64], least: float) -> NDArray[np.float64
     return fitted
 
 
-def _flagged_pairs(flags: Mapping[tuple[int, ...], NDArray[np.bool_]], keys: tuple[int, ...], shape: tuple[int, ...]) -> NDArray[np.bool_]:
+def _flagged_pairs(
+    flags: Mapping[tuple[int, ...], NDArray[np.bool_]], keys: tuple[int, ...], shape: tuple[int, ...]
+) -> NDArray[np.bool_]:
     """Cells of three keys that hold a flagged pair."""
     found = np.zeros(shape, dtype=bool)
     if len(keys) == 3:

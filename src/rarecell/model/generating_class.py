@@ -7,7 +7,7 @@ spaces of functions on them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -86,20 +86,24 @@ def degrees_of_freedom(table: ContingencyTable, generators: Sequence[int]) -> in
 
 
 def triangulation(table: ContingencyTable, generators: Sequence[int]) -> ChordalGraph:
-    """A chordal graph in which every generator, and every key with its coarsenings, is complete.
+    """A chordal graph in which every generator, and every key with its coarsenings, is complete."""
+    chains = [sum(1 << v for v in chain) for chain in table.chains]
+    return least_fill(neighbours_of_cliques(table.n_vertices, [*generators, *chains]), table.n_possible_cells)
+
+
+def least_fill(neighbours: Sequence[int], n_cells: Callable[[int], int]) -> ChordalGraph:
+    """A chordal graph with all the edges of the given one.
 
     Vertices are eliminated one by one, each time the one whose neighbours lack the fewest edges among them; among
-    equals the one with the fewest possible cells in its clique, then the first. The edges that were lacking are added.
+    equals the one whose clique has the fewest cells, then the first. The edges that were lacking are added.
     """
-    chains = [sum(1 << v for v in chain) for chain in table.chains]
-    neighbours = list(neighbours_of_cliques(table.n_vertices, [*generators, *chains]))
     filled = list(neighbours)
-    left = (1 << table.n_vertices) - 1
+    left = (1 << len(filled)) - 1
 
     def cost(v: int) -> tuple[int, int, int]:
         around = filled[v] & left
         n_lacking = sum((around & ~filled[w] & ~(1 << w)).bit_count() for w in each_member(around))
-        return n_lacking, table.n_possible_cells(around | 1 << v), v
+        return n_lacking, n_cells(around | 1 << v), v
 
     while left:
         v = min(each_member(left), key=cost)

@@ -181,4 +181,3 @@ class HierarchicalModel(LikelihoodMeasures):
         if list(stored["keys"]) != list(table.keys):
             raise KeyMismatch.between(table.keys, stored["keys"])
         return cls(table, [tuple(names) for names in stored["generators"]], **options)
-

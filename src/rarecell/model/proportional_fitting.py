@@ -120,9 +120,7 @@ class JunctionTreeFit:
             cells = positive_cells(marginals, clique, generators, most_cells=int(left / bytes_per_cell))
             left -= bytes_per_cell * len(cells)
             self.cliques.append(self._clique_table(cells, here))
-        self.links = [
-            self._link(sequence.parents[c], c, sequence.separators[c]) for c in range(1, len(sequence.cliques))
-        ]
+        self.links = [self._link(sequence.parents[c], c, sequence.separators[c]) for c in range(1, len(sequence.cliques))]
 
     def _clique_table(self, cells: CliqueCells, here: Sequence[int]) -> CliqueTable:
         index = np.empty((len(here), len(cells)), dtype=np.int32)

@@ -1,0 +1,294 @@
+"""What is the probability of a cell when interactions are small unless the data say otherwise?
+
+Maximum likelihood believes every empty marginal cell: what was not sampled becomes impossible, and what was sampled
+once becomes certain to be rare. Here each interaction has a normal prior around zero, so that no cell is impossible and
+a sparse marginal borrows from the rest. How large interactions are is learnt from the data, for each pair of keys and
+each resolution on its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels.quasi_newton import dot
+from rarecell.errors import TooLarge
+from rarecell.graph.chordal import ChordalGraph, neighbours_of_cliques
+from rarecell.marginals import Marginals
+from rarecell.model.factor_tree import FactorTree
+from rarecell.model.generating_class import least_fill, maximal_sets
+from rarecell.model.interactions import Interactions, Vector, resolutions
+from rarecell.model.quasi_newton import minimise
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.table import ContingencyTable
+
+MOST_CELLS = 5e6
+"""Cells of all cliques that are walked for one gradient."""
+
+MOST_PARAMETERS = 300_000
+
+VARIANCE_RANGE = (1e-4, 50.0)
+"""A term whose variance falls to the lower end has no effect."""
+
+MAIN_PRECISION = 1e-3
+"""Precision of the prior of the main effects: next to none."""
+
+ROUNDS = 8
+CALLS_PER_ROUND = 30
+FINAL_CALLS = 200
+
+STAGE = "fitting interactions"
+
+
+@dataclass(frozen=True)
+class TermVariance:
+    """How large the interactions of some vertices are: the prior variance of their parameters, learnt from the data."""
+
+    vertices: tuple[str, ...]
+    variance: float
+    n_parameters: int
+    effective_parameters: float
+
+
+class RegularisedModel:
+    """A log-linear model whose interactions have normal priors, with variances chosen by the data.
+
+    Every pair of keys interacts at every resolution the table has: each choice of vertices of the two keys is a term
+    with its own variance. The parameters are the posterior mode, the variances the fixed point of MacKay's evidence
+    iteration σ² = Σθ²/γ, with γ = Σ E/(E + 1/σ²) the number of parameters that the data determine and E the expected
+    counts [1]_ [2]_.
+
+    All cells of the cliques of a junction tree are walked for each gradient, so a table whose pairs make cliques of more
+    than ``most_cells`` cells is fitted with the most strongly related pairs only; :attr:`left_out` names the others.
+
+    Parameters
+    ----------
+    table : the contingency table, best with coarsenings of keys that have many levels
+    marginals : counts to fit to; those of the records unless given (weighted ones for a survey)
+    most_cells : cells to walk at most
+
+    References
+    ----------
+    .. [1] MacKay (1992), Bayesian interpolation. Neural Computation 4, 415-447.
+    .. [2] Breslow and Clayton (1993), Approximate inference in generalized linear mixed models. JASA 88, 9-25.
+    """
+
+    def __init__(
+        self,
+        table: ContingencyTable,
+        *,
+        marginals: Marginals | None = None,
+        most_cells: float = MOST_CELLS,
+        progress: Progress = SILENT,
+    ) -> None:
+        self.table = table
+        self.marginals = marginals or table.marginals
+        pairs, left_out = _feasible_pairs(self.marginals, most_cells)
+        self.left_out = tuple(tuple(table.keys[k] for k in pair) for pair in left_out)
+        progress.start(STAGE, None)
+        fit = _Fit(self.marginals, [v for pair in pairs for v in resolutions(table, pair)])
+        fit.learn(progress)
+        progress.done()
+        self._fit = fit
+        self._log_tables = fit.interactions.log_tables(fit.parameters)
+        self._log_sum, _ = fit.tree.marginals(self._log_tables)
+
+    # ------------------------------------------------------------------ structure
+
+    @cached_property
+    def variances(self) -> tuple[TermVariance, ...]:
+        """All terms, in the order of their keys."""
+        terms = self._fit.interactions
+        effective = terms.by_term(self._fit.determined())
+        return tuple(
+            TermVariance(tuple(self.table.vertex_names[v] for v in term.vertices), float(variance), term.n_parameters, float(e))
+            for term, variance, e in zip(terms.terms, self._fit.variances, effective, strict=True)
+        )
+
+    @cached_property
+    def generators(self) -> tuple[int, ...]:
+        """The maximal sets of vertices with an interaction; their marginals are fitted closely, not exactly."""
+        masks = [
+            sum(1 << v for v in term.vertices)
+            for term, variance in zip(self._fit.interactions.terms, self._fit.variances, strict=True)
+            if variance > VARIANCE_RANGE[0]
+        ]
+        return maximal_sets(self.table, masks)
+
+    @property
+    def effective_parameters(self) -> float:
+        """Number of parameters that the data, not the prior, determine: what degrees of freedom are elsewhere."""
+        return float(self._fit.determined().sum()) - self.table.n_keys
+
+    # ------------------------------------------------------------------ probabilities
+
+    def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Vector:
+        """log p̂ of ``cells`` (key codes; the occupied cells unless given); finite everywhere."""
+        asked = self.table.cells if cells is None else cells
+        return np.minimum(self._fit.interactions.log_weight(self._log_tables, asked) - self._log_sum, 0.0)
+
+    def log_cell_variance(self, cells: NDArray[np.int32] | None = None) -> Vector:
+        """Posterior variance of log p̂: the sum over the terms at a cell of 1/(E + 1/σ²).
+
+        The covariance of parameters is neglected (the curvature is taken as diagonal), as in the choice of variances.
+        """
+        fit = self._fit
+        of_parameter = 1.0 / (fit.expected + fit.precisions())
+        asked = self.table.cells if cells is None else cells
+        return fit.interactions.log_weight(fit.interactions.log_tables(of_parameter), asked)
+
+    def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Draw records from the fitted model: key codes, one row a record."""
+        return self._fit.tree.sample(self._log_tables, n_records, rng)
+
+    @cached_property
+    def log_likelihood_kernel(self) -> float:
+        """Σ n(i) log p̂(i), without the multinomial coefficient."""
+        everything = (1 << self.table.n_keys) - 1
+        return float(dot(self.marginals.at_cells(everything).astype(float), self.log_cell_probability()))
+
+    # ------------------------------------------------------------------ words and files
+
+    def describe(self) -> str:
+        active = sum(v.variance > VARIANCE_RANGE[0] for v in self.variances)
+        left = f"; pairs left out for size: {len(self.left_out)}" if self.left_out else ""
+        return (
+            f"regularised log-linear model with {active:,} of {len(self.variances):,} terms active and "
+            f"about {self.effective_parameters:,.0f} effective parameters{left}"
+        )
+
+    __str__ = describe
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the model is, ready for JSON: its terms and their variances, not the parameters."""
+        return {
+            "kind": "regularised",
+            "keys": list(self.table.keys),
+            "terms": [{"vertices": list(v.vertices), "variance": v.variance} for v in self.variances],
+            "left_out": [list(pair) for pair in self.left_out],
+        }
+
+
+# ---------------------------------------------------------------------- fitting
+
+
+class _Fit:
+    """Parameters and variances of a list of terms."""
+
+    def __init__(self, marginals: Marginals, vertex_sets: Sequence[tuple[int, ...]]) -> None:
+        self.marginals = marginals
+        self.interactions = Interactions(marginals, vertex_sets)
+        if self.interactions.n_parameters > MOST_PARAMETERS:
+            raise TooLarge(
+                f"The interactions have {self.interactions.n_parameters:,} parameters, more than {MOST_PARAMETERS:,}. "
+                "Give fewer coarsenings, or keys with fewer levels."
+            )
+        graph = _key_graph(self.interactions.levels, self.interactions.scopes)
+        self.tree = FactorTree(self.interactions.levels, self.interactions.scopes, graph)
+        terms = self.interactions
+        self.parameters: Vector = np.zeros(terms.n_parameters)
+        self.parameters[: terms.n_main] = np.log(np.maximum(terms.counts[: terms.n_main], 0.5) / marginals.total)
+        self.expected = self._expected()
+        # From large to small: a variance that starts too small would never let its interaction grow.
+        self.variances: Vector = np.ones(len(terms.terms))
+
+    def _expected(self) -> Vector:
+        """Expected counts that belong to each parameter."""
+        _, share = self.tree.marginals(self.interactions.log_tables(self.parameters))
+        return self.interactions.gathered(share * self.marginals.total)
+
+    def precisions(self) -> Vector:
+        """Prior precision of each parameter."""
+        return self.interactions.spread(1.0 / self.variances, main=MAIN_PRECISION)
+
+    def determined(self) -> Vector:
+        """Share of each parameter that the data determine."""
+        return self.expected / (self.expected + self.precisions())
+
+    def learn(self, progress: Progress) -> None:
+        """Alternate between the posterior mode and the variances, then settle on the mode."""
+        for _ in range(ROUNDS):
+            self.climb(CALLS_PER_ROUND, progress)
+            squares = self.interactions.by_term(self.parameters**2)
+            effective = self.interactions.by_term(self.determined())
+            before = self.variances
+            self.variances = np.clip(squares / np.maximum(effective, 1e-12), *VARIANCE_RANGE)
+            # A term counts by what it adds to the logarithm of a probability.
+            if np.abs(np.sqrt(self.variances) - np.sqrt(before)).max() < 0.02:
+                break
+        self.climb(FINAL_CALLS, progress)
+
+    def climb(self, max_calls: int, progress: Progress = SILENT, *, closeness: float = 1e-2) -> None:
+        """Move the parameters towards the posterior mode, until a step would change its logarithm by ``closeness``."""
+        terms, total = self.interactions, self.marginals.total
+        precision = self.precisions()
+        # In these units the curvature is about 1 in every direction.
+        unit = 1.0 / np.sqrt(self.expected + precision)
+        share = np.zeros(0)
+
+        def loss(scaled: Vector) -> tuple[float, Vector]:
+            nonlocal share
+            checkpoint(progress, STAGE, 1.0)
+            parameters = scaled * unit
+            log_tables = terms.log_tables(parameters)
+            log_sum, share = self.tree.marginals(log_tables)
+            weighted = precision * parameters
+            value = total * log_sum - dot(terms.counts, log_tables) + 0.5 * dot(weighted, parameters)
+            gradient = terms.gathered(total * share - terms.counts) + weighted
+            return value, gradient * unit
+
+        found = minimise(loss, self.parameters / unit, max_calls=max_calls, is_done=lambda _, g: dot(g, g) < closeness)
+        self.parameters = found.point * unit
+        self.expected = self._expected()
+
+
+def _key_graph(levels: Sequence[int], scopes: Sequence[tuple[int, ...]]) -> ChordalGraph:
+    """The triangulated graph of keys in which every scope is complete."""
+
+    def n_cells(mask: int) -> int:
+        return math.prod(n for k, n in enumerate(levels) if mask >> k & 1)
+
+    masks = [sum(1 << k for k in scope) for scope in scopes]
+    return least_fill(neighbours_of_cliques(len(levels), masks), n_cells)
+
+
+def _n_cells(levels: Sequence[int], scopes: Sequence[tuple[int, ...]]) -> int:
+    graph = _key_graph(levels, scopes)
+    return sum(math.prod(n for k, n in enumerate(levels) if clique >> k & 1) for clique in graph.cliques)
+
+
+def _feasible_pairs(marginals: Marginals, most_cells: float) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
+    """Pairs of keys to fit, and pairs left out: the strongest come first as long as the cliques stay small enough."""
+    table = marginals.table
+    levels = [c.n_levels for c in table.categories]
+    pairs: list[tuple[int, ...]] = list(combinations(range(table.n_keys), 2))
+    if _n_cells(levels, pairs) <= most_cells:
+        return pairs, []
+    gain = {pair: _pair_gain(marginals, pair) for pair in pairs}
+    taken: list[tuple[int, ...]] = []
+    left_out = []
+    for pair in sorted(pairs, key=lambda pair: -gain[pair]):
+        if gain[pair] > 0 and _n_cells(levels, [*taken, pair]) <= most_cells:
+            taken.append(pair)
+        else:
+            left_out.append(pair)
+    return sorted(taken), sorted(left_out)
+
+
+def _pair_gain(marginals: Marginals, pair: tuple[int, ...]) -> float:
+    """What the best of all resolutions of a pair gains in AIC/2 over independence."""
+    table = marginals.table
+    best = -math.inf
+    for a, b in resolutions(table, pair):
+        masks = np.array([1 << a | 1 << b, 1 << a, 1 << b], dtype=np.uint64)
+        joint, first, second = marginals.entropy_terms(masks)
+        n_free = (table.vertex_levels[a] - 1) * (table.vertex_levels[b] - 1)
+        best = max(best, float(joint - first - second) - float(n_free))
+    return best

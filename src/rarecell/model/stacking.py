@@ -1,0 +1,243 @@
+"""Which model, or which mixture of models, predicts records it has not seen?
+
+Records are held out at random, models are fitted to the rest and asked for the probability of what was held out. The
+likelihood of held-out records compares models of any kind, and the weights that maximise it combine them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rarecell.errors import BadInput
+from rarecell.model.average import AverageModel, CellModel
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.table import ContingencyTable
+
+Fit = Callable[[ContingencyTable], CellModel]
+
+SPLITS = 3
+HELD_OUT_SHARE = 0.2
+
+LARGEST_GAP = 1e-6
+"""Weights are good enough when no others raise the mean log-likelihood of a held-out record by more than this."""
+
+MAX_STEPS = 20_000
+STAGE = "fitting to splits"
+
+
+class SmoothedIndependence:
+    """Independent keys, each level counted half a record too many: a distribution that leaves no cell out.
+
+    Mixed with another model it pays for what that model thinks impossible.
+    """
+
+    def __init__(self, table: ContingencyTable) -> None:
+        self.table = table
+        self._log_share = []
+        for k, categories in enumerate(table.categories):
+            counts = np.bincount(table.cells[:, k], weights=table.counts.astype(float), minlength=categories.n_levels) + 0.5
+            self._log_share.append(np.log(counts / counts.sum()))
+
+    @property
+    def generators(self) -> tuple[int, ...]:
+        return tuple(self.table.close(1 << k) for k in range(self.table.n_keys))
+
+    def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
+        """Σ log of the smoothed share of each level."""
+        asked = self.table.cells if cells is None else cells
+        total = np.zeros(len(asked))
+        for k, share in enumerate(self._log_share):
+            total += share[asked[:, k]]
+        return total
+
+    def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Draw records, key by key."""
+        columns = [rng.choice(len(share), size=n_records, p=np.exp(share)) for share in self._log_share]
+        return np.stack(columns, axis=1).astype(np.int32)
+
+    def describe(self) -> str:
+        return "independent keys, smoothed"
+
+
+# ---------------------------------------------------------------------- splitting
+
+
+def split_records(
+    table: ContingencyTable, n_held_out: int, rng: np.random.Generator
+) -> tuple[ContingencyTable, NDArray[np.int64]]:
+    """Hold out records at random: the table of the others, and how many of each cell of ``table`` are held out."""
+    held_out = rng.multivariate_hypergeometric(table.counts, n_held_out)
+    kept = table.counts - held_out
+    weights = None if table.weights is None else table.weights * kept / table.counts
+    smaller = ContingencyTable.from_counts(table.cells, kept, table.categories, weights=weights)
+    return replace(smaller, coarsenings=table.coarsenings, structural_zeros=table.structural_zeros), held_out
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutRecords:
+    """Log-probabilities of held-out records: one row a distinct cell of a split, one column a model."""
+
+    log_probability: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+
+def held_out_records(
+    table: ContingencyTable,
+    fits: Sequence[Fit],
+    *,
+    splits: int = SPLITS,
+    share: float = HELD_OUT_SHARE,
+    seed: int = 0,
+    progress: Progress = SILENT,
+) -> HeldOutRecords:
+    """Fit all models to the larger part of each of several random splits and evaluate them on the other part."""
+    n_held_out = round(share * table.n_records)
+    if splits < 1 or not 0 < n_held_out < table.n_records:
+        raise BadInput(
+            f"{splits} splits with a share of {share:g} of {table.n_records:,} records held out were asked for; there must be "
+            "at least one split, and at least one record on each side of it."
+        )
+    rng = np.random.default_rng(seed)
+    progress.start(STAGE, splits * len(fits))
+    rows, counts = [], []
+    for _ in range(splits):
+        smaller, held_out = split_records(table, n_held_out, rng)
+        seen = np.flatnonzero(held_out)
+        columns = []
+        for fit in fits:
+            columns.append(fit(smaller).log_cell_probability(table.cells[seen]))
+            checkpoint(progress, STAGE, 1.0)
+        rows.append(np.stack(columns, axis=1))
+        counts.append(held_out[seen])
+    progress.done()
+    return HeldOutRecords(np.concatenate(rows), np.concatenate(counts))
+
+
+# ---------------------------------------------------------------------- comparing and combining
+
+
+@dataclass(frozen=True)
+class HeldOutLikelihood:
+    """How well a model predicts records it has not seen.
+
+    Attributes
+    ----------
+    log_likelihood : mean log-probability of a held-out record; higher is better
+    standard_error : of that mean, over records
+    base_weight : weight of smoothed independence in the mixture, chosen to be best
+    impossible_share : share of held-out records that the model alone gives probability zero
+    """
+
+    log_likelihood: float
+    standard_error: float
+    base_weight: float
+    impossible_share: float
+
+    def __str__(self) -> str:
+        return (
+            f"A record not used for the fit has a mean log-probability of {self.log_likelihood:.4f} (± {self.standard_error:.4f}); "
+            f"{self.impossible_share:.1%} of such records have probability zero without smoothing."
+        )
+
+
+def held_out_log_likelihood(
+    table: ContingencyTable,
+    fit: Fit,
+    *,
+    splits: int = SPLITS,
+    share: float = HELD_OUT_SHARE,
+    seed: int = 0,
+    progress: Progress = SILENT,
+) -> HeldOutLikelihood:
+    """Mean log-probability of held-out records under a model, mixed with smoothed independence.
+
+    A model fitted by maximum likelihood gives cells with an empty marginal probability zero, and a single record there
+    would make any comparison infinite. The model is therefore mixed with :class:`SmoothedIndependence`, with the weight
+    that is best for the held-out records; one number fitted to all of them.
+
+    Parameters
+    ----------
+    table : the contingency table
+    fit : what makes a model of a table, for example ``lambda part: select_model(part).best``
+    splits : number of random splits
+    share : share of the records held out in each
+    seed : of the splits; the same seed compares models on the same splits
+    """
+    records = held_out_records(table, [fit, SmoothedIndependence], splits=splits, share=share, seed=seed, progress=progress)
+    weights = stacking_weights(records)
+    each = _log_mixture(records, weights)
+    n = records.counts.sum()
+    mean = float(records.counts @ each / n)
+    variance = float(records.counts @ (each - mean) ** 2 / n)
+    impossible = float(records.counts @ np.isneginf(records.log_probability[:, 0]) / n)
+    # Splits overlap, so they do not make the mean more certain than one pass over all records would.
+    return HeldOutLikelihood(mean, math.sqrt(variance / min(n, table.n_records)), float(weights[1]), impossible)
+
+
+def stacking_weights(records: HeldOutRecords) -> NDArray[np.float64]:
+    """Weights of a mixture of models that maximise the likelihood of held-out records.
+
+    The EM algorithm for a mixture with known components. The mean log-likelihood is concave in the weights, and falls
+    short of its maximum by no more than max_k mean(p_k / mixture) − 1, which is the criterion to stop.
+
+    References
+    ----------
+    Smyth and Wolpert (1999), Linearly combining density estimators via stacking. Machine Learning 36, 59-83.
+    """
+    largest = records.log_probability.max(axis=1, keepdims=True)
+    if np.isneginf(largest).any():
+        raise BadInput(
+            "A held-out record has probability zero under every model. Let smoothed independence be one of the models."
+        )
+    probability = np.exp(records.log_probability - largest)
+    share = records.counts / records.counts.sum()
+    weights: NDArray[np.float64] = np.full(probability.shape[1], 1.0 / probability.shape[1])
+    for _ in range(MAX_STEPS):
+        gain = (share / (probability * weights).sum(axis=1)) @ probability
+        if gain.max() - 1.0 < LARGEST_GAP:
+            break
+        weights = weights * gain
+        weights /= weights.sum()
+    return weights
+
+
+def stack(
+    table: ContingencyTable,
+    fits: Sequence[Fit],
+    *,
+    splits: int = SPLITS,
+    share: float = HELD_OUT_SHARE,
+    seed: int = 0,
+    least_weight: float = 1e-3,
+    progress: Progress = SILENT,
+) -> AverageModel:
+    """The mixture of models that predicts held-out records best, fitted to the whole table.
+
+    Smoothed independence is added to the models, so that no record is impossible. Models with less than
+    ``least_weight`` are left out of the mixture.
+
+    Parameters
+    ----------
+    table : the contingency table
+    fits : what makes each model of a table
+    splits, share, seed : as in :func:`held_out_log_likelihood`
+    """
+    if not fits:
+        raise BadInput("A mixture needs at least one model.")
+    candidates: list[Fit] = [*fits, SmoothedIndependence]
+    weights = stacking_weights(held_out_records(table, candidates, splits=splits, share=share, seed=seed, progress=progress))
+    kept = np.flatnonzero(weights >= least_weight)
+    return AverageModel([candidates[k](table) for k in kept], weights[kept])
+
+
+def _log_mixture(records: HeldOutRecords, weights: ArrayLike) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore"):
+        parts = records.log_probability + np.log(np.asarray(weights, dtype=float))
+    largest = parts.max(axis=1, keepdims=True)
+    mixture: NDArray[np.float64] = np.log(np.exp(parts - largest).sum(axis=1)) + largest[:, 0]
+    return mixture

@@ -1,0 +1,134 @@
+"""Held-out likelihood and stacking, against direct maximisation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+import rarecell as rc
+from rarecell.errors import BadInput
+from rarecell.model.stacking import (
+    HeldOutRecords,
+    SmoothedIndependence,
+    held_out_log_likelihood,
+    held_out_records,
+    split_records,
+    stack,
+    stacking_weights,
+)
+from tests.naive.hierarchical import every_cell
+from tests.strategies import categories, coarsened_tables
+
+
+def chain_table(n_records: int, seed: int = 0) -> rc.ContingencyTable:
+    """a – b – c: neighbours related, a and c only through b."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 5, n_records)
+    b = np.where(rng.random(n_records) < 0.7, a, rng.integers(0, 5, n_records))
+    c = np.where(rng.random(n_records) < 0.7, b, rng.integers(0, 5, n_records))
+    return rc.ContingencyTable.from_codes(np.stack([a, b, c], axis=1).astype(np.int32), categories([5, 5, 5]))
+
+
+def saturated(part: rc.ContingencyTable) -> rc.DecomposableModel:
+    return rc.DecomposableModel(part, cliques=[("a", "b", "c")])
+
+
+def chain(part: rc.ContingencyTable) -> rc.DecomposableModel:
+    return rc.DecomposableModel(part, cliques=[("a", "b"), ("b", "c")])
+
+
+def independent(part: rc.ContingencyTable) -> rc.DecomposableModel:
+    return rc.DecomposableModel(part)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 4))
+@settings(max_examples=15, deadline=None)
+def test_weights_maximise_the_likelihood(seed: int, n_models: int) -> None:
+    rng = np.random.default_rng(seed)
+    records = HeldOutRecords(rng.normal(-5, 1, (60, n_models)), rng.integers(1, 5, 60))
+
+    def loss(free: np.ndarray) -> float:
+        weights = np.exp(free - free.max())
+        return -float(records.counts @ np.log(np.exp(records.log_probability) @ (weights / weights.sum())))
+
+    best = min(minimize(loss, rng.normal(size=n_models), method="BFGS").fun for _ in range(3))
+    weights = stacking_weights(records)
+    assert weights.sum() == pytest.approx(1.0)
+    assert (weights >= 0).all()
+    found = -float(records.counts @ np.log(np.exp(records.log_probability) @ weights))
+    assert found <= best + 1e-5 * records.counts.sum()
+
+
+def test_the_true_structure_predicts_best() -> None:
+    table = chain_table(600)
+    measured = {fit.__name__: held_out_log_likelihood(table, fit, splits=4) for fit in (saturated, chain, independent)}
+    assert measured["chain"].log_likelihood > measured["saturated"].log_likelihood
+    assert measured["chain"].log_likelihood > measured["independent"].log_likelihood
+    assert measured["saturated"].impossible_share > measured["chain"].impossible_share
+    assert "not used for the fit" in str(measured["chain"])
+    truth = np.log(1 / 5) + 2 * (0.76 * np.log(0.76) + 0.24 * np.log(0.06))
+    assert measured["chain"].log_likelihood == pytest.approx(truth, abs=5 * measured["chain"].standard_error)
+
+
+def test_a_stack_is_at_least_as_good_as_its_members_and_leaves_nothing_out() -> None:
+    table = chain_table(300, seed=1)
+    fits = [saturated, chain, independent]
+    model = stack(table, fits, splits=3, seed=5)
+    assert model.weights.sum() == pytest.approx(1.0)
+    probability = np.exp(model.log_cell_probability(every_cell(table)))
+    assert probability.min() > 0
+    assert probability.sum() == pytest.approx(1.0)
+    again = stack(table, fits, splits=3, seed=5)
+    np.testing.assert_array_equal(again.weights, model.weights)
+    fresh = chain_table(5_000, seed=2)
+    of_stack = float(fresh.counts @ model.log_cell_probability(fresh.cells)) / 5_000
+    best = max(
+        float(fresh.counts @ np.log(0.98 * np.exp(f(table).log_cell_probability(fresh.cells)) + 0.02 / 125)) / 5_000 for f in fits
+    )
+    assert of_stack > best - 0.01
+
+
+@given(coarsened_tables(max_records=60), st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_a_split_divides_the_records(table: rc.ContingencyTable, seed: int) -> None:
+    n_held_out = table.n_records // 3
+    smaller, held_out = split_records(table, n_held_out, np.random.default_rng(seed))
+    assert held_out.sum() == n_held_out
+    assert smaller.n_records == table.n_records - n_held_out
+    assert smaller.vertex_names == table.vertex_names
+    everything = (1 << table.n_keys) - 1
+    np.testing.assert_array_equal(smaller.marginals.lookup(everything, table.cells), table.counts - held_out)
+
+
+def test_records_are_weighted_by_how_many_were_held_out() -> None:
+    table = chain_table(200)
+    records = held_out_records(table, [chain, SmoothedIndependence], splits=2, share=0.25, seed=3)
+    assert records.counts.sum() == 2 * 50
+    assert records.log_probability.shape[1] == 2
+    assert np.isfinite(records.log_probability[:, 1]).all()
+
+
+def test_smoothed_independence_is_a_distribution() -> None:
+    table = chain_table(50)
+    base = SmoothedIndependence(table)
+    assert np.exp(base.log_cell_probability(every_cell(table))).sum() == pytest.approx(1.0)
+    drawn = base.sample(4_000, np.random.default_rng(0))
+    share = np.bincount(drawn[:, 1], minlength=5) / 4_000
+    counts = np.bincount(table.cells[:, 1], weights=table.counts, minlength=5)
+    np.testing.assert_allclose(share, (counts + 0.5) / 52.5, atol=0.03)
+    assert base.generators == (1, 2, 4)
+
+
+def test_bad_requests_are_told() -> None:
+    table = chain_table(50)
+    with pytest.raises(BadInput, match="at least one split"):
+        held_out_log_likelihood(table, chain, splits=0)
+    with pytest.raises(BadInput, match="on each side"):
+        held_out_log_likelihood(table, chain, share=1.0)
+    with pytest.raises(BadInput, match="at least one model"):
+        stack(table, [])
+    with pytest.raises(BadInput, match="every model"):
+        stacking_weights(HeldOutRecords(np.array([[-np.inf, -np.inf]]), np.array([1])))

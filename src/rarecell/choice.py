@@ -26,9 +26,6 @@ from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.search import SearchResult, penalty_path, select_model
 from rarecell.table import ContingencyTable
 
-PENALTIES = (0.5, 0.7, 1.0, 1.5)
-"""Penalties per degree of freedom whose best models are averaged at full resolution (AIC is 1)."""
-
 
 @dataclass(frozen=True)
 class ModelChoice:
@@ -57,7 +54,7 @@ class ModelChoice:
             "certified_optimal": self.found.certified_optimal,
             "starts": self.found.starts,
             "times_met": self.found.times_met,
-            "sentence": str(self.found),
+            "sentence": f"{self.found.proof}.",
         }
 
 
@@ -100,9 +97,7 @@ def _risk_model(
     if config.model == "saturated":
         return DecomposableModel(table, cliques=[table.keys], marginals=marginals)
     if config.resolution == "full":
-        path = penalty_path(
-            table, penalties=PENALTIES, search=config.search, seed=config.seed, max_clique=config.max_clique, marginals=marginals
-        )
+        path = penalty_path(table, search=config.search, seed=config.seed, max_clique=config.max_clique, marginals=marginals)
         return AverageModel([one.best for one in path])
     return fit_backoff(table, seed=config.seed, progress=progress)
 

@@ -52,7 +52,9 @@ class SearchResult:
     estimated_seconds: float | None = None
     path: tuple[float, ...] = field(default=(), repr=False)
 
-    def __str__(self) -> str:
+    @property
+    def proof(self) -> str:
+        """What was done and what that proves, in a sentence; the same in every run."""
         within = "" if self.max_clique is None else f" with at most {self.max_clique} keys in a clique"
         if self.certified_optimal:
             proof = f"Certified: no decomposable model{within} has a better {self.criterion} score"
@@ -62,7 +64,10 @@ class SearchResult:
                 f"{_count(self.starts, 'climb', 'climbs')} this has the best {self.criterion} score, and was met "
                 f"{_count(self.times_met, 'time', 'times')}; a better one may exist"
             )
-        return f"{proof} ({self.method} search, {self.n_sets:,} sets scored, {self.seconds:.2f} s): {self.best.describe()}."
+        return f"{proof} ({self.method} search, {self.n_sets:,} sets scored)"
+
+    def __str__(self) -> str:
+        return f"{self.proof}, {self.seconds:.2f} s: {self.best.describe()}."
 
 
 def _count(number: int, singular: str, plural: str) -> str:

@@ -68,7 +68,7 @@ def slot_of(masks: NDArray[np.uint64], values: NDArray[np.float64], mask: np.uin
     slot = ((mask * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(29)) & wrap
     while masks[slot] != mask and not np.isnan(values[slot]):
         slot = (slot + ONE) & wrap
-    return np.int64(slot)
+    return int(slot)
 
 
 @njit(cache=True, nogil=True)
@@ -130,7 +130,7 @@ def _score(scores: SetScores, missing: Missing, reduced: np.uint64) -> float:
     value = scores.values[slot_of(scores.masks, scores.values, reduced)]
     if np.isnan(value):
         _need(missing, reduced, np.inf)
-    return value
+    return float(value)
 
 
 @njit(cache=True, nogil=True)
@@ -139,8 +139,8 @@ def change_of_joining(
 ) -> float:
     """q(whole) + q(S) − q(one side) − q(other side) of ``parts`` (whole, S, one side, other side).
 
-    NaN, with the sets named in ``missing``, when a score is not known; where even perfect dependence of the two sides
-    would gain nothing, that bound instead.
+    NaN, with the sets named in ``missing``, when a score is not known; −inf, and nothing is named, where even perfect
+    dependence of the two sides would gain nothing.
     """
     penalty = scores.limits[0]
     whole = reduce_mask(vertices, parts[0])
@@ -149,7 +149,7 @@ def change_of_joining(
     q_whole = scores.values[slot_of(scores.masks, scores.values, whole)]
     change = q_whole + q_separator - q_one - q_other
     if not np.isnan(q_whole) or np.isnan(q_separator + q_one + q_other):
-        return change
+        return float(change)
     bound = np.inf
     if not np.isnan(penalty):
         # n times the conditional information is at most n times either conditional entropy.
@@ -159,7 +159,7 @@ def change_of_joining(
         entropy_other = q_separator - q_other + penalty * (cells_separator - cells_other)
         bound = min(entropy_one, entropy_other) - penalty * (n_cells(vertices, whole) + cells_separator - cells_one - cells_other)
         if bound <= 0.0:
-            return bound
+            return -np.inf
     _need(missing, whole, bound)
     return np.nan
 
@@ -188,10 +188,10 @@ def change_of_move(
     common = nb[u] & nb[v]
     whole = common | bit(u) | bit(v)
     if nb[u] & bit(v) == ZERO:
-        return change_of_joining(vertices, scores, missing, (whole, common, common | bit(u), common | bit(v)))
+        return float(change_of_joining(vertices, scores, missing, (whole, common, common | bit(u), common | bit(v))))
     without_u = whole & ~vertices.with_finer[u]
     without_v = whole & ~vertices.with_finer[v]
-    return (
+    return float(
         _score(scores, missing, reduce_mask(vertices, without_u))
         + _score(scores, missing, reduce_mask(vertices, without_v))
         - _score(scores, missing, reduce_mask(vertices, whole))
@@ -208,7 +208,7 @@ def value_of(nb: NDArray[np.uint64], vertices: Vertices, scores: SetScores, miss
         total += _score(scores, missing, reduce_mask(vertices, clique))
     for separator in separators:
         total -= _score(scores, missing, reduce_mask(vertices, separator))
-    return total
+    return float(total)
 
 
 @njit(cache=True, nogil=True)
@@ -284,29 +284,3 @@ def shake(
         if vertices.key[u] != vertices.key[v] and is_legal(nb, vertices, limits, u, v, ADD | DELETE):
             make_move(nb, vertices, u, v)
             made += 1
-
-
-@njit(cache=True, nogil=True)
-def best_exchange(
-    nb: NDArray[np.uint64], vertices: Vertices, scores: SetScores, missing: Missing, u: int, least: float
-) -> tuple[NDArray[np.int64], float]:
-    """The best two moves in a row that gain more than ``least``, the first of them by ``u`` and a later vertex.
-
-    The four vertices (−1 when there is no such exchange) and the gain. What is named in ``missing`` since the call could
-    be better than that.
-    """
-    best_pair, best = np.full(4, -1, dtype=np.int64), least
-    trial = nb.copy()
-    for v in range(u + 1, nb.shape[0]):
-        if vertices.key[u] == vertices.key[v]:
-            continue
-        first = change_of_move(nb, vertices, scores, missing, u, v, ADD | DELETE)
-        if np.isnan(first) or np.isinf(first):
-            continue
-        trial[:] = nb
-        make_move(trial, vertices, u, v)
-        x, y, second = best_move(trial, vertices, scores, missing, ADD | DELETE, best - first)
-        if x >= 0:
-            best = first + second
-            best_pair[0], best_pair[1], best_pair[2], best_pair[3] = u, v, x, y
-    return best_pair, best

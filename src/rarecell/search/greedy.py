@@ -11,6 +11,7 @@ Scores of sets are kept, and a set is counted only when the entropies of its par
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections import Counter
@@ -73,28 +74,39 @@ class Climbs:
     def exchange(self, neighbours: NDArray[np.uint64], score: float, deadline: float = math.inf) -> float:
         """Make the best two moves in a row that gain, and climb on, until there are none; the new score."""
         while time.monotonic() < deadline:
-            pair, gain = self._best_exchange(neighbours, deadline)
-            if pair is None:
+            moves, gain = self._best_exchange(neighbours, deadline)
+            if moves is None:
                 break
-            local.make_move(neighbours, self.known.vertices, pair[0], pair[1])
-            local.make_move(neighbours, self.known.vertices, pair[2], pair[3])
+            local.make_move(neighbours, self.known.vertices, moves[0], moves[1])
+            local.make_move(neighbours, self.known.vertices, moves[2], moves[3])
             self._pass_by(score + gain)
             score = self.climb(neighbours, _BOTH)
         return score
 
-    def _best_exchange(self, neighbours: NDArray[np.uint64], deadline: float) -> tuple[NDArray[np.int64] | None, float]:
-        known = self.known
-        best_pair, best = None, known.table.limits[3]
-        for u in range(len(neighbours)):
+    def _best_exchange(self, neighbours: NDArray[np.uint64], deadline: float) -> tuple[tuple[int, int, int, int] | None, float]:
+        known, vertices = self.known, self.known.vertices
+        best_moves, best = None, LEAST_GAIN
+        for u, v in itertools.combinations(range(len(neighbours)), 2):
+            if vertices.key[u] == vertices.key[v]:
+                continue
+            first = local.change_of_move(neighbours, vertices, known.table, known.missing, u, v, _BOTH)
+            if math.isnan(first):
+                known.fill_missing()
+                first = local.change_of_move(neighbours, vertices, known.table, known.missing, u, v, _BOTH)
+            if math.isinf(first):
+                continue
+            trial = neighbours.copy()
+            local.make_move(trial, vertices, u, v)
             while True:
-                pair, gain = local.best_exchange(neighbours, known.vertices, known.table, known.missing, u, best)
-                if not known.fill_missing() or time.monotonic() > deadline:
+                x, y, second = local.best_move(trial, vertices, known.table, known.missing, _BOTH, best - first)
+                if not known.fill_missing():
                     break
                 checkpoint(self.progress, _STAGE)
-            if pair[0] >= 0:
-                best_pair, best = pair, gain
-            checkpoint(self.progress, _STAGE)
-        return best_pair, best
+            if x >= 0:
+                best_moves, best = (u, v, x, y), first + second
+            if time.monotonic() > deadline:
+                break
+        return best_moves, best
 
     def _pass_by(self, score: float) -> None:
         if not self.path or score > self.path[-1]:

@@ -1,12 +1,14 @@
 """How do results reach the disk, so that no run leaves half a file behind?
 
 A run writes into a hidden folder inside its output folder and moves the finished files into place at the end, the run
-record last: where ``run.json`` is, the run is complete. A lock keeps a second run out. Files are for their owner alone.
+record last: where ``run.json`` is, the run is complete. What a killed run had moved already is taken back by the next run.
+A lock keeps a second run out. Files are for their owner alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -17,11 +19,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rarecell.errors import BadInput, OutputExists
+from rarecell.errors import BadInput, NotWritten, OutputExists
 
 _LOCK = ".rarecell.lock"
 _STAGE = ".rarecell-unfinished-"
+_MOVING = ".rarecell-moving-"
+_PLAN = ".plan"
 RECORD = "run.json"
+
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC)})
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,7 @@ class RunRecord:
     input: Mapping[str, Any]
     seed: int
     seconds: Mapping[str, float] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
@@ -73,22 +80,88 @@ class RunFolder:
     def write_text(self, name: str, text: str) -> None:
         self.path(name).write_text(text, encoding="utf-8")
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the run has written so far."""
+        return tuple(sorted(entry.name for entry in self.stage.iterdir()))
+
     def publish(self) -> list[Path]:
-        """Move every finished file into place, the run record last."""
-        written = []
-        for staged in sorted(self.stage.iterdir(), key=lambda p: (p.name == RECORD, p.name)):
-            final = self.target / staged.name
-            if staged.is_dir():
-                for inner in staged.iterdir():
-                    inner.chmod(0o600)
-                staged.chmod(0o700)
-                if final.exists():
-                    shutil.rmtree(final)
-            else:
-                staged.chmod(0o600)
-            os.replace(staged, final)
-            written.append(final)
-        return written
+        """Move every finished file into place, the run record last.
+
+        1. Write down what will be moved and what it replaces, so that a killed move can be taken back.
+        2. Take away the record of the run that is overwritten: from here on the folder holds no complete run.
+        3. Take away its other files, move the new ones into place, and the new record last.
+        """
+        names = sorted(self.names, key=lambda name: (name == RECORD, name))
+        for name in names:
+            self.path(name)
+            _for_its_owner(self.stage / name)
+        replaced = _published_names(self.target)
+        (self.stage / _PLAN).write_text(json.dumps({"new": names, "old": replaced}), encoding="utf-8")
+        moving = self.stage.with_name(self.stage.name.replace(_STAGE, _MOVING))
+        _to_disk(self.stage)
+        self.stage = self.stage.rename(moving)
+
+        (self.target / RECORD).unlink(missing_ok=True)
+        for name in {*replaced, *names}:
+            if (self.target / name).is_dir() or name not in names:
+                _removed(self.target / name)
+        for name in names:
+            os.replace(moving / name, self.target / name)
+        _to_disk(self.target)
+        return [self.target / name for name in names]
+
+
+def _for_its_owner(path: Path) -> None:
+    if path.is_dir():
+        for inner in path.iterdir():
+            inner.chmod(0o600)
+        path.chmod(0o700)
+    else:
+        path.chmod(0o600)
+
+
+def _to_disk(folder: Path) -> None:
+    """Names may reach the disk before what they name; after a power cut a complete run would have empty files."""
+    if os.name == "nt":
+        return
+    for path in (*(entry for entry in folder.iterdir() if entry.is_file()), folder):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _removed(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _published_names(target: Path) -> list[str]:
+    """Files of the complete run in a folder, by its own record."""
+    try:
+        names = json.loads((target / RECORD).read_text(encoding="utf-8"))["files"]
+        return [name for name in names if name == Path(name).name]
+    except (OSError, ValueError, LookupError, TypeError):
+        return []
+
+
+def _sweep(target: Path) -> None:
+    """Take away what a killed run left: its own folder, and those of its files that it had moved into place already."""
+    for left_over in target.glob(f"{_STAGE}*"):
+        shutil.rmtree(left_over, ignore_errors=True)
+    for left_over in target.glob(f"{_MOVING}*"):
+        # With the old record in place nothing was moved yet; without a plan it was swept up to here.
+        with contextlib.suppress(OSError, ValueError):
+            plan = json.loads((left_over / _PLAN).read_text(encoding="utf-8"))
+            is_moved = {name: not (left_over / name).exists() for name in plan["new"]}
+            if not (target / RECORD).exists() and not all(is_moved.values()):
+                for name in (*plan["old"], *(name for name in plan["new"] if is_moved[name])):
+                    _removed(target / name)
+        shutil.rmtree(left_over, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -114,16 +187,18 @@ def open_run_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Ru
     except OSError as problem:
         raise BadInput(f"The folder {target} cannot be written to: {problem.strerror}.") from None
     try:
-        for left_over in target.glob(f"{_STAGE}*"):
-            shutil.rmtree(left_over, ignore_errors=True)
+        _sweep(target)
         stage = Path(tempfile.mkdtemp(prefix=_STAGE, dir=target))
         try:
             yield RunFolder(target, stage, overwrite)
         finally:
-            shutil.rmtree(stage, ignore_errors=True)
+            _sweep(target)
+    except OSError as problem:
+        if problem.errno in _NO_ROOM or os.path.abspath(str(problem.filename)).startswith(os.path.abspath(target)):
+            raise NotWritten.because(target, problem) from None
+        raise
     finally:
-        (target / _LOCK).unlink(missing_ok=True)
-        os.close(lock)
+        _unlocked(target, lock)
         if not existed:
             with contextlib.suppress(OSError):
                 target.rmdir()
@@ -131,17 +206,34 @@ def open_run_folder(path: str | Path, *, overwrite: bool = False) -> Iterator[Ru
 
 def _locked(target: Path) -> int:
     """Hold the folder's lock until the returned descriptor is closed; a killed run lets go of it by itself."""
-    handle = os.open(target / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        if os.name == "nt":
-            import msvcrt
+    while True:
+        handle = os.open(target / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            if os.name == "nt":
+                import msvcrt
 
-            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-        else:
-            import fcntl
+                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
+            else:
+                import fcntl
 
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise BadInput(
+                f"Another run is writing into {target}. Wait for it to end, or name another folder with --out."
+            ) from None
+        # A run that ended in between took its lock file away: a lock on that one keeps nobody out.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle), os.stat(target / _LOCK)):
+                return handle
         os.close(handle)
-        raise BadInput(f"Another run is writing into {target}. Wait for it to end, or name another folder with --out.") from None
-    return handle
+
+
+def _unlocked(target: Path, lock: int) -> None:
+    if os.name == "nt":
+        os.close(lock)
+        with contextlib.suppress(OSError):
+            (target / _LOCK).unlink()
+    else:
+        (target / _LOCK).unlink(missing_ok=True)
+        os.close(lock)

@@ -564,6 +564,7 @@ def _publish(folder: audit.RunFolder, command: str, config: RunConfig, found: As
     given: dict[str, Any] = {"path": config.input, "records": found.data.n_records}
     if path.is_file():
         given["sha256"] = audit.file_hash(path)
-    record = audit.RunRecord(command, audit.versions(), given, config.seed, {k: round(v, 4) for k, v in stages.seconds.items()})
+    seconds = {k: round(v, 4) for k, v in stages.seconds.items()}
+    record = audit.RunRecord(command, audit.versions(), given, config.seed, seconds, (*folder.names, audit.RECORD))
     folder.write_text(audit.RECORD, record.to_json())
     folder.publish()

@@ -1,0 +1,410 @@
+"""Whatever goes wrong in a run: nothing half-written, the input untouched, one paragraph, and a rerun completes.
+
+Run as a script, this file is the process that is killed: it forks a run for every moment at which one touches the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gzip
+import itertools
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rarecell.report
+from rarecell import audit, run
+from rarecell.config import ProtectConfig, RunConfig
+from rarecell.errors import BadInput, NotWritten, RarecellError
+from rarecell.progress import SILENT, SilentProgress
+
+KEYS = ("age", "sex", "region")
+ROWS = [(str(i * 7 % 23), "fm"[i % 2], str(i * i % 5)) for i in range(300)]
+RESULTS = {"model.json", "report.html", "risk.parquet", "run.json", "run.toml", "summary.json", "tables"}
+
+
+def write_csv(path: Path) -> Path:
+    path.write_text("age,sex,region\n" + "".join(",".join(row) + "\n" for row in ROWS))
+    return path
+
+
+def write_parquet(path: Path) -> Path:
+    pq.write_table(pa.table(dict(zip(KEYS, map(list, zip(*ROWS, strict=True)), strict=True))), path)
+    return path
+
+
+def config_for(path: Path) -> RunConfig:
+    return RunConfig(input=str(path), keys=KEYS, population=3000, model="single", resolution="full", protect=ProtectConfig(top=3))
+
+
+def light_report(folder: Path, *_: object, **__: object) -> None:
+    """Stands in for the pictures, which take a second and touch the disk in the same way."""
+    (folder / "tables").mkdir(exist_ok=True)
+    (folder / "tables" / "keys.csv").write_text("key\n")
+    (folder / "report.html").write_text("<p>report</p>")
+
+
+def visible(folder: Path) -> set[str]:
+    return {entry.name for entry in folder.iterdir() if not entry.name.startswith(".")} if folder.exists() else set()
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file by its name; of the run record, what does not depend on the clock."""
+    found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    if "run.json" in found:
+        record = json.loads(found["run.json"])
+        record["seconds"] = {}
+        found["run.json"] = json.dumps(record).encode()
+    return found
+
+
+def hidden(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir() if entry.name.startswith(".")] if folder.exists() else []
+
+
+# ---------------------------------------------------------------------- the process that is killed
+
+
+class Disk:
+    """Counts the moments at which this process changes anything below a folder, and strikes at one of them."""
+
+    NEEDS_ROOM = ("os.rename", "os.mkdir", "tempfile.mkdtemp", "tempfile.mkstemp")
+    CHANGES = (*NEEDS_ROOM, "os.chmod", "os.remove", "os.rmdir")
+
+    def __init__(self) -> None:
+        self.below: str | None = None
+        self.left = 0
+        self.strike: Callable[[], None] = lambda: None
+        self.events = self.CHANGES
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if self.below is None:
+            return
+        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT)
+        if (writes or event in self.events) and self.below in str(arguments[0]):
+            if self.left == 0:
+                self.strike()
+            self.left -= 1
+
+    @contextlib.contextmanager
+    def armed(self, below: Path, after: int, strike: Callable[[], None], events: tuple[str, ...] = CHANGES) -> Iterator[None]:
+        self.below, self.left, self.strike, self.events = str(below), after, strike, events
+        try:
+            yield
+        finally:
+            self.below = None
+
+
+def kill_self() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def no_room() -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def at_every_moment(folder: Path) -> dict[str, int]:
+    """Kill a run at each of its changes to the disk, then let each fail for a full disk; returns the numbers tried."""
+    source = write_csv(folder / "survey.csv")
+    before = source.read_bytes()
+    config = config_for(source)
+    found = run._assessed(config, run._Stages(SILENT))
+    run._assessed = lambda *_, **__: found  # type: ignore[assignment]
+    rarecell.report.write_report = light_report  # type: ignore[assignment]
+    run.assess(config, out=folder / "reference")
+    reference = contents(folder / "reference")
+    disk = Disk()
+
+    def put_old_run(out: Path) -> None:
+        with audit.open_run_folder(out) as old:
+            for name in ("summary.json", "swaps.parquet"):
+                old.write_text(name, "old")
+            light_report(old.stage)
+            files = (*old.names, audit.RECORD)
+            old.write_text(audit.RECORD, audit.RunRecord("protect", {}, {}, 0, {}, files).to_json())
+            old.publish()
+
+    def check(out: Path, *, was_there: dict[str, bytes]) -> None:
+        assert source.read_bytes() == before
+        left = {name: data for name, data in contents(out).items() if not name.startswith(".")} if out.exists() else {}
+        if left != was_there:
+            # Every file is whole, and where there is a run record the run is complete.
+            assert all(data in (reference.get(name), was_there.get(name)) for name, data in left.items()), left
+            assert "run.json" not in left or left == reference, left
+
+    tried = {}
+    for overwrite in (False, True):
+        for number in itertools.count():
+            out = folder / f"killed-{overwrite}-{number}"
+            if overwrite:
+                put_old_run(out)
+            old = contents(out) if overwrite else {}
+            child = os.fork()
+            if child == 0:
+                with disk.armed(out, number, kill_self):
+                    run.assess(config, out=out, overwrite=overwrite)
+                os._exit(0)
+            status = os.waitpid(child, 0)[1]
+            if not os.WIFSIGNALED(status):
+                assert os.WEXITSTATUS(status) == 0
+                break
+            check(out, was_there=old)
+            if not (out / "run.json").exists() or overwrite:
+                run.assess(config, out=out, overwrite=overwrite)
+            with audit.open_run_folder(out, overwrite=True):
+                pass
+            assert contents(out) == reference, (overwrite, number)
+            shutil.rmtree(out)
+        tried[f"killed, overwrite={overwrite}"] = number
+
+    for number in itertools.count():
+        out = folder / f"full-{number}"
+        message = ""
+        try:
+            with disk.armed(out, number, no_room, Disk.NEEDS_ROOM):
+                run.assess(config, out=out)
+            break
+        except RarecellError as problem:
+            message = str(problem)
+        assert "No space left on device" in message
+        assert source.read_bytes() == before
+        assert not visible(out), number
+        run.assess(config, out=out)
+        assert contents(out) == reference
+    tried["full disk"] = number
+    return tried
+
+
+class KillsAt(SilentProgress):
+    """Ends the process some time after a stage began."""
+
+    def __init__(self, stage: str, seconds: float) -> None:
+        self.stage, self.seconds = stage, seconds
+
+    def start(self, stage: str, total: float | None = None) -> None:
+        if stage == self.stage:
+            threading.Timer(self.seconds, kill_self).start()
+
+
+MOMENTS = [
+    ("reading and counting", 0.05),
+    ("checks of fit", 0.02),
+    ("writing the protected file", 0.01),
+    ("writing the report", 0.3),
+]
+
+
+def during_stages(folder: Path) -> dict[str, int]:
+    """Kill whole runs into one folder, one after the other."""
+    source = write_csv(folder / "survey.csv")
+    out = folder / "out"
+    for stage, seconds in MOMENTS:
+        child = os.fork()
+        if child == 0:
+            run.protect(config_for(source), out=out, progress=KillsAt(stage, seconds))
+            os._exit(0)
+        assert os.WIFSIGNALED(os.waitpid(child, 0)[1]), stage
+        assert not visible(out)
+    run.protect(config_for(source), out=out)
+    assert not hidden(out)
+    return {"stages": len(MOMENTS)}
+
+
+if __name__ == "__main__":
+    print(json.dumps({"moments": at_every_moment, "stages": during_stages}[sys.argv[1]](Path(sys.argv[2]))))
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def killed(how: str, folder: Path) -> dict[str, int]:
+    done = subprocess.run([sys.executable, __file__, how, str(folder)], capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, int] = json.loads(done.stdout)
+    return found
+
+
+# ---------------------------------------------------------------------- tests
+
+
+def test_a_run_killed_or_out_of_room_at_any_change_of_the_disk(tmp_path: Path) -> None:
+    tried = killed("moments", tmp_path)
+    assert tried["killed, overwrite=False"] > 25
+    assert tried["killed, overwrite=True"] > 30
+    assert tried["full disk"] > 10
+
+
+def test_a_run_killed_in_the_middle_of_its_stages(tmp_path: Path) -> None:
+    assert killed("stages", tmp_path) == {"stages": len(MOMENTS)}
+
+
+@contextlib.contextmanager
+def largest_file(n_bytes: int) -> Iterator[None]:
+    """Writes beyond this many bytes fail, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture
+def _light_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rarecell.report, "write_report", light_report)
+
+
+@pytest.mark.usefixtures("_light_report")
+@pytest.mark.parametrize("write", [write_csv, write_parquet])
+@pytest.mark.parametrize("n_bytes", [100, 1000, 4000])
+def test_a_file_that_cannot_grow_is_told_as_a_full_disk(write: Callable[[Path], Path], n_bytes: int, tmp_path: Path) -> None:
+    source = write(tmp_path / f"survey.{'csv' if write is write_csv else 'parquet'}")
+    before = source.read_bytes()
+    out = tmp_path / "out"
+    with largest_file(n_bytes), pytest.raises(NotWritten, match="out") as told:
+        run.protect(config_for(source), out=out)
+    assert "File too large" in str(told.value)
+    assert "cannot be read" not in str(told.value)
+    assert not out.exists()
+    assert source.read_bytes() == before
+
+
+def cut(path: Path, share: float) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * share)])
+
+
+def zero_middle(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[200:900] = bytes(700)
+    path.write_bytes(data)
+
+
+def gzipped(path: Path) -> Path:
+    path.write_bytes(gzip.compress(write_csv(path.with_suffix("")).read_bytes(), mtime=0))
+    return path
+
+
+def arrow(path: Path) -> Path:
+    table = pa.table(dict(zip(KEYS, map(list, zip(*ROWS, strict=True)), strict=True)))
+    with pa.OSFile(str(path), "wb") as stream, pa.ipc.new_file(stream, table.schema) as writer:
+        writer.write_table(table, max_chunksize=50)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("write", "name", "damage"),
+    [
+        (write_parquet, "survey.parquet", lambda path: cut(path, 0.7)),
+        (write_parquet, "survey.parquet", zero_middle),
+        (gzipped, "survey.csv.gz", lambda path: cut(path, 0.7)),
+        (gzipped, "survey.csv.gz", lambda path: path.write_bytes(path.read_bytes()[:-4] + b"\0\0\0\0")),
+        (arrow, "survey.arrow", lambda path: cut(path, 0.7)),
+        (write_csv, "survey.csv", lambda path: path.write_bytes(path.read_bytes()[:-3])),
+        (write_csv, "survey.csv", lambda path: path.write_bytes(path.read_bytes() + b"\0\0\0\0\0\0\n")),
+        (write_csv, "survey.csv", lambda path: (path.unlink(), path.mkdir())),
+        (write_csv, "survey.csv", lambda path: path.unlink()),
+    ],
+)
+def test_a_damaged_input_is_refused_with_its_name(
+    write: Callable[[Path], Path], name: str, damage: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    source = write(tmp_path / name)
+    damage(source)
+    with pytest.raises(BadInput, match="survey"):
+        run.assess(config_for(source), out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_input_is_refused_with_its_name(tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "survey.csv")
+    source.chmod(0)
+    with pytest.raises(BadInput, match=r"survey\.csv cannot be read: Permission denied"):
+        run.assess(config_for(source), out=tmp_path / "out")
+
+
+class AtStage(SilentProgress):
+    """Does something when a stage begins."""
+
+    def __init__(self, stage: str, act: Callable[[], None]) -> None:
+        self.stage, self.act = stage, act
+
+    def start(self, stage: str, total: float | None = None) -> None:
+        if stage == self.stage:
+            self.act()
+
+
+def test_an_input_that_changes_during_the_run_is_refused(tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "survey.csv")
+
+    def grow() -> None:
+        with source.open("a") as stream:
+            stream.write("99,f,4\n")
+
+    with pytest.raises(BadInput, match="changed while"):
+        run.protect(config_for(source), out=tmp_path / "out", progress=AtStage("planning the swaps", grow))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("_light_report")
+def test_a_second_run_into_the_same_folder_is_refused_and_the_first_completes(tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "survey.csv")
+    out = tmp_path / "out"
+    refused = []
+
+    def second() -> None:
+        with pytest.raises(BadInput, match="Another run is writing into") as told:
+            run.assess(config_for(source), out=out, overwrite=True)
+        refused.append(told.value)
+
+    for stage in ("checks of fit", "writing the report"):
+        run.assess(config_for(source), out=out, overwrite=True, progress=AtStage(stage, second))
+        assert visible(out) == RESULTS
+        assert not hidden(out)
+    assert len(refused) == 2
+
+
+def test_a_lock_on_a_file_that_was_taken_away_keeps_nobody_out_and_is_not_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    locked = fcntl.flock
+    taken_away = []
+
+    def flock(handle: int, operation: int) -> None:
+        locked(handle, operation)
+        if not taken_away:
+            # The run before ends between our opening of its lock file and our lock on it.
+            taken_away.append(handle)
+            (tmp_path / ".rarecell.lock").unlink()
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with audit.open_run_folder(tmp_path):
+        assert (tmp_path / ".rarecell.lock").exists()
+        with pytest.raises(BadInput, match="Another run"), audit.open_run_folder(tmp_path):
+            pass
+
+
+@pytest.mark.usefixtures("_light_report")
+def test_overwriting_leaves_nothing_of_the_run_before(tmp_path: Path) -> None:
+    source = write_csv(tmp_path / "survey.csv")
+    out = tmp_path / "out"
+    run.protect(config_for(source), out=out)
+    (out / "notes.txt").write_text("mine")
+    run.assess(config_for(source), out=out, overwrite=True)
+    assert visible(out) == {*RESULTS, "notes.txt"}

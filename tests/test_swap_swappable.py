@@ -174,10 +174,10 @@ def test_the_weight_counts_parts_and_is_positive_exactly_with_a_partner(model: r
 
 @settings(max_examples=80)
 @given(st.booleans().flatmap(lambda coarse: hierarchical_cases(coarsened=coarse, max_records=15)))
-def test_separators_decide_for_any_generating_class(model: AnyModel) -> None:
+def test_margins_or_separators_decide_for_any_generating_class(model: AnyModel) -> None:
     table = model.table
     found = swappability(table, model)
-    assert found.method == "separators"
+    assert found.method == ("margins" if found.interactions.chordal_graph else "separators")
     rows = vertex_rows(table)
     assert table.record_cell is not None
     for cell in range(table.n_cells):
@@ -251,6 +251,45 @@ def test_what_frees_a_fixed_record_does_free_it(model: rc.DecomposableModel) -> 
             assert weight == fixed.n_freed > 0
 
 
+@settings(max_examples=60)
+@given(st.booleans().flatmap(lambda coarse: hierarchical_cases(coarsened=coarse)))
+def test_what_frees_a_record_of_any_generating_class_does_free_it(model: AnyModel) -> None:
+    table = model.table
+    found = swappability(table, model)
+    graph = found.interactions
+    for fixed in found.explain_fixed():
+        if fixed.freed_by is not None:
+            u, v = (table.vertex_names.index(name) for name in fixed.freed_by)
+            pairs = [1 << a | 1 << b for a in range(table.n_vertices) for b in members(graph.neighbours[a]) if {a, b} != {u, v}]
+            # Closing a set would bring a key's coarsenings in; the graph here has them already.
+            freed = Interactions(table, (), tuple(pairs), 0)
+            row = [table.vertex_codes(w)[fixed.cell] for w in range(table.n_vertices)]
+            rows = vertex_rows(table)
+            assert sum(freed.can_swap(freed.difference(row, other)) for other in rows) >= fixed.n_freed > 0
+
+
+def test_a_cycle_is_decided_by_its_separators() -> None:
+    rng = np.random.default_rng(6)
+    table = rc.ContingencyTable.from_codes(rng.integers(0, 2, (12, 4)).astype(np.int32), categories([2, 2, 2, 2]))
+    cycle = AnyModel(table, tuple(table.mask_of(names) for names in ("ab", "bc", "cd", "da")))
+    found = swappability(table, cycle)
+    assert found.method == "separators"
+    rows = vertex_rows(table)
+    for record, is_swappable in enumerate(found.record_is_swappable):
+        assert is_swappable == any(brute_swaps(cycle, record, other) for other in range(len(rows)))
+
+
+def test_a_fitted_hierarchical_model_is_judged_by_its_own_margins_not_by_its_triangulation() -> None:
+    from rarecell.model.hierarchical import HierarchicalModel
+
+    codes = np.array([[0, 0, 0, 0], [1, 0, 1, 0], [0, 1, 1, 1], [1, 1, 0, 1]], dtype=np.int32)
+    table = rc.ContingencyTable.from_codes(codes, categories([2, 2, 2, 2]))
+    model = HierarchicalModel(table, generators=[("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
+    # Records 0 and 1 differ on a and c, which no margin joins; the triangulation joins one of the diagonals.
+    assert possible_swaps(table, model, 0, 1) == (("c",),)
+    assert swappability(table, model).is_swappable.all()
+
+
 # ---------------------------------------------------------------------- further margins
 
 
@@ -268,7 +307,7 @@ def test_further_margins_with_and_without_other_columns(model: rc.DecomposableMo
     rows = [(*row, int(x), int(y)) for row, x, y in zip(vertex_rows(table), columns["x"], columns["y"], strict=True)]
     sets = [members(mask) for mask in model.generators] + [[names.index(name) for name in each] for each in keep]
     used = [name for name in columns if any(name in each for each in keep)]
-    assert found.method == ("pairs" if used else "separators")
+    assert (found.method == "pairs") == bool(used)
     for one in range(n_records):
         has_partner = False
         for other in range(n_records):

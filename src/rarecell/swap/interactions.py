@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import KeyMismatch, TooLarge
+from rarecell.graph.chordal import ChordalGraph, is_chordal
 from rarecell.graph.masks import components, each_member, in_canonical_order
 from rarecell.table import MAX_VERTICES, ContingencyTable
 
@@ -123,37 +124,17 @@ class Interactions:
 
     def neighbourhood(self, mask: int) -> int:
         """The neighbours of the vertices of ``mask`` outside it."""
-        around = 0
-        for v in each_member(mask):
-            around |= self.neighbours[v]
-        return around & ~mask
+        return neighbourhood(self.neighbours, mask)
+
+    @cached_property
+    def chordal_graph(self) -> ChordalGraph | None:
+        """The graph with its cliques and separators when it is chordal, as that of a decomposable model is."""
+        return ChordalGraph.from_neighbours(self.neighbours) if is_chordal(self.neighbours) else None
 
     @cached_property
     def separators(self) -> tuple[int, ...]:
-        """The minimal separators; the empty set is one of them when the graph is disconnected.
-
-        All of them up to :data:`MOST_SEPARATORS`, by the closure of Berry, Bordat and Cogis (2000): the neighbourhoods
-        of what is left without a closed neighbourhood of a vertex, and then without a separator and the neighbours of
-        one of its vertices.
-        """
-        everything = (1 << self.n_vertices) - 1
-        waiting: list[int] = []
-        found: set[int] = set()
-
-        def note(removed: int) -> None:
-            for component in components(self.neighbours, everything & ~removed):
-                separator = self.neighbourhood(component)
-                if separator not in found and len(found) < MOST_SEPARATORS:
-                    found.add(separator)
-                    waiting.append(separator)
-
-        for v in range(self.n_vertices):
-            note(self.neighbours[v] | 1 << v)
-        while waiting:
-            separator = waiting.pop()
-            for v in each_member(separator):
-                note(separator | self.neighbours[v])
-        return in_canonical_order(found)
+        """The minimal separators, see :func:`minimal_separators`."""
+        return minimal_separators(self.neighbours)
 
     @property
     def has_all_separators(self) -> bool:
@@ -201,3 +182,37 @@ class Interactions:
             if len(met) > 1:
                 return separator, met[0], sum(met[1:])
         return None
+
+
+def neighbourhood(neighbours: Sequence[int], mask: int) -> int:
+    """The neighbours of the vertices of ``mask`` outside it."""
+    around = 0
+    for v in each_member(mask):
+        around |= neighbours[v]
+    return around & ~mask
+
+
+def minimal_separators(neighbours: Sequence[int]) -> tuple[int, ...]:
+    """The minimal separators of a graph; the empty set is one of them when the graph is disconnected.
+
+    All of them up to :data:`MOST_SEPARATORS`, by the closure of Berry, Bordat and Cogis (2000): the neighbourhoods of what is
+    left without a closed neighbourhood of a vertex, and then without a separator and the neighbours of one of its vertices.
+    """
+    everything = (1 << len(neighbours)) - 1
+    waiting: list[int] = []
+    found: set[int] = set()
+
+    def note(removed: int) -> None:
+        for component in components(neighbours, everything & ~removed):
+            separator = neighbourhood(neighbours, component)
+            if separator not in found and len(found) < MOST_SEPARATORS:
+                found.add(separator)
+                waiting.append(separator)
+
+    for v in range(len(neighbours)):
+        note(neighbours[v] | 1 << v)
+    while waiting:
+        separator = waiting.pop()
+        for v in each_member(separator):
+            note(separator | neighbours[v])
+    return in_canonical_order(found)

@@ -33,6 +33,12 @@ from rarecell.table import ContingencyTable
 MOST_MOVES = 96
 """So many pairs of a separator and a side are looked at for one record."""
 
+LOOKS = 640
+"""Units that are looked at for one record, over all moves together; twice and four times as many in later rounds."""
+
+LOOKS_PER_VALUE = 4
+"""Units with the same values on the moving side, of which so many are looked at."""
+
 INDEX_BUDGET = 256 * 2**20
 """Bytes of sorted groups kept between rounds."""
 
@@ -250,9 +256,10 @@ class PartnerSearch:
         """
         lists = _empty_lists(len(risky), n_candidates)
         task = self.task()
+        limit = max(2 * LOOKS_PER_VALUE, LOOKS // max(1, len(self.moves))) * effort
         progress.start("looking for swap partners", len(self.moves))
         for move in self.moves:
-            self._scan(task, self._runs(move, risky), risky, is_free, lists, 4 * effort, 48 * effort)
+            self._scan(task, self._runs(move, risky), risky, is_free, lists, LOOKS_PER_VALUE * effort, limit)
             checkpoint(progress, "looking for swap partners", 1)
         progress.done()
         return lists

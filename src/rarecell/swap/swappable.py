@@ -8,14 +8,15 @@ over the records j outside i's cell, because along a junction tree the cliques t
 separators that meet it by the number of its parts. So record i has a partner exactly when W(i) > 0, and between W/(m−1) and
 W of them. Where W(i) = 0 the margins determine the cell: no rearrangement of any number of records can change it.
 
-For other graphs (hierarchical models, further margins to keep) a minimal separator S gives, by margins alone, the number of
+The same holds for a hierarchical model, and with further margins to keep, as long as the graph of what moves together is
+chordal. For other graphs a minimal separator S gives, by margins alone, the number of
 records that agree on S and differ on two of its sides K: n(i_S) − n(i) − Σ_K (n(i_{V∖K}) − n(i)); a record has
 a partner exactly when one of these is positive. Margins with columns outside the keys are decided by looking at pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from rarecell.errors import BadInput
 from rarecell.graph.masks import components, each_member, members
-from rarecell.swap.interactions import FittedModel, Interactions
+from rarecell.swap.interactions import FittedModel, Interactions, minimal_separators
 from rarecell.swap.partners import PartnerSearch
 from rarecell.swap.units import ColumnValues, Units, records_of
 from rarecell.table import ContingencyTable
@@ -39,10 +40,10 @@ class FixedCell:
     ----------
     cell : position in the table
     n_records : records in it
-    margin : the kept margin that holds it
+    margin : the kept margin that holds it, or the union of those that do together
     n_in_margin : records that agree with it on that margin
     freed_by : two vertices of the margin whose interaction holds it; None when more than one interaction does
-    n_freed : records that would become partners without that interaction
+    n_freed : records that would become partners without that interaction; at least so many when the graph is not chordal
     """
 
     cell: int
@@ -133,10 +134,10 @@ def swappability(
     2 of 2 sample uniques have a swap partner; 4 record(s) are fixed by the margins.
     """
     interactions = Interactions.of_model(table, model, keep=keep)
-    graph = getattr(model, "graph", None)
     if interactions.columns:
         return _by_pairs(table, model, interactions, keep, columns or {})
-    if graph is not None and hasattr(graph, "separators") and not keep:
+    graph = interactions.chordal_graph
+    if graph is not None:
         weight = swap_weights(table, graph.cliques, graph.separators)
         at_least = -(-weight // max(1, table.n_keys - 1))
         return _result(table, interactions, weight, at_least, weight, "margins")
@@ -203,23 +204,37 @@ def _result(
 
 
 def _explain_fixed(found: Swappability, cells: NDArray[np.int64]) -> tuple[FixedCell, ...]:
-    """Try every interaction of every kept margin: without u–v in C, whoever agrees on C∖{u,v} and differs on both frees i."""
-    table, graph = found.table, found.interactions
-    of_vertices = (1 << table.n_vertices) - 1
+    """Try the graph without each of its edges, and name the one that frees most."""
     best_gain = np.zeros(len(cells), dtype=np.int64)
     best: list[tuple[int, int, int] | None] = [None] * len(cells)
-    for together in graph.kept:
-        if together & ~of_vertices:
-            continue  # a column outside the keys: its margin is named by the user, who can drop it
-        for u, v in combinations(members(table.reduce(together)), 2):
-            if sum(1 for kept in graph.kept if kept >> u & 1 and kept >> v & 1) > 1:
-                continue  # another margin holds both, too
-            without = [together & ~(1 << u), together & ~(1 << v), together & ~(1 << u | 1 << v)]
-            counts = [_at(table, mask, cells) for mask in (together, *without)]
-            gain = counts[0] - counts[1] - counts[2] + counts[3]
-            for place in np.flatnonzero(gain > best_gain):
-                best_gain[place], best[place] = gain[place], (together, u, v)
+    for together, u, v, gain in _gains(found, cells):
+        for place in np.flatnonzero(gain > best_gain):
+            best_gain[place], best[place] = gain[place], (together, u, v)
     return tuple(_fixed_cell(found, int(cell), best[place], int(best_gain[place])) for place, cell in enumerate(cells))
+
+
+def _gains(found: Swappability, cells: NDArray[np.int64]) -> Iterator[tuple[int, int, int, NDArray[np.int64]]]:
+    """For each edge between keys, at the finest resolution: a kept set that holds it, its ends, and the partners it frees.
+
+    In a chordal graph an edge u–v that lies in one clique C only leaves a chordal graph, and frees whoever agrees on
+    C∖{u,v} and differs on both. In another graph the partners are counted anew by the separators without the edge.
+    """
+    table, graph = found.table, found.interactions
+    chordal = graph.chordal_graph
+    if graph.columns:
+        return  # which of them to drop is for the user, who named them
+    for together in graph.kept if chordal is None else chordal.cliques:
+        for u, v in combinations(members(table.reduce(together)), 2):
+            if chordal is None:
+                neighbours = list(graph.neighbours)
+                neighbours[u] &= ~(1 << v)
+                neighbours[v] &= ~(1 << u)
+                via = _partners_by_separator(table, neighbours, minimal_separators(neighbours))
+                yield together, u, v, np.asarray(via.max(axis=0, initial=0)[cells])
+            elif sum(clique >> u & clique >> v & 1 for clique in chordal.cliques) == 1:
+                without = [together & ~(1 << u), together & ~(1 << v), together & ~(1 << u | 1 << v)]
+                counts = [_at(table, mask, cells) for mask in (together, *without)]
+                yield together, u, v, counts[0] - counts[1] - counts[2] + counts[3]
 
 
 def _at(table: ContingencyTable, mask: int, cells: NDArray[np.int64]) -> NDArray[np.int64]:

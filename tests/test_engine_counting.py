@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -34,6 +36,17 @@ def test_the_kernel_agrees_with_a_dictionary(records: tuple[np.ndarray, list[int
     assert counts.tolist() == expected_counts
     assert record_cell.tolist() == expected_record_cell
     assert (cells.dtype, counts.dtype, record_cell.dtype) == (np.int32, np.int64, np.int64)
+
+
+@settings(max_examples=100, deadline=None)
+@given(coded_records(), st.randoms(use_true_random=False))
+def test_cells_of_records_are_found_again(records: tuple[np.ndarray, list[int]], random: Random) -> None:
+    codes, levels = records
+    cells, _, record_cell = counting.collapse_records(codes, levels)
+    assert counting.CellIndex(cells, levels).find(codes).tolist() == record_cell.tolist()
+    kept = sorted(random.sample(range(len(cells)), len(cells) // 2))
+    expected = [kept.index(cell) if cell in kept else -1 for cell in record_cell.tolist()]
+    assert counting.CellIndex(cells[kept], levels).find(list(codes.T)).tolist() == expected
 
 
 @pytest.mark.parametrize("n_levels", [(5, 7, 11), (3000, 2000, 1000), (2**31 - 1, 2**31 - 1, 2**31 - 1)])

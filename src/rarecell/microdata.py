@@ -7,6 +7,7 @@ made, before anything is read; its table is counted when it is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -277,36 +278,21 @@ class Microdata:
 
         ``table`` is the table of these data, or one with the same categories and cells.
         """
-        from rarecell._kernels.counting import collapse_records
+        from rarecell._kernels.counting import CellIndex
 
         counted = self._any_counted
-        cells = (table or counted.table).cells
-        levels = [c.n_levels for c in counted.table.categories]
-        for codes in self._key_codes(counted, at_least=len(cells)):
-            both = np.concatenate([cells, codes]) if len(cells) else codes
-            merged, _, position = collapse_records(np.asfortranarray(both), levels)
-            cell_of_merged = np.full(len(merged), -1, dtype=np.int64)
-            cell_of_merged[position[: len(cells)]] = np.arange(len(cells))
-            found = position[len(cells) :]
-            yield np.where(found >= 0, cell_of_merged[found], -1)
+        index = CellIndex((table or counted.table).cells, [c.n_levels for c in counted.table.categories])
+        for codes in self._key_codes(counted):
+            yield index.find(codes)
 
-    def _key_codes(self, counted: _Counted, *, at_least: int) -> Iterator[NDArray[np.int32]]:
-        """Codes of the keys, ``at_least`` so many records at a time."""
+    def _key_codes(self, counted: _Counted) -> Iterator[list[NDArray[np.int32]]]:
+        """Codes of the keys, one array a key, some records at a time."""
         from rarecell.engine.source import dictionary_encoded, unified
 
-        waiting: list[NDArray[np.int32]] = []
-        for batch in self.source.batches(self.keys):
-            codes = np.empty((batch.num_rows, len(self.keys)), dtype=np.int32)
-            for position, array in enumerate(batch.columns):
-                column = unified([dictionary_encoded(array)])
-                codes[:, position] = _codes_of(column, counted.code_of_raw[position])
-            codes[(codes < 0).any(axis=1)] = -1
-            waiting.append(codes)
-            if sum(map(len, waiting)) >= at_least:
-                yield np.concatenate(waiting)
-                waiting = []
-        if waiting:
-            yield np.concatenate(waiting)
+        with ThreadPoolExecutor() as pool:
+            for batch in self.source.batches(self.keys):
+                columns = pool.map(lambda array: unified([dictionary_encoded(array)]), batch.columns)
+                yield list(pool.map(_codes_of, columns, counted.code_of_raw))
 
     def column_codes(self, columns: Sequence[str]) -> tuple[NDArray[np.int32], tuple[Categories, ...]]:
         """Any columns as level codes in the order of the records; a missing value is a level, and last.
@@ -428,7 +414,8 @@ def _without_unobserved(
     codes: NDArray[np.int32], kept: NDArray[np.bool_], coded: CodedLevels
 ) -> tuple[NDArray[np.int32], tuple[Any, ...], NDArray[np.int32]]:
     """Leave out levels that occur in dropped records only: codes, levels, and the new code of each distinct value."""
-    observed = np.unique(codes[kept])
+    # Without a dropped record every level was observed, because levels come from the records.
+    observed = np.arange(len(coded.levels)) if kept.all() else np.flatnonzero(np.bincount(codes[kept]))
     if len(observed) == len(coded.levels):
         return codes, coded.levels, coded.code_of_value
     new_code = np.full(len(coded.levels) + 1, -1, dtype=np.int32)

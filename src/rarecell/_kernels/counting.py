@@ -12,6 +12,7 @@ The kernels release the interpreter's lock and work on slices; :func:`collapse_r
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,8 @@ _DENSE_SPAN = 2**22
 _N_PARTS = 256
 # Leading bits of a key that decide its part: their table fits a core's own cache.
 _PREFIX_BITS = 16
+# The golden ratio in 64 bits: multiplying by it spreads neighbouring keys over a hash table.
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(cache=True, nogil=True)
@@ -158,6 +161,31 @@ def number_runs(
         record_rank[records[position]] = rank
 
 
+@njit(cache=True, nogil=True)
+def fill_slots(keys: IntArray, slots: IntArray, n_bits: int) -> None:
+    """Enter the position of each key into a hash table of ``2 ** n_bits`` slots; -1 marks a free slot."""
+    for position in range(keys.size):
+        slot = np.int64((np.uint64(keys[position]) * _SPREAD) >> np.uint64(64 - n_bits))
+        while slots[slot] >= 0:
+            slot = (slot + 1) & (slots.size - 1)
+        slots[slot] = position
+
+
+@njit(cache=True, nogil=True)
+def find_slots(wanted: IntArray, keys: IntArray, slots: IntArray, n_bits: int, found: IntArray) -> None:
+    """The position of each ``wanted`` value among the ``keys`` of a hash table, -1 where it is none of them."""
+    for record in range(wanted.size):
+        found[record] = -1
+        if wanted[record] < 0:
+            continue
+        slot = np.int64((np.uint64(wanted[record]) * _SPREAD) >> np.uint64(64 - n_bits))
+        while slots[slot] >= 0:
+            if keys[slots[slot]] == wanted[record]:
+                found[record] = slots[slot]
+                break
+            slot = (slot + 1) & (slots.size - 1)
+
+
 def collapse_records(
     codes: IntArray | Sequence[IntArray], levels: Sequence[int] | IntArray
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -197,6 +225,48 @@ def collapse_records(
     values, counts, record_cell = _rank(keys, span)
     stages.append((values, n_levels[first:]))
     return _decode(stages, len(n_levels)), counts, record_cell
+
+
+class CellIndex:
+    """Finds the cells of records among given cells.
+
+    Parameters
+    ----------
+    cells : integer array (n_cells, n_keys), rows distinct
+    levels : number of codes of each key
+    """
+
+    def __init__(self, cells: IntArray, levels: Sequence[int] | IntArray) -> None:
+        self._levels = [int(count) for count in levels]
+        self._cells = cells
+        self._fits = math.prod(self._levels) <= _LARGEST_SPAN
+        if self._fits:
+            self._keys = np.zeros(len(cells), dtype=np.int64)
+            _fold(self._keys, _columns(cells), self._levels)
+            # At most half of the slots are taken, so that a search ends after a step or two.
+            self._n_bits = max(1, (2 * len(cells)).bit_length())
+            self._slots = np.full(2**self._n_bits, -1, dtype=np.int64)
+            fill_slots(self._keys, self._slots, self._n_bits)
+
+    def find(self, codes: IntArray | Sequence[IntArray]) -> Keys:
+        """The cell of each record, -1 for a record with a negative code or in none of the cells."""
+        columns = _columns(codes)
+        n_records = columns[0].size
+        if self._fits:
+            keys, found = np.zeros(n_records, dtype=np.int64), np.empty(n_records, dtype=np.int64)
+            _fold(keys, columns, self._levels)
+
+            def find_slice(_: int, part: slice) -> None:
+                find_slots(keys[part], self._keys, self._slots, self._n_bits, found[part])
+
+            _in_threads(find_slice, _slices(n_records))
+            return found
+        both = [np.concatenate([cells, column]) for cells, column in zip(_columns(self._cells), columns, strict=True)]
+        merged, _, position = collapse_records(both, self._levels)
+        cell_of_merged = np.full(len(merged) + 1, -1, dtype=np.int64)
+        cell_of_merged[position[: len(self._cells)]] = np.arange(len(self._cells))
+        # A record that was taken out has the position -1, which is the last place and empty.
+        return cell_of_merged[position[len(self._cells) :]]
 
 
 def _columns(codes: IntArray | Sequence[IntArray]) -> list[IntArray]:

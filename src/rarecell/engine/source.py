@@ -28,6 +28,9 @@ Kind = Literal["untyped", "integer", "number", "text", "boolean", "date", "other
 BATCH_ROWS = 262_144
 """Records handed out at a time."""
 
+SMALL_RANGE = 4096
+"""Whole numbers within a range this small are coded by their distance from the smallest."""
+
 
 @dataclass(frozen=True)
 class Column:
@@ -271,25 +274,39 @@ class Source(ABC):
 
 
 def dictionary_encoded(array: pa.Array) -> pa.Array:
+    """A column as distinct values and positions among them; values that do not occur may be listed."""
     if pa.types.is_dictionary(array.type):
         if pa.types.is_int32(array.type.index_type):
             return array
         return array.cast(pa.dictionary(pa.int32(), array.type.value_type))
+    if pa.types.is_integer(array.type):
+        bounds = pc.min_max(array)
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        if low is not None and high - low < SMALL_RANGE:
+            # Codes such as ages and categories need no hashing: their distance from the smallest is their position.
+            positions = pc.subtract(array.cast(pa.int64()), low).cast(pa.int32())
+            values = pa.array(range(low, high + 1), array.type)
+            return pa.DictionaryArray.from_arrays(positions, values, safe=False)
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     return array.dictionary_encode()
 
 
 def unified(chunks: list[pa.Array]) -> EncodedColumn:
-    """One list of values for all chunks; records without a value get a code of their own, after all others."""
+    """One list of values for all chunks, each of which occurs; records without a value share a code, after all others."""
     if not chunks:
         return EncodedColumn(pa.nulls(0), np.empty(0, dtype=np.int32))
-    unified = pa.chunked_array(chunks).unify_dictionaries().chunks
-    values = unified[0].dictionary
+    if len(chunks) > 1:
+        chunks = pa.chunked_array(chunks).unify_dictionaries().chunks
+    values = chunks[0].dictionary
     null_code = len(values)
-    codes = np.concatenate([pc.fill_null(chunk.indices, null_code).to_numpy(zero_copy_only=False) for chunk in unified])
-    if any(chunk.null_count for chunk in unified):
+    codes = np.concatenate([pc.fill_null(chunk.indices, null_code).to_numpy(zero_copy_only=False) for chunk in chunks])
+    if any(chunk.null_count for chunk in chunks):
         values = pa.concat_arrays([values, pa.nulls(1, values.type)])
+    occurs = np.bincount(codes, minlength=len(values)) > 0
+    if not occurs.all():
+        codes = (np.cumsum(occurs, dtype=np.int32) - 1)[codes]
+        values = values.filter(pa.array(occurs))
     return EncodedColumn(values, codes.astype(np.int32, copy=False))
 
 

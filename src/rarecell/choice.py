@@ -68,7 +68,7 @@ def with_resolutions(table: ContingencyTable, resolution: str) -> ContingencyTab
 
 def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> ModelChoice:
     """Search for the best model and fit those that the risk comes from."""
-    marginals = Marginals(table, weighted=True) if config.weight is not None else table.marginals
+    marginals = Marginals(table, weighted=True) if table.weights is not None else table.marginals
     found = None
     if config.cliques:
         best = DecomposableModel(table, cliques=config.cliques, marginals=marginals)
@@ -111,7 +111,7 @@ def risk_of(table: ContingencyTable, model: CellModel, config: RunConfig, *, str
     if stratum is not None:
         sizes = {label: _stratum_size(config, label) for label in np.unique(stratum).tolist()}
         return record_risk(table, model, population=sizes, strata=stratum, form=config.form)
-    sampling = "weights" if config.weight is not None else "srs"
+    sampling = "weights" if table.weights is not None else "srs"
     population = config.population or sum(config.populations.values()) or None
     return record_risk(table, model, population=population, sampling=sampling, form=config.form)
 

@@ -134,15 +134,17 @@ class RegularisedModel:
         asked = self.table.cells if cells is None else cells
         return np.minimum(self._fit.interactions.log_weight(self._log_tables, asked) - self._log_sum, 0.0)
 
-    def log_cell_variance(self, cells: NDArray[np.int32] | None = None) -> Vector:
-        """Posterior variance of log p̂: the sum over the terms at a cell of 1/(E + 1/σ²).
+    def posterior(self, cells: NDArray[np.int32] | None = None) -> tuple[Vector, Vector]:
+        """Mean and variance of the logarithm of each cell's probability, after the data.
 
-        The covariance of parameters is neglected (the curvature is taken as diagonal), as in the choice of variances.
+        The variance is the sum of 1/(E + 1/σ²) over the terms at the cell: the covariance of parameters is neglected
+        (the curvature is taken as diagonal), as in the choice of the variances.
         """
         fit = self._fit
         of_parameter = 1.0 / (fit.expected + fit.precisions())
         asked = self.table.cells if cells is None else cells
-        return fit.interactions.log_weight(fit.interactions.log_tables(of_parameter), asked)
+        variance = fit.interactions.log_weight(fit.interactions.log_tables(of_parameter), asked)
+        return self.log_cell_probability(cells), variance
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Draw records from the fitted model: key codes, one row a record."""

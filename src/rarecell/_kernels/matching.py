@@ -257,6 +257,64 @@ def try_offer(offers, served, r, edge, s):  # type: ignore[no-untyped-def]
 
 
 @borrowing
+def take_unclaimed(offers, served, r, seen, stamp):  # type: ignore[no-untyped-def]
+    """Give r a free record, a waiting one without a swap, or one whose own partner is not waiting; False when none is left."""
+    for e in range(offers.first[r], offers.first[r + 1]):
+        u = offers.unit[e]
+        if served.capacity[u] > 0:
+            served.capacity[u] -= 1
+            served.taken[r] = e
+            return True
+        for place in range(offers.waiting_first[u], offers.waiting_first[u + 1]):
+            s = offers.waiting[place]
+            if seen[s] != stamp and served.mate[s] < 0:
+                let_go(offers, served, s)
+                served.mate[r], served.mate[s], served.taken[r], served.taken[s] = s, r, e, e
+                return True
+    return False
+
+
+@borrowing
+def augment(offers, served, r, depth, seen, stamp):  # type: ignore[no-untyped-def]
+    """Serve r, who has no swap, by letting others change partners along a chain of at most ``depth`` pairs.
+
+    An augmenting path without the contraction of odd cycles: a few can be missed.
+    """
+    seen[r] = stamp
+    if take_unclaimed(offers, served, r, seen, stamp):
+        return True
+    if depth == 0:
+        return False
+    for e in range(offers.first[r], offers.first[r + 1]):
+        for place in range(offers.waiting_first[offers.unit[e]], offers.waiting_first[offers.unit[e] + 1]):
+            s = offers.waiting[place]
+            if seen[s] == stamp:
+                continue
+            mate, old = served.mate[s], served.taken[s]
+            seen[s] = stamp
+            served.mate[mate], served.taken[mate] = -1, -1
+            served.mate[r], served.mate[s], served.taken[r], served.taken[s] = s, r, e, e
+            if augment(offers, served, mate, depth - 1, seen, stamp):
+                return True
+            served.mate[r], served.taken[r] = -1, -1
+            served.mate[s], served.mate[mate], served.taken[s], served.taken[mate] = mate, s, old, old
+    return False
+
+
+@borrowing
+def serve_more(offers, served, depth, seen):  # type: ignore[no-untyped-def]
+    """:func:`augment` for everybody without a swap; ``seen`` is room for marks, all −1. Returns how many it served."""
+    n_served, n_before, stamp = 0, -1, 0
+    while n_served > n_before:  # serving one can set a partner free for another
+        n_before = n_served
+        for r in range(len(served.mate)):
+            stamp += 1
+            if served.taken[r] < 0 and augment(offers, served, r, depth, seen, stamp):
+                n_served += 1
+    return n_served
+
+
+@borrowing
 def improve(offers, served, n_sweeps):  # type: ignore[no-untyped-def]
     """Sweep over all offers and take those that make the whole cheaper, until none does; returns how many were taken.
 

@@ -77,6 +77,8 @@ def serve(folder: str | Path = ".", *, file: str | Path | None = None, open_brow
         name = chosen.relative(place)
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.bind(("127.0.0.1", 0))
+    # Whoever has the address may connect at once; requests wait until the server is up.
+    listener.listen(64)
     gate = Gate(port=listener.getsockname()[1])
     application, pages = create_app(chosen.root, gate, file=name)
     settings = uvicorn.Config(

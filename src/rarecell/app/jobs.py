@@ -39,6 +39,7 @@ USUAL_SHARES = {
 """Shares of the stages in the time of a usual run, for the first guess at the time that is left."""
 
 PROTECT_ONLY = {"planning the swaps", "comparing margins", "what it cost", "writing the protected file"}
+_CANCELLED = "The run was cancelled. Nothing was written, and the input is untouched."
 _PATIENCE = 5.0
 """Seconds that a cancelled run has to end by itself."""
 
@@ -66,6 +67,7 @@ class Job:
     total: float | None = None
     stage_started: float = field(default_factory=time.monotonic)
     ended: float | None = None
+    is_cancelled: bool = False
 
     @property
     def seconds(self) -> float:
@@ -171,7 +173,9 @@ class Jobs:
             with contextlib.suppress(ValueError):
                 self._hear(job, json.loads(line))
         job.process.wait()
-        if job.state == "running":
+        if job.state == "running" and job.is_cancelled:
+            self._end(job, "cancelled", _CANCELLED)
+        elif job.state == "running":
             self._end(job, "failed", "The run ended without a result. The terminal that the app was started from says more.")
 
     def _hear(self, job: Job, event: Mapping[str, Any]) -> None:
@@ -197,6 +201,7 @@ class Jobs:
         """Ask a run to stop, and end it when it does not."""
         if job.state != "running":
             return
+        job.is_cancelled = True
         assert job.process.stdin is not None
         with contextlib.suppress(OSError, ValueError):
             job.process.stdin.close()
@@ -206,7 +211,7 @@ class Jobs:
             job.process.kill()
             job.process.wait()
             _sweep(job.out)
-        self._end(job, "cancelled", "The run was cancelled. Nothing was written, and the input is untouched.")
+        self._end(job, "cancelled", _CANCELLED)
 
     def close(self) -> None:
         """End what is still running."""

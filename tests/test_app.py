@@ -1,0 +1,371 @@
+"""The app: what each page shows and does, and that a clicked run is the run of the terminal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import html5lib
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from rarecell.app.columns import profile_file, suggest_role
+from rarecell.app.forms import assess_config, protect_config
+from rarecell.app.jobs import Job, Jobs, in_words
+from rarecell.app.runs import FinishedRun
+from rarecell.config import RunConfig
+from rarecell.errors import BadInput, RarecellError
+from tests.app_client import Browser, write_run
+from tests.summaries import census_summary, protected_summary
+
+RUN_TOML = 'input = "people.csv"\nkeys = ["age", "sex"]\npopulation = 100000\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(5)
+    n = 400
+    people = pa.table(
+        {
+            "person": [f"P{k:04d}" for k in range(n)],
+            "age": rng.integers(18, 80, n),
+            "sex": rng.choice(["f", "m"], n),
+            "region": rng.choice(["01", "02", "03"], n, p=[0.6, 0.3, 0.1]),
+            "job": rng.integers(1, 9, n),
+            "income": rng.lognormal(10, 1, n).round(2),
+            "weight": rng.uniform(100, 300, n).round(1),
+        }
+    )
+    pa.csv.write_csv(people, tmp_path / "people.csv")
+    (tmp_path / "deep").mkdir()
+    pq.write_table(people, tmp_path / "deep" / "people.parquet")
+    return tmp_path
+
+
+def wait(browser: Browser, address: str, *, seconds: float = 120) -> Any:
+    """Follow a run's page until it leads on or says why not."""
+    path = address.removeprefix(browser.gate.base)
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        told = browser.get(f"{path}/state").json()
+        if told["state"] != "running":
+            return browser.get(path), told
+        time.sleep(0.2)
+    raise AssertionError("the run did not end")
+
+
+# ---------------------------------------------------------------------- data and keys
+
+
+def test_the_start_leads_to_the_data_or_to_the_file_that_was_named(folder: Path) -> None:
+    assert Browser(folder).get("/").headers["location"].endswith("/data")
+    assert Browser(folder, file="people.csv").get("/").headers["location"].endswith("/keys?file=people.csv")
+
+
+def test_files_are_listed_and_a_path_can_be_written(folder: Path) -> None:
+    browser = Browser(folder)
+    page = browser.get("/data").text
+    assert "people.csv" in page
+    assert "deep" in page
+    assert "people.parquet" in browser.get("/data?folder=deep").text
+    assert browser.get("/data?path=deep/people.parquet").headers["location"].endswith("/keys?file=deep/people.parquet")
+    assert browser.get("/data?path=deep").headers["location"].endswith("/data?folder=deep")
+    assert "nothing called" in browser.get("/data?path=gone.csv").text
+
+
+def test_columns_come_with_a_role_and_a_reason(folder: Path) -> None:
+    roles = {column.name: column.role for column in profile_file(folder / "people.csv").columns}
+    assert roles == {
+        "person": "id",
+        "age": "key",
+        "sex": "key",
+        "region": "key",
+        "job": "key",
+        "income": "sensitive",
+        "weight": "weight",
+    }
+    same = {column.name: column.role for column in profile_file(folder / "deep" / "people.parquet").columns}
+    assert same == roles
+    page = Browser(folder).get("/keys?file=people.csv").text
+    assert "Every record has another value." in page
+    assert "something an intruder would like to learn" in page
+    assert "P0001" not in page, "values that occur once may single a person out"
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "role"),
+    [
+        ("PWGTP", {"n_levels": 90, "numbers": [1.0, 80.0]}, "weight"),
+        ("weight", {"n_levels": 90, "numbers": [0.2, 80.0]}, "none"),
+        ("body_weight_class", {"n_levels": 5}, "key"),
+        ("hhid", {"n_levels": 400}, "household"),
+        ("stage", {"n_levels": 4}, "none"),
+        ("AgeGroup", {"n_levels": 9}, "key"),
+        ("empty", {"n_levels": 0}, "none"),
+        ("country", {"n_levels": 1}, "none"),
+        ("monthly_income", {"n_levels": 700}, "sensitive"),
+        ("note", {"n_levels": 900}, "none"),
+        ("uuid", {"n_levels": 1000}, "id"),
+    ],
+)
+def test_suggestions(name: str, facts: dict[str, Any], role: str) -> None:
+    given = {"numbers": None, **facts}
+    found, why = suggest_role(name, n_records=1000, is_whole=True, **given)
+    assert found == role, why
+    assert why.endswith(".")
+
+
+def test_a_file_that_cannot_be_read_is_one_paragraph(folder: Path) -> None:
+    (folder / "broken.parquet").write_bytes(b"PAR1 this is not one")
+    answer = Browser(folder).get("/keys?file=broken.parquet")
+    assert answer.status_code == 400
+    assert "broken.parquet" in answer.text
+    assert "Traceback" not in answer.text
+
+
+# ---------------------------------------------------------------------- forms
+
+
+def test_a_form_is_the_configuration_it_says(folder: Path) -> None:
+    fields = {
+        "role:age": ["key"],
+        "role:sex": ["key"],
+        "role:weight": ["weight"],
+        "role:income": ["sensitive"],
+        "role:job": ["none"],
+        "population": ["1,000 000"],
+        "threshold": ["0.3"],
+        "model": ["single"],
+        "seed": ["7"],
+    }
+    config = assess_config(fields, folder / "people.csv")
+    assert config == RunConfig(
+        input=str(folder / "people.csv"),
+        keys=("age", "sex"),
+        population=1_000_000,
+        weight="weight",
+        sensitive=("income",),
+        threshold=0.3,
+        model="single",
+        seed=7,
+    )
+    assert RunConfig.from_toml(config.to_toml()) == config
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"population": ["10"]}, "No column is marked as a key"),
+        ({"role:age": ["key"]}, "The size of the population is empty"),
+        ({"role:age": ["key"], "population": ["many"]}, "whole number"),
+        ({"role:age": ["key"], "population": ["10"], "threshold": ["nan"]}, "no size"),
+        ({"role:age": ["key"], "population": ["10"], "threshold": ["2"]}, "between 0 and 1"),
+        ({"role:age": ["king"], "population": ["10"]}, "the role 'king'"),
+        ({"role:a": ["key"], "role:b": ["weight"], "role:c": ["weight"]}, "Only one can be"),
+        ({"role:age": ["key"], "population": ["10"], "model": ["magic"]}, "magic"),
+    ],
+)
+def test_a_form_that_cannot_be_meant_says_why(folder: Path, fields: dict[str, list[str]], said: str) -> None:
+    with pytest.raises(RarecellError, match=said):
+        assess_config(fields, folder / "people.csv")
+
+
+def test_what_was_chosen_is_still_there_after_a_mistake(folder: Path) -> None:
+    browser = Browser(folder)
+    answer = browser.post(
+        "/assess", {"file": "people.csv", "role:job": "key", "role:age": "none", "population": "few", "run_name": "mine"}
+    )
+    assert answer.status_code == 400
+    assert 'value="few"' in answer.text
+    assert 'value="mine"' in answer.text
+    assert "whole number" in answer.text
+
+
+def test_ways_to_choose_records() -> None:
+    config = RunConfig(input="x.csv", keys=("a", "b"), population=10)
+    assert protect_config({"way": ["risk_above"], "risk_above": ["0.25"]}, config).protect.risk_above == 0.25  # type: ignore[union-attr]
+    top = protect_config({"way": ["top"], "top": ["5"], "never_swap": ["a"], "keep": ["a,b; b ,c;"]}, config).protect
+    assert top is not None
+    assert (top.top, top.never_swap, top.keep) == (5, ("a",), (("a", "b"), ("b", "c")))
+    for wrong in (
+        {"way": ["magic"]},
+        {"way": ["top"], "top": ["0"]},
+        {"way": ["top"], "top": ["-2"]},
+        {"way": ["risk_above"], "risk_above": ["1.5"]},
+        {"way": ["risk_above"], "risk_above": [""]},
+        {"way": ["top"], "top": ["1"], "never_swap": ["z"]},
+    ):
+        with pytest.raises(BadInput):
+            protect_config(wrong, config)
+
+
+# ---------------------------------------------------------------------- finished runs
+
+
+def test_runs_are_listed_and_opened(folder: Path) -> None:
+    write_run(folder / "first", census_summary(), run_toml=RUN_TOML)
+    write_run(folder / "deep" / "second", protected_summary(), run_toml=RUN_TOML)
+    (folder / "broken").mkdir()
+    (folder / "broken" / "run.json").write_text("{", encoding="utf-8")
+    (folder / "broken" / "summary.json").write_text("[]", encoding="utf-8")
+    browser = Browser(folder)
+    page = browser.get("/runs").text
+    assert "first" in page
+    assert "deep/second" in page
+    assert "broken" not in page
+    opened = browser.get("/run?name=first").text
+    assert "About 202 records could be recognised" in opened
+    assert "Protect the risky records" in opened
+    assert "age 90 with relationship 7 occurs once" in opened
+    assert "keys = [&#34;age&#34;, &#34;sex&#34;]" in opened
+    second = browser.get("/run?name=deep/second").text
+    assert "What protection changed" in second
+    assert "Protect the risky records" not in second
+    assert browser.get("/run?name=broken").status_code == 400
+
+
+@pytest.mark.parametrize(
+    "path", ["/data", "/keys?file=people.csv", "/runs", "/run?name=one", "/protect?name=one", "/nowhere", "/job/9"]
+)
+def test_pages_are_valid_html(folder: Path, path: str) -> None:
+    write_run(folder / "one", census_summary(), run_toml=RUN_TOML)
+    html5lib.HTMLParser(strict=True).parse(Browser(folder).get(path).text)
+
+
+def test_each_threshold_has_its_cost(folder: Path) -> None:
+    run = FinishedRun.read(write_run(folder / "one", census_summary(), run_toml=RUN_TOML), "one")
+    costs = {round(cost["threshold"], 2): cost for cost in run.threshold_costs()}
+    # Risks of the sample uniques: 0.005, 0.1, 0.25, 0.25, 0.9 and 1, the last without a partner.
+    assert [costs[t]["records"] for t in (0.0, 0.01, 0.1, 0.24, 0.25, 0.9, 0.99, 1.0)] == [6, 5, 4, 4, 2, 1, 1, 0]
+    assert costs[0.0]["left"] == pytest.approx(0.0)
+    assert costs[0.25]["left"] == pytest.approx(0.605)
+    assert costs[1.0]["left"] == pytest.approx(2.505)
+    assert [costs[t]["stuck"] for t in (0.5, 1.0)] == [1, 0]
+    assert costs[0.25]["share"] == pytest.approx(2 / 7)
+
+
+def test_tables_and_files_can_be_downloaded(folder: Path) -> None:
+    write_run(folder / "one", protected_summary(), run_toml=RUN_TOML)
+    (folder / "one" / "protected.csv").write_text("age\n1\n", encoding="utf-8")
+    browser = Browser(folder)
+    page = browser.get("/run?name=one").text
+    assert "/files/one/tables/keys.csv" in page
+    answer = browser.get("/files/one/protected.csv?download")
+    assert answer.text == "age\n1\n"
+    assert "attachment" in answer.headers["content-disposition"]
+    assert browser.get("/files/one/report.html").headers["content-type"].startswith("text/html")
+
+
+# ---------------------------------------------------------------------- progress
+
+
+class _NoProcess:
+    stdin = None
+
+
+def _job(**changes: Any) -> Job:
+    job = Job(1, "assess", "A run", Path("x"), _NoProcess(), {"a": 1.0, "b": 3.0}, "/data")  # type: ignore[arg-type]
+    for name, value in changes.items():
+        setattr(job, name, value)
+    return job
+
+
+def test_the_time_left_follows_the_stages() -> None:
+    now = time.monotonic()
+    assert _job().seconds_left() is None
+    halfway = _job(started=now - 10, done_stages={"a": 10.0}, stage="b", total=100.0, done_amount=50.0)
+    assert halfway.fraction() == pytest.approx((1 + 1.5) / 4)
+    assert halfway.seconds_left() == pytest.approx(6, abs=0.1)
+    unknown = _job(started=now - 10, done_stages={"a": 10.0}, stage="b", stage_started=now - 30)
+    assert 0.25 < unknown.fraction() < 0.99
+    assert _job(state="done").fraction() == 1.0
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"), [(3, "a few seconds"), (42, "about 40 seconds"), (90, "about 2 minutes"), (61, "about 60 seconds")]
+)
+def test_times_are_said_in_words(seconds: float, said: str) -> None:
+    assert in_words(seconds) == said
+
+
+def test_a_worker_that_fails_says_why(folder: Path) -> None:
+    jobs = Jobs()
+    config = RunConfig(input=str(folder / "gone.csv"), keys=("age",), population=1000)
+    job = jobs.start("assess", config.to_toml(), folder / "out", title="t", back="/data")
+    until = time.monotonic() + 60
+    while job.state == "running" and time.monotonic() < until:
+        time.sleep(0.1)
+    assert job.state == "failed"
+    assert "gone.csv" in job.message
+    assert not (folder / "out").exists()
+
+
+def test_a_worker_that_is_killed_is_a_failed_run(folder: Path) -> None:
+    jobs = Jobs()
+    config = RunConfig(input=str(folder / "people.csv"), keys=("age", "sex"), population=100_000)
+    job = jobs.start("assess", config.to_toml(), folder / "out", title="t", back="/data")
+    job.process.kill()
+    job.process.wait()
+    until = time.monotonic() + 10
+    while job.state == "running" and time.monotonic() < until:
+        time.sleep(0.05)
+    assert job.state == "failed"
+
+
+@pytest.mark.slow
+def test_from_the_file_to_the_protected_file_as_in_the_terminal(folder: Path) -> None:
+    browser = Browser(folder)
+    roles = {"role:age": "key", "role:sex": "key", "role:region": "key", "role:job": "key", "role:weight": "none"}
+    started = browser.post("/assess", {"file": "people.csv", "population": "100000", "run_name": "one", **roles})
+    assert started.status_code == 303, started.text
+    assert "Another run is going on" in browser.post("/assess", {"file": "people.csv", "population": "100000", **roles}).text
+    shown, told = wait(browser, started.headers["location"])
+    assert told["state"] == "done", told["message"]
+    assert shown.headers["location"].endswith("/run?name=one")
+    assert "could be recognised" in browser.get("/run?name=one").text
+    assert "What each threshold costs" in browser.get("/protect?name=one").text
+
+    again = browser.post("/protect?name=one", {"way": "top", "top": "5", "run_name": "two"})
+    assert again.status_code == 303, again.text
+    _, told = wait(browser, again.headers["location"])
+    assert told["state"] == "done", told["message"]
+    assert "What protection changed" in browser.get("/run?name=two").text
+
+    command = [sys.executable, "-c", "from rarecell.cli import main; main()"]
+    for name, action in (("one", "assess"), ("two", "protect")):
+        subprocess.run(
+            [*command, action, "--config", str(folder / name / "run.toml"), "--out", str(folder / f"{name}-again"), "--quiet"],
+            check=True,
+            capture_output=True,
+        )
+        for file in ("summary.json", "risk.parquet", "report.html", "run.toml"):
+            assert (folder / name / file).read_bytes() == (folder / f"{name}-again" / file).read_bytes(), file
+    assert (folder / "two" / "protected.csv").read_bytes() == (folder / "two-again" / "protected.csv").read_bytes()
+    assert "already" in browser.post("/assess", {"file": "people.csv", "population": "100000", "run_name": "one", **roles}).text
+
+
+@pytest.mark.slow
+def test_a_cancelled_run_leaves_nothing_behind(folder: Path) -> None:
+    browser = Browser(folder)
+    roles = {"role:age": "key", "role:sex": "key", "role:region": "key", "role:job": "key", "role:weight": "none"}
+    before = sorted(path.name for path in folder.iterdir())
+    started = browser.post("/assess", {"file": "people.csv", "population": "100000", "run_name": "one", **roles})
+    path = started.headers["location"].removeprefix(browser.gate.base)
+    assert browser.post(f"{path}/cancel").status_code == 303
+    page = browser.get(path)
+    assert browser.get(f"{path}/state").json()["state"] == "cancelled"
+    assert "Nothing was written" in page.text
+    assert sorted(path.name for path in folder.iterdir()) == before
+    assert browser.pages.jobs.running is None
+
+
+def test_the_summary_of_a_run_is_plain_json(folder: Path) -> None:
+    run = write_run(folder / "one", census_summary(), run_toml=RUN_TOML)
+    assert FinishedRun.read(run, "one").summary == json.loads(json.dumps(census_summary()))

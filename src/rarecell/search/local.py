@@ -52,8 +52,8 @@ def local_search(known: KnownScores, *, restarts: int, seed: int = 0, progress: 
                 paths[run].append(paths[run][-1] + gain)
             if not is_top:
                 still.append(run)
+            checkpoint(progress, _STAGE, float(is_top))
         known.fill_missing()
-        checkpoint(progress, _STAGE, float(len(climbing) - len(still)))
         climbing = still
     progress.done()
     return LocalRuns(graphs, paths, np.array([known.value(graph) for graph in graphs]))

@@ -16,8 +16,8 @@ from rarecell.graph.chordal import ChordalGraph
 from rarecell.marginals import Marginals
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.progress import SILENT, Progress
-from rarecell.score import Score, make_score
-from rarecell.search.bounds import ScoredFamily, TooManySets, admissible_sets, all_sets
+from rarecell.score import PenalisedLikelihood, Score, make_score
+from rarecell.search.bounds import MAX_SETS, ScoredFamily, TooManySets, admissible_sets, all_sets
 from rarecell.search.exact import available_bytes, best_cliques, cost_of, estimate_exact
 from rarecell.search.greedy import greedy_search
 from rarecell.search.known import KnownScores
@@ -166,6 +166,8 @@ class _Search:
         n_sets = estimate_exact(self.table, self.max_clique).n_sets
         if n_sets <= _FEW_SETS:
             return all_sets(self.score, max_clique=self.max_clique), -math.inf
+        if n_sets > MAX_SETS and not isinstance(self.score, PenalisedLikelihood):
+            raise TooManySets(f"all {n_sets:,} sets of vertices would have to be compared")
         climbs, _ = greedy_search(self.known, rounds=_ROUNDS_BEFORE_EXACT, progress=self.progress)
         return (
             admissible_sets(

@@ -11,6 +11,7 @@ import rarecell as rc
 from rarecell._kernels import ipf, quasi_newton
 from rarecell.errors import NotConverged, TooLarge, UnknownChoice
 from rarecell.graph.chordal import ChordalGraph
+from rarecell.model.clique_cells import positive_cells
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.generating_class import degrees_of_freedom, generating_class, signed_sets, triangulation
 from rarecell.model.hierarchical import HierarchicalModel
@@ -70,6 +71,22 @@ def test_fit_with_coarsenings_has_the_marginals_asked_for(table: rc.ContingencyT
         label = naive.marginal_labels(table, mask)
         difference = np.bincount(label, weights=fitted) - np.bincount(label, weights=expected)
         np.testing.assert_allclose(difference, 0, atol=1.1 * max(1e-5, model.convergence.deviation))
+
+
+@given(coarsened_tables(max_records=30), st.data())
+@settings(max_examples=60, deadline=None)
+def test_cells_with_positive_marginals_are_listed_once(table: rc.ContingencyTable, data: st.DataObject) -> None:
+    generators = generating_class(table, data.draw(generating_classes(table)))
+    clique = table.close(data.draw(st.integers(1, 2**table.n_vertices - 1)))
+    listed = positive_cells(table.marginals, clique, generators, most_cells=10_000).codes
+    members = [v for v in range(table.n_vertices) if table.reduce(clique) >> v & 1]
+    found = [tuple(int(table.map_cells(listed, v)[i]) for v in members) for i in range(len(listed))]
+    cells = naive.every_cell(table)
+    is_positive = np.ones(len(cells), dtype=bool)
+    for generator in generators:
+        is_positive &= table.marginals.lookup(generator & clique, cells) > 0
+    expected = {tuple(int(table.map_cells(cells[[i]], v)[0]) for v in members) for i in np.flatnonzero(is_positive)}
+    assert sorted(found) == sorted(expected)
 
 
 @given(coarsened_tables(max_records=50), st.data())

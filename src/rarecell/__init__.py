@@ -42,6 +42,9 @@ _HOME = {
     "record_risk": "risk.records",
     "risk_interval": "risk.interval",
     "select_model": "search",
+    "improve_model": "search.hierarchical",
+    "held_out_log_likelihood": "model.stacking",
+    "stack": "model.stacking",
     "swappability": "swap.swappable",
     "unsafe_combinations": "risk.unsafe",
 }
@@ -62,6 +65,8 @@ if TYPE_CHECKING:
     from rarecell.model.decomposable import DecomposableModel as DecomposableModel
     from rarecell.model.hierarchical import HierarchicalModel as HierarchicalModel
     from rarecell.model.regularised import RegularisedModel as RegularisedModel
+    from rarecell.model.stacking import held_out_log_likelihood as held_out_log_likelihood
+    from rarecell.model.stacking import stack as stack
     from rarecell.resolution import automatic_coarsenings as automatic_coarsenings
     from rarecell.risk.diagnostics import fit_diagnostics as fit_diagnostics
     from rarecell.risk.interval import risk_interval as risk_interval
@@ -75,6 +80,7 @@ if TYPE_CHECKING:
     from rarecell.run import protect as protect
     from rarecell.search import penalty_path as penalty_path
     from rarecell.search import select_model as select_model
+    from rarecell.search.hierarchical import improve_model as improve_model
     from rarecell.swap.plan import plan_swaps as plan_swaps
     from rarecell.swap.rules import SwapConstraints as SwapConstraints
     from rarecell.swap.swappable import swappability as swappability

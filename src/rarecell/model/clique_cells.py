@@ -63,7 +63,7 @@ def positive_cells(marginals: Marginals, clique: int, generators: Sequence[int],
         joined = table.close(reached | 1 << v)
         # What is known of v together with what was reached, and is not known already.
         known = largest_sets(table, [mask & joined for mask in inside if mask & joined & ~reached])
-        codes = _extended(marginals, codes, v, known, most_cells)
+        codes = _extended(marginals, codes, v, reached, known, most_cells)
         reached = joined
     if len(codes) > most_cells:
         raise _too_many(most_cells, table, clique)
@@ -92,15 +92,18 @@ def _level_of_group(table: ContingencyTable, vertex: int) -> NDArray[np.int32]:
 
 
 def _extended(
-    marginals: Marginals, codes: NDArray[np.int32], vertex: int, known: Sequence[int], most_cells: int
+    marginals: Marginals, codes: NDArray[np.int32], vertex: int, reached: int, known: Sequence[int], most_cells: int
 ) -> NDArray[np.int32]:
-    """All cells of ``codes`` with each code of ``vertex`` that keeps the marginals ``known`` positive."""
+    """All cells of ``codes`` with each code of ``vertex`` that keeps the marginals ``known`` positive.
+
+    ``reached`` may hold coarser vertices of the same key; a code then stays within its group.
+    """
     table = marginals.table
     key = int(table.vertex_key[vertex])
-    holding = [mask for mask in known if mask >> vertex & 1] or [1 << vertex]
+    holding = [mask for mask in known if mask >> vertex & 1] or [table.close(1 << vertex)]
     # Candidates come from the marginal that leaves the fewest of them per cell.
-    join = min(holding, key=lambda mask: len(marginals.counts(mask)) / len(marginals.counts(_without(table, mask, vertex))))
-    rest = _without(table, join, vertex)
+    join = min(holding, key=lambda mask: len(marginals.counts(mask)) / len(marginals.counts(mask & reached)))
+    rest = join & reached
     partners = _occupied(marginals, join)
     group = marginals.positions(rest, partners)
     order = np.argsort(group, kind="stable")
@@ -127,11 +130,6 @@ def _extended(
             raise _too_many(most_cells, table, joined=n_kept)
         first = last
     return np.asfortranarray(np.concatenate(pieces))
-
-
-def _without(table: ContingencyTable, mask: int, vertex: int) -> int:
-    """The set without ``vertex`` and the other vertices of its key."""
-    return mask & ~sum(1 << v for v in table.chains[int(table.vertex_key[vertex])])
 
 
 def _too_many(most_cells: int, table: ContingencyTable, clique: int | None = None, *, joined: int = 0) -> TooLarge:

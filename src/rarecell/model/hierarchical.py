@@ -115,6 +115,14 @@ class HierarchicalModel(LikelihoodMeasures):
         """Whether the generators are the cliques of a chordal graph, so that a closed form exists."""
         return set(self._generators) == set(self.graph.cliques)
 
+    @property
+    def log_factors(self) -> NDArray[np.float64]:
+        """Logarithms of the factors of all occupied marginal cells, generator after generator.
+
+        The expected count of a cell is the product of its factors.
+        """
+        return self._tree.log_factor
+
     # ------------------------------------------------------------------ probabilities
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:

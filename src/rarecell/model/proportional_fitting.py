@@ -226,6 +226,16 @@ class JunctionTreeFit:
         sizes = [len(clique.cells) for clique in self.cliques]
         return Convergence(cycles, deviation, tolerance, sum(sizes), max(sizes))
 
+    def expected_with(self, log_factor: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Expected counts at the occupied cells of the last generator, when the others have the given factors.
+
+        The products of the factors must sum to the number of records over all cells with positive marginals of those
+        others; the tables here may hold fewer cells, because the last marginal is zero at some.
+        """
+        factors = np.concatenate([log_factor, np.zeros(len(self.log_factor) - len(log_factor))])
+        log_sum = self._load(factors)
+        return self._margins()[self.start[-2] :] * float(np.exp(log_sum) / self.marginals.total)
+
     def _climb(self, max_steps: int, tolerance: float, progress: Progress) -> int:
         """Increase the likelihood by a quasi-Newton method; returns how often the marginals were computed."""
         # In units of the standard deviation of a count all parameters are about equally well determined.

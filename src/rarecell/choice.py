@@ -7,7 +7,9 @@ resolutions, over the best decomposable models at several penalties when they ma
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from rarecell.progress import SILENT, Progress
 from rarecell.resolution import automatic_coarsenings
 from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.search import SearchResult, penalty_path, select_model
+from rarecell.structure import StructuralZeros, find_structural_zeros
 from rarecell.table import ContingencyTable
 
 
@@ -64,6 +67,21 @@ def with_resolutions(table: ContingencyTable, resolution: str) -> ContingencyTab
         return table.with_coarsenings(())
     named = {c.key for c in table.coarsenings}
     return table.with_coarsenings([*table.coarsenings, *(c for c in automatic_coarsenings(table) if c.key not in named)])
+
+
+def structural_zeros(table: ContingencyTable, config: RunConfig) -> StructuralZeros:
+    """Combinations of levels that cannot occur: found in the data, or listed by the user; none when they are off."""
+    if config.zeros == "off":
+        return StructuralZeros()
+    if config.zeros in ("swaps", "detect"):
+        return find_structural_zeros(table)
+    try:
+        return StructuralZeros.from_dict(json.loads(Path(config.zeros).read_text(encoding="utf-8")))
+    except (OSError, ValueError) as problem:
+        raise BadInput(
+            f"The list of structural zeros '{config.zeros}' could not be read: {problem}. Give 'swaps', 'detect', 'off', or a JSON "
+            "file such as the zeros.json of an earlier run."
+        ) from None
 
 
 def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> ModelChoice:

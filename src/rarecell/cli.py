@@ -104,6 +104,11 @@ _run_options = _options(
         type=click.Choice(["multi", "full"]),
         help="Offer keys with many levels at coarser resolutions too (multi, default), or not.",
     ),
+    click.option(
+        "--zeros",
+        metavar="swaps|detect|off|FILE",
+        help="Structural zeros: keep swaps from creating them (default), also count them out of the model, ignore them, or a list.",
+    ),
     click.option("--max-clique", type=click.IntRange(1), help="Largest number of keys in a clique."),
     click.option("--restarts", type=click.IntRange(1), help="Starts of the local search (default 100)."),
     click.option(
@@ -127,7 +132,7 @@ _run_options = _options(
 
 _PASSED_ON = (
     *("population", "weight", "household", "geography", "strata", "missing", "sql", "criterion", "search"),
-    *("model", "resolution", "max_clique", "restarts", "form", "threshold", "seed"),
+    *("model", "resolution", "max_clique", "restarts", "form", "threshold", "seed", "zeros"),
 )
 """Options with the same name and meaning in a configuration."""
 

@@ -26,7 +26,21 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class ProtectConfig:
-    """Which records to protect, and what must not change. One way of choosing records is enough; the first that is set counts."""
+    """Which records to protect, and what must not change. One way of choosing records is enough; the first that is set counts.
+
+    Attributes
+    ----------
+    records, risk_above, top, cell_probability_below : which records to protect
+    max_population_uniques, max_record_risk : or a target for the file
+    keep : further marginals that must not change, as lists of columns
+    never_swap : keys that stay with their record
+    within : columns on which two records must agree to be swapped
+    rules : combinations no swap may create, such as ``{age = "<15", marital = "0"}``
+    untouched : records no swap may touch, described in the same way
+    distances : for a key ``"ordinal"``, ``"numeric"`` or ``"nominal"``, instead of what its levels suggest
+    weights : how much a change of each key counts (1 unless given)
+    households : swap whole households
+    """
 
     records: tuple[int, ...] | None = None
     risk_above: float | None = None
@@ -38,6 +52,8 @@ class ProtectConfig:
     never_swap: tuple[str, ...] = ()
     within: tuple[str, ...] = ()
     rules: tuple[Mapping[str, Any], ...] = ()
+    untouched: tuple[Mapping[str, Any], ...] = ()
+    distances: Mapping[str, str] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
     households: bool = False
 
@@ -73,6 +89,8 @@ class RunConfig:
     model : risk from the average over the penalty path, or from the single best model
     cliques : a model the user names, instead of a search
     resolution : offer keys at several resolutions, or at full detail only
+    zeros : structural zeros: ``"swaps"`` detects them and keeps swaps from creating one, ``"detect"`` also leaves them out of
+        the degrees of freedom, ``"off"`` does neither; anything else is a JSON file with the list, as a run writes it
     form : distribution of the population count of a cell
     threshold : risk from which a record is listed as risky
     seed : of every random choice
@@ -99,6 +117,7 @@ class RunConfig:
     model: str = "average"
     cliques: tuple[tuple[str, ...], ...] = ()
     resolution: str = "multi"
+    zeros: str = "swaps"
     form: str = "multinomial"
     threshold: float = 0.2
     seed: int = 0
@@ -232,6 +251,12 @@ def _typed(owner: type, name: str, value: Any, source: str) -> Any:
     kinds, expected = _KINDS[annotation.split("[")[0].split(" ")[0]]
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         raise BadInput(f"'{name}' in {source} was given as {value!r}; it must be {expected}.")
+    if isinstance(value, Mapping):
+        inner = annotation.removeprefix("Mapping[str, ").split("[")[0].rstrip("]")
+        kinds, expected = _KINDS.get(inner, ((object,), ""))
+        for member, held in value.items():
+            if not isinstance(held, kinds) or (isinstance(held, bool) and inner in ("int", "float")):
+                raise BadInput(f"'{member}' of '{name}' in {source} was given as {held!r}; it must be {expected}.")
     return value
 
 

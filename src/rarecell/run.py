@@ -32,6 +32,7 @@ from rarecell.risk.interval import risk_interval
 from rarecell.risk.population_uniques import population_uniques
 from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.unsafe import UnsafeCombinations, individual_risk, k_anonymity, unsafe_combinations
+from rarecell.structure import StructuralZeros
 from rarecell.swap.plan import SwapPlan, plan_swaps
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.swappable import Swappability, swappability
@@ -53,6 +54,7 @@ class Assessment:
     config: RunConfig
     data: Microdata
     table: ContingencyTable
+    zeros: StructuralZeros
     choice: choice.ModelChoice
     risk: RecordRisk
     swappability: Swappability
@@ -152,6 +154,9 @@ def _assessed(config: RunConfig, stages: _Stages, *, with_records: bool | None =
         table = data.table(records=with_records)
     with stages.stage("choosing resolutions"):
         table = choice.with_resolutions(table, config.resolution)
+        zeros = choice.structural_zeros(table, config)
+        if config.zeros != "swaps":
+            table = table.with_structural_zeros(zeros)
     with stages.stage("searching for the model"):
         chosen = choice.choose_models(table, config, progress=progress)
     with stages.stage("risk of every record"):
@@ -183,6 +188,7 @@ def _assessed(config: RunConfig, stages: _Stages, *, with_records: bool | None =
         "notes": [*data.summary_lines()[:1], *data.summary_lines()[2:], *risk.notes],
         "keys": summary.of_keys(table),
         "cells": summary.of_cells(table),
+        "structure": summary.of_structure(zeros),
         "model": summary.of_model(chosen.best, criterion=config.criterion, search=chosen.search_summary()),
         "risk": summary.of_risk(risk, threshold=config.threshold, interval=interval.population_uniques),
     }
@@ -209,7 +215,7 @@ def _assessed(config: RunConfig, stages: _Stages, *, with_records: bool | None =
     if config.household is not None:
         whole["risk"]["household"] = _of_households(data, risk, config)
     whole["risk"]["verdict"] = summary.verdict(whole)
-    return Assessment(config, data, table, chosen, risk, can_swap, unsafe, riskiest, whole, stages.seconds)
+    return Assessment(config, data, table, zeros, chosen, risk, can_swap, unsafe, riskiest, whole, stages.seconds)
 
 
 def _stratum_of_records(data: Microdata, table: ContingencyTable, config: RunConfig) -> NDArray[Any] | None:
@@ -314,7 +320,7 @@ def _protected(
 ) -> Protection:
     from rarecell.swap.apply import checked_margins, write_plan
     from rarecell.swap.target import frontier
-    from rarecell.utility import swap_summary
+    from rarecell.utility import first_found_distance, swap_summary
 
     with stages.stage("planning the swaps"):
         plan, target = _planned(config, wanted, found, stages.progress)
@@ -327,6 +333,7 @@ def _protected(
             found.risk,
             columns=columns,
             margins_identical=all(check.is_identical for check in margins),
+            first_found_distance=first_found_distance(plan),
             frontier=target["frontier"] if target else frontier(found.risk, plan),
         )
         swap["margins"] = [{"variables": list(check.variables), "cells": check.n_cells} for check in margins]
@@ -353,8 +360,16 @@ def _planned(
     from rarecell.swap.target import plan_to_target
 
     risk, table = found.risk, found.table
-    constraints = SwapConstraints.from_dict(
-        {"never_swap": list(wanted.never_swap), "within": list(wanted.within), "forbidden": list(wanted.rules)}
+    constraints = replace(
+        SwapConstraints.from_dict(
+            {
+                "never_swap": list(wanted.never_swap),
+                "within": list(wanted.within),
+                "forbidden": list(wanted.rules),
+                "untouched": list(wanted.untouched),
+            }
+        ),
+        structural_zeros=found.zeros or None,
     )
     named = {*constraints.columns, *(name for margin in wanted.keep for name in margin)}
     columns = _values_of(found.data, sorted(named - set(table.vertex_names)))
@@ -362,7 +377,7 @@ def _planned(
         "keep": wanted.keep,
         "columns": columns,
         "constraints": constraints,
-        "distances": Distances(weights=dict(wanted.weights)) if wanted.weights else None,
+        "distances": Distances(kinds=dict(wanted.distances), weights=dict(wanted.weights)),
         "seed": config.seed,
         "progress": progress,
     }
@@ -516,6 +531,7 @@ def _write_assessment(folder: audit.RunFolder, found: Assessment, whole: Mapping
         folder.write_text("summary.json", json.dumps(whole, indent=2) + "\n")
         stored = {"best": found.model.to_dict(), "risk_model": found.choice.risk_model.describe()}
         folder.write_text("model.json", json.dumps(stored, indent=2) + "\n")
+        folder.write_text("zeros.json", json.dumps(found.zeros.to_dict(), indent=2) + "\n")
         folder.write_text("run.toml", found.config.to_toml())
         for edition in ("internal", "external"):
             write_report(folder.stage, whole, found.riskiest, edition=edition)

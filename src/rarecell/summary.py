@@ -14,6 +14,7 @@ import numpy as np
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.risk.population_uniques import UniquesEstimate
 from rarecell.risk.records import RecordRisk
+from rarecell.structure import StructuralZeros
 from rarecell.table import ContingencyTable
 
 
@@ -41,6 +42,16 @@ def of_cells(table: ContingencyTable) -> dict[str, Any]:
         "formal": table.n_formal_cells,
         "occupied": table.n_cells,
         "size_indices": {str(size): number for size, number in table.size_indices.items()},
+    }
+
+
+def of_structure(zeros: StructuralZeros, n_listed: int = 40) -> dict[str, Any]:
+    """Combinations that look impossible and keys that determine others, with the evidence for a person to judge."""
+    strongest = sorted(zeros.combinations, key=lambda one: -(one.expected or 0.0))
+    return {
+        "combinations": len(zeros.combinations),
+        "dependencies": [rule.evidence for rule in zeros.dependencies],
+        "strongest": [one.evidence for one in strongest[:n_listed]],
     }
 
 

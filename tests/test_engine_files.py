@@ -211,6 +211,16 @@ def test_letters_that_come_late_in_a_stata_file(tmp_path: Path, monkeypatch: pyt
     assert table.categories[0].levels == (1, 2, None)
 
 
+def test_whatever_a_damaged_statistics_file_ends_in_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: object, **__: object) -> None:
+        raise TypeError("expected bytes, NoneType found")
+
+    (tmp_path / "a.sav").write_bytes(b"$FL2")
+    monkeypatch.setattr(pyreadstat, "read_sav", read)
+    with pytest.raises(BadInput, match="is damaged or of a version"):
+        open_source(tmp_path / "a.sav").columns()
+
+
 def test_statistics_files_need_their_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.sav").write_bytes(b"$FL2")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

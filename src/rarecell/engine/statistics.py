@@ -26,7 +26,7 @@ from rarecell.engine.csv import refuse_duplicates
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.output import atomic_path
 from rarecell.engine.source import BATCH_ROWS, Column
-from rarecell.errors import BadInput, MissingExtra
+from rarecell.errors import BadInput, MissingExtra, RarecellError
 
 MANY_LABELS = 3
 """A column of codes with at least so many labelled values is a list of categories without an order of its own."""
@@ -111,9 +111,10 @@ class StatisticsSource(CachedSource):
                 chunk, _ = self._read(row_offset=first, row_limit=BATCH_ROWS, output_format="dict")
                 n_rows = len(chunk[names[0]]) if chunk else 0
                 if n_rows:
-                    arrays = [
-                        _arrow_column(name, chunk[name], schema.field(name).type, name in as_text) for name in names
-                    ]
+                    with _readable_errors(self.path):
+                        arrays = [
+                            _arrow_column(name, chunk[name], schema.field(name).type, name in as_text) for name in names
+                        ]
                     writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
                 first += n_rows
                 if n_rows < BATCH_ROWS:
@@ -207,11 +208,15 @@ def _frame(values: Mapping[str, Any]) -> Any:
 
 @contextlib.contextmanager
 def _readable_errors(path: Path) -> Iterator[None]:
-    import pyreadstat
+    """Turn whatever decoding a damaged file ends in into one paragraph.
 
+    pyreadstat raises its own errors and, on damaged labels, those of the C library's wrapper, such as TypeError.
+    """
     try:
         yield
-    except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeDecodeError, ValueError) as problem:
+    except (RarecellError, OSError, _LettersFound):
+        raise
+    except Exception as problem:
         reason = str(problem).split("\n")[0].rstrip(".")
         raise BadInput(
             f"{path} is damaged or of a version that is not known: {reason}. Open it in the program that wrote it and save it again, "

@@ -22,8 +22,21 @@ def nearest_names(name: str, available: Iterable[str], *, limit: int = 3) -> lis
     return [by_folded[folded] for folded in found]
 
 
+MOST_CHARACTERS = 2000
+"""A longer message names thousands of columns; its middle is left out."""
+
+
+def _one_paragraph(message: str) -> str:
+    """Names and values come from files: control characters in them must not reach a terminal or break the paragraph."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in message)
+    return shown if len(shown) <= MOST_CHARACTERS else f"{shown[: MOST_CHARACTERS - 400]} … {shown[-400:]}"
+
+
 class RarecellError(Exception):
     """Base of all errors with a message for the user."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(_one_paragraph(str(message)))
 
 
 class BadInput(RarecellError):

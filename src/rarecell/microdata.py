@@ -126,6 +126,8 @@ class Microdata:
         for key in dict.fromkeys(self.keys):
             if key in self._columns and self._columns[key].kind == "other":
                 other.append(f"Column '{key}' cannot be a key: it {self.source.why_no_key(key)}.")
+        if self.weight in self._columns and self._columns[self.weight].kind in ("other", "date"):
+            other.append(f"Column '{self.weight}' cannot be the weight: it does not hold numbers.")
         if unknown or other:
             listing = f" The data have: {', '.join(repr(str(name)) for name in available)}." if unknown else ""
             message = f"In {self.source.name}: {' '.join([*unknown, *other])}{listing}"

@@ -136,6 +136,8 @@ def make_score(table: ContingencyTable, criterion: str | float, *, marginals: Ma
     marginals = marginals or table.marginals
     penalised = PenalisedLikelihood if table.structural_zeros is None else CompatibleLikelihood
     if isinstance(criterion, int | float):
+        if not math.isfinite(criterion):
+            raise UnknownChoice.of("The criterion", criterion, [*CRITERIA, "a penalty such as 0.7"])
         return penalised(marginals, float(criterion), f"penalty {criterion:g}")
     if criterion == "aic":
         return penalised(marginals, 1.0, "aic")

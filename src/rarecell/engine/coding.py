@@ -54,7 +54,7 @@ class Coding:
     def __post_init__(self) -> None:
         for name in ("levels", "edges", "missing"):
             value = getattr(self, name)
-            if value is not None:
+            if value is not None or name == "missing":
                 if isinstance(value, str) or not isinstance(value, Sequence):
                     raise BadInput(f"'{name}' of a coding was given as {value!r}; it is a list.")
                 object.__setattr__(self, name, tuple(value))
@@ -272,4 +272,5 @@ def _text(number: Any) -> str:
 
 
 def _is_finite_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+    # By comparison, which works for whole numbers too large to become a float.
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 1e300

@@ -221,7 +221,7 @@ def _likely_delimiter(body: bytes, newline: int, *, prefers_tab: bool) -> int:
     lines = [line for line in (lines[:-1] if len(lines) > 1 else lines) if line.strip()]
     best, best_rank = ord("\t") if prefers_tab else ord(","), (False, 0, False)
     for candidate in _DELIMITERS:
-        numbers = [len(field_spans(line, candidate, strict=False)) for line in lines]
+        numbers = [len(field_spans(line, candidate, strict=False)) for line in lines] or [1]
         rank = (len(set(numbers)) == 1, numbers[0], prefers_tab and candidate == ord("\t"))
         if numbers[0] > 1 and rank > best_rank:
             best, best_rank = candidate, rank
@@ -237,7 +237,13 @@ def _column_names(path: Path, line: bytes, delimiter: int) -> tuple[str, ...]:
         raise BadInput(
             f"The first line of {path} opens a quote that it does not close; column names stand on one line. Correct it."
         )
-    names = next(csv.reader([text], delimiter=chr(delimiter)), [])
+    try:
+        names = next(csv.reader([text], delimiter=chr(delimiter), strict=True), [])
+    except csv.Error:
+        raise BadInput(
+            f"The first line of {path} is no line of column names: it has text after a closing quote, or a carriage return that does not "
+            "end the line. Correct it."
+        ) from None
     if all(_NUMBER.fullmatch(name.strip()) for name in names):
         raise BadInput(
             f"The first line of {path} holds numbers where column names are expected; the first is '{names[0]}'. Add a line with the "

@@ -286,12 +286,17 @@ class ParquetSource(_ColumnarSource):
         with readable_errors(self.path_in_messages):
             file = pq.ParquetFile(self.path, read_dictionary=texts, memory_map=True)
             for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
-                yield batch.select(list(columns))
+                chosen = batch.select(list(columns))
+                if texts:
+                    # Bytes that are not UTF-8 would be met only when a value is looked at.
+                    chosen.select(texts).validate(full=True)
+                yield chosen
 
     def _scanned(self) -> Any:
         names = [name.casefold() for name in self._arrow_schema.names]
-        # DuckDB does not tell upper from lower case in names, and takes some characters of a path as wildcards.
-        if len(set(names)) < len(names) or set("*?[]") & set(str(self.path)):
+        # DuckDB does not tell upper from lower case in names, knows no empty ones, and takes some characters of a path as
+        # wildcards.
+        if len(set(names)) < len(names) or not all(names) or set("*?[]") & set(str(self.path)):
             return None
         return self._connection.read_parquet(str(self.path))
 
@@ -358,6 +363,9 @@ class ArrowSource(_ColumnarSource):
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for batch in self._whole_batches():
             chosen = batch.select(list(columns))
+            # Nothing in the format tells a damaged file: an index beyond its dictionary would be followed anywhere.
+            with readable_errors(self.path_in_messages):
+                chosen.validate(full=True)
             for first in range(0, chosen.num_rows, BATCH_ROWS):
                 yield chosen.slice(first, BATCH_ROWS)
 
@@ -386,7 +394,7 @@ def readable_errors(path: str | Path) -> Iterator[None]:
 
     try:
         yield
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError, duckdb.Error, OSError, EOFError) as problem:
+    except (pa.ArrowException, duckdb.Error, OSError, EOFError, UnicodeError) as problem:
         text = str(problem)
         if isinstance(problem, (duckdb.OutOfMemoryException, pa.ArrowMemoryError)):
             raise BadInput(

@@ -111,8 +111,10 @@ class FrameSource(Source):
         return int(self.frame.select(nw.len()).collect("pyarrow").item())
 
     def _eager(self, columns: Sequence[str]) -> nw.DataFrame[Any]:
-        chosen = self.frame.select(list(columns))
-        return chosen if isinstance(chosen, nw.DataFrame) else chosen.collect("pyarrow")
+        if isinstance(self.frame, nw.DataFrame):
+            # By position in the frame: for polars a column selected by the name '*' is all columns.
+            return self.frame[list(columns)]
+        return self.frame.select(list(columns)).collect("pyarrow")
 
     def _arrow(self, columns: Sequence[str]) -> pa.Table:
         try:

@@ -296,6 +296,9 @@ def unified(chunks: list[pa.Array]) -> EncodedColumn:
     """One list of values for all chunks, each of which occurs; records without a value share a code, after all others."""
     if not chunks:
         return EncodedColumn(pa.nulls(0), np.empty(0, dtype=np.int32))
+    if pa.types.is_null(chunks[0].type.value_type):
+        n_records = sum(map(len, chunks))
+        return EncodedColumn(pa.nulls(min(n_records, 1)), np.zeros(n_records, dtype=np.int32))
     if len(chunks) > 1:
         chunks = pa.chunked_array(chunks).unify_dictionaries().chunks
     values = chunks[0].dictionary

@@ -1,0 +1,695 @@
+"""Does every input, however damaged, end in a result or in one clear paragraph?
+
+Text, Parquet and Arrow files, configurations, command lines, hierarchies, frames and roles are made at random and damaged at
+random. A case ends well when it gives a table whose counts are those of a plain reader in Python (where the damage left the
+file well-formed), a result, or a :class:`RarecellError` of one paragraph. Tracebacks, hangs, crashes and wrong counts are
+printed with the name of their case, and the exit code is 1.
+
+    python benchmarks/fuzz.py --seconds 60 --seed 1
+    python benchmarks/fuzz.py --case csv:17        # one case again, with its traceback
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import decimal
+import io
+import math
+import multiprocessing
+import os
+import random
+import re
+import resource
+import sys
+import tempfile
+import time
+import tomllib
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rarecell.config import CHOICES, RunConfig
+from rarecell.engine.files import CsvSource
+from rarecell.engine.levels import MISSING_WORDS
+from rarecell.errors import RarecellError
+from rarecell.microdata import Microdata
+
+SECONDS_A_CASE = 60.0
+"""A case that takes longer hangs. Machines that run tests are slow and busy."""
+
+MEMORY = 16 << 30
+LONGEST_MESSAGE = 3000
+
+WORDS = [
+    "",
+    "0",
+    "1",
+    "2",
+    "3",
+    "10",
+    "07",
+    "-1",
+    "1.5",
+    ".5",
+    "1e3",
+    "NA",
+    "nan",
+    "NULL",
+    ".",
+    "m",
+    "f",
+    "north",
+    "Zürich",
+    "日本",
+]
+WORDS += [
+    "2020-01-31",
+    "2020-02-30",
+    " 1",
+    "1 ",
+    "true",
+    "'",
+    "a'b",
+    "-0",
+    "0.0",
+    "=1+1",
+    "9" * 25,
+    "x" * 300,
+    "\ufeff1",
+    "a\u2028b",
+    "1,5",
+]
+NAMES = [
+    "age",
+    "sex",
+    "region",
+    "Age",
+    "AGE",
+    "n",
+    "count",
+    "total",
+    "weight",
+    "select",
+    "key one",
+    "größe",
+    "日本",
+    "a.b",
+    "a,b",
+    "a;b",
+]
+NAMES += ['a"b', "a'b", "--", "1", "", " ", "x" * 200, "a/3", "None", "\x1b[31mred", "index", "record", "$1", "*", "\\", "a\tb"]
+SPLICES = [
+    b"\0",
+    b"\r",
+    b"\n",
+    b"\r\n",
+    b'"',
+    b'""',
+    b",",
+    b";",
+    b"\t",
+    b"\xff",
+    b"\xc3",
+    b"\xef\xbb\xbf",
+    b"sep=;\n",
+    b"\x1f\x8b",
+    b"PAR1",
+    b"9" * 400,
+]
+
+
+class WrongCount(Exception):
+    """The program counted otherwise than a plain reader."""
+
+
+# ---------------------------------------------------------------------- damage
+
+
+def damaged(data: bytes, rng: random.Random, n_changes: int) -> bytes:
+    changed = bytearray(data)
+    for _ in range(n_changes):
+        at = rng.randrange(len(changed) + 1)
+        length = rng.choice([1, 1, 1, 2, 5, 40])
+        match rng.randrange(7):
+            case 0 if changed and at < len(changed):
+                changed[at] ^= 1 << rng.randrange(8)
+            case 1 if changed and at < len(changed):
+                changed[at] = rng.randrange(256)
+            case 2:
+                del changed[at : at + length]
+            case 3:
+                changed[at:at] = changed[at : at + length]
+            case 4:
+                changed[at:at] = rng.choice(SPLICES)
+            case 5:
+                del changed[at:]
+            case _:
+                other = rng.randrange(len(changed) + 1)
+                changed[at : at + length] = changed[other : other + length]
+    return bytes(changed)
+
+
+# ---------------------------------------------------------------------- plain readers
+
+
+def plain_text(data: bytes, delimiter: str) -> tuple[int, list[list[str]]]:
+    """Number of columns and the records of a delimited text that was accepted, by the standard library alone."""
+    text = data.decode("utf-8-sig")
+    rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+    while not rows[0]:
+        rows.pop(0)
+    n_columns = len(rows[0])
+    records = [row or [""] for row in rows[1:] if row or n_columns == 1]
+    if any(len(row) != n_columns for row in records):
+        raise WrongCount("records with another number of fields were accepted")
+    return n_columns, records
+
+
+def text_levels(values: Sequence[str], decimal_mark: str) -> list[str | None]:
+    """Empty is missing, and so are the words for it in a column that else holds plain numbers, no two of them equal."""
+    numbers = {value for value in values if value} - MISSING_WORDS
+    pattern = rf"-?(0|[1-9][0-9]*)|-?(0|[1-9][0-9]*)?{re.escape(decimal_mark)}[0-9]+"
+    is_numeric = bool(numbers) and all(len(v) <= 300 and re.fullmatch(pattern, v) for v in numbers)
+    if is_numeric:
+        meant = {v: float(v.replace(decimal_mark, ".")) if decimal_mark in v else int(v) for v in numbers}
+        is_numeric = len(set(meant.values())) == len(meant) and all(math.isfinite(v) for v in meant.values())
+    return [None if not v or (is_numeric and v in MISSING_WORDS) else v for v in values]
+
+
+def value_levels(values: Sequence[Any]) -> list[Any]:
+    return [None if v is None or v == "" or (isinstance(v, float) and math.isnan(v)) else v for v in values]
+
+
+def compare(data: Microdata, columns: Sequence[list[Any]], *, both_ways: bool) -> None:
+    """Hold the table of the data, counted in memory and by the engine, against the levels of each key's records."""
+    wanted = Counter(zip(*columns, strict=True))
+    tables = [data.table(records=True)] + ([data.table(records=False)] if both_ways else [])
+    for table in tables:
+        if data.missing == "drop":
+            wanted = Counter({cell: n for cell, n in wanted.items() if None not in cell})
+        if sorted(table.counts.tolist()) != sorted(wanted.values()):
+            raise WrongCount(f"cells {sorted(table.counts.tolist())} instead of {sorted(wanted.values())}")
+        for position, categories in enumerate(table.categories):
+            levels = {cell[position] for cell in wanted}
+            if categories.n_levels != len(levels) or categories.has_missing != (None in levels):
+                raise WrongCount(f"key {position} has {categories.n_levels} levels instead of {len(levels)}")
+    if len(tables) == 2:
+        same = tables[0].categories == tables[1].categories and np.array_equal(tables[0].cells, tables[1].cells)
+        if not same or not np.array_equal(tables[0].counts, tables[1].counts):
+            raise WrongCount("the engine and the memory count differently")
+
+
+# ---------------------------------------------------------------------- text files
+
+
+def random_csv(rng: random.Random, *, weights: bool = False) -> bytes:
+    delimiter = rng.choice([",", ",", ";", "\t", "|"])
+    newline = rng.choice(["\n", "\n", "\r\n", "\r"])
+    n_columns, n_rows = rng.randint(1, 5), rng.choice([0, 1, 2, 5, 12, 12, 30, 30])
+    pools = [rng.sample(WORDS, rng.choice([1, 2, 3, 4, 5, 6, 7, 8])) for _ in range(n_columns)]
+    for pool in pools:
+        if rng.random() < 0.5:
+            pool[:] = [str(k) for k in range(rng.randint(2, 6))]
+        if rng.random() < 0.1:
+            pool += ["a" + delimiter, 'say "no"', "two\nlines", "two\r\nlines", '"', "a\rb"]
+    names = rng.sample(NAMES, n_columns) if rng.random() < 0.3 else [f"k{k}" for k in range(n_columns)]
+    if weights:
+        pools[-1] = [str(rng.choice([1, 2, 3, 1.5, 2.25, 1e6])) for _ in range(3)]
+        if rng.random() < 0.3:
+            pools[-1] += [rng.choice(["0", "-3", "", "nan", "inf", "1e400", "heavy", "0.5", "1e12", "1e3", " 2 "])]
+        names[-1] = "w"
+    out = io.StringIO()
+    quoting = rng.choice([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
+    writer = csv.writer(out, delimiter=delimiter, lineterminator=newline, quoting=quoting)
+    writer.writerow(names)
+    writer.writerows([rng.choice(pool) for pool in pools] for _ in range(n_rows))
+    text = out.getvalue()
+    if rng.random() < 0.1:
+        text = text.rstrip("\r\n")
+    return text.encode(rng.choice(["utf-8", "utf-8", "utf-8", "utf-8-sig"]), "replace")
+
+
+def fuzz_csv(rng: random.Random, folder: Path, *, weights: bool = False) -> str:
+    path = folder / f"case{rng.choice(['.csv', '.csv', '.tsv', '.txt', '.csv.gz'])}"
+    data = damaged(random_csv(rng, weights=weights), rng, rng.choice([0, 0, 0, 0, 1, 1, 1, 2, 5]))
+    if path.suffix == ".gz" and rng.random() < 0.9:
+        import gzip
+
+        packed = gzip.compress(data, mtime=0)
+        path.write_bytes(damaged(packed, rng, rng.choice([0, 0, 1])))
+    else:
+        path.write_bytes(data)
+    names = [column.name for column in Microdata(path, keys=_some_key(path)).source.columns()]
+    weight = "w" if weights and "w" in names and len(names) > 1 else None
+    keys = rng.sample([name for name in names if name != weight], rng.randint(1, min(3, len(names) - (weight is not None))))
+    found = Microdata(path, keys=keys, weight=weight, missing=rng.choice(["level", "level", "drop", "refuse"]))
+    assert isinstance(found.source, CsvSource)
+    if path.suffix == ".gz" or data.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n").startswith(b"sep="):
+        found.table()
+        return "read"
+    both_ways = rng.random() < 0.1
+    found.table(records=True)
+    _, records = plain_text(data, chr(found.source.dialect.delimiter))
+    columns = [text_levels([row[names.index(key)] for row in records], found.source.decimal_mark) for key in keys]
+    compare(found, columns, both_ways=both_ways)
+    if weight is not None:
+        mark = found.source.decimal_mark
+        kept = [k for k, cell in enumerate(zip(*columns, strict=True)) if found.missing != "drop" or None not in cell]
+        total = sum(float(records[k][names.index("w")].strip().replace(mark, ".")) for k in kept)
+        for table in [found.table(records=True)] + ([found.table(records=False)] if both_ways else []):
+            if table.weights is None or not math.isclose(float(table.weights.sum()), total, rel_tol=1e-9, abs_tol=1e-4):
+                raise WrongCount(f"weights add up to {table.weights} instead of {total}")
+    return "counted"
+
+
+def _some_key(path: Path) -> list[str]:
+    from rarecell.engine.csv import read_dialect
+
+    return [read_dialect(path).names[0]]
+
+
+def fuzz_weights(rng: random.Random, folder: Path) -> str:
+    return fuzz_csv(rng, folder, weights=True)
+
+
+def fuzz_encoding(rng: random.Random, folder: Path) -> str:
+    encoding = rng.choice(["latin-1", "cp1252", "utf-16", "utf-16-le", "utf-32", "shift_jis", "cp037", "utf-7", "utf-8"])
+    text = random_csv(rng).decode("utf-8-sig", "replace")
+    path = folder / "case.csv"
+    path.write_bytes(text.encode(encoding, "replace"))
+    data = Microdata(path, keys=_some_key(path))
+    data.table(records=True)
+    if encoding in ("utf-16", "utf-32"):
+        raise WrongCount(f"text in {encoding} was read")
+    return "read"
+
+
+def fuzz_hierarchy(rng: random.Random, folder: Path) -> str:
+    levels = [str(k) for k in range(rng.randint(2, 8))]
+    (folder / "case.csv").write_text("k\n" + "".join(f"{rng.choice(levels)}\n" for _ in range(20)) + "\n".join(levels) + "\n")
+    lines = [f"{level};{int(level) // 2};{int(level) // 4};*" for level in levels]
+    path = folder / "hierarchy.csv"
+    path.write_bytes(damaged("\n".join(lines).encode(), rng, rng.choice([0, 1, 1, 2, 5])))
+    table = Microdata(folder / "case.csv", keys=["k"], hierarchies={"k": path}).table()
+    if table.n_records < 20:
+        raise WrongCount("records were lost")
+    return "read"
+
+
+# ---------------------------------------------------------------------- frames and columnar files
+
+
+def random_column(rng: random.Random, n_rows: int) -> pa.Array:
+    def some(pool: Sequence[Any], kind: pa.DataType) -> pa.Array:
+        with_missing = [*pool, None] if rng.random() < 0.4 else pool
+        return pa.array([rng.choice(with_missing) for _ in range(n_rows)], kind)
+
+    match rng.randrange(11):
+        case 0:
+            return some([0, 1, 2, -5, 2**31, 2**62], pa.int64())
+        case 1:
+            return some([0, 1, 2, 255], rng.choice([pa.uint8(), pa.int16(), pa.uint64()]))
+        case 2:
+            return some([0.0, 1.0, 2.5, math.nan, math.inf, 1e300], pa.float64())
+        case 3:
+            return some(rng.sample(WORDS, 5), rng.choice([pa.string(), pa.large_string()]))
+        case 4:
+            return some([True, False], pa.bool_())
+        case 5:
+            return some([datetime.date(2020, 1, 31), datetime.date(1900, 1, 1)], pa.date32())
+        case 6:
+            return some(rng.sample(WORDS, 4), pa.string()).dictionary_encode()
+        case 7:
+            return pa.nulls(n_rows)
+        case 8:
+            return some([[1], [2, 3], []], pa.list_(pa.int8()))
+        case 9:
+            return some([decimal.Decimal("1.50"), decimal.Decimal("2.00")], pa.decimal128(9, 2))
+        case _:
+            return some([datetime.datetime(2020, 1, 1, 12), datetime.datetime(1999, 9, 9)], pa.timestamp("us"))
+
+
+def random_table(rng: random.Random) -> pa.Table:
+    n_rows, n_columns = rng.choice([0, 1, 5, 30, 30, 30]), rng.randint(1, 5)
+    names = [rng.choice(NAMES) if rng.random() < 0.4 else f"k{k}" for k in range(n_columns)]
+    return pa.table([random_column(rng, n_rows) for _ in range(n_columns)], names=names)
+
+
+def random_roles(rng: random.Random, names: Sequence[str]) -> dict[str, Any]:
+    pool = [*names, *names, rng.choice(NAMES)]
+    roles: dict[str, Any] = {"keys": rng.sample(list(dict.fromkeys(names)), rng.randint(1, min(3, len(set(names)))))}
+    if rng.random() < 0.1:
+        roles["keys"].append(rng.choice(pool))
+    for role in ("weight", "household", "geography", "strata", "id"):
+        if rng.random() < 0.1:
+            roles[role] = rng.choice(pool)
+    if rng.random() < 0.2:
+        roles["coding"] = {rng.choice(pool): random_coding(rng)}
+    roles["missing"] = rng.choice(["level", "level", "level", "drop", "refuse", "skip"] if rng.random() < 0.3 else ["level"])
+    return roles
+
+
+def random_coding(rng: random.Random) -> dict[str, Any]:
+    values: list[Any] = [
+        5,
+        1,
+        0,
+        -1,
+        2.5,
+        "5",
+        None,
+        math.nan,
+        math.inf,
+        True,
+        [1, 2],
+        [2, 1],
+        ["m", "f"],
+        [],
+        [None],
+        {"a": 1},
+        10**400,
+    ]
+    names = ["levels", "ordered", "edges", "width", "quantiles", "top", "bottom", "missing", "widht"]
+    return {rng.choice(names): rng.choice(values) for _ in range(rng.choice([1, 1, 2]))}
+
+
+def _checked(data: Microdata, table: pa.Table, rng: random.Random) -> str:
+    if data.coding or data.missing == "refuse":
+        data.table()
+        return "read"
+    columns = [value_levels(table.column(key).to_pylist()) for key in data.keys]
+    compare(data, columns, both_ways=rng.random() < 0.3)
+    return "counted"
+
+
+def fuzz_frame(rng: random.Random, folder: Path) -> str:
+    table = random_table(rng)
+    roles = random_roles(rng, table.column_names)
+    kind = rng.choice(["pyarrow", "pandas", "polars"])
+    if len(set(table.column_names)) < table.num_columns and kind == "polars":
+        kind = "pyarrow"
+    if kind == "polars":
+        import polars
+
+        frame: Any = polars.from_arrow(table)
+    else:
+        frame = table if kind == "pyarrow" else table.to_pandas()
+    data = Microdata(frame, **roles)
+    # pandas keeps whole numbers beside missing values as decimals, which hold 53 bits.
+    return _checked(data, table, rng) if kind == "pyarrow" else (data.table() and "read")
+
+
+def fuzz_columnar(rng: random.Random, folder: Path) -> str:
+    table = random_table(rng)
+    roles = random_roles(rng, table.column_names)
+    buffer = io.BytesIO()
+    suffix = rng.choice([".parquet", ".parquet", ".parquet", ".arrow"])
+    if suffix == ".parquet":
+        pq.write_table(
+            table,
+            buffer,
+            row_group_size=rng.choice([1, 7, 1000]),
+            compression=rng.choice(["none", "snappy", "zstd", "gzip"]),
+            use_dictionary=rng.random() < 0.5,
+            data_page_version=rng.choice(["1.0", "2.0"]),
+        )
+    else:
+        options = pa.ipc.IpcWriteOptions(compression=rng.choice([None, "lz4", "zstd"]), unify_dictionaries=True)
+        make = rng.choice([pa.ipc.new_file, pa.ipc.new_stream])
+        with make(buffer, table.schema, options=options) as writer:
+            writer.write_table(table, max_chunksize=rng.choice([3, 1000]))
+    n_changes = rng.choice([0, 0, 1, 1, 2, 10])
+    path = folder / f"case{suffix}"
+    path.write_bytes(damaged(buffer.getvalue(), rng, n_changes))
+    data = Microdata(path, **roles)
+    if n_changes:
+        # Damage that leaves a file well-formed changes values, and nobody can know.
+        data.table(records=rng.random() < 0.7)
+        return "read"
+    return _checked(data, table, rng)
+
+
+# ---------------------------------------------------------------------- configurations, commands, whole runs
+
+TOML = """input = "{path}"
+keys = ["a", "b"]
+population = 1000
+criterion = "aic"
+seed = 3
+threshold = 0.2
+cliques = [["a", "b"]]
+[coding.a]
+width = 2
+[protect]
+top = 3
+keep = [["a"]]
+rules = [{{ a = "<15" }}]
+"""
+VALUES: list[Any] = [
+    0,
+    1,
+    -1,
+    10**30,
+    0.5,
+    -0.5,
+    "a",
+    "",
+    "aic",
+    True,
+    [],
+    ["a"],
+    ["a", "a"],
+    [["a"]],
+    [1],
+    [[1]],
+    {},
+    {"a": 1},
+    {"a": {"width": 2}},
+    "exact",
+]
+
+
+def small_csv(rng: random.Random, folder: Path) -> Path:
+    path = folder / "case.csv"
+    rows = [f"{rng.randrange(4)},{rng.choice('xyz')},{rng.randint(1, 9)},{rng.choice(['north', 'south'])}\n" for _ in range(40)]
+    path.write_text("a,b,w,s\n" + "".join(rows))
+    return path
+
+
+def fuzz_toml(rng: random.Random, folder: Path) -> str:
+    path = small_csv(rng, folder)
+    text = TOML.format(path=path)
+    if rng.random() < 0.5:
+        config_path = folder / "run.toml"
+        config_path.write_bytes(damaged(text.encode(), rng, rng.choice([0, 1, 2, 5])))
+        config = RunConfig.read(config_path)
+    else:
+        given = tomllib.loads(text)
+        for _ in range(rng.randint(1, 3)):
+            names = [*RunConfig.__dataclass_fields__, "populaton", "Keys"]
+            given[rng.choice(names)] = rng.choice(VALUES)
+        config = RunConfig.from_mapping(given)
+    if RunConfig.from_toml(config.to_toml()) != config:
+        raise WrongCount("a configuration changed when it was written and read")
+    from rarecell.run import read
+
+    read(config).table()
+    return "read"
+
+
+def fuzz_command(rng: random.Random, folder: Path) -> str:
+    import click
+    from click.testing import CliRunner
+
+    from rarecell.cli import main
+
+    path = small_csv(rng, folder)
+    arguments = [rng.choice(["assess", "assess", "protect"]), str(rng.choice([path, path, path, folder, "nowhere.csv", ""]))]
+    options = [
+        "--keys",
+        "--population",
+        "--weight",
+        "--strata",
+        "--populations",
+        "--cliques",
+        "--hierarchy",
+        "--criterion",
+        "--missing",
+    ]
+    options += [
+        "--max-clique",
+        "--threshold",
+        "--top",
+        "--records",
+        "--keep",
+        "--config",
+        "--sql",
+        "--seed",
+        "--id",
+        "--resolution",
+    ]
+    texts = [
+        "a,b",
+        "a",
+        "b,,a",
+        ",",
+        "",
+        "1000",
+        "0",
+        "-5",
+        "1e3",
+        "w",
+        "s",
+        "north=5,south=4",
+        "north=",
+        "=",
+        "a;b",
+        "a=x.csv",
+        "bic",
+        "0.5",
+    ]
+    texts += ["select 1", "select * from 'case.csv'", "drop", "full", "日本", "--help", str(path)]
+    arguments += ["--keys", "a,b", "--population", "1000"] if rng.random() < 0.7 else []
+    for _ in range(rng.randint(0, 3)):
+        arguments += [rng.choice(options), rng.choice(texts)]
+    done = CliRunner().invoke(main, [*arguments, "--dry-run"])
+    if done.exception is not None and not isinstance(done.exception, (SystemExit, click.ClickException)):
+        raise done.exception
+    if done.exit_code == 1:
+        raise RarecellError(done.output.strip().removeprefix("rarecell: "))
+    return "refused" if done.exit_code else "read"
+
+
+def fuzz_run(rng: random.Random, folder: Path) -> str:
+    from rarecell import run
+
+    options: dict[str, Any] = {
+        "input": str(small_csv(rng, folder)),
+        "keys": rng.choice([("a", "b"), ("a",), ("a", "b", "s"), ("s", "w")]),
+    }
+    options["population"] = rng.choice([40, 41, 1000, 10**9, 10**18, 39])
+    if rng.random() < 0.3:
+        options |= rng.choice([{"weight": "w", "population": None}, {"strata": "s", "populations": {"north": 500, "south": 900}}])
+    for name in rng.sample([*CHOICES], 2):
+        options[name] = rng.choice(CHOICES[name])
+    options["criterion"] = rng.choice(["aic", "bic", "bayes", "0.5", "-1", "0", "nan", "x"])
+    found = run.assess(RunConfig(**options))
+    expected = found.summary["risk"]["expected_population_uniques"]
+    if not 0.0 <= expected <= found.summary["risk"]["sample_uniques"] + 1e-9:
+        raise WrongCount(f"{expected} population uniques are expected among the sample uniques")
+    return "read"
+
+
+KINDS: dict[str, tuple[Callable[[random.Random, Path], str], float]] = {
+    "csv": (fuzz_csv, 40.0),
+    "weights": (fuzz_weights, 10.0),
+    "encoding": (fuzz_encoding, 5.0),
+    "hierarchy": (fuzz_hierarchy, 5.0),
+    "frame": (fuzz_frame, 10.0),
+    "columnar": (fuzz_columnar, 20.0),
+    "toml": (fuzz_toml, 15.0),
+    "command": (fuzz_command, 2.0),
+    "run": (fuzz_run, 0.2),
+}
+
+
+# ---------------------------------------------------------------------- running
+
+
+def outcome_of(kind: str, seed: int, folder: Path) -> tuple[str, str]:
+    """How a case ended, and the words for it."""
+    rng = random.Random(f"{kind}:{seed}")
+    try:
+        return KINDS[kind][0](rng, folder), ""
+    except RarecellError as problem:
+        message = str(problem)
+        is_clear = message and len(message) <= LONGEST_MESSAGE and all(c.isprintable() for c in message)
+        return ("refused", "") if is_clear else ("unclear message", message[:LONGEST_MESSAGE])
+    except WrongCount as problem:
+        return "wrong count", str(problem)
+    except Exception:
+        return "traceback", traceback.format_exc()
+    finally:
+        for path in folder.iterdir():
+            path.unlink()
+
+
+def work(jobs: Any, folder: Path) -> None:
+    """A process that may hang or crash: takes cases and says how they ended."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+    while (case := jobs.recv()) is not None:
+        jobs.send(outcome_of(*case, folder))
+
+
+def fuzz(seconds: float, seed: int) -> tuple[Counter[tuple[str, str]], list[tuple[str, str, str]]]:
+    """Try cases for some time; counts by kind and outcome, and what ended badly."""
+    context = multiprocessing.get_context("fork")
+    counts: Counter[tuple[str, str]] = Counter()
+    bad: list[tuple[str, str, str]] = []
+    rng = random.Random(seed)
+    kinds, weights = list(KINDS), [weight for _, weight in KINDS.values()]
+    ends = time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as folder:
+        worker: Any = None
+        while time.monotonic() < ends:
+            if worker is None:
+                ours, theirs = context.Pipe()
+                worker = context.Process(target=work, args=(theirs, Path(folder)), daemon=True)
+                worker.start()
+                theirs.close()
+            kind, number = rng.choices(kinds, weights)[0], rng.randrange(10**9)
+            outcome, words = "crash", ""
+            try:
+                ours.send((kind, number))
+                if ours.poll(SECONDS_A_CASE):
+                    outcome, words = ours.recv()
+                else:
+                    outcome = "hang"
+            except (EOFError, OSError):
+                pass
+            if outcome in ("crash", "hang"):
+                worker.kill()
+                worker.join()
+                words, worker = f"exit code {worker.exitcode}", None
+            counts[kind, outcome] += 1
+            if outcome not in ("counted", "read", "refused"):
+                bad.append((f"{kind}:{number}", outcome, words))
+                print(f"{kind}:{number}  {outcome}: {words.strip().splitlines()[-1] if words.strip() else ''}", flush=True)
+        if worker is not None:
+            worker.kill()
+            worker.join()
+    return counts, bad
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--case", help="run one case again, as it was printed")
+    options = parser.parse_args()
+    if options.case:
+        kind, _, number = options.case.partition(":")
+        with tempfile.TemporaryDirectory() as folder:
+            outcome, words = outcome_of(kind, int(number), Path(folder))
+        print(outcome, words)
+        sys.exit(outcome not in ("counted", "read", "refused"))
+    counts, bad = fuzz(options.seconds, options.seed)
+    outcomes = sorted({outcome for _, outcome in counts})
+    print(f"{'':12}" + "".join(f"{outcome:>16}" for outcome in outcomes))
+    for kind in KINDS:
+        print(f"{kind:12}" + "".join(f"{counts[kind, outcome]:16,}" for outcome in outcomes))
+    print(f"{sum(counts.values()):,} cases, {len(bad):,} of them ended badly")
+    sys.exit(bool(bad))
+
+
+if __name__ == "__main__":
+    main()

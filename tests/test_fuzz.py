@@ -1,0 +1,101 @@
+"""Damaged input of every kind ends in a result or in one paragraph: a short run of the long one, and what it once found."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from rarecell.config import RunConfig
+from rarecell.engine.coding import Coding
+from rarecell.errors import BadInput, RarecellError, UnknownChoice
+from rarecell.microdata import Microdata
+from rarecell.score import make_score
+
+SCRIPT = Path(__file__).parents[1] / "benchmarks" / "fuzz.py"
+
+
+@pytest.mark.slow
+def test_fuzzing_finds_nothing_in_a_quarter_of_a_minute() -> None:
+    done = subprocess.run(
+        [sys.executable, SCRIPT, "--seconds", "15", "--seed", "20061018"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " 0 of them ended badly" in done.stdout
+
+
+def text(content: bytes) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        (folder / "case.csv").write_bytes(content)
+        return folder / "case.csv"
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "says"),
+    [
+        (text(b'"a"b,c\n1,2\n2,1\n'), {"keys": ["c"]}, "after a closing quote"),
+        (text(b"a\rb,c\n1,2\n2,1\n"), {"keys": ["c"]}, "carriage return"),
+        (text(b" \n\n"), {"keys": ["c"]}, "column1"),
+        (lambda _: pa.table({"k": [1, 2], "w": [[1], [2]]}), {"keys": ["k"], "weight": "w"}, "does not hold numbers"),
+        (lambda _: pa.table({"k": [1, 2]}), {"keys": ["k"], "coding": {"k": {"width": 10**400}}}, "it is a number"),
+        (lambda _: pa.table({"k": [1, 2]}), {"keys": ["k"], "coding": {"k": {"missing": None}}}, "it is a list"),
+        (lambda _: pa.table({"k": pa.nulls(5)}), {"keys": ["k"]}, "same value in every record"),
+    ],
+)
+def test_what_was_a_traceback_is_a_paragraph(make: Callable[[Path], object], options: dict, says: str, tmp_path: Path) -> None:
+    with pytest.raises(RarecellError, match=says):
+        Microdata(make(tmp_path), **options).table()
+
+
+def test_a_polars_column_named_like_a_wildcard_is_one_column() -> None:
+    import polars
+
+    table = Microdata(polars.DataFrame({"*": [1, 1, 2], "a": ["x", "y", "x"]}), keys=["*", "a"]).table()
+    assert table.counts.tolist() == [1, 1, 1]
+
+
+def test_a_parquet_column_without_a_name_is_counted_by_the_engine(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"": [1, 1, 2], "a": ["x", "x", "x"]}), tmp_path / "case.parquet")
+    assert Microdata(tmp_path / "case.parquet", keys=[""]).table(records=False).counts.tolist() == [2, 1]
+
+
+def test_an_arrow_file_whose_indices_point_beyond_its_values_is_refused(tmp_path: Path) -> None:
+    broken = pa.DictionaryArray.from_arrays(pa.array([0, 1, 900], pa.int32()), pa.array(["x", "y"]), safe=False)
+    with pa.OSFile(str(tmp_path / "case.arrow"), "wb") as stream:
+        batch = pa.record_batch([broken], names=["k"])
+        with pa.ipc.new_file(stream, batch.schema) as writer:
+            writer.write_batch(batch)
+    for records in (True, False):
+        with pytest.raises(BadInput, match="damaged"):
+            Microdata(tmp_path / "case.arrow", keys=["k"]).table(records=records)
+
+
+def test_a_penalty_that_is_no_number_is_refused() -> None:
+    table = Microdata(pa.table({"a": [1, 2, 1], "b": [1, 2, 2]}), keys=["a", "b"]).table()
+    with pytest.raises(UnknownChoice, match="penalty such as"):
+        make_score(table, "nan")
+
+
+def test_members_of_tables_in_a_configuration_are_checked() -> None:
+    for option in ({"hierarchies": {"a": {"x": 1}}}, {"coding": {"a": 5}}, {"populations": {"north": "many"}, "strata": "a"}):
+        with pytest.raises(BadInput, match="must be"):
+            RunConfig.from_mapping({"input": "a.csv", "keys": ["a"], "population": 5, **option})
+
+
+def test_control_characters_and_endless_lists_do_not_reach_the_terminal() -> None:
+    names = {f"a name that is long enough {k}": [1, 2] for k in range(500)}
+    with pytest.raises(RarecellError) as told:
+        Microdata(pa.table({"\x1b[31mred\n": [1, 2], **names}), keys=["read"])
+    message = str(told.value)
+    assert message.isprintable()
+    assert r"\x1b[31mred\n" in message
+    assert len(message) < 2100
+    assert Coding(missing=()).missing == ()

@@ -164,7 +164,7 @@ class _Programme:
             start = self.links.block[c]
             while rest:
                 first = rest & -rest
-                parts = _subsets(rest ^ first) | first
+                parts = subsets(rest ^ first) | first
                 part = int(parts[np.argmax(self.h[start + parts] + self.e[start + (rest ^ parts)])])
                 waiting.append(self._attached(c, part))
                 rest ^= part
@@ -209,7 +209,7 @@ def _all(pool: ThreadPoolExecutor, work: Callable[[NDArray[np.int64]], None], ch
         list(pool.map(work, chunks))
 
 
-def _subsets(mask: int) -> NDArray[np.int64]:
+def subsets(mask: int) -> NDArray[np.int64]:
     """All subsets of a mask."""
     found = np.zeros(1, dtype=np.int64)
     while mask:

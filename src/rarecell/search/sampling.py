@@ -1,0 +1,189 @@
+"""Which decomposable models are plausible, and how plausible is each?
+
+With the score a log posterior probability (``criterion="bayes"`` and equal prior probabilities), models are drawn from
+the posterior distribution itself, independently, by the dynamic programme of exact search with sums in place of maxima
+(Kangas, Niinimäki and Koivisto 2015). The programme draws a rooted junction tree; a graph has as many of those as
+junction trees times cliques, so it is drawn too often by that factor and weighted by its inverse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels import sampling as kernels
+from rarecell.errors import BadInput, TooLarge
+from rarecell.graph.chordal import ChordalGraph
+from rarecell.marginals import Marginals
+from rarecell.model.decomposable import DecomposableModel
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.score import make_score
+from rarecell.search.bounds import ScoredFamily, admissible_sets
+from rarecell.search.exact import available_bytes, cost_of, subsets
+from rarecell.search.greedy import greedy_search
+from rarecell.search.known import KnownScores
+from rarecell.table import ContingencyTable
+
+NEGLIGIBLE = 40.0
+"""Models whose score is lower than a known one by more than this need not be drawn: together they weigh next to nothing."""
+MAX_SECONDS = 600.0
+_SUMS_PER_MAXIMUM = 25.0
+_STAGE = "sampling models"
+
+
+@dataclass(frozen=True, eq=False)
+class ModelSample:
+    """Models drawn from their posterior distribution.
+
+    Attributes
+    ----------
+    models : the distinct models, heaviest first
+    weights : estimated posterior probabilities, summing to 1
+    times_drawn : how often each was drawn, before weighting
+    log_total : log of Σ exp(score) over all models, each counted once for every rooted junction tree
+    n_drawn : number of draws
+    """
+
+    models: tuple[DecomposableModel, ...] = field(repr=False)
+    weights: NDArray[np.float64]
+    times_drawn: NDArray[np.int64]
+    log_total: float
+    n_drawn: int
+
+    @property
+    def edge_probability(self) -> NDArray[np.float64]:
+        """Posterior probability that two vertices are adjacent, as a symmetric matrix."""
+        n = self.models[0].graph.n_vertices
+        probability = np.zeros((n, n))
+        for model, weight in zip(self.models, self.weights, strict=True):
+            for u, v in model.graph.edges:
+                probability[u, v] += weight
+                probability[v, u] += weight
+        return probability
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_drawn:,} draws gave {len(self.models):,} different decomposable models; the most probable has "
+            f"posterior probability {self.weights[0]:.3g}: {self.models[0].describe()}."
+        )
+
+
+def sample_models(
+    table: ContingencyTable,
+    n_draws: int = 1000,
+    criterion: str | float = "bayes",
+    seed: int = 0,
+    max_clique: int | None = None,
+    *,
+    marginals: Marginals | None = None,
+    progress: Progress = SILENT,
+) -> ModelSample:
+    """Draw decomposable models with probability proportional to exp(score), for Bayesian model averaging.
+
+    Parameters
+    ----------
+    table : the contingency table
+    n_draws : number of independent draws
+    criterion : the score; ``"bayes"`` makes it a log posterior probability up to a constant
+    seed : of the draws
+    max_clique : largest number of keys in a clique
+    marginals : counts to fit to; those of the records unless given
+
+    References
+    ----------
+    Kangas, Niinimäki and Koivisto (2015). Averaging of decomposable graphs by dynamic programming and sampling. UAI.
+    """
+    if n_draws < 1:
+        raise BadInput(f"n_draws was given as {n_draws}; it is a whole number of 1 or more.")
+    score = make_score(table, criterion, marginals=marginals)
+    known = KnownScores(score, max_clique=max_clique)
+    climbs, _ = greedy_search(known, rounds=50, progress=progress)
+    scored = admissible_sets(score, at_least=climbs.best_score - NEGLIGIBLE, max_clique=max_clique, progress=progress)
+    cost = cost_of(scored.family)
+    if 1.5 * cost.n_bytes > available_bytes() or _SUMS_PER_MAXIMUM * cost.seconds > MAX_SECONDS:
+        raise TooLarge(
+            f"Sampling models over {cost.n_sets:,} sets of vertices would take more than {MAX_SECONDS / 60:.0f} minutes or more "
+            "memory than is free. Bound the size of cliques (max_clique) or use fewer keys."
+        )
+    sums = _Sums(scored, progress)
+    rng = np.random.default_rng(seed)
+    drawn = Counter(sums.draw(rng) for _ in range(n_draws))
+    graphs = {cliques: ChordalGraph.from_cliques(table.n_vertices, cliques) for cliques in drawn}
+    weight = {c: times / (graphs[c].n_junction_trees * len(graphs[c].cliques)) for c, times in drawn.items()}
+    total = math.fsum(weight.values())
+    ordered = sorted(drawn, key=lambda cliques: (-weight[cliques], cliques))
+    return ModelSample(
+        tuple(DecomposableModel(table, graph=graphs[cliques], marginals=marginals) for cliques in ordered),
+        np.array([weight[cliques] / total for cliques in ordered]),
+        np.array([drawn[cliques] for cliques in ordered]),
+        sums.log_total,
+        n_draws,
+    )
+
+
+class _Sums:
+    """The tables of the dynamic programme, and draws from them."""
+
+    def __init__(self, scored: ScoredFamily, progress: Progress = SILENT) -> None:
+        family, self.q = scored.family, scored.q
+        self.family = family
+        self.links = family.links()
+        self.e, self.f, self.h = (np.full(family.n_states, -np.inf) for _ in range(3))
+        self.e[self.links.block] = self.q
+        self.room = family.n_sets
+        self._choices: dict[tuple[str, int, int], tuple[list[tuple[int, int]], NDArray[np.float64]]] = {}
+        n_steps = int(family.lengths.sum())
+        progress.start(_STAGE, float(n_steps))
+        for rho in range(1, n_steps + 1):
+            kernels.sum_of_larger(self.links, self.e, self.f, rho, self.room)
+            kernels.sum_of_smaller(self.links, self.q, self.f, self.h, rho, self.room)
+            kernels.sum_of_divisions(self.links, self.h, self.e, rho)
+            checkpoint(progress, _STAGE, 1.0)
+        progress.done()
+        self.everything = (1 << len(family.chains)) - 1
+
+    @property
+    def log_total(self) -> float:
+        return float(self.f[self.links.block[0] + self.everything])
+
+    def draw(self, rng: np.random.Generator) -> tuple[int, ...]:
+        """The cliques of a graph, drawn with probability proportional to exp(score) times its rooted junction trees."""
+        cliques = []
+        waiting = [self._choose("larger", 0, self.everything, rng)]
+        while waiting:
+            c, rest = waiting.pop()
+            cliques.append(int(self.family.masks[c]))
+            while rest:
+                _, part = self._choose("part", c, rest, rng)
+                separator, part_there = self._choose("smaller", c, part, rng)
+                waiting.append(self._choose("larger", separator, part_there, rng))
+                rest ^= part
+        return tuple(sorted(cliques))
+
+    def _choose(self, step: str, c: int, rest: int, rng: np.random.Generator) -> tuple[int, int]:
+        if (step, c, rest) not in self._choices:
+            sets, rests, log_weight = getattr(self, f"_{step}")(c, rest)
+            weight = np.exp(log_weight - log_weight.max())
+            self._choices[step, c, rest] = list(zip(sets.tolist(), rests.tolist(), strict=True)), np.cumsum(weight)
+        options, upper = self._choices[step, c, rest]
+        return options[min(int(np.searchsorted(upper, rng.random() * upper[-1], side="right")), len(options) - 1)]
+
+    def _larger(self, c: int, rest: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        sets, rests = np.empty(self.room, dtype=np.int64), np.empty(self.room, dtype=np.int64)
+        n = kernels.larger_sets(self.links, c, rest, sets, rests)
+        return sets[:n], rests[:n], self.e[self.links.block[sets[:n]] + rests[:n]]
+
+    def _smaller(self, c: int, rest: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        sets, rests = np.empty(self.room, dtype=np.int64), np.empty(self.room, dtype=np.int64)
+        n = kernels.smaller_sets(self.links, c, rest, sets, rests)
+        return sets[:n], rests[:n], self.f[self.links.block[sets[:n]] + rests[:n]] - self.q[sets[:n]]
+
+    def _part(self, c: int, rest: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        first = rest & -rest
+        parts = subsets(rest ^ first) | first
+        start = self.links.block[c]
+        return np.full(len(parts), c), parts, self.h[start + parts] + self.e[start + (rest ^ parts)]

@@ -71,6 +71,7 @@ def test_possible_cells_count_distinct_combinations(table: rc.ContingencyTable, 
     assert possible_cells(table, np.array([mask], dtype=np.uint64))[0] == expected
     assert table.n_possible_cells(table.close(mask)) == expected
     assert table.reduce(table.close(mask)) == table.reduce(mask)
+    assert table.reduce_many(np.array([mask, table.close(mask)], dtype=np.uint64)).tolist() == 2 * [table.reduce(mask)]
 
 
 def test_a_table_beyond_64_bits() -> None:

@@ -332,7 +332,15 @@ class ContingencyTable:
 
     def reduce(self, mask: int) -> int:
         """Keep of each key only the finest vertex in ``mask``: the marginal is the same."""
-        return int(self.reduce_many(np.array([mask], dtype=np.uint64))[0])
+        kept = mask
+        for chain in self.chains:
+            if len(chain) > 1:
+                seen_finer = False
+                for v in reversed(chain):
+                    if seen_finer:
+                        kept &= ~(1 << v)
+                    seen_finer |= bool(mask >> v & 1)
+        return kept
 
     def reduce_many(self, masks: NDArray[np.uint64]) -> NDArray[np.uint64]:
         """:meth:`reduce` of many sets at once."""

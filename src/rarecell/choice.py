@@ -8,6 +8,7 @@ resolutions, over the best decomposable models at several penalties when they ma
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,13 @@ from rarecell.model.additive import AdditiveModel
 from rarecell.model.average import AverageModel, CellModel
 from rarecell.model.backoff import fit_backoff
 from rarecell.model.decomposable import DecomposableModel
+from rarecell.model.regularised import RegularisedModel
+from rarecell.model.stacking import stack
 from rarecell.progress import SILENT, Progress
 from rarecell.resolution import automatic_coarsenings
 from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.search import SearchResult, penalty_path, select_model
+from rarecell.search.hierarchical import improve_model
 from rarecell.structure import StructuralZeros, find_structural_zeros
 from rarecell.table import ContingencyTable
 
@@ -114,6 +118,17 @@ def _risk_model(
         return DecomposableModel(table, cliques=[(key,) for key in table.keys], marginals=marginals)
     if config.model == "saturated":
         return DecomposableModel(table, cliques=[table.keys], marginals=marginals)
+    if config.model == "hierarchical":
+        return improve_model(table, [best], criterion=config.criterion, marginals=marginals, progress=progress).best
+    if config.model == "regularised":
+        return RegularisedModel(table, marginals=marginals, progress=progress)
+    if config.model == "stacked":
+        fits: list[Callable[[ContingencyTable], CellModel]] = [
+            lambda part: select_model(part, criterion=config.criterion, seed=config.seed).best,
+            RegularisedModel,
+            lambda part: fit_backoff(part, n_orders=2, seed=config.seed),
+        ]
+        return stack(table, fits, seed=config.seed, progress=progress)
     if config.resolution == "full":
         path = penalty_path(table, search=config.search, seed=config.seed, max_clique=config.max_clique, marginals=marginals)
         return AverageModel([one.best for one in path])

@@ -95,7 +95,7 @@ _run_options = _options(
     ),
     click.option(
         "--model",
-        type=click.Choice(["average", "single", "independence", "saturated"]),
+        type=click.Choice(["average", "single", "hierarchical", "regularised", "stacked", "independence", "saturated"]),
         help="Risk from the average over penalties and resolutions (default), or from one model.",
     ),
     click.option("--cliques", help='A model by name instead of a search: "a,b;b,c".'),

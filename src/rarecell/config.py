@@ -17,7 +17,7 @@ from rarecell.errors import BadInput, UnknownChoice, nearest_names
 CHOICES: dict[str, tuple[str, ...]] = {
     "missing": ("level", "drop", "refuse"),
     "search": ("auto", "exact", "local", "greedy"),
-    "model": ("average", "single", "independence", "saturated"),
+    "model": ("average", "single", "hierarchical", "regularised", "stacked", "independence", "saturated"),
     "resolution": ("multi", "full"),
     "form": ("multinomial", "poisson", "poisson-gamma"),
 }
@@ -86,7 +86,9 @@ class RunConfig:
     hierarchies : for each key a CSV file of nested groups
     sql : a query to read instead of a file
     criterion, search, max_clique, restarts : how the model is chosen
-    model : risk from the average over the penalty path, or from the single best model
+    model : where the risk comes from: ``"average"`` (the default, most accurate), ``"single"`` (the best decomposable model),
+        ``"hierarchical"`` (the best model found around it, chordal or not), ``"regularised"`` (all pairs of keys with priors on
+        interactions), ``"stacked"`` (a mixture weighted by held-out likelihood), ``"independence"`` or ``"saturated"``
     cliques : a model the user names, instead of a search
     resolution : offer keys at several resolutions, or at full detail only
     zeros : structural zeros: ``"swaps"`` detects them and keeps swaps from creating one, ``"detect"`` also leaves them out of

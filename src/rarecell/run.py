@@ -230,7 +230,7 @@ def _quick_model(table: ContingencyTable, config: RunConfig) -> CellModel:
     """The run's kind of model for a changed table, with fewer members, for comparisons that need many fits."""
     if config.model == "average" and config.resolution == "multi":
         return fit_backoff(table, n_orders=2, seed=config.seed)
-    model = "single" if config.model == "average" else config.model
+    model = config.model if config.model in ("independence", "saturated") else "single"
     return choice.choose_models(table, replace(config, model=model, cliques=())).risk_model
 
 

@@ -99,6 +99,14 @@ def test_columns_come_with_a_role_and_a_reason(folder: Path) -> None:
     assert "P0001" not in page, "values that occur once may single a person out"
 
 
+def test_roles_that_a_file_has_once_are_suggested_once(tmp_path: Path) -> None:
+    rows = "\n".join(f"A{k},B{k},{k % 3}" for k in range(40))
+    (tmp_path / "two.csv").write_text(f"first,second,sex\n{rows}\n", encoding="utf-8")
+    columns = {column.name: column for column in profile_file(tmp_path / "two.csv").columns}
+    assert (columns["first"].role, columns["second"].role) == ("id", "none")
+    assert "first has that role already" in columns["second"].why
+
+
 @pytest.mark.parametrize(
     ("name", "facts", "role"),
     [

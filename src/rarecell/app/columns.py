@@ -7,7 +7,7 @@ knows the data, nothing more.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,19 @@ def profile_file(path: Path) -> FileProfile:
             profiles.append(_profile(column, batch.column(readable.index(column.name)), n_looked_at))
     finally:
         source.close()
-    return FileProfile(n_records, n_looked_at, tuple(profiles))
+    return FileProfile(n_records, n_looked_at, tuple(_one_of_each(profiles)))
+
+
+def _one_of_each(profiles: list[ColumnProfile]) -> list[ColumnProfile]:
+    """A file has one weight, one household and one identifier at most: the first column keeps the role."""
+    holder: dict[str, str] = {}
+    kept = []
+    for profile in profiles:
+        first = holder.setdefault(profile.role, profile.name)
+        if profile.role in ("weight", "household", "id") and first != profile.name:
+            profile = replace(profile, role="none", why=f"{profile.why} But {first} has that role already.")
+        kept.append(profile)
+    return kept
 
 
 def _profile(column: Any, values: Any, n_records: int) -> ColumnProfile:
@@ -161,12 +173,12 @@ def suggest_role(
         return "none", f"The name says “{word}”, but some values are below 1, which a survey weight is not."
     if (word := _says(name, _HOUSEHOLD)) and n_levels > n_records / 20:
         return "household", f"The name says “{word}”, and few records share a value."
-    if n_levels == n_records and n_records > 20 and not is_measured:
-        return "id", "Every record has another value."
     if (word := _says(name, _ID)) and n_levels > n_records / 2:
         return "id", f"The name says “{word}”, and nearly every record has another value."
     if word := _says(name, _SECRET):
         return "sensitive", f"The name says “{word}”: something an intruder would like to learn."
+    if n_levels == n_records and n_records > 20 and not is_measured:
+        return "id", "Every record has another value."
     if word := _says(name, _KNOWN):
         if n_levels > MANY_LEVELS and is_measured:
             return (

@@ -1,0 +1,81 @@
+"""A headless Chromium of the system; without one these tests are skipped."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ARGUMENTS = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+WIDTHS = {"desktop": (1280, 900), "phone": (390, 844)}
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    found = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("there is no Chromium on this machine")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=found, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def new_page(chromium: Any) -> Iterator[Callable[..., Any]]:
+    """Pages that remember what they asked for and what went wrong in them."""
+    contexts = []
+
+    def make(width: str = "desktop", *, scheme: str = "light", script: bool = True) -> Any:
+        size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
+        context = chromium.new_context(viewport=size, color_scheme=scheme, java_script_enabled=script, accept_downloads=True)
+        contexts.append(context)
+        page = context.new_page()
+        page.asked = []
+        page.faults = []
+        page.on("request", lambda request: page.asked.append(request.url))
+        page.on("pageerror", lambda fault: page.faults.append(str(fault)))
+        page.on("console", lambda said: page.faults.append(said.text) if said.type in ("error", "warning") else None)
+        return page
+
+    yield make
+    for context in contexts:
+        context.close()
+
+
+@pytest.fixture
+def screenshot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Any, str], Path]:
+    """Save what a page looks like; the files stay in pytest's temporary folder for whoever wants to look."""
+    folder = tmp_path_factory.getbasetemp() / "screenshots"
+    folder.mkdir(exist_ok=True)
+
+    def save(page: Any, name: str) -> Path:
+        path = folder / f"{name}.png"
+        page.screenshot(path=str(path), full_page=True)
+        assert path.stat().st_size > 5000
+        return path
+
+    return save
+
+
+def accessibility_faults(page: Any) -> list[str]:
+    """What axe finds: rule, help, and the first elements concerned."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    found = axe.Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
+    assert len(found.response["passes"]) > 10, "the check looked at nothing"
+    return [
+        f"{fault['id']}: {fault['help']} ({'; '.join(node['html'][:160] for node in fault['nodes'][:3])})"
+        for fault in found.response["violations"]
+    ]
+
+
+def overflow(page: Any) -> int:
+    """How many pixels the page is wider than the window."""
+    return int(page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth"))

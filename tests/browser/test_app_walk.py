@@ -1,0 +1,166 @@
+"""From the file to the protected file, clicked through at desktop and phone width."""
+
+from __future__ import annotations
+
+import csv
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.browser.conftest import accessibility_faults, overflow
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+LONGEST_RUN = 240_000
+"""Milliseconds that a run may take on a busy machine."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(11)
+    with (tmp_path / "people.csv").open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(["person", "age", "sex", "region", "job", "income"])
+        for k in range(500):
+            writer.writerow(
+                [
+                    f"P{k:04d}",
+                    rng.integers(18, 80),
+                    rng.choice(["f", "m"]),
+                    rng.choice(["01", "02", "03"]),
+                    rng.integers(1, 9),
+                    k * 37 % 9000,
+                ]
+            )
+    return tmp_path
+
+
+@pytest.fixture
+def address(folder: Path) -> Iterator[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from rarecell.cli import main; main()", "app", "--folder", str(folder), "--no-browser"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def check(page: Any, name: str, screenshot: Callable[..., Path]) -> None:
+    """A page as everybody should meet it."""
+    assert page.faults == [], name
+    assert overflow(page) <= 0, name
+    assert accessibility_faults(page) == [], name
+    screenshot(page, f"app-{name}")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [("desktop", "light"), ("phone", "dark")])
+def test_the_whole_way(
+    folder: Path, address: str, new_page: Callable[..., Any], screenshot: Callable[..., Path], width: str, scheme: str
+) -> None:
+    page = new_page(width, scheme=scheme)
+    page.goto(address)
+    page.wait_for_url("**/data")
+    check(page, f"data-{width}", screenshot)
+
+    page.get_by_role("link", name="people.csv").click()
+    page.wait_for_selector("[data-keys-form]")
+    assert page.locator("select[name='role:age']").input_value() == "key"
+    assert page.locator("select[name='role:person']").input_value() == "id"
+    page.get_by_label("Number of units the sample was drawn from").fill("50000")
+    assert "4 keys with" in page.locator("[data-keys-told]").inner_text()
+    assert "1.0 % of the population" in page.locator("[data-keys-told]").inner_text()
+    check(page, f"keys-{width}", screenshot)
+
+    page.get_by_role("button", name="Estimate the risk").click()
+    page.wait_for_selector("[data-job]")
+    check(page, f"progress-{width}", screenshot)
+    page.wait_for_url("**/run?name=people-1", timeout=LONGEST_RUN)
+    assert "could be recognised" in page.locator("h1").inner_text()
+    check(page, f"risk-{width}", screenshot)
+    page.get_by_text("The same run in the terminal").click()
+    assert 'keys = ["age", "sex", "region", "job"]' in page.locator("#run-toml").inner_text()
+
+    page.get_by_role("link", name="Protect the risky records").click()
+    page.wait_for_selector("[data-range]")
+    slider = page.locator("[data-range]")
+    records = page.locator("[data-cost] [data-records]")
+    slider.fill("0")
+    everybody = int(records.inner_text().split()[0].replace(",", ""))
+    slider.fill("90")
+    assert page.get_by_label("Threshold", exact=True).input_value() == "0.9"
+    assert int(records.inner_text().split()[0].replace(",", "")) <= everybody
+    page.get_by_label("Records", exact=True).fill("8")
+    assert page.get_by_role("radio", name="the riskiest so many").is_checked()
+    check(page, f"protect-{width}", screenshot)
+
+    page.get_by_role("button", name="Protect").click()
+    page.wait_for_url("**/run?name=people-protected-1", timeout=LONGEST_RUN)
+    assert page.locator("#protection").is_visible()
+    check(page, f"results-{width}", screenshot)
+    with page.expect_download() as started:
+        page.get_by_role("link", name="protected.csv").click()
+    saved = folder / "downloaded.csv"
+    started.value.save_as(saved)
+    original, protected = (list(csv.reader(path.open(encoding="utf-8", newline=""))) for path in (folder / "people.csv", saved))
+    assert len(original) == len(protected)
+    assert original != protected
+    unchanged = [original[0].index(name) for name in ("person", "income")]
+    assert all(before[k] == after[k] for before, after in zip(original, protected, strict=True) for k in unchanged)
+
+    page.get_by_role("link", name="Runs").click()
+    page.wait_for_selector("caption")
+    check(page, f"runs-{width}", screenshot)
+    assert page.get_by_role("link", name="people-1", exact=True).is_visible()
+    assert all(asked.startswith(("http://127.0.0.1:", "data:")) for asked in page.asked)
+
+
+def test_a_run_can_be_cancelled_and_begun_again_without_script(folder: Path, address: str, new_page: Callable[..., Any]) -> None:
+    page = new_page(script=False)
+    page.goto(address)
+    page.wait_for_url("**/data")
+    page.get_by_role("link", name="people.csv").click()
+    page.get_by_label("Number of units the sample was drawn from").fill("50000")
+    page.get_by_role("button", name="Estimate the risk").click()
+    page.get_by_role("button", name="Cancel").click()
+    page.wait_for_selector("text=Nothing was written")
+    page.get_by_role("link", name="Change the choices").click()
+    assert page.locator("h1").inner_text() == "What could somebody know?"
+    assert sorted(path.name for path in folder.iterdir()) == ["people.csv"]
+
+
+def test_the_link_is_worth_nothing_in_a_second_browser(address: str, new_page: Callable[..., Any]) -> None:
+    first, second = new_page(), new_page()
+    first.goto(address)
+    first.wait_for_url("**/data")
+    answer = second.goto(address)
+    assert answer.status == 403
+    assert second.goto(first.url).status == 403
+
+
+def test_another_page_cannot_read_or_post(folder: Path, address: str, new_page: Callable[..., Any], tmp_path: Path) -> None:
+    page = new_page()
+    page.goto(address)
+    page.wait_for_url("**/data")
+    base = page.url.removesuffix("/data")
+    evil = tmp_path / "evil.html"
+    evil.write_text(
+        f"""<!DOCTYPE html><title>evil</title><form method="post" action="{base}/sample"><button>win</button></form>
+        <script>fetch("{base}/runs", {{credentials: "include"}}).then(r => r.text()).then(
+            text => document.title = "read " + text, () => document.title = "refused")</script>""",
+        encoding="utf-8",
+    )
+    page.goto(evil.as_uri())
+    page.wait_for_function("document.title === 'refused'")
+    page.get_by_role("button", name="win").click()
+    page.wait_for_selector("text=Requests from other pages are not answered.")
+    assert not (folder / "census_sample.csv.gz").exists()

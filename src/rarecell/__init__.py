@@ -24,6 +24,8 @@ _HOME = {
     "HierarchicalModel": "model.hierarchical",
     "RegularisedModel": "model.regularised",
     "Marginals": "marginals",
+    "StructuralZeros": "structure",
+    "find_structural_zeros": "structure",
     "Microdata": "microdata",
     "ProtectConfig": "config",
     "Protection": "run",
@@ -81,6 +83,8 @@ if TYPE_CHECKING:
     from rarecell.search import penalty_path as penalty_path
     from rarecell.search import select_model as select_model
     from rarecell.search.hierarchical import improve_model as improve_model
+    from rarecell.structure import StructuralZeros as StructuralZeros
+    from rarecell.structure import find_structural_zeros as find_structural_zeros
     from rarecell.swap.plan import plan_swaps as plan_swaps
     from rarecell.swap.rules import SwapConstraints as SwapConstraints
     from rarecell.swap.swappable import swappability as swappability

@@ -6,7 +6,8 @@
 4. Shake the model by a few random moves among a few keys, climb again, and go on from there unless it is worse; after
    every improvement try exchanges again.
 
-Scores of sets are kept, and a set is counted only when the entropies of its parts do not rule out a gain.
+Scores of sets are kept. Where counting is dear, a set is counted only when the entropies of its parts do not rule out a
+gain; where it is cheap, all sets of two and three keys are counted together at the start.
 """
 
 from __future__ import annotations
@@ -122,6 +123,7 @@ def greedy_search(
     """
     deadline = time.monotonic() + max_seconds
     progress.start(_STAGE, float(rounds + 1))
+    known.fill_small()
     climbs = Climbs(known, progress)
     current = known.forest
     score = climbs.climb(current, local.JOIN_COMPONENTS, local.ADD, local.DELETE, _BOTH)

@@ -7,6 +7,7 @@ kernel misses are scored together, on all cores, and put into its table.
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -24,6 +25,7 @@ MAX_TABULATED_SETS = 1 << 16
 _MISSING_AT_ONCE = 1 << 14
 """Room for what one look at all pairs of 64 vertices can miss, four sets each."""
 _CELLS_AT_ONCE = 40_000_000
+_SMALL_SETS = 4096
 
 
 class KnownScores:
@@ -88,6 +90,16 @@ class KnownScores:
         self.fill(self.score.table.reduce_many(masks))
         checkpoint(progress, "scoring sets")
         return True
+
+    def fill_small(self) -> None:
+        """Score all sets of two or three keys together, where that is cheap: a climb asks for most of them one by one."""
+        lengths = [len(chain) for chain in self.chains]
+        for n_keys in range(2, min(3, int(self._limits[2])) + 1):
+            n_sets = sum(math.prod(some) for some in itertools.combinations(lengths, n_keys))
+            if n_sets > _SMALL_SETS or n_sets * self._n_cells > _CELLS_AT_ONCE:
+                return
+            masks = masks_of_levels(closed_levels(lengths, n_keys), self.chains)
+            self.fill(self.score.table.reduce_many(masks))
 
     def fill_missing(self) -> bool:
         """Score what kernels have missed, the most promising first; False when nothing was missing.

@@ -1,0 +1,97 @@
+"""Pages that are made from the package itself, so that they cannot fall behind it.
+
+``{command-reference}`` shows the help of every command, ``{glossary-of-the-report}`` the words of the report, and
+``{public-names}`` a table of everything that ``import rarecell`` offers, by topic.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+
+
+class CommandReference(Directive):
+    """The help of each command under a heading of its own."""
+
+    def run(self) -> list[nodes.Node]:
+        from rarecell.cli import main
+
+        made: list[nodes.Node] = []
+        for name in ("", *sorted(main.commands)):
+            command = main.commands[name] if name else main
+            title = f"rarecell {name}".strip()
+            section = nodes.section(ids=[nodes.make_id(title)])
+            section += nodes.title(text=title)
+            context = click.Context(command, info_name=title, terminal_width=96, max_content_width=96)
+            section += nodes.literal_block(text=command.get_help(context), language="text")
+            made.append(section)
+        return made
+
+
+class GlossaryOfTheReport(Directive):
+    """The words of the report as a definition list."""
+
+    def run(self) -> list[nodes.Node]:
+        from rarecell.report.words import GLOSSARY
+
+        made = nodes.definition_list(classes=["glossary-list"])
+        for word, meaning in GLOSSARY:
+            item = nodes.definition_list_item()
+            item += nodes.term(text=word)
+            definition = nodes.definition()
+            definition += nodes.paragraph(text=meaning)
+            item += definition
+            made += item
+        return [made]
+
+
+TOPICS = {
+    "Data": ("microdata", "table", "engine.coding", "resolution", "marginals"),
+    "Graphs and models": ("graph.chordal", "model.", "structure"),
+    "Search": ("search",),
+    "Risk": ("risk.",),
+    "Swapping": ("swap.",),
+    "Whole runs": ("config", "run"),
+    "Errors": ("errors",),
+}
+"""Modules of the public names, by the heading they stand under."""
+
+
+def names_by_topic() -> dict[str, list[str]]:
+    """Every public name under its topic; a name without one is an error."""
+    import rarecell
+
+    found: dict[str, list[str]] = {topic: [] for topic in TOPICS}
+    for name, module in rarecell._HOME.items():
+        topic = next(
+            topic
+            for topic, homes in TOPICS.items()
+            if any(module == home or (home.endswith(".") and module.startswith(home)) or module.startswith(f"{home}.") for home in homes)
+        )
+        found[topic].append(name)
+    return {topic: sorted(names, key=str.casefold) for topic, names in found.items() if names}
+
+
+class PublicNames(Directive):
+    """A summary table and a page for every public name."""
+
+    def run(self) -> list[nodes.Node]:
+        made: list[nodes.Node] = []
+        for topic, names in names_by_topic().items():
+            section = nodes.section(ids=[nodes.make_id(topic)])
+            section += nodes.title(text=topic)
+            lines = [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""] + [f"   rarecell.{name}" for name in names] + [""]
+            self.state.nested_parse(StringList(lines, source="public names"), 0, section)
+            made.append(section)
+        return made
+
+
+def setup(app: Any) -> dict[str, bool]:
+    app.add_directive("command-reference", CommandReference)
+    app.add_directive("glossary-of-the-report", GlossaryOfTheReport)
+    app.add_directive("public-names", PublicNames)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -14,6 +14,7 @@ from rarecell.score import graph_score, make_score
 from rarecell.search.bounds import admissible_sets
 from rarecell.search.exact import best_cliques
 from rarecell.search.family import Family, closed_levels
+from rarecell.search.orders import OrderBound
 from tests.naive import search as naive
 from tests.strategies import coarsened_tables, tables
 
@@ -120,3 +121,22 @@ def test_bounds_keep_the_cliques_of_every_model_that_is_good_enough(table, crite
     for graph, value in zip(graphs, scores, strict=True):
         if value >= scores.max() - margin:
             assert set(graph.cliques) <= kept
+
+
+@pytest.mark.parametrize("lengths", [(1,), (1, 1, 1, 1), (2, 1, 1), (1, 3, 1), (2, 2)])
+def test_bound_by_the_best_order_is_that_of_all_orders(lengths: tuple[int, ...]) -> None:
+    levels = closed_levels(lengths, len(lengths))
+    q = np.random.default_rng(len(lengths)).normal(0, 3, len(levels))
+    value = {tuple(row): x for row, x in zip(levels.tolist(), q.tolist(), strict=True)}
+    gains = np.full(levels.shape, np.nan)
+    gain = {}
+    for i, row in enumerate(levels.tolist()):
+        for k in np.flatnonzero(row):
+            smaller = tuple(level - (x == k) for x, level in enumerate(row))
+            gains[i, k] = gain[int(k), smaller] = value[tuple(row)] - value[smaller]
+    bound = OrderBound(np.array(lengths))
+    found = bound.completions(levels, gains, np.full((len(lengths), max(lengths)), -np.inf), 0)
+    for row in levels.tolist():
+        expected = naive.best_completion(tuple(row), lengths, gain)
+        # Gains are rounded up to single precision.
+        assert expected - 1e-12 <= found[np.array(row) @ bound.stride] <= expected + 1e-4

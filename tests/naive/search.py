@@ -35,8 +35,18 @@ def best_score(graphs: tuple[ChordalGraph, ...], q: dict[int, float], max_clique
     return max(score_of(graph, q) for graph in allowed)
 
 
-def separates(graph: nx.Graph, separator: set[int], u: int, v: int) -> bool:
-    """Whether every path from u to v meets the separator."""
-    rest = graph.copy()
-    rest.remove_nodes_from(separator)
-    return not nx.has_path(rest, u, v)
+def best_completion(start: tuple[int, ...], lengths: tuple[int, ...], gain: dict[tuple[int, tuple[int, ...]], float]) -> float:
+    """The largest sum of gains over all orders of the remaining steps, each taking the best closed set before it.
+
+    ``gain[k, levels]`` is what the next step of key k adds to the set with these levels.
+    """
+    steps = [k for k, (reached, length) in enumerate(zip(start, lengths, strict=True)) for _ in range(length - reached)]
+    best = float("-inf")
+    for order in set(itertools.permutations(steps)):
+        here, total = list(start), 0.0
+        for k in order:
+            inside = itertools.product(*(range(level + 1) if x != k else (level,) for x, level in enumerate(here)))
+            total += max(gain.get((k, levels), float("-inf")) for levels in inside)
+            here[k] += 1
+        best = max(best, total)
+    return best

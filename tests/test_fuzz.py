@@ -7,11 +7,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from rarecell.config import RunConfig
 from rarecell.engine.coding import Coding
+from rarecell.engine.source import unified
 from rarecell.errors import BadInput, RarecellError, UnknownChoice
 from rarecell.microdata import Microdata
 from rarecell.score import make_score
@@ -42,6 +44,12 @@ def text(content: bytes) -> Callable[[Path], Path]:
         (text(b'"a"b,c\n1,2\n2,1\n'), {"keys": ["c"]}, "after a closing quote"),
         (text(b"a\rb,c\n1,2\n2,1\n"), {"keys": ["c"]}, "carriage return"),
         (text(b" \n\n"), {"keys": ["c"]}, "column1"),
+        (text(b"a\r\r\n1\n2\n"), {"keys": ["a"]}, "carriage return"),
+        (
+            lambda _: pa.table({"k": [1.0, float("inf")]}),
+            {"keys": ["k"], "coding": {"k": {"width": 1e-9}}},
+            "infinite value",
+        ),
         (lambda _: pa.table({"k": [1, 2], "w": [[1], [2]]}), {"keys": ["k"], "weight": "w"}, "does not hold numbers"),
         (lambda _: pa.table({"k": [1, 2]}), {"keys": ["k"], "coding": {"k": {"width": 10**400}}}, "it is a number"),
         (lambda _: pa.table({"k": [1, 2]}), {"keys": ["k"], "coding": {"k": {"missing": None}}}, "it is a list"),
@@ -99,3 +107,14 @@ def test_control_characters_and_endless_lists_do_not_reach_the_terminal() -> Non
     assert r"\x1b[31mred\n" in message
     assert len(message) < 2100
     assert Coding(missing=()).missing == ()
+
+
+def test_whatever_stands_below_a_null_is_not_followed() -> None:
+    chunks = []
+    for values in (["x", "y"], ["y", "z"]):
+        indices = pa.Array.from_buffers(
+            pa.int32(), 3, [pa.py_buffer(bytes([0b101])), pa.py_buffer(np.array([1, 2**30, 0], np.int32).tobytes())]
+        )
+        chunks.append(pa.DictionaryArray.from_arrays(indices, pa.array(values), safe=False))
+    found = unified(chunks)
+    assert [found.values[int(code)].as_py() for code in found.codes] == ["y", None, "x", "z", None, "y"]

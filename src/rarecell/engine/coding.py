@@ -198,6 +198,11 @@ def _bounded(
             f"Key '{key}' is to be binned or bounded, but its values are not numbers; one is '{example}'. Bins, top and bottom need "
             "numbers: correct the values, name such words as missing, or declare the levels instead."
         )
+    if not all(_is_finite_number(value) and abs(value / (coding.width or 1.0)) < 1e300 for value in numbers):
+        raise BadInput(
+            f"Key '{key}' is to be binned or bounded, but it has an infinite value, or one too large for bins of this width. Correct the "
+            "value or name it as missing."
+        )
     top, bottom = coding.top, coding.bottom
     middle = {v: n for v, n in numbers.items() if (top is None or v < top) and (bottom is None or v > bottom)}
     is_whole = all(float(value).is_integer() for value in numbers) and not any(

@@ -233,6 +233,10 @@ def _column_names(path: Path, line: bytes, delimiter: int) -> tuple[str, ...]:
         text = line.decode("utf-8")
     except UnicodeDecodeError as mistake:
         raise _not_utf8(path, "its column names", line[mistake.start]) from None
+    if "\r" in text:
+        raise BadInput(
+            f"The first line of {path} holds a carriage return that does not end it; column names stand on one line. Correct it."
+        )
     if text.count('"') % 2:
         raise BadInput(
             f"The first line of {path} opens a quote that it does not close; column names stand on one line. Correct it."
@@ -241,8 +245,7 @@ def _column_names(path: Path, line: bytes, delimiter: int) -> tuple[str, ...]:
         names = next(csv.reader([text], delimiter=chr(delimiter), strict=True), [])
     except csv.Error:
         raise BadInput(
-            f"The first line of {path} is no line of column names: it has text after a closing quote, or a carriage return that does not "
-            "end the line. Correct it."
+            f"The first line of {path} is no line of column names: it has text after a closing quote. Correct it."
         ) from None
     if all(_NUMBER.fullmatch(name.strip()) for name in names):
         raise BadInput(

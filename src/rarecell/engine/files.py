@@ -274,6 +274,7 @@ class ParquetSource(_ColumnarSource):
         with readable_errors(path):
             file = pq.ParquetFile(path)
             self._arrow_schema = file.schema_arrow
+            self._arrow_schema.names  # noqa: B018 - raises now when a name is no text
             self._n_rows = int(file.metadata.num_rows)
 
     @property
@@ -340,6 +341,7 @@ class ArrowSource(_ColumnarSource):
         with readable_errors(path):
             with self._open() as reader:
                 self._arrow_schema = reader.schema
+                self._arrow_schema.names  # noqa: B018 - raises now when a name is no text
             self._n_rows: int = sum(batch.num_rows for batch in self._whole_batches())
 
     @contextlib.contextmanager

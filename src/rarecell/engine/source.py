@@ -246,13 +246,14 @@ class Source(ABC):
         for batch in self.batches(columns):
             low, high = np.searchsorted(in_order, [first, first + batch.num_rows])
             if high > low:
-                parts.append(pa.Table.from_batches([batch]).take(pa.array(in_order[low:high] - first)))
+                found = batch.take(pa.array(in_order[low:high] - first))
+                parts.append(pa.table([_without_dictionary(array) for array in found.columns], names=list(columns)))
             first += batch.num_rows
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
         if not parts:
             return {name: pa.nulls(0) for name in columns}
-        joined = pa.concat_tables(parts).unify_dictionaries().take(pa.array(back))
+        joined = pa.concat_tables(parts).take(pa.array(back))
         return {name: joined.column(name).combine_chunks() for name in columns}
 
     # ------------------------------------------------------------------ writing
@@ -271,6 +272,10 @@ class Source(ABC):
     def replaced(self, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Any:
         """Data in memory with new values at some records, in the type that they came in."""
         raise BadInput(f"{self.name} is not a frame in memory; write it to a file instead.")
+
+
+def _without_dictionary(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
 def dictionary_encoded(array: pa.Array) -> pa.Array:
@@ -299,18 +304,30 @@ def unified(chunks: list[pa.Array]) -> EncodedColumn:
     if pa.types.is_null(chunks[0].type.value_type):
         n_records = sum(map(len, chunks))
         return EncodedColumn(pa.nulls(min(n_records, 1)), np.zeros(n_records, dtype=np.int32))
-    if len(chunks) > 1:
-        chunks = pa.chunked_array(chunks).unify_dictionaries().chunks
-    values = chunks[0].dictionary
+    # Not by Arrow's unify_dictionaries: it follows the indices below nulls, which may be anything.
+    together = pa.concat_arrays([chunk.dictionary for chunk in chunks]).dictionary_encode()
+    values = together.dictionary
     null_code = len(values)
-    codes = np.concatenate([pc.fill_null(chunk.indices, null_code).to_numpy(zero_copy_only=False) for chunk in chunks])
-    if any(chunk.null_count for chunk in chunks):
+    code_of_value = _indices(together, null_code)
+    parts, first = [], 0
+    for chunk in chunks:
+        n_values = len(chunk.dictionary)
+        new_code = np.append(code_of_value[first : first + n_values], np.int32(null_code))
+        parts.append(new_code[_indices(chunk, n_values)])
+        first += n_values
+    codes = np.concatenate(parts)
+    occurs = np.bincount(codes, minlength=null_code + 1) > 0
+    if occurs[null_code]:
         values = pa.concat_arrays([values, pa.nulls(1, values.type)])
-    occurs = np.bincount(codes, minlength=len(values)) > 0
-    if not occurs.all():
+    if not occurs[:null_code].all():
         codes = (np.cumsum(occurs, dtype=np.int32) - 1)[codes]
-        values = values.filter(pa.array(occurs))
+        values = values.filter(pa.array(occurs[: len(values)]))
     return EncodedColumn(values, codes.astype(np.int32, copy=False))
+
+
+def _indices(encoded: pa.Array, null_code: int) -> NDArray[np.int32]:
+    indices = pc.fill_null(encoded.indices, null_code).to_numpy(zero_copy_only=False)
+    return np.asarray(indices, dtype=np.int32)
 
 
 def _recoded(column: EncodedColumn, recode: EncodedColumn) -> EncodedColumn:

@@ -23,6 +23,7 @@ from typing import Any
 import pyarrow as pa
 
 from rarecell.engine.source import Column
+from rarecell.errors import BadInput
 
 MISSING_WORDS = frozenset({"NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "."})
 """Words that mean "no value" in a text file's column of numbers."""
@@ -43,7 +44,13 @@ class RawLevels:
 
 def settle(values: pa.Array, column: Column, *, decimal_mark: str = ".") -> RawLevels:
     """Say what the distinct values of a column mean."""
-    plain = [None if _is_missing(value) or column.is_user_missing(value) else value for value in values.to_pylist()]
+    try:
+        listed = values.to_pylist()
+    except (OverflowError, ValueError, OSError):
+        raise BadInput(
+            f"Column '{column.name}' holds a date before the year 1 or after 9999, or one that does not exist. Correct it, or make it missing."
+        ) from None
+    plain = [None if _is_missing(value) or column.is_user_missing(value) else value for value in listed]
     if column.kind == "untyped":
         settled = _settle_text(plain, column.name, decimal_mark)
     elif column.kind in ("integer", "number"):

@@ -146,6 +146,17 @@ class RegularisedModel:
         variance = fit.interactions.log_weight(fit.interactions.log_tables(of_parameter), asked)
         return self.log_cell_probability(cells), variance
 
+    def posterior_log_cell_probability(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Vector:
+        """Draws of log p of the cells, one row a draw; cells that share a parameter share its draw."""
+        fit = self._fit
+        deviation = 1.0 / np.sqrt(fit.expected + fit.precisions())
+        drawn = np.empty((n_draws, len(cells)))
+        for row in range(n_draws):
+            parameters = fit.parameters + deviation * rng.standard_normal(len(deviation))
+            log_tables = fit.interactions.log_tables(parameters)
+            drawn[row] = fit.interactions.log_weight(log_tables, cells) - fit.tree.marginals(log_tables)[0]
+        return drawn
+
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Draw records from the fitted model: key codes, one row a record."""
         return self._fit.tree.sample(self._log_tables, n_records, rng)
@@ -223,7 +234,7 @@ class _Fit:
             before = self.variances
             self.variances = np.clip(squares / np.maximum(effective, 1e-12), *VARIANCE_RANGE)
             # A term counts by what it adds to the logarithm of a probability.
-            if np.abs(np.sqrt(self.variances) - np.sqrt(before)).max() < 0.02:
+            if np.abs(np.sqrt(self.variances) - np.sqrt(before)).max(initial=0.0) < 0.02:
                 break
         self.climb(FINAL_CALLS, progress)
 

@@ -8,8 +8,10 @@ Counts are exact integers; under survey weights they are the weight sums, scaled
 from __future__ import annotations
 
 import math
+import os
 from collections import OrderedDict
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,9 @@ MEMORY_BUDGET = 512 * 2**20
 """Bytes of marginals kept for reuse."""
 
 _LARGEST_KEY = 2**62
+
+_WORTH_A_THREAD = 1_000_000
+"""Cells times sets from which a second thread pays."""
 
 _Radix = tuple[tuple[int, ...], tuple[int, ...], int]
 """Members of a set, their strides (last member fastest), and its number of possible cells."""
@@ -147,9 +152,7 @@ class Marginals:
             n_possible *= self._levels[v]
         return members, tuple(reversed(strides)), n_possible
 
-    def _collapse_rows(
-        self, codes: NDArray[np.int32], members: Sequence[int]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def _collapse_rows(self, codes: NDArray[np.int32], members: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         from rarecell._kernels.counting import collapse_records
 
         levels = np.array([self._levels[v] for v in members], dtype=np.int64)
@@ -220,13 +223,27 @@ class Marginals:
             self._fill_from(np.asfortranarray(codes[representative]), projected, inside, radix)
         if not direct:
             return
-        sums = kernels.sums_of_n_log_n(
-            codes,
-            counts,
-            np.cumsum([0, *(len(radix[mask][0]) for mask in direct)]).astype(np.int64),
-            np.array([v for mask in direct for v in radix[mask][0]], dtype=np.int64),
-            np.array([stride for mask in direct for stride in radix[mask][1]], dtype=np.int64),
-            np.array([radix[mask][2] for mask in direct], dtype=np.int64),
-        )
+        sums = np.zeros(len(direct))
+
+        def count(start: int, step: int) -> None:
+            part = [radix[mask] for mask in direct[start::step]]
+            found = np.empty(len(part))
+            kernels.sums_of_n_log_n(
+                codes,
+                counts,
+                np.cumsum([0, *(len(members) for members, _, _ in part)]).astype(np.int64),
+                np.array([v for members, _, _ in part for v in members], dtype=np.int64),
+                np.array([stride for _, strides, _ in part for stride in strides], dtype=np.int64),
+                np.array([n_possible for _, _, n_possible in part], dtype=np.int64),
+                found,
+            )
+            sums[start::step] = found
+
+        n_threads = min(os.cpu_count() or 1, len(direct)) if len(direct) * len(counts) >= _WORTH_A_THREAD else 1
+        if n_threads == 1:
+            count(0, 1)
+        else:
+            with ThreadPoolExecutor(n_threads) as pool:
+                list(pool.map(count, range(n_threads), [n_threads] * n_threads))
         for mask, total in zip(direct, sums, strict=True):
             self._entropy[mask] = float(total) - self.total * math.log(self.total)

@@ -22,6 +22,14 @@ def _loss(joint, totals, n_others, a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def _join(joint, totals, a, b):  # type: ignore[no-untyped-def]
+    """Add level b to level a. Spelt out, because sums of whole rows take seconds to compile."""
+    totals[a] += totals[b]
+    for w in range(joint.shape[1]):
+        joint[a, w] += joint[b, w]
+
+
+@njit(cache=True)
 def merge_neighbours(joint, totals, n_others):  # type: ignore[no-untyped-def]
     """Merges of ordered levels: row t says which two groups, each named by its first level, become one in step t.
 
@@ -37,8 +45,7 @@ def merge_neighbours(joint, totals, n_others):  # type: ignore[no-untyped-def]
         a = int(np.argmin(loss))
         b = following[a]
         merges[t, 0], merges[t, 1] = a, b
-        joint[a] += joint[b]
-        totals[a] += totals[b]
+        _join(joint, totals, a, b)
         following[a], following[b] = following[b], -1
         loss[b] = np.inf
         loss[a] = _loss(joint, totals, n_others, a, following[a]) if following[a] < n else np.inf
@@ -64,11 +71,10 @@ def merge_any(joint, totals, n_others):  # type: ignore[no-untyped-def]
         position = int(np.argmin(loss))
         a, b = position // n, position % n
         merges[t, 0], merges[t, 1] = a, b
-        joint[a] += joint[b]
-        totals[a] += totals[b]
+        _join(joint, totals, a, b)
         is_alive[b] = False
-        loss[b, :] = np.inf
-        loss[:, b] = np.inf
+        for c in range(n):
+            loss[b, c] = loss[c, b] = np.inf
         for c in range(n):
             if is_alive[c] and c != a:
                 loss[min(a, c), max(a, c)] = _loss(joint, totals, n_others, a, c)

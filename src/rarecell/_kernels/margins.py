@@ -7,7 +7,7 @@ counts go into a dense array, else into an open-addressing hash table no larger 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 _EMPTY = np.int64(-1)
 
@@ -18,7 +18,7 @@ def _slot(key, shift):  # type: ignore[no-untyped-def]
     return np.int64((np.uint64(key) * np.uint64(11400714819323198485)) >> shift)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def marginal_keys(codes, members, strides):  # type: ignore[no-untyped-def]
     """Mixed-radix number of each row on the columns ``members``."""
     n = codes.shape[0]
@@ -30,7 +30,7 @@ def marginal_keys(codes, members, strides):  # type: ignore[no-untyped-def]
     return keys
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _sum_of_n_log_n_dense(keys, counts, n_possible):  # type: ignore[no-untyped-def]
     sums = np.zeros(n_possible, dtype=counts.dtype)
     for i in range(len(keys)):
@@ -42,7 +42,7 @@ def _sum_of_n_log_n_dense(keys, counts, n_possible):  # type: ignore[no-untyped-
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _sum_of_n_log_n_hashed(keys, counts):  # type: ignore[no-untyped-def]
     bits = 4
     while (1 << bits) < 2 * len(keys):
@@ -64,21 +64,19 @@ def _sum_of_n_log_n_hashed(keys, counts):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, parallel=True)
-def sums_of_n_log_n(codes, counts, first, members, strides, n_possible):  # type: ignore[no-untyped-def]
-    """Σ n_a log n_a over the cells of each marginal.
+@njit(cache=True, nogil=True)
+def sums_of_n_log_n(codes, counts, first, members, strides, n_possible, sums):  # type: ignore[no-untyped-def]
+    """Σ n_a log n_a over the cells of each marginal, into ``sums``.
 
     Marginal j has the columns ``members[first[j]:first[j+1]]`` of ``codes``, with ``strides`` alike, and
-    ``n_possible[j]`` possible cells.
+    ``n_possible[j]`` possible cells. It holds no lock, so that several threads can do a part each.
     """
-    sums = np.zeros(len(n_possible))
-    for j in prange(len(n_possible)):
+    for j in range(len(n_possible)):
         keys = marginal_keys(codes, members[first[j] : first[j + 1]], strides[first[j] : first[j + 1]])
         if n_possible[j] <= 4 * len(counts) + 1024:
             sums[j] = _sum_of_n_log_n_dense(keys, counts, n_possible[j])
         else:
             sums[j] = _sum_of_n_log_n_hashed(keys, counts)
-    return sums
 
 
 @njit(cache=True)

@@ -12,6 +12,7 @@ import rarecell as rc
 from rarecell.errors import BadInput
 from rarecell.model.stacking import (
     HeldOutRecords,
+    PosteriorAverage,
     SmoothedIndependence,
     held_out_log_likelihood,
     held_out_records,
@@ -120,6 +121,26 @@ def test_smoothed_independence_is_a_distribution() -> None:
     counts = np.bincount(table.cells[:, 1], weights=table.counts, minlength=5)
     np.testing.assert_allclose(share, (counts + 0.5) / 52.5, atol=0.03)
     assert base.generators == (1, 2, 4)
+
+
+def test_an_average_of_posteriors_is_wider_than_its_members() -> None:
+    table = chain_table(300)
+    members = [rc.RegularisedModel(table), rc.RegularisedModel(table.project(["a", "b", "c"]), most_cells=30)]
+    average = PosteriorAverage(members, [2.0, 1.0])
+    mean, variance = average.posterior()
+    parts = [member.posterior() for member in members]
+    apart = parts[0][0] - parts[1][0]
+    within = (2 * parts[0][1] + parts[1][1]) / 3
+    np.testing.assert_allclose(variance, within + 2 / 9 * apart**2)
+    # With no doubt about either member the mean would be the logarithm of the average probability.
+    logs = (2 * members[0].log_cell_probability() + members[1].log_cell_probability()) / 3
+    np.testing.assert_allclose(mean - (2 * parts[0][0] + parts[1][0]) / 3, average.log_cell_probability() - logs)
+    drawn = average.posterior_log_cell_probability(table.cells[:5], 400, np.random.default_rng(0))
+    assert drawn.shape == (400, 5)
+    np.testing.assert_allclose(drawn.mean(axis=0), mean[:5], atol=0.2)
+    stacked = stack(table, [rc.RegularisedModel, chain], splits=2)
+    assert isinstance(stack(table, [rc.RegularisedModel], splits=2, least_weight=0.4), PosteriorAverage)
+    assert not isinstance(stacked, PosteriorAverage) or len(stacked.members) == 1
 
 
 def test_bad_requests_are_told() -> None:

@@ -147,14 +147,16 @@ class RegularisedModel:
         return self.log_cell_probability(cells), variance
 
     def posterior_log_cell_probability(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Vector:
-        """Draws of log p of the cells, one row a draw; cells that share a parameter share its draw."""
+        """Draws of log p of the cells, one row a draw; cells that share a parameter share its draw.
+
+        The sum over all cells is taken as known, so that mean and variance of the draws are those of :meth:`posterior`.
+        """
         fit = self._fit
         deviation = 1.0 / np.sqrt(fit.expected + fit.precisions())
         drawn = np.empty((n_draws, len(cells)))
         for row in range(n_draws):
             parameters = fit.parameters + deviation * rng.standard_normal(len(deviation))
-            log_tables = fit.interactions.log_tables(parameters)
-            drawn[row] = fit.interactions.log_weight(log_tables, cells) - fit.tree.marginals(log_tables)[0]
+            drawn[row] = fit.interactions.log_weight(fit.interactions.log_tables(parameters), cells) - self._log_sum
         return drawn
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:

@@ -64,6 +64,36 @@ class SmoothedIndependence:
         return "independent keys, smoothed"
 
 
+class PosteriorAverage(AverageModel):
+    """An average of models that say how sure they are: each has a ``posterior`` of log p.
+
+    The mean of the logarithm belongs to the arithmetic mean of the probabilities; the variance is that of one member, on
+    average, plus the variance between the members.
+    """
+
+    def posterior(self, cells: NDArray[np.int32] | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and variance of the logarithm of each cell's probability."""
+        moments = [member.posterior(cells) for member in self.members]  # type: ignore[attr-defined]
+        means, variances = (np.stack([moment[part] for moment in moments]) for part in (0, 1))
+        logs = np.stack([member.log_cell_probability(cells) for member in self.members])
+        mean = self.weights @ means
+        between = self.weights @ (means - mean) ** 2
+        shift = self.log_cell_probability(cells) - self.weights @ logs
+        return mean + shift, self.weights @ variances + between
+
+    def posterior_log_cell_probability(
+        self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator
+    ) -> NDArray[np.float64]:
+        """Draws of log p of the cells, one row a draw, each from a member chosen with its weight."""
+        shares = rng.multinomial(n_draws, self.weights)
+        return np.concatenate(
+            [
+                member.posterior_log_cell_probability(cells, int(n), rng)  # type: ignore[attr-defined]
+                for member, n in zip(self.members, shares, strict=True)
+            ]
+        )
+
+
 # ---------------------------------------------------------------------- splitting
 
 
@@ -219,7 +249,7 @@ def stack(
     """The mixture of models that predicts held-out records best, fitted to the whole table.
 
     Smoothed independence is added to the models, so that no record is impossible. Models with less than
-    ``least_weight`` are left out of the mixture.
+    ``least_weight`` are left out of the mixture. When all that are left have a posterior, so has the mixture.
 
     Parameters
     ----------
@@ -232,7 +262,9 @@ def stack(
     candidates: list[Fit] = [*fits, SmoothedIndependence]
     weights = stacking_weights(held_out_records(table, candidates, splits=splits, share=share, seed=seed, progress=progress))
     kept = np.flatnonzero(weights >= least_weight)
-    return AverageModel([candidates[k](table) for k in kept], weights[kept])
+    members = [candidates[k](table) for k in kept]
+    has_posterior = all(hasattr(member, "posterior") for member in members)
+    return (PosteriorAverage if has_posterior else AverageModel)(members, weights[kept])
 
 
 def _log_mixture(records: HeldOutRecords, weights: ArrayLike) -> NDArray[np.float64]:

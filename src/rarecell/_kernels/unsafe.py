@@ -101,6 +101,15 @@ def record_minimal(alone, n_alone, mask, first, following, found_cell, found_mas
 
 
 @njit(cache=True)
+def longer(array, size):
+    """The same entries with room for more. Spelt out, because assignments of whole arrays take seconds to compile."""
+    larger = np.empty(size, array.dtype)
+    for k in range(array.size):
+        larger[k] = array[k]
+    return larger
+
+
+@njit(cache=True)
 def minimal_unsafe_sets(codes, counts, n_levels, max_size):
     """All pairs (cell, key set) such that the set, and no smaller one, singles out a cell with one record.
 
@@ -119,7 +128,8 @@ def minimal_unsafe_sets(codes, counts, n_levels, max_size):
     members = np.empty((max_size + 1, n_cells), np.int32)
     ends = np.empty((max_size + 1, n_cells), np.int32)
     n_groups = np.zeros(max_size + 1, np.int64)
-    members[0] = np.arange(n_cells)
+    for cell in range(n_cells):
+        members[0, cell] = cell
     ends[0, 0] = n_cells
     n_groups[0] = 1
     buffers = (np.zeros(n_levels.max(), np.int64), np.empty(n_levels.max(), np.int64), np.empty(n_cells, np.int32))
@@ -143,10 +153,10 @@ def minimal_unsafe_sets(codes, counts, n_levels, max_size):
             )
             n_groups[size] = keep_groups_with_uniques(counts, members[size], ends[size], groups)
             if n_found + n_alone > found_cell.size:
-                room = 2 * (n_found + n_alone) - found_cell.size
-                following = np.concatenate((following, np.empty(room, np.int64)))
-                found_cell = np.concatenate((found_cell, np.empty(room, np.int32)))
-                found_mask = np.concatenate((found_mask, np.empty(room, np.uint64)))
+                room = 2 * (n_found + n_alone)
+                following = longer(following, room)
+                found_cell = longer(found_cell, room)
+                found_mask = longer(found_mask, room)
             n_found = record_minimal(buffers[2], n_alone, mask, first, following, found_cell, found_mask, n_found)
         # Nothing below a set that is too large or whose groups are all split: pass over its descendants.
         is_leaf = size >= max_size or n_groups[size] == 0

@@ -175,6 +175,19 @@ def test_a_large_table_is_fitted_with_its_strongest_pairs() -> None:
     assert np.exp(model.log_cell_probability(every_cell(table))).sum() == pytest.approx(1.0, abs=1e-9)
 
 
+@pytest.mark.parametrize("n_keys", [1, 2])
+def test_few_keys_and_levels_without_records(n_keys: int) -> None:
+    codes = np.random.default_rng(0).integers(0, 2, (60, n_keys)).astype(np.int32)
+    table = rc.ContingencyTable.from_codes(codes, categories([3, 4][:n_keys]))
+    model = RegularisedModel(table)
+    probability = np.exp(model.log_cell_probability(every_cell(table)))
+    assert probability.sum() == pytest.approx(1.0)
+    assert (probability > 0).all()
+    np.testing.assert_allclose(probability.reshape(3, -1).sum(axis=1)[:2], table.marginals.counts(1) / 60, atol=0.05)
+    plain = rc.HierarchicalModel(table, "all two-way").log_cell_probability()
+    np.testing.assert_allclose(np.exp(plain), table.counts / 60)
+
+
 def test_held_out_likelihood_beats_maximum_likelihood_in_a_sparse_table() -> None:
     train, test = related_table(150, seed=1), related_table(4000, seed=2)
     regularised = RegularisedModel(train).log_cell_probability(test.cells)

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from rarecell.errors import KeyMismatch, NotChordal
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.marginals import Marginals
+from rarecell.model.likelihood import LikelihoodMeasures
 from rarecell.table import ContingencyTable
 
 
-class DecomposableModel:
+class DecomposableModel(LikelihoodMeasures):
     """A decomposable model fitted to a table by maximum likelihood.
 
     Parameters
@@ -150,27 +150,6 @@ class DecomposableModel:
         masks = np.array([mask for mask, _ in self._signed_sets()], dtype=np.uint64)
         factors = np.array([factor for _, factor in self._signed_sets()])
         return float(factors @ self.marginals.entropy_terms(masks))
-
-    @property
-    def log_likelihood(self) -> float:
-        """The kernel plus log n!/Π n(i)!: what the paper calls the log-likelihood."""
-        counts = self.table.counts
-        return self.log_likelihood_kernel + float(gammaln(self.table.n_records + 1) - gammaln(counts + 1.0).sum())
-
-    @property
-    def aic(self) -> float:
-        """2 df − 2 log-likelihood, multinomial coefficient included as in the paper."""
-        return 2.0 * self.degrees_of_freedom - 2.0 * self.log_likelihood
-
-    @property
-    def bic(self) -> float:
-        return math.log(self.table.n_records) * self.degrees_of_freedom - 2.0 * self.log_likelihood
-
-    @property
-    def deviance(self) -> float:
-        """G² against the saturated model."""
-        everything = (1 << self.table.n_keys) - 1
-        return 2.0 * (self.marginals.entropy_term(everything) - self.log_likelihood_kernel)
 
     # ------------------------------------------------------------------ words and files
 

@@ -23,7 +23,7 @@ from rarecell.engine.output import write_parquet
 from rarecell.errors import BadInput
 from rarecell.microdata import Microdata
 from rarecell.model.average import CellModel
-from rarecell.model.backoff import fit_backoff
+from rarecell.model.backoff import MANY_CELLS, fit_backoff
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.diagnostics import FitDiagnostics, fit_diagnostics
@@ -229,7 +229,7 @@ def _stratum_of_records(data: Microdata, table: ContingencyTable, config: RunCon
 def _quick_model(table: ContingencyTable, config: RunConfig) -> CellModel:
     """The run's kind of model for a changed table, with fewer members, for comparisons that need many fits."""
     if config.model == "average" and config.resolution == "multi":
-        return fit_backoff(table, n_orders=2, seed=config.seed)
+        return fit_backoff(table, n_orders=2 if table.n_cells < MANY_CELLS // 2 else 1, seed=config.seed)
     model = config.model if config.model in ("independence", "saturated") else "single"
     return choice.choose_models(table, replace(config, model=model, cliques=())).risk_model
 

@@ -42,7 +42,7 @@ POWERS = np.array([0.0, 0.5])
 N_ORDERS = 6
 """Orders of the keys that are averaged."""
 
-MANY_CELLS = 60_000
+MANY_CELLS = 20_000
 """With more occupied cells than this, contexts are chosen on a random part of the records."""
 
 N_PARTNERS = 8

@@ -27,12 +27,11 @@ exclude_patterns = ["_build", "README.md"]
 myst_enable_extensions = ["dollarmath", "deflist", "colon_fence", "attrs_inline"]
 myst_heading_anchors = 3
 
-autosummary_generate = True
+autosummary_generate = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
-templates_path = ["templates"]
 
 html_theme = "furo"
 html_title = "rarecell"

@@ -224,6 +224,7 @@ def test_a_run_cannot_be_written_outside(house: Path) -> None:
         'input = "../secret.csv"\nkeys = ["name"]\npopulation = 1000\n',
         'input = "link.csv"\nkeys = ["name"]\npopulation = 1000\n',
         'input = "census.csv"\nkeys = ["age"]\npopulation = 1000\nhierarchies = {{ age = "{outside}" }}\n',
+        'input = "census.csv"\nkeys = ["age"]\npopulation = 1000\nzeros = "{outside}"\n',
         'input = ""\nsql = "select * from \'{outside}\'"\nkeys = ["name"]\npopulation = 1000\n',
     ],
 )

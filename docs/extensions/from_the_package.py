@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -70,7 +71,10 @@ def names_by_topic() -> dict[str, list[str]]:
         topic = next(
             topic
             for topic, homes in TOPICS.items()
-            if any(module == home or (home.endswith(".") and module.startswith(home)) or module.startswith(f"{home}.") for home in homes)
+            if any(
+                module == home or (home.endswith(".") and module.startswith(home)) or module.startswith(f"{home}.")
+                for home in homes
+            )
         )
         found[topic].append(name)
     return {topic: sorted(names, key=str.casefold) for topic, names in found.items() if names}
@@ -84,14 +88,40 @@ class PublicNames(Directive):
         for topic, names in names_by_topic().items():
             section = nodes.section(ids=[nodes.make_id(topic)])
             section += nodes.title(text=topic)
-            lines = [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""] + [f"   rarecell.{name}" for name in names] + [""]
+            lines = (
+                [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
+                + [f"   rarecell.{name}" for name in names]
+                + [""]
+            )
             self.state.nested_parse(StringList(lines, source="public names"), 0, section)
             made.append(section)
         return made
+
+
+def write_pages(app: Any) -> None:
+    """A page for each public name, before Sphinx looks for pages."""
+    import rarecell
+
+    folder = Path(app.srcdir) / "reference" / "generated"
+    folder.mkdir(exist_ok=True)
+    for names in names_by_topic().values():
+        for name in names:
+            made = getattr(rarecell, name)
+            lines = [name, "=" * len(name), "", ".. currentmodule:: rarecell", ""]
+            if isinstance(made, type):
+                lines += [f".. autoclass:: {name}", "   :members:", "   :show-inheritance:"]
+            else:
+                lines += [f".. autofunction:: {name}"]
+            text = "\n".join([*lines, ""])
+            page = folder / f"rarecell.{name}.rst"
+            # Pages that did not change keep their time, so that Sphinx need not read them again.
+            if not page.exists() or page.read_text(encoding="utf-8") != text:
+                page.write_text(text, encoding="utf-8")
 
 
 def setup(app: Any) -> dict[str, bool]:
     app.add_directive("command-reference", CommandReference)
     app.add_directive("glossary-of-the-report", GlossaryOfTheReport)
     app.add_directive("public-names", PublicNames)
+    app.connect("builder-inited", write_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

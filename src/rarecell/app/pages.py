@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     import jinja2
 
 _HERE = Path(__file__).parent
+_WORDS_FOR_ZEROS = ("swaps", "detect", "off")
+"""What ``zeros`` of a configuration may say instead of naming a file."""
+
 _STATIC = {"app.css": "text/css", "app.js": "text/javascript", "report.css": "text/css"}
 
 
@@ -280,6 +283,8 @@ class Pages:
             raise BadInput("This run reads its data by a query, which could reach any file. Repeat it in the terminal.")
         for path in config.hierarchies.values():
             self.folder.resolve(path)
+        if config.zeros not in _WORDS_FOR_ZEROS:
+            self.folder.resolve(config.zeros)
         return self.folder.resolve(config.input)
 
     def _show_protect(self, run: FinishedRun, fields: dict[str, list[str]], problem: str | None = None) -> Response:

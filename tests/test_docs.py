@@ -1,0 +1,120 @@
+"""The documentation: its examples print what it says they print, it builds without a warning, and needs no network."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+import rarecell
+from tests.documentation import DOCS, ROOT, SEQUENCES, examples, run_sequence
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("pages", SEQUENCES, ids=lambda pages: pages[0])
+def test_examples_print_what_the_page_says(pages: tuple[str, ...]) -> None:
+    differing = [
+        f"{outcome.example.page}, line {outcome.example.line}: {outcome.example.source}\nprinted:\n{outcome.got}"
+        for outcome in run_sequence(pages)
+        if not outcome.is_as_written
+    ]
+    assert differing == [], "run `python -m tests.documentation --update` and read the difference"
+
+
+def test_every_page_with_examples_is_run() -> None:
+    listed = {page for pages in SEQUENCES for page in pages}
+    with_examples = {
+        str(path.relative_to(DOCS))
+        for path in DOCS.rglob("*.md")
+        if "_build" not in path.parts and examples(str(path.relative_to(DOCS)))
+    }
+    assert with_examples <= listed
+    assert sum(len(examples(page)) for page in listed) > 100
+
+
+class _Links(HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.loaded: list[str] = []
+        self.followed: list[str] = []
+        self.ids: set[str] = set()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attributes}
+        if "id" in given:
+            self.ids.add(given["id"])
+        if tag in ("script", "img", "iframe", "source", "video", "audio") and "src" in given:
+            self.loaded.append(given["src"])
+        if tag == "link" and given.get("rel") in ("stylesheet", "icon", "preload", "preconnect"):
+            self.loaded.append(given["href"])
+        if tag == "a" and "href" in given:
+            self.followed.append(given["href"])
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The documentation as HTML, from a copy: generated pages must not end up in the sources."""
+    folder = tmp_path_factory.mktemp("docs")
+    shutil.copytree(DOCS, folder / "source", ignore=shutil.ignore_patterns("_build", "generated", "__pycache__"))
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", str(folder / "source"), str(folder / "html")],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "html"
+
+
+@pytest.mark.slow
+def test_pages_load_nothing_from_elsewhere_and_link_to_what_is_there(built: Path) -> None:
+    pages = {path: _Links(path.read_text(encoding="utf-8")) for path in built.rglob("*.html")}
+    assert len(pages) > 40
+    for path, links in pages.items():
+        assert not [address for address in links.loaded if re.match(r"(https?:)?//", address)], path
+        for address in links.followed:
+            if re.match(r"(https?:|mailto:)", address):
+                continue
+            place, _, anchor = address.partition("#")
+            target = (path.parent / place).resolve() if place else path
+            assert target.exists(), f"{path.name} links to {address}"
+            if anchor and target.suffix == ".html":
+                assert anchor in pages[target].ids, f"{path.name} links to {address}"
+    for style in built.rglob("*.css"):
+        assert not re.search(r"url\(\s*['\"]?(https?:)?//|@import", style.read_text(encoding="utf-8")), style
+
+
+@pytest.mark.slow
+def test_every_public_name_and_command_is_documented(built: Path) -> None:
+    from rarecell.cli import main
+
+    names = {path.stem.removeprefix("rarecell.") for path in (built / "reference" / "generated").glob("*.html")}
+    assert set(rarecell._HOME) <= names
+    commands = (built / "reference" / "commands.html").read_text(encoding="utf-8")
+    for command in main.commands:
+        assert f"Usage: rarecell {command}" in commands
+
+
+@pytest.mark.slow
+def test_formulas_are_drawn_by_the_browser(built: Path) -> None:
+    theory = (built / "theory.html").read_text(encoding="utf-8")
+    assert theory.count("<math") > 20
+    assert "mathjax.js" not in theory.lower()
+    assert not [address for address in _Links(theory).loaded if "mathjax" in address.lower()]
+
+
+def test_pictures_are_there() -> None:
+    for path in DOCS.rglob("*.md"):
+        for picture in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", path.read_text(encoding="utf-8")):
+            assert (path.parent / picture).is_file(), f"{path.name} shows {picture}"
+
+
+def test_nothing_is_said_of_the_machine_it_was_written_on() -> None:
+    for path in [*DOCS.rglob("*.md"), ROOT / "README.md"]:
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"/(root|tmp|work|home)/", text), path

@@ -44,6 +44,11 @@ def census_summary() -> dict[str, Any]:
             "occupied": 2879,
             "size_indices": {"1": 1674, "2": 490, "3": 215, "4": 120, "5": 83, "6": 60, "7": 41, "8": 33, "57": 2, "83": 1},
         },
+        "structure": {
+            "combinations": 309,
+            "dependencies": ["spouse determines marital in all records"],
+            "strongest": ["No record has sex '1' with child_age '0', although 2,450 would be expected."],
+        },
         "model": {
             "vertices": [
                 {"name": "relationship", "key": "relationship", "levels": 14},
@@ -189,6 +194,9 @@ def census_summary() -> dict[str, Any]:
             ],
             "model_describe": "average of back-off networks over four orders of the keys",
             "fixed_records": 0,
+            "interval_correct_matches": [399.0, 466.5],
+            "interval_basis": "It holds chance and the uncertainty of the probabilities, not that the model may miss an interaction.",
+            "key_contributions": {"age": 0.93, "relationship": 0.58, "citizenship": 0.41},
             "household": {"households": 9480, "expected_with_an_identified_member": 197.2, "above_threshold": 377},
         },
     }
@@ -223,6 +231,8 @@ def protected_summary() -> dict[str, Any]:
             "risk_before": _risk(201.9, 431.2, 1674.0, 0.99),
             "risk_after": _risk(158.1, 381.6, 1687.0, 0.88),
             "margins_identical": True,
+            "margins": [{"variables": ["marital", "spouse"], "cells": 12}, {"variables": ["age/10", "spouse"], "cells": 41}],
+            "first_found_mean_distance": 0.871,
             "hellinger": {
                 "1": {"mean": 0.0, "max": 0.0},
                 "2": {"mean": 0.0021, "max": 0.0083},

@@ -71,6 +71,11 @@ def test_nothing_that_is_not_known_to_be_harmless_comes_through() -> None:
     assert "something_new" not in repr(external(summary))
 
 
+def test_combinations_that_do_not_occur_stay_inside() -> None:
+    # They name values and counts, and say which swaps are impossible.
+    assert "structure" not in external(census_summary())
+
+
 def test_a_few_records_that_could_not_be_swapped_cannot_be_counted() -> None:
     swap = external(protected_summary())["swap"]
     assert swap["swapped"] == f"all but {HIDDEN}"

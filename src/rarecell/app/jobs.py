@@ -21,20 +21,20 @@ from typing import Any
 from rarecell.errors import BadInput
 
 USUAL_SHARES = {
-    "reading and counting": 6.0,
+    "reading and counting": 10.0,
     "choosing resolutions": 1.0,
-    "searching for the model": 25.0,
+    "searching for the model": 15.0,
     "risk of every record": 4.0,
-    "interval": 10.0,
-    "checks of fit": 6.0,
+    "interval": 5.0,
+    "checks of fit": 10.0,
     "what each key costs": 25.0,
-    "unsafe combinations": 5.0,
-    "planning the swaps": 10.0,
+    "unsafe combinations": 3.0,
+    "planning the swaps": 8.0,
     "comparing margins": 1.0,
     "what it cost": 4.0,
-    "writing the protected file": 2.0,
+    "writing the protected file": 3.0,
     "writing the risk file": 2.0,
-    "writing the report": 6.0,
+    "writing the report": 15.0,
 }
 """Shares of the stages in the time of a usual run, for the first guess at the time that is left."""
 

@@ -30,6 +30,7 @@ DOWNLOADS = {
     "swaps.parquet": "who was swapped with whom: keep it inside",
     "summary.json": "all numbers of the report",
     "model.json": "the model",
+    "zeros.json": "combinations that look impossible",
     "run.toml": "the choices of this run",
     "run.json": "versions, input hash, timings",
 }

@@ -112,6 +112,7 @@ def report_environment(*folders: Path) -> jinja2.Environment:
     environment.filters["rounded"] = _rounded
     environment.filters["percent"] = lambda value: "–" if _plain(value) is None else words.percent(value)
     environment.filters["counted"] = lambda value, one, many=None: words.counted(_plain(value), one, many)
+    environment.filters["lowered"] = lambda text: f"{text[:1].lower()}{text[1:]}"
     environment.filters["sentence"] = lambda text: f"{text[:1].upper()}{text[1:].rstrip('.')}."
     return environment
 
@@ -165,6 +166,7 @@ def report_context(
         "missing_sentence": words.missing_sentence(summary),
         "household": words.household_sentence(summary),
         "fixed": words.fixed_sentence(summary),
+        "structure": summary.get("structure") if (summary.get("structure") or {}).get("combinations") else None,
         "model_sentences": words.model_sentences(summary),
         "glossary": words.GLOSSARY,
         "run_toml": run_toml,

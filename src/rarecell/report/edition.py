@@ -73,6 +73,9 @@ def _risk(risk: Mapping[str, Any]) -> dict[str, Any]:
             "estimators",
             "threshold",
             "model_describe",
+            "interval_correct_matches",
+            "interval_basis",
+            "key_contributions",
         ),
     )
     made["estimator_details"] = [
@@ -114,7 +117,18 @@ def _key_cost(cost: Mapping[str, Any]) -> dict[str, Any]:
 
 def _swap(swap: Mapping[str, Any]) -> dict[str, Any]:
     made = _picked(
-        swap, ("share_changed", "mean_distance", "margins_identical", "hellinger", "pmse", "pmse_ratio", "associations")
+        swap,
+        (
+            "share_changed",
+            "mean_distance",
+            "margins_identical",
+            "hellinger",
+            "pmse",
+            "pmse_ratio",
+            "associations",
+            "first_found_mean_distance",
+            "margins",
+        ),
     )
     for name in ("risk_before", "risk_after"):
         if name in swap:

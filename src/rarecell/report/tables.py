@@ -82,6 +82,7 @@ def all_tables(summary: Mapping[str, Any], riskiest: Sequence[Mapping[str, Any]]
         _histogram,
         _key_costs,
         _unsafe_combinations,
+        _key_contributions,
         _cliques,
         _fit,
         _estimators,
@@ -89,6 +90,7 @@ def all_tables(summary: Mapping[str, Any], riskiest: Sequence[Mapping[str, Any]]
         _expected_sizes,
         _before_after,
         _not_swapped,
+        _kept_tables,
         _hellinger,
         _associations,
         _frontier,
@@ -171,6 +173,13 @@ def _unsafe_combinations(summary: Mapping[str, Any]) -> Table:
     rows = tuple((row["variables"], row["records"]) for row in summary.get("risk", {}).get("unsafe_combinations", ()))
     columns = (_names("Variables"), Column("Records they single out"))
     return Table("unsafe-combinations", "Smallest combinations of variables that single records out", columns, rows)
+
+
+def _key_contributions(summary: Mapping[str, Any]) -> Table:
+    shares = summary.get("risk", {}).get("key_contributions", {})
+    rows = tuple(sorted(shares.items(), key=lambda item: -item[1]))
+    columns = (_text("Key"), Column("Share of the unsafe combinations, weighted by SUDA score", percent))
+    return Table("key-contributions", "How much each key takes part in unsafe combinations", columns, rows)
 
 
 def _cliques(summary: Mapping[str, Any]) -> Table | None:
@@ -274,6 +283,12 @@ def _before_after(summary: Mapping[str, Any]) -> Table:
 def _not_swapped(summary: Mapping[str, Any]) -> Table:
     rows = tuple((row["reason"], row["records"]) for row in summary.get("swap", {}).get("not_swapped", ()))
     return Table("not-swapped", "Records that could not be swapped", (_text("Reason"), Column("Records")), rows)
+
+
+def _kept_tables(summary: Mapping[str, Any]) -> Table:
+    rows = tuple((margin["variables"], margin.get("cells")) for margin in summary.get("swap", {}).get("margins", ()))
+    columns = (_names("Variables"), Column("Cells compared"))
+    return Table("kept-tables", "Tables that are the same before and after", columns, rows)
 
 
 def _hellinger(summary: Mapping[str, Any]) -> Table:

@@ -25,6 +25,7 @@ demo: $(VENV)/.run
 test: $(VENV)/.test
 	@sh tests/system_packages.sh
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check --quiet .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 

@@ -67,12 +67,8 @@ def compare(title: str, levels: tuple[int, ...], n_records: int) -> None:
         "polars": seconds(lambda: frame.group_by(names).len()),
         "duckdb": seconds(lambda: connection.sql(query).to_arrow_table()),
         "numpy values": seconds(lambda: np.unique(fold(columns, levels), return_counts=True)),
-        "numpy sort": seconds(
-            lambda: np.unravel_index(np.unique(fold(columns, levels), return_counts=True)[0], levels)
-        ),
-        "numpy inverse": seconds(
-            lambda: np.unique(fold(columns, levels), return_counts=True, return_inverse=True), repeats=2
-        ),
+        "numpy sort": seconds(lambda: np.unravel_index(np.unique(fold(columns, levels), return_counts=True)[0], levels)),
+        "numpy inverse": seconds(lambda: np.unique(fold(columns, levels), return_counts=True, return_inverse=True), repeats=2),
         "rarecell": seconds(lambda: collapse_records(columns, levels)),
     }
     fastest = min(times["polars"], times["duckdb"], times["numpy sort"])

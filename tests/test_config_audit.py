@@ -87,9 +87,14 @@ def test_a_published_folder_is_for_its_owner_and_not_overwritten(tmp_path: Path)
 
 def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
     out = tmp_path / "run"
-    with pytest.raises(ZeroDivisionError), open_run_folder(out) as folder:
-        folder.write_text("summary.json", "{}")
-        _ = 1 / 0
+
+    def fail() -> None:
+        with open_run_folder(out) as folder:
+            folder.write_text("summary.json", "{}")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert not out.exists()
 
 

@@ -23,7 +23,9 @@ def text_file(*values: str | None, decimal_mark: str = ".") -> tuple[Any, ...]:
     return settle(pa.array(values, pa.string()), Column("x", "untyped"), decimal_mark=decimal_mark).values
 
 
-def coded(values: list[Any], coding: Coding | None = None, *, counts: list[int] | None = None, missing: str = "level") -> CodedLevels:
+def coded(
+    values: list[Any], coding: Coding | None = None, *, counts: list[int] | None = None, missing: str = "level"
+) -> CodedLevels:
     array = pa.array(values)
     kind = "text" if pa.types.is_string(array.type) else "number"
     raw = settle(array, Column("x", kind))
@@ -139,7 +141,10 @@ def test_a_value_that_was_not_declared_is_an_error() -> None:
         (Coding(top=65), (5, 17, 18, 40, 64, "65+")),
         (Coding(bottom=17), ("≤17", 18, 40, 64, 65, 88)),
         (Coding(width=20, top=60, bottom=17), ("≤17", "0–19", "40–59", "60+")),
-        (Coding(width=2.5), ("5 to <7.5", "15 to <17.5", "17.5 to <20", "40 to <42.5", "62.5 to <65", "65 to <67.5", "87.5 to <90")),
+        (
+            Coding(width=2.5),
+            ("5 to <7.5", "15 to <17.5", "17.5 to <20", "40 to <42.5", "62.5 to <65", "65 to <67.5", "87.5 to <90"),
+        ),
         (Coding(missing=(88,), width=30), ("0–29", "30–59", "60–89")),
     ],
 )
@@ -159,7 +164,9 @@ def test_widths_that_a_computer_cannot_write() -> None:
     st.one_of(
         st.builds(Coding, width=st.integers(1, 30)),
         st.builds(Coding, quantiles=st.integers(2, 9)),
-        st.builds(Coding, edges=st.lists(st.integers(-60, 210), unique=True, min_size=1, max_size=6).map(lambda e: tuple(sorted(e)))),
+        st.builds(
+            Coding, edges=st.lists(st.integers(-60, 210), unique=True, min_size=1, max_size=6).map(lambda e: tuple(sorted(e)))
+        ),
         st.builds(Coding, top=st.integers(0, 100), bottom=st.integers(-100, -1)),
     ),
 )

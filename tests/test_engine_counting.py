@@ -55,9 +55,7 @@ def test_threads_and_both_ways_of_ranking_agree_with_numpy(n_levels: tuple[int, 
     n_records = 3 * counting._WORTH_A_THREAD
     codes = np.array([generator.integers(0, min(count, 200), n_records) for count in n_levels], dtype=np.int32).T
     cells, counts, record_cell = counting.collapse_records(codes, n_levels)
-    expected_cells, expected_inverse, expected_counts = np.unique(
-        codes, axis=0, return_inverse=True, return_counts=True
-    )
+    expected_cells, expected_inverse, expected_counts = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
     assert np.array_equal(cells, expected_cells)
     assert np.array_equal(counts, expected_counts)
     assert np.array_equal(record_cell, expected_inverse.ravel())

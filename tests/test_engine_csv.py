@@ -56,7 +56,9 @@ def test_delimiter_quotes_line_ends_and_marks_are_found(write, content: str, nam
 
 def test_gzipped_text_is_read_whatever_its_name(write) -> None:
     packed = gzip.compress(b"age,region\n31,00\n")
-    assert columns_of(write(packed, "people.csv.gz")) == columns_of(write(packed, "people.csv")) == {"age": ["31"], "region": ["00"]}
+    assert (
+        columns_of(write(packed, "people.csv.gz")) == columns_of(write(packed, "people.csv")) == {"age": ["31"], "region": ["00"]}
+    )
 
 
 def test_quoted_delimiters_line_breaks_and_quotes(write) -> None:
@@ -77,7 +79,9 @@ FIELDS = st.text(alphabet='a1," \n;é', max_size=6)
 
 @settings(max_examples=150)
 @given(st.lists(st.tuples(FIELDS, FIELDS, FIELDS), min_size=1, max_size=8), st.booleans(), st.data())
-def test_what_any_writer_wrote_is_read(tmp_path_factory, rows: list[tuple[str, ...]], all_quoted: bool, data: st.DataObject) -> None:
+def test_what_any_writer_wrote_is_read(
+    tmp_path_factory, rows: list[tuple[str, ...]], all_quoted: bool, data: st.DataObject
+) -> None:
     import csv as library
     import io
 
@@ -188,7 +192,9 @@ def test_only_changed_fields_change(write, tmp_path: Path) -> None:
     content = '\ufeffid;age;"region";note\r\n1;31;"00";a\r\n\r\n2;"62";01;"b;c"\r\n3;;"02";5" pipe'
     path = write(content)
     out = tmp_path / "out.csv"
-    open_source(path).write_with_replacements(out, np.array([1, 0]), {"age": pa.array(["31", "6;2"]), "region": pa.array([None, "x"])})
+    open_source(path).write_with_replacements(
+        out, np.array([1, 0]), {"age": pa.array(["31", "6;2"]), "region": pa.array([None, "x"])}
+    )
     expected = '\ufeffid;age;"region";note\r\n1;"6;2";"x";a\r\n\r\n2;"31";;"b;c"\r\n3;;"02";5" pipe'
     assert out.read_bytes().decode() == expected
     assert out.stat().st_mode & 0o777 == 0o600

@@ -26,7 +26,9 @@ TABLE = pa.table(
     {
         "id": pa.array(range(10), pa.int16()),
         "sex": pa.array(["f", "m"] * 5).dictionary_encode(),
-        "size": pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None, 0] * 2, pa.int8()), ["small", "middle", "large"], ordered=True),
+        "size": pa.DictionaryArray.from_arrays(
+            pa.array([0, 1, 2, None, 0] * 2, pa.int8()), ["small", "middle", "large"], ordered=True
+        ),
         "day": pa.array([1, 2, None, 4, 5] * 2, pa.date32()),
         "big": pa.array([2**60 + 1, None, 3, 4, 5] * 2, pa.int64()),
         "flag": pa.array([True, None, False, True, False] * 2),
@@ -79,15 +81,21 @@ def test_arrow_files_and_streams_keep_their_schema(tmp_path: Path, is_stream: bo
 
 
 def test_a_value_that_a_part_of_the_file_lacks_joins_its_dictionary(tmp_path: Path) -> None:
-    table = pa.table({"x": pa.chunked_array([pa.array(["a", "b"]).dictionary_encode(), pa.array(["c", "d"]).dictionary_encode()])})
+    table = pa.table(
+        {"x": pa.chunked_array([pa.array(["a", "b"]).dictionary_encode(), pa.array(["c", "d"]).dictionary_encode()])}
+    )
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
-    out = open_source(tmp_path / "a.parquet").write_with_replacements(tmp_path / "b.parquet", np.array([0, 3]), {"x": ["d", None]})
+    out = open_source(tmp_path / "a.parquet").write_with_replacements(
+        tmp_path / "b.parquet", np.array([0, 3]), {"x": ["d", None]}
+    )
     assert pq.read_table(out).column("x").to_pylist() == ["d", "b", "c", None]
 
 
 def test_records_keep_their_order_over_many_batches(tmp_path: Path) -> None:
     numbers = np.random.default_rng(0).integers(0, 1000, 600_000)
-    pq.write_table(pa.table({"x": numbers, "y": pa.array(numbers % 7).cast(pa.string())}), tmp_path / "a.parquet", row_group_size=70_000)
+    pq.write_table(
+        pa.table({"x": numbers, "y": pa.array(numbers % 7).cast(pa.string())}), tmp_path / "a.parquet", row_group_size=70_000
+    )
     source = open_source(tmp_path / "a.parquet")
     encoded = source.encode(["y", "x"])
     assert np.array_equal(np.array(encoded.columns[1].values.to_pylist())[encoded.columns[1].codes], numbers)
@@ -159,18 +167,24 @@ def test_stata_files_change_in_the_changed_bytes_only(tmp_path: Path, version: i
     old, new = path.read_bytes(), out.read_bytes()
     assert len(old) == len(new)
     # Going back gives the same file, byte for byte.
-    again = open_source(out).write_with_replacements(tmp_path / "c.dta", rows, {name: everything[name].take(pa.array(rows)) for name in names})
+    again = open_source(out).write_with_replacements(
+        tmp_path / "c.dta", rows, {name: everything[name].take(pa.array(rows)) for name in names}
+    )
     assert again.read_bytes() == old
 
 
 def test_labels_measures_and_missing_codes_of_spss(tmp_path: Path) -> None:
-    frame = pl.DataFrame({"sex": [1.0, 2.0, 9.0, None, 1.0], "income": [1.0, 2.0, 98.0, 99.0, 3.0], "region": ["00", "01", "", "00", "02"]})
+    frame = pl.DataFrame(
+        {"sex": [1.0, 2.0, 9.0, None, 1.0], "income": [1.0, 2.0, 98.0, 99.0, 3.0], "region": ["00", "01", "", "00", "02"]}
+    )
     options = {
         "variable_value_labels": {"sex": {1.0: "man", 2.0: "woman", 9.0: "refused"}},
         "missing_ranges": {"sex": [{"lo": 9.0, "hi": 9.0}], "income": [{"lo": 90.0, "hi": 99.0}]},
         "variable_measure": {"income": "ordinal", "sex": "nominal", "region": "nominal"},
     }
-    pyreadstat.write_sav(frame, str(tmp_path / "a.sav"), column_labels={"sex": "Sex of person"}, variable_format={"income": "F4.0"}, **options)
+    pyreadstat.write_sav(
+        frame, str(tmp_path / "a.sav"), column_labels={"sex": "Sex of person"}, variable_format={"income": "F4.0"}, **options
+    )
     data = Microdata(tmp_path / "a.sav", ["sex", "income", "region"])
     sex, income, region = data.table().categories
     assert (sex.levels, sex.is_ordered) == ((1, 2, None), False)
@@ -196,7 +210,9 @@ def test_compressed_spss_and_sas_transport_round_trips(tmp_path: Path) -> None:
     pyreadstat.write_xport(frame, str(tmp_path / "a.xpt"), table_name="PEOPLE")
     for name in ("a.zsav", "a.xpt"):
         source = open_source(tmp_path / name)
-        out = source.write_with_replacements(tmp_path / f"b{source.suffix}", np.array([0, 2]), source.take(np.array([2, 0]), ["age"]))
+        out = source.write_with_replacements(
+            tmp_path / f"b{source.suffix}", np.array([0, 2]), source.take(np.array([2, 0]), ["age"])
+        )
         assert open_source(out).take(np.arange(3), ["age", "region"])["age"].to_pylist() == [None, 62.0, 31.0]
 
 
@@ -254,7 +270,9 @@ def test_a_query_is_read_like_a_file(databases: dict[str, Path], kind: str, tmp_
     path = databases[kind]
     before = path.read_bytes()
     name = "people" if kind in ("db", "duckdb") else "data"
-    data = Microdata(path, ["age", "region"], sql=f"SELECT region, age FROM {name} WHERE region <> '02' ORDER BY region, age DESC;")
+    data = Microdata(
+        path, ["age", "region"], sql=f"SELECT region, age FROM {name} WHERE region <> '02' ORDER BY region, age DESC;"
+    )
     table = data.table()
     assert [c.levels for c in table.categories] == [(31, 62, None), ("00", "01")]
     assert table.record_cell is not None

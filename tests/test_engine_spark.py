@@ -22,7 +22,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 def spark() -> Iterator[Any]:
     sql = pytest.importorskip("pyspark.sql")
     builder = sql.SparkSession.builder.master("local[2]").appName("rarecell tests")
-    for name, value in {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.ui.showConsoleProgress": "false"}.items():
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.showConsoleProgress": "false",
+    }.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -49,7 +53,9 @@ def test_values_of_cells_are_joined_to_records_missing_keys_too(spark: Any) -> N
     source = Microdata(spark.createDataFrame(people), ["age", "region"]).source
     assert isinstance(source, SparkSource)
     grouped = source.counts(["age", "region"])
-    cells = {key: column.values.take(pa.array(column.codes)) for key, column in zip(["age", "region"], grouped.columns, strict=True)}
+    cells = {
+        key: column.values.take(pa.array(column.codes)) for key, column in zip(["age", "region"], grouped.columns, strict=True)
+    }
     joined = source.with_cell_values(["age", "region"], cells, {"cell_count": grouped.counts})
     found = {row["id"]: row["cell_count"] for row in joined.collect()}
     assert found == dict(enumerate([2, 1, 1, 1, 1, 2, 1, 1]))

@@ -33,7 +33,7 @@ from rarecell.progress import SILENT, SilentProgress
 
 KEYS = ("age", "sex", "region")
 ROWS = [(str(i * 7 % 23), "fm"[i % 2], str(i * i % 5)) for i in range(300)]
-RESULTS = {"model.json", "report.html", "risk.parquet", "run.json", "run.toml", "summary.json", "tables"}
+RESULTS = {"model.json", "report.html", "risk.parquet", "run.json", "run.toml", "summary.json", "tables", "zeros.json"}
 
 
 def write_csv(path: Path) -> Path:

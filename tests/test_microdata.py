@@ -198,7 +198,9 @@ def test_the_census_sample_has_its_reference_numbers() -> None:
 )
 def test_counting_equals_a_dictionary_of_values(rows: list[tuple[Any, ...]], missing: str) -> None:
     columns = list(zip(*rows, strict=True))
-    frame = pa.table({"a": pa.array(columns[0], pa.int64()), "b": pa.array(columns[1], pa.string()), "c": pa.array(columns[2], pa.float64())})
+    frame = pa.table(
+        {"a": pa.array(columns[0], pa.int64()), "b": pa.array(columns[1], pa.string()), "c": pa.array(columns[2], pa.float64())}
+    )
     plain = [tuple(None if value == "" else value for value in row) for row in rows]
     kept = [row for row in plain if missing == "level" or None not in row]
     if not kept or any(len(set(column)) < 2 for column in zip(*kept, strict=True)):
@@ -262,7 +264,10 @@ def test_large_data_are_counted_without_their_records(monkeypatch: pytest.Monkey
 
 
 def test_what_was_done_with_missing_values_comes_first() -> None:
-    assert Microdata(PEOPLE, KEYS).summary_lines()[0] == "Missing key values are kept as a level of their own: age 1, region 2, income 1."
+    assert (
+        Microdata(PEOPLE, KEYS).summary_lines()[0]
+        == "Missing key values are kept as a level of their own: age 1, region 2, income 1."
+    )
     dropped = Microdata(PEOPLE, KEYS, missing="drop").summary_lines()[0]
     assert dropped == "4 of 8 records have a missing key value and are dropped: age 1, region 2, income 1."
     assert Microdata(PEOPLE, ["sex", "weight"]).summary_lines()[0] == "No key value is missing."

@@ -65,7 +65,9 @@ def test_weights_estimate_posterior_probabilities() -> None:
     for graph, expected in zip(graphs, probability, strict=True):
         # Five standard errors of a proportion, widened for the weights.
         assert estimate.get(graph, 0.0) == pytest.approx(expected, abs=8 * math.sqrt(expected / 4000) + 0.002)
-    edges = sum(p * np.array([[g.has_edge(u, v) for v in range(4)] for u in range(4)]) for g, p in zip(graphs, probability, strict=True))
+    edges = sum(
+        p * np.array([[g.has_edge(u, v) for v in range(4)] for u in range(4)]) for g, p in zip(graphs, probability, strict=True)
+    )
     np.testing.assert_allclose(sample.edge_probability, edges, atol=0.05)
     assert sample.weights.sum() == pytest.approx(1)
     assert (np.diff(sample.weights) <= 0).all()

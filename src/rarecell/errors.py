@@ -116,7 +116,9 @@ class OutputExists(RarecellError):
 
     @classmethod
     def at(cls, path: object) -> OutputExists:
-        return cls(f"{path} exists already and would be overwritten. Name another folder with --out, or allow it with --overwrite.")
+        return cls(
+            f"{path} exists already and would be overwritten. Name another folder with --out, or allow it with --overwrite."
+        )
 
 
 class MissingExtra(RarecellError):

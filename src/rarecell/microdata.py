@@ -110,9 +110,7 @@ class Microdata:
         unknown = [_unknown(role, name, available) for role, name in roles if name not in self._columns]
         other = [_unknown("key", key, self.keys) for key in [*coded, *with_hierarchy] if key not in self.keys]
         if not self.keys:
-            other.append(
-                "No key was named; name the columns an intruder could know, for example --keys age,sex,region."
-            )
+            other.append("No key was named; name the columns an intruder could know, for example --keys age,sex,region.")
         if len(self.keys) > MAX_VERTICES:
             other.append(
                 f"{len(self.keys)} keys were named and {MAX_VERTICES} are possible; leave out those an intruder cannot know."
@@ -310,9 +308,7 @@ class Microdata:
         for position, (name, column) in enumerate(zip(columns, encoded.columns, strict=True)):
             raw = settle(column.values, self._columns[name], decimal_mark=self.source.decimal_mark)
             order = self._columns[name].level_order
-            coded = code_levels(
-                name, raw, _number_of_each(column, None), self.coding.get(name, Coding()), level_order=order
-            )
+            coded = code_levels(name, raw, _number_of_each(column, None), self.coding.get(name, Coding()), level_order=order)
             codes[:, position] = coded.code_of_value[column.codes]
             categories.append(Categories(name, coded.levels, coded.is_ordered))
         return codes, tuple(categories)

@@ -92,9 +92,7 @@ def find_parts(keys: IntArray, shift: int, part_of_prefix: IntArray, parts: IntA
 
 
 @njit(cache=True, nogil=True)
-def deal_out(
-    keys: IntArray, parts: IntArray, first: int, places: IntArray, keys_out: IntArray, records_out: IntArray
-) -> None:
+def deal_out(keys: IntArray, parts: IntArray, first: int, places: IntArray, keys_out: IntArray, records_out: IntArray) -> None:
     """Move each key, and the number of its record counted from ``first``, to the next free place of its part."""
     for record in range(keys.size):
         place = places[parts[record]]

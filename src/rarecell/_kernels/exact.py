@@ -85,9 +85,7 @@ def _raise_at(links: Links, e: NDArray[np.float64], best: NDArray[np.float64], r
 
 
 @njit(cache=True, nogil=True)
-def _lower_at(
-    links: Links, h: NDArray[np.float64], best: NDArray[np.float64], own: NDArray[np.uint32], c: int, x: int
-) -> None:
+def _lower_at(links: Links, h: NDArray[np.float64], best: NDArray[np.float64], own: NDArray[np.uint32], c: int, x: int) -> None:
     """Take into ``best`` what each rest is worth when its separator is smaller than c at key x."""
     lowered = links.lowered[c, x]
     of_lowered = h[links.block[lowered] : links.block[lowered] + (1 << links.n_open[lowered])]
@@ -105,9 +103,7 @@ def _lower_at(
 
 
 @njit(cache=True, nogil=True)
-def keep_together(
-    links: Links, h: NDArray[np.float64], together: NDArray[np.uint32], rho: int, sets: NDArray[np.int64]
-) -> None:
+def keep_together(links: Links, h: NDArray[np.float64], together: NDArray[np.uint32], rho: int, sets: NDArray[np.int64]) -> None:
     """Exclude rests that separate open keys which must meet in a clique; ``together[c, j]`` are those of the j-th."""
     for c in sets:
         kind = links.kind[c]
@@ -119,9 +115,7 @@ def keep_together(
 
 
 @njit(cache=True, nogil=True)
-def divide(
-    links: Links, e: NDArray[np.float64], h: NDArray[np.float64], rho: int, sets: NDArray[np.int64]
-) -> None:
+def divide(links: Links, e: NDArray[np.float64], h: NDArray[np.float64], rho: int, sets: NDArray[np.int64]) -> None:
     """e of the states of remainder ``rho`` of ``sets``: the best division of the rest into components."""
     one = np.uint64(1)
     zero = np.uint64(0)

@@ -75,18 +75,14 @@ class Coding:
         if self.width is not None and self.width <= 0:
             raise BadInput(f"The width of bins was given as {self.width}; it is above 0.")
         if self.quantiles is not None and (not isinstance(self.quantiles, int) or self.quantiles < 2):
-            raise BadInput(
-                f"The number of quantile bins was given as {self.quantiles!r}; it is a whole number of 2 or more."
-            )
+            raise BadInput(f"The number of quantile bins was given as {self.quantiles!r}; it is a whole number of 2 or more.")
         if self.edges is not None:
             if not self.edges or not all(_is_finite_number(edge) for edge in self.edges):
                 raise BadInput(f"The edges of bins were given as {list(self.edges)}; they are numbers, at least one.")
             if any(upper <= lower for lower, upper in zip(self.edges, self.edges[1:], strict=False)):
                 raise BadInput(f"The edges of bins were given as {list(self.edges)}; they ascend, each once.")
         if self.top is not None and self.bottom is not None and self.bottom >= self.top:
-            raise BadInput(
-                f"A coding was given bottom {self.bottom} and top {self.top}; the bottom lies below the top."
-            )
+            raise BadInput(f"A coding was given bottom {self.bottom} and top {self.top}; the bottom lies below the top.")
 
     @classmethod
     def of(cls, given: Coding | Mapping[str, Any], *, key: str) -> Coding:
@@ -94,9 +90,7 @@ class Coding:
         if isinstance(given, Coding):
             return given
         if not isinstance(given, Mapping):
-            raise BadInput(
-                f"The coding of key '{key}' was given as {given!r}; it is a table of options such as width = 5."
-            )
+            raise BadInput(f"The coding of key '{key}' was given as {given!r}; it is a table of options such as width = 5.")
         known = [part.name for part in fields(cls)]
         for name in given:
             if name not in known:

@@ -84,9 +84,7 @@ def read_dialect(path: Path) -> Dialect:
     while True:
         line, length = _first_line(body, newline)
         if not body:
-            raise BadInput(
-                f"{path} is empty: it has neither column names nor records. Name the file that holds the data."
-            )
+            raise BadInput(f"{path} is empty: it has neither column names nor records. Name the file that holds the data.")
         declared = re.fullmatch(rb"sep=(.)", line)
         if declared and n_lines == 0:
             delimiter = declared.group(1)[0]
@@ -94,13 +92,9 @@ def read_dialect(path: Path) -> Dialect:
             break
         body, offset, n_lines = body[length:], offset + length, n_lines + 1
     if not is_whole and newline not in body:
-        raise BadInput(
-            f"{path} has no line end in its first {_HEAD:,} bytes, so it is not a text file with one line a record."
-        )
+        raise BadInput(f"{path} has no line end in its first {_HEAD:,} bytes, so it is not a text file with one line a record.")
     if b"\0" in line:
-        raise BadInput(
-            f"{path} has zero bytes in its first line, so it is not a text file. Save the data as 'CSV UTF-8'."
-        )
+        raise BadInput(f"{path} has zero bytes in its first line, so it is not a text file. Save the data as 'CSV UTF-8'.")
     if delimiter is None:
         delimiter = _likely_delimiter(body, newline, prefers_tab=_stem_suffix(path) in (".tsv", ".tab"))
     names = _column_names(path, line, delimiter)
@@ -192,11 +186,15 @@ def _damaged(path: Path, line: int, problem: int, n_fields: int, dialect: Dialec
             f"{delimiter} needs quotes around it; often a line was broken or a column added by hand. Correct the line"
         )
     elif problem == text.PROBLEM_NUL:
-        what = "holds a zero byte, so part of the file is not text. The file may have been cut off or copied wrongly; save it anew"
+        what = (
+            "holds a zero byte, so part of the file is not text. The file may have been cut off or copied wrongly; save it anew"
+        )
     elif problem == text.PROBLEM_QUOTE:
         what = "has text after a closing quote. Inside quotes a quote is written twice; correct the line"
     elif problem == text.PROBLEM_LINE_END:
-        what = "holds a carriage return that does not end a line. Put quotes around a text with line breaks, or save the file anew"
+        what = (
+            "holds a carriage return that does not end a line. Put quotes around a text with line breaks, or save the file anew"
+        )
     else:
         what = "opens a quote that is never closed. Close it, or double a quote that belongs to the text"
     return BadInput(f"{path}, line {line}, {what}, and run again.")

@@ -73,13 +73,9 @@ def existing_file(path: str | Path) -> Path:
     given = Path(path)
     try:
         if given.is_dir():
-            inside = sorted(
-                entry.name for entry in given.iterdir() if entry.is_file() and not entry.name.startswith(".")
-            )
+            inside = sorted(entry.name for entry in given.iterdir() if entry.is_file() and not entry.name.startswith("."))
             hint = (
-                f" It holds {', '.join(inside[:5])}{' and more' if len(inside) > 5 else ''}."
-                if inside
-                else " It holds no file."
+                f" It holds {', '.join(inside[:5])}{' and more' if len(inside) > 5 else ''}." if inside else " It holds no file."
             )
             raise BadInput(f"{given} is a folder; name a file in it.{hint}")
         if not given.exists():
@@ -149,9 +145,7 @@ class FileSource(Source):
                 names = [f"c{position}" for position in range(len(columns))]
                 reader = self._reader(columns, weight, recodes or {}, [*names, "weight"], refused)
                 frame = nw.from_native(self._connection.from_arrow(reader))
-                return count_groups(
-                    frame, names, None if weight is None else "weight", name=self.name, weight_name=weight
-                )
+                return count_groups(frame, names, None if weight is None else "weight", name=self.name, weight_name=weight)
         except RarecellError as problem:
             raise (refused[0] if refused else problem) from None
 
@@ -252,8 +246,7 @@ class _ColumnarSource(FileSource):
     def columns(self) -> tuple[Column, ...]:
         csv.refuse_duplicates(self._arrow_schema.names, self.name)
         return tuple(
-            Column(field.name, kind_of(field.type), level_order=self._declared_order(field))
-            for field in self._arrow_schema
+            Column(field.name, kind_of(field.type), level_order=self._declared_order(field)) for field in self._arrow_schema
         )
 
     def _declared_order(self, field: pa.Field) -> tuple[Any, ...] | None:
@@ -326,9 +319,7 @@ def _compression(file: pq.ParquetFile) -> dict[str, str] | str:
         return "snappy"
     group = file.metadata.row_group(0)
     chunks = [group.column(number) for number in range(group.num_columns)]
-    return {
-        chunk.path_in_schema: {"UNCOMPRESSED": "NONE"}.get(chunk.compression, chunk.compression) for chunk in chunks
-    }
+    return {chunk.path_in_schema: {"UNCOMPRESSED": "NONE"}.get(chunk.compression, chunk.compression) for chunk in chunks}
 
 
 class ArrowSource(_ColumnarSource):
@@ -406,9 +397,7 @@ def readable_errors(path: str | Path) -> Iterator[None]:
         if isinstance(problem, OSError) and problem.errno:
             raise BadInput(f"{path} cannot be read: {problem.strerror or problem}.") from None
         reason = (
-            "its end is missing"
-            if "magic bytes" in text or "footer" in text.lower()
-            else "its contents do not fit its format"
+            "its end is missing" if "magic bytes" in text or "footer" in text.lower() else "its contents do not fit its format"
         )
         raise BadInput(
             f"{path} is damaged or not what its name says: {reason}. It may have been copied or downloaded only in part; copy it "

@@ -74,9 +74,7 @@ def _rows(file: Path) -> dict[str, list[str]]:
         raise BadInput(f"The hierarchy {file} is not UTF-8 text. Save it as 'CSV UTF-8'.") from None
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
-        raise BadInput(
-            f"The hierarchy {file} is empty. It needs a line for each level: the level, its group, its larger group."
-        )
+        raise BadInput(f"The hierarchy {file} is empty. It needs a line for each level: the level, its group, its larger group.")
     delimiter = ";" if ";" in lines[0] else "\t" if "\t" in lines[0] else ","
     rows: dict[str, list[str]] = {}
     n_fields = 0

@@ -31,9 +31,7 @@ def _replaced_array(column: pa.ChunkedArray, positions: NDArray[np.int64], new: 
     if pa.types.is_dictionary(plain.type):
         # Keep the values and their order; a value that another part of the file brought comes last.
         known, new = plain.dictionary, as_type(new, plain.type.value_type)
-        values = pa.concat_arrays(
-            [known, new.filter(pc.and_(pc.is_valid(new), pc.invert(pc.is_in(new, known)))).unique()]
-        )
+        values = pa.concat_arrays([known, new.filter(pc.and_(pc.is_valid(new), pc.invert(pc.is_in(new, known)))).unique()])
         indices = plain.indices.cast(pa.int64())
         changed = _replaced_array(pa.chunked_array([indices]), positions, pc.index_in(new, values).cast(pa.int64()))
         return pa.DictionaryArray.from_arrays(changed.cast(plain.type.index_type), values, ordered=plain.type.ordered)

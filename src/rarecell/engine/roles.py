@@ -134,11 +134,7 @@ def _by_values(
 
 
 def _by_name(by_name: Sequence[str]) -> str:
-    return (
-        "its name says so; values were not looked at"
-        if by_name
-        else "its name tells nothing, and values were not looked at"
-    )
+    return "its name says so; values were not looked at" if by_name else "its name tells nothing, and values were not looked at"
 
 
 def _smallest(levels: RawLevels) -> Any:

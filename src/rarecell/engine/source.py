@@ -159,9 +159,7 @@ class Source(ABC):
         names = [*columns, *([] if weight is None else [weight])]
         with ThreadPoolExecutor() as pool:
             for batch in self.batches(names):
-                for chunk, encoded in zip(
-                    chunks, pool.map(dictionary_encoded, batch.columns[: len(columns)]), strict=True
-                ):
+                for chunk, encoded in zip(chunks, pool.map(dictionary_encoded, batch.columns[: len(columns)]), strict=True):
                     chunk.append(encoded)
                 if weight is not None:
                     weights.append(self._batch_numbers(batch.column(len(columns))))
@@ -192,8 +190,7 @@ class Source(ABC):
         if records.weights is not None:
             sums = np.bincount(record_cell, weights=records.weights, minlength=len(counts)).astype(np.float64)
         grouped = tuple(
-            EncodedColumn(column.values, np.ascontiguousarray(cells[:, position]))
-            for position, column in enumerate(encoded)
+            EncodedColumn(column.values, np.ascontiguousarray(cells[:, position])) for position, column in enumerate(encoded)
         )
         return GroupedCounts(grouped, counts, sums)
 

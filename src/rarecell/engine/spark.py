@@ -42,9 +42,7 @@ class SparkSource(FrameSource):
         self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
     ) -> GroupedCounts:
         if weight is not None and self._kind(weight) not in ("integer", "number"):
-            raise BadInput(
-                f"The weight column '{weight}' of {self.name} is not a column of numbers. Cast it to double first."
-            )
+            raise BadInput(f"The weight column '{weight}' of {self.name} is not a column of numbers. Cast it to double first.")
         native = self.frame.to_native()
         for name, recode in (recodes or {}).items():
             native = _recoded(native, name, recode)
@@ -77,9 +75,7 @@ class SparkSource(FrameSource):
         from pyspark.sql import functions
 
         renamed = {f"__key{number}": pa.array(cells[key]) for number, key in enumerate(keys)}
-        small = _spark_table(
-            self.frame.to_native(), pa.table({**renamed, **{name: pa.array(v) for name, v in values.items()}})
-        )
+        small = _spark_table(self.frame.to_native(), pa.table({**renamed, **{name: pa.array(v) for name, v in values.items()}}))
         native = self.frame.to_native()
         condition = functions.lit(True)
         for number, key in enumerate(keys):
@@ -106,9 +102,7 @@ class SparkSource(FrameSource):
         return joined.select(*chosen)
 
     def write_with_replacements(self, path: str | Path, rows: Any, columns: Mapping[str, Any]) -> Path:
-        raise BadInput(
-            "A Spark frame is not written to a single file; change it with replaced_by_id and write it with Spark."
-        )
+        raise BadInput("A Spark frame is not written to a single file; change it with replaced_by_id and write it with Spark.")
 
 
 def _recoded(native: Any, name: str, recode: EncodedColumn) -> Any:

@@ -134,9 +134,7 @@ def _readable_errors(query: str) -> Iterator[None]:
         yield
     except duckdb.Error as problem:
         reason = str(problem).split("\n")[0].rstrip(".")
-        raise BadInput(
-            f"The query could not be run: {reason}. Correct it, and try it first with a small LIMIT."
-        ) from None
+        raise BadInput(f"The query could not be run: {reason}. Correct it, and try it first with a small LIMIT.") from None
 
 
 # ---------------------------------------------------------------------- SQLite
@@ -155,10 +153,7 @@ def _copy_from_sqlite(database: str, query: str, path: Path) -> None:
             schema = _sqlite_schema(cursor, names)
             with pq.ParquetWriter(path, schema) as writer:
                 for rows in _chunks(connection.execute(query)):
-                    arrays = [
-                        pa.array(values, field.type)
-                        for values, field in zip(zip(*rows, strict=True), schema, strict=True)
-                    ]
+                    arrays = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)]
                     writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
     except sqlite3.Error as problem:
         raise BadInput(

@@ -94,9 +94,7 @@ def read_layout(path: Path) -> StataLayout:
         try:
             return _new_layout(stream) if stream.read(11) == b"<stata_dta>" else _old_layout(stream)
         except (struct.error, ValueError, IndexError):
-            raise BadInput(
-                f"{path} is damaged, or written by a Stata before 8. Save it anew in a recent Stata."
-            ) from None
+            raise BadInput(f"{path} is damaged, or written by a Stata before 8. Save it anew in a recent Stata.") from None
 
 
 def _old_layout(stream: BinaryIO) -> StataLayout:
@@ -119,9 +117,7 @@ def _old_layout(stream: BinaryIO) -> StataLayout:
         if kind == 0 and length == 0:
             break
         stream.seek(length, 1)
-    places = [
-        ("s", kind) if kind <= 244 else (_OLD_TYPES[kind], struct.calcsize("=" + _OLD_TYPES[kind])) for kind in types
-    ]
+    places = [("s", kind) if kind <= 244 else (_OLD_TYPES[kind], struct.calcsize("=" + _OLD_TYPES[kind])) for kind in types]
     return _layout(order, stream.tell(), names, places, "latin-1")
 
 
@@ -151,9 +147,7 @@ def _new_layout(stream: BinaryIO) -> StataLayout:
     return _layout(order, places_in_file[9] + len(b"<data>"), names, places, encoding)
 
 
-def _layout(
-    order: str, data_offset: int, names: Sequence[str], places: Sequence[tuple[str, int]], encoding: str
-) -> StataLayout:
+def _layout(order: str, data_offset: int, names: Sequence[str], places: Sequence[tuple[str, int]], encoding: str) -> StataLayout:
     columns, offset = {}, 0
     for name, (code, width) in zip(names, places, strict=True):
         columns[name] = StataColumn(offset, width, code)

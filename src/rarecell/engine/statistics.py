@@ -112,9 +112,7 @@ class StatisticsSource(CachedSource):
                 n_rows = len(chunk[names[0]]) if chunk else 0
                 if n_rows:
                     with _readable_errors(self.path):
-                        arrays = [
-                            _arrow_column(name, chunk[name], schema.field(name).type, name in as_text) for name in names
-                        ]
+                        arrays = [_arrow_column(name, chunk[name], schema.field(name).type, name in as_text) for name in names]
                     writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
                 first += n_rows
                 if n_rows < BATCH_ROWS:

@@ -12,6 +12,7 @@ from rarecell._kernels import agglomeration
 from rarecell._kernels import backoff as kernels
 from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff
 from rarecell.resolution import automatic_coarsenings
+from rarecell.swap.effect import risk_after
 from tests.naive import backoff as naive
 from tests.reference import census_table
 from tests.strategies import coarsened_tables
@@ -105,6 +106,19 @@ def test_the_census_sample_is_estimated_close_to_the_truth() -> None:
     assert risk.expected_correct_matches == pytest.approx(414.58, rel=0.1)
     again = rc.record_risk(table, fit_backoff(table), population=277_677)
     np.testing.assert_array_equal(again.unique_probability, risk.unique_probability)
+
+
+def test_no_swap_leaves_the_risk_as_it_was() -> None:
+    table = census_table()
+    risk = rc.record_risk(table, fit_backoff(table, n_orders=1), population=277_677)
+    best = rc.DecomposableModel(table, cliques=[("age", "spouse"), ("spouse", "marital")])
+    plan = rc.plan_swaps(table, best, records=risk.riskiest(5), risk=risk)
+    untouched = risk_after(risk, plan, np.zeros(len(plan), dtype=bool))
+    assert untouched.expected_population_uniques == pytest.approx(risk.expected_population_uniques)
+    assert untouched.expected_correct_matches == pytest.approx(risk.expected_correct_matches)
+    swapped = risk_after(risk, plan)
+    removed = risk.unique_probability[table.record_cell[risk.riskiest(5)]].sum()
+    assert swapped.expected_population_uniques == pytest.approx(risk.expected_population_uniques - removed, abs=0.5)
 
 
 def test_contexts_are_chosen_on_a_part_of_very_many_cells(monkeypatch: pytest.MonkeyPatch) -> None:

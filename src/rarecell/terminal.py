@@ -191,7 +191,9 @@ def show_comparison(names: Sequence[str], summaries: Sequence[Mapping[str, Any]]
             for step in path:
                 found = found.get(step) if isinstance(found, Mapping) else None
             if isinstance(found, list):
-                found = "; ".join("+".join(item) if isinstance(item, list) else str(item.get("name", item)) for item in found)
+                found = (
+                    f"{len(found)}: {', '.join(str(item['name']) for item in found)}" if path[-1] == "keys" else str(len(found))
+                )
             values.append(
                 number(found, 3)
                 if isinstance(found, int | float) and not isinstance(found, bool)

@@ -1,7 +1,8 @@
 """Counts in contexts and leave-one-out likelihoods of back-off conditionals.
 
 Cells are grouped by the values of a growing set of vertices; the group of a cell is one integer, and a set that grows by
-one vertex refines the groups. Everything is one pass over the occupied cells.
+one vertex refines the groups. A *pair* is a group by context and value: all its cells have the same probability, so that
+only grouping passes over the cells, and everything else over the pairs.
 """
 
 from __future__ import annotations
@@ -11,14 +12,24 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def refine(groups, codes, n_levels, owner, number, refined):  # type: ignore[no-untyped-def]
+def refine(groups, n_groups, codes, n_levels, owner, number, refined):  # type: ignore[no-untyped-def]
     """Number the distinct pairs of group and code in the order they appear; how many there are.
 
-    ``owner`` and ``number`` are scratch of a power of two of at least twice the cells.
+    ``owner`` and ``number`` are scratch of a power of two of at least twice the cells. Where it has a place for every
+    possible pair, no hashing is needed.
     """
+    n_refined = 0
+    if n_groups * n_levels <= len(number):
+        number[: n_groups * n_levels] = -1
+        for i in range(len(groups)):
+            place = groups[i] * n_levels + codes[i]
+            if number[place] == -1:
+                number[place] = n_refined
+                n_refined += 1
+            refined[i] = number[place]
+        return n_refined
     wrap = len(owner) - 1
     owner[:] = -1
-    n_groups = 0
     for i in range(len(groups)):
         key = np.int64(groups[i]) * n_levels + codes[i]
         slot = np.int64((np.uint64(key) * np.uint64(11400714819323198485)) >> np.uint64(20)) & wrap
@@ -26,49 +37,51 @@ def refine(groups, codes, n_levels, owner, number, refined):  # type: ignore[no-
             slot = (slot + 1) & wrap
         if owner[slot] == -1:
             owner[slot] = key
-            number[slot] = n_groups
-            n_groups += 1
+            number[slot] = n_refined
+            n_refined += 1
         refined[i] = number[slot]
-    return n_groups
+    return n_refined
 
 
 @njit(cache=True, nogil=True)
-def tally(pairs, contexts, counts):  # type: ignore[no-untyped-def]
-    """For each cell the records of its value in its context, and the records of its context."""
-    n = len(counts)
-    of_pair = np.zeros(n)
-    of_context = np.zeros(n)
-    for i in range(n):
+def tally(pairs, n_pairs, contexts, n_contexts, counts):  # type: ignore[no-untyped-def]
+    """For each pair its records, the records of its context, and its first cell."""
+    of_pair = np.zeros(n_pairs)
+    of_context = np.zeros(n_contexts)
+    first = np.full(n_pairs, -1, dtype=np.int64)
+    for i in range(len(counts)):
         of_pair[pairs[i]] += counts[i]
         of_context[contexts[i]] += counts[i]
-    return of_pair[pairs], of_context[contexts]
+        if first[pairs[i]] == -1:
+            first[pairs[i]] = i
+    return of_pair, of_context[contexts[first]], first
 
 
 @njit(cache=True, nogil=True)
-def leave_one_out(of_pair, of_context, counts, shorter, strength, power, found):  # type: ignore[no-untyped-def]
-    """Log-likelihood of every record given all others, and the probability of each cell's value without one of its records.
+def leave_one_out(of_pair, of_context, shorter, strength, power, found):  # type: ignore[no-untyped-def]
+    """Log-likelihood of every record given all others, and the probability of each pair's value without one of its records.
 
     ``shorter`` is that probability in the next shorter context, which counts as ``strength`` records, or with a ``power``
     of one half as ``strength`` times the root of the records in this context.
     """
     total = 0.0
-    for i in range(len(counts)):
+    for i in range(len(of_pair)):
         others = of_context[i] - 1.0
         weight = strength if power == 0.0 else strength * np.sqrt(others)
         p = (of_pair[i] - 1.0 + weight * shorter[i]) / (others + weight) if others > 0.0 else shorter[i]
         found[i] = p
-        total += counts[i] * np.log(p)
+        total += of_pair[i] * np.log(p)
     return total
 
 
 @njit(cache=True, nogil=True)
-def best_weight(of_pair, of_context, counts, shorter, strengths, powers):  # type: ignore[no-untyped-def]
+def best_weight(of_pair, of_context, shorter, strengths, powers):  # type: ignore[no-untyped-def]
     """The strength and power with the largest leave-one-out likelihood, and that likelihood."""
-    scratch = np.empty(len(counts))
+    scratch = np.empty(len(of_pair))
     best, strength, power = -np.inf, strengths[0], powers[0]
     for candidate in powers:
         for s in strengths:
-            value = leave_one_out(of_pair, of_context, counts, shorter, s, candidate, scratch)
+            value = leave_one_out(of_pair, of_context, shorter, s, candidate, scratch)
             if value > best:
                 best, strength, power = value, s, candidate
     return best, strength, power

@@ -22,6 +22,7 @@ import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,23 +89,14 @@ class BackoffNetwork:
         self.table = table
         self.order = tuple(order)
         grown = _Growth(_thinned(table, seed), progress).conditionals(self.order)
-        self.conditionals = tuple(self._tuned(table, conditional) for conditional in grown)
-
-    @staticmethod
-    def _tuned(table: ContingencyTable, conditional: tuple[int, tuple[int, ...]]) -> Conditional:
-        """Smoothing of every context by leave-one-out likelihood on all records."""
-        vertex, masks = conditional
-        counts = table.counts.astype(np.float64)
-        shorter = 1.0 / _n_values(table, vertex)[table.vertex_codes(vertex)]
-        contexts = []
-        for mask in masks:
-            at_cells = _tally_by_marginals(table, mask, vertex, None)
-            _, strength, power = kernels.best_weight(*at_cells, counts, shorter, STRENGTHS, POWERS)
-            found = np.empty(table.n_cells)
-            kernels.leave_one_out(*at_cells, counts, shorter, strength, power, found)
-            shorter = found
-            contexts.append(Context(mask, strength, power))
-        return Conditional(vertex, tuple(contexts))
+        cells = _Cells(table)
+        conditionals, total = [], _LogMoments.nothing(table.n_cells)
+        for vertex, masks in grown:
+            contexts, fitted = _fitted(cells, vertex, masks)
+            conditionals.append(Conditional(vertex, contexts))
+            total = total.plus(_LogMoments.of_beta(fitted.mean, fitted.variance), fitted.pairs)
+        self.conditionals = tuple(conditionals)
+        self._at_cells = total
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> tuple[Floats, Floats]:
         """Mean and variance of the logarithm of each cell's probability, after the data.
@@ -112,20 +104,19 @@ class BackoffNetwork:
         Every conditional has a beta posterior with the mean and variance that the contexts give it; the logarithms of
         independent betas add up.
         """
-        n_cells = self.table.n_cells if cells is None else len(cells)
-        mean_log, variance_log = np.zeros(n_cells), np.zeros(n_cells)
-        for mean, variance in self._conditional_moments(cells):
-            mass = np.maximum(mean * (1.0 - mean) / np.maximum(variance, 1e-300) - 1.0, 1e-9)
-            mean_log += digamma(mean * mass) - digamma(mass)
-            variance_log += polygamma(1, mean * mass) - polygamma(1, mass)
-        return mean_log, variance_log
+        found = self._log_moments(cells)
+        return found.mean_log, found.variance_log
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
         """log of the posterior mean of each cell's probability."""
-        n_cells = self.table.n_cells if cells is None else len(cells)
-        total = np.zeros(n_cells)
-        for mean, _ in self._conditional_moments(cells):
-            total += np.log(mean)
+        return self._log_moments(cells).log_mean
+
+    def _log_moments(self, cells: NDArray[np.int32] | None) -> _LogMoments:
+        if cells is None:
+            return self._at_cells
+        total, everyone = _LogMoments.nothing(len(cells)), np.arange(len(cells))
+        for mean, variance in self._conditional_moments(cells):
+            total = total.plus(_LogMoments.of_beta(mean, variance), everyone)
         return total
 
     def posterior_log_cell_probability(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
@@ -144,15 +135,16 @@ class BackoffNetwork:
             log_p += (np.log(own) - np.log(own + others))[:, group]
         return log_p
 
-    def _conditional_moments(self, cells: NDArray[np.int32] | None) -> Iterator[tuple[Floats, Floats]]:
-        """Posterior mean and variance of every conditional at the given cells."""
+    def _conditional_moments(self, cells: NDArray[np.int32]) -> Iterator[tuple[Floats, Floats]]:
+        """Posterior mean and variance of every conditional at any cells."""
         table = self.table
         for conditional in self.conditionals:
-            codes = table.map_cells(table.cells if cells is None else cells, conditional.vertex)
+            codes = table.map_cells(cells, conditional.vertex)
             mean = 1.0 / _n_values(table, conditional.vertex)[codes]
             variance = np.zeros(len(codes))
             for context in conditional.contexts:
-                of_pair, of_context = _tally_by_marginals(table, context.mask, conditional.vertex, cells)
+                of_pair = table.marginals.lookup(context.mask | 1 << conditional.vertex, cells).astype(np.float64)
+                of_context = table.marginals.lookup(context.mask, cells).astype(np.float64)
                 is_seen = of_context > 0.0
                 weight = context.weight(of_context)
                 total = np.where(is_seen, of_context + weight, 1.0)
@@ -246,22 +238,120 @@ def fit_backoff(table: ContingencyTable, *, n_orders: int = N_ORDERS, seed: int 
 # ---------------------------------------------------------------------- growing contexts
 
 
+class _Cells:
+    """Groups of the occupied cells of a table by the values of some vertices."""
+
+    def __init__(self, table: ContingencyTable) -> None:
+        self.table = table
+        self.counts = table.counts.astype(np.float64)
+        size = 1 << max(4, int(2 * table.n_cells - 1).bit_length())
+        self._owner = np.empty(size, dtype=np.int64)
+        self._number = np.empty(size, dtype=np.int32)
+
+    def start(self, vertex: int, parent: int | None) -> tuple[_Groups, _Groups]:
+        """The shortest context of a vertex, and its pairs."""
+        everyone = _Groups(np.zeros(self.table.n_cells, dtype=np.int32), 1)
+        contexts = everyone if parent is None else self.refined(everyone, parent)
+        return contexts, self.refined(contexts, vertex)
+
+    def refined(self, groups: _Groups, vertex: int) -> _Groups:
+        found = np.empty(self.table.n_cells, dtype=np.int32)
+        n_levels = int(self.table.vertex_levels[vertex])
+        codes = self.table.vertex_codes(vertex)
+        n_found = kernels.refine(groups.of_cell, groups.n_groups, codes, n_levels, self._owner, self._number, found)
+        return _Groups(found, n_found)
+
+    def tally(self, contexts: _Groups, pairs: _Groups) -> tuple[Floats, Floats, NDArray[np.int64]]:
+        """For each pair its records, those of its context, and its first cell."""
+        found = kernels.tally(pairs.of_cell, pairs.n_groups, contexts.of_cell, contexts.n_groups, self.counts)
+        return found[0], found[1], found[2]
+
+
+class _Groups(NamedTuple):
+    of_cell: NDArray[np.int32]
+    n_groups: int
+
+
+class _Fitted(NamedTuple):
+    """Posterior mean and variance of a conditional for each of its pairs, and the pair of each cell."""
+
+    mean: Floats
+    variance: Floats
+    pairs: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class _LogMoments:
+    """Of the probability of cells: the logarithm of its mean, and mean and variance of its logarithm."""
+
+    log_mean: Floats
+    mean_log: Floats
+    variance_log: Floats
+
+    @classmethod
+    def nothing(cls, n_cells: int) -> _LogMoments:
+        return cls(np.zeros(n_cells), np.zeros(n_cells), np.zeros(n_cells))
+
+    @classmethod
+    def of_beta(cls, mean: Floats, variance: Floats) -> _LogMoments:
+        mass = np.maximum(mean * (1.0 - mean) / np.maximum(variance, 1e-300) - 1.0, 1e-9)
+        return cls(np.log(mean), digamma(mean * mass) - digamma(mass), polygamma(1, mean * mass) - polygamma(1, mass))
+
+    def plus(self, factor: _LogMoments, pairs: NDArray[np.integer[Any]]) -> _LogMoments:
+        """Multiply each cell's probability by the factor of its pair, in place."""
+        self.log_mean[:] += factor.log_mean[pairs]
+        self.mean_log[:] += factor.mean_log[pairs]
+        self.variance_log[:] += factor.variance_log[pairs]
+        return self
+
+
+def _fitted(
+    cells: _Cells, vertex: int, masks: Sequence[int], contexts: Sequence[Context] | None = None
+) -> tuple[tuple[Context, ...], _Fitted]:
+    """Smooth every context by leave-one-out likelihood on all records, unless it is known already how.
+
+    1. The pairs of the first context are values of the vertex; each further context adds a vertex and refines them.
+    2. The weight of the shorter context is the best by leave-one-out likelihood.
+    3. Mean and variance of the posterior follow from those of the shorter context.
+    """
+    table = cells.table
+    before = table.vertex_codes(vertex)
+    mean = 1.0 / _n_values(table, vertex)
+    variance, left_out = np.zeros(len(mean)), mean
+    found: list[Context] = []
+    for place, mask in enumerate(masks):
+        if place == 0:
+            given, pairs = cells.start(vertex, _parent(table, vertex))
+        else:
+            added = (mask & ~masks[place - 1]).bit_length() - 1
+            given, pairs = cells.refined(given, added), cells.refined(pairs, added)
+        of_pair, of_context, first = cells.tally(given, pairs)
+        shorter = before[first]
+        mean, variance, left_out = mean[shorter], variance[shorter], left_out[shorter]
+        if contexts is None:
+            _, strength, power = kernels.best_weight(of_pair, of_context, left_out, STRENGTHS, POWERS)
+            found.append(Context(mask, strength, power))
+            one_less = np.empty(len(left_out))
+            kernels.leave_one_out(of_pair, of_context, left_out, strength, power, one_less)
+            left_out = one_less
+        else:
+            found.append(contexts[place])
+        weight = found[-1].weight(of_context)
+        total = of_context + weight
+        share = weight / total
+        mean = of_pair / total + share * mean
+        variance = mean * (1.0 - mean) / (total + 1.0) + share**2 * variance
+        before = pairs.of_cell
+    return tuple(found), _Fitted(mean, variance, before)
+
+
 class _Growth:
     """Chooses the contexts of every vertex."""
 
     def __init__(self, table: ContingencyTable, progress: Progress) -> None:
         self.table = table
         self.progress = progress
-        self.counts = table.counts.astype(np.float64)
-        self.codes = [np.ascontiguousarray(table.vertex_codes(v)) for v in range(table.n_vertices)]
-        size = 1 << max(4, int(2 * table.n_cells - 1).bit_length())
-        self._owner = np.empty(size, dtype=np.int64)
-        self._number = np.empty(size, dtype=np.int32)
-
-    def _refined(self, groups: NDArray[np.int32], vertex: int) -> NDArray[np.int32]:
-        found = np.empty(self.table.n_cells, dtype=np.int32)
-        kernels.refine(groups, self.codes[vertex], int(self.table.vertex_levels[vertex]), self._owner, self._number, found)
-        return found
+        self.cells = _Cells(table)
 
     def conditionals(self, order: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
         """For each vertex, in the order it is predicted, the masks of its contexts, the shortest first."""
@@ -278,17 +368,15 @@ class _Growth:
         return found
 
     def _contexts(self, vertex: int, parent: int | None, earlier: Sequence[int]) -> tuple[int, ...]:
-        nobody = np.zeros(self.table.n_cells, dtype=np.int32)
-        contexts = nobody if parent is None else self.codes[parent]
-        pairs = self._refined(contexts, vertex)
-        shorter = 1.0 / _n_values(self.table, vertex)[self.codes[vertex]]
+        contexts, pairs = self.cells.start(vertex, parent)
+        of_value = 1.0 / _n_values(self.table, vertex)
         mask = 0 if parent is None else 1 << parent
         masks = [mask]
         reached = dict.fromkeys(earlier, 0)
-        score, shorter = self._shrunk(contexts, pairs, shorter)
+        score, shorter = self._shrunk(contexts, pairs, of_value, self.table.vertex_codes(vertex))
         partners = list(earlier)
         while partners:
-            tried = self._tried(vertex, contexts, pairs, shorter, reached, partners)
+            tried = self._tried(contexts, pairs, shorter, reached, partners)
             # A gain of 1 pays for the strength, the logarithm for having chosen among so many.
             if not tried or tried[0][0] < score + 1.0 + math.log(len(tried)):
                 break
@@ -302,23 +390,25 @@ class _Growth:
             reached[key] = level
             mask |= 1 << chain[level - 1]
             masks.append(mask)
-            contexts = self._refined(contexts, chain[level - 1])
-            pairs = self._refined(pairs, chain[level - 1])
-            score, shorter = self._shrunk(contexts, pairs, shorter)
+            before = pairs.of_cell
+            contexts = self.cells.refined(contexts, chain[level - 1])
+            pairs = self.cells.refined(pairs, chain[level - 1])
+            score, shorter = self._shrunk(contexts, pairs, shorter, before)
         return tuple(masks)
 
-    def _shrunk(self, contexts: NDArray[np.int32], pairs: NDArray[np.int32], shorter: Floats) -> tuple[float, Floats]:
-        at_cells = kernels.tally(pairs, contexts, self.counts)
-        _, strength, power = kernels.best_weight(*at_cells, self.counts, shorter, STRENGTHS, POWERS)
-        found = np.empty(self.table.n_cells)
-        score = kernels.leave_one_out(*at_cells, self.counts, shorter, strength, power, found)
+    def _shrunk(self, contexts: _Groups, pairs: _Groups, shorter: Floats, before: NDArray[np.int32]) -> tuple[float, Floats]:
+        """Leave-one-out likelihood in a context, and the probability of each pair; ``before`` is each cell's shorter pair."""
+        of_pair, of_context, first = self.cells.tally(contexts, pairs)
+        of_shorter = shorter[before[first]]
+        _, strength, power = kernels.best_weight(of_pair, of_context, of_shorter, STRENGTHS, POWERS)
+        found = np.empty(len(of_pair))
+        score = kernels.leave_one_out(of_pair, of_context, of_shorter, strength, power, found)
         return float(score), found
 
     def _tried(
         self,
-        vertex: int,
-        contexts: NDArray[np.int32],
-        pairs: NDArray[np.int32],
+        contexts: _Groups,
+        pairs: _Groups,
         shorter: Floats,
         reached: dict[int, int],
         partners: Sequence[int],
@@ -329,8 +419,11 @@ class _Growth:
             chain = self.table.chains[key]
             for level in range(reached[key] + 1, min(reached[key] + 2, len(chain)) + 1):
                 finer = chain[level - 1]
-                at_cells = kernels.tally(self._refined(pairs, finer), self._refined(contexts, finer), self.counts)
-                score, _, _ = kernels.best_weight(*at_cells, self.counts, shorter, STRENGTHS, POWERS[:1])
+                of_pair, of_context, first = self.cells.tally(
+                    self.cells.refined(contexts, finer), self.cells.refined(pairs, finer)
+                )
+                of_shorter = shorter[pairs.of_cell[first]]
+                score, _, _ = kernels.best_weight(of_pair, of_context, of_shorter, STRENGTHS, POWERS[:1])
                 tried.append((float(score), key, level))
         return sorted(tried, key=lambda one: (-one[0], one[1], one[2]))
 
@@ -407,18 +500,6 @@ def _uniform_siblings(
     of_record = table.map_cells(drawn, parent)
     chosen = start[of_record] + (rng.random(len(drawn)) * size[of_record]).astype(np.int64)
     return np.asarray(order[chosen], dtype=np.int32)
-
-
-def _tally_by_marginals(
-    table: ContingencyTable, mask: int, vertex: int, cells: NDArray[np.int32] | None
-) -> tuple[Floats, Floats]:
-    """As :func:`rarecell._kernels.backoff.tally`, for any cells."""
-    marginals = table.marginals
-    if cells is None:
-        of_pair, of_context = marginals.at_cells(mask | 1 << vertex), marginals.at_cells(mask)
-    else:
-        of_pair, of_context = marginals.lookup(mask | 1 << vertex, cells), marginals.lookup(mask, cells)
-    return of_pair.astype(np.float64), of_context.astype(np.float64)
 
 
 def _draw_in_context(

@@ -50,6 +50,8 @@ class RecordRisk:
         E(1/F) of each cell.
     shape : float or None
         Shape of the gamma law, for ``"poisson-gamma"``.
+    posterior : tuple of ndarray, or None
+        Mean and variance of the logarithm of each cell's probability, for a model that says how sure it is.
     """
 
     table: ContingencyTable
@@ -60,6 +62,7 @@ class RecordRisk:
     unique_probability: Floats = field(repr=False)
     match_probability: Floats = field(repr=False)
     shape: float | None = None
+    posterior: tuple[Floats, Floats] | None = field(default=None, repr=False)
 
     @property
     def population(self) -> float:
@@ -90,6 +93,10 @@ class RecordRisk:
     def expected_correct_matches(self) -> float:
         """τ2, the expected number of correct matches among the sample uniques: the sum of their E(1/F)."""
         return float(self.match_probability[self.sample_count == 1].sum())
+
+    def at_counts(self, sample_count: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Unique and match probability of every cell, had it so many records: what a swap leaves behind."""
+        return _risk_at(sample_count, self.log_cell_probability, self.design, self.form, self.shape, self.posterior)
 
     def decades(self) -> dict[int, int]:
         """Number of sample uniques by the decade of their cell probability: −k counts 10^−k ≤ p < 10^(1−k)."""
@@ -229,11 +236,23 @@ def record_risk(
     if shape is not None and not shape > 0.0:
         raise BadInput(f"The shape of the gamma law was given as {shape}; it is a number above 0.")
 
-    if hasattr(model, "posterior"):
-        unique, match = posterior_risk(model.posterior(cells), table.counts, design)
-    else:
-        unique, match = cell_risk(log_p, table.counts, design, form=form, shape=shape)
-    return RecordRisk(table, design, form, table.counts, log_p, unique, match, shape if form == "poisson-gamma" else None)
+    posterior = model.posterior(cells) if hasattr(model, "posterior") else None
+    used_shape = shape if form == "poisson-gamma" else None
+    unique, match = _risk_at(table.counts, log_p, design, form, used_shape, posterior)
+    return RecordRisk(table, design, form, table.counts, log_p, unique, match, used_shape, posterior)
+
+
+def _risk_at(
+    sample_count: NDArray[np.int64],
+    log_p: Floats,
+    design: SamplingDesign,
+    form: str,
+    shape: float | None,
+    posterior: tuple[Floats, Floats] | None,
+) -> tuple[Floats, Floats]:
+    if posterior is not None:
+        return posterior_risk(posterior, sample_count, design)
+    return cell_risk(log_p, sample_count, design, form=form, shape=shape)
 
 
 def cell_risk(

@@ -65,8 +65,6 @@ class RiskAfter:
 
 def risk_after(risk: RecordRisk, plan: SwapPlan, pairs: NDArray[Any] | None = None) -> RiskAfter:
     """Risk after all swaps of a plan, or after some of its ``pairs`` (positions or a mask)."""
-    from rarecell.risk.records import cell_risk
-
     part = plan if pairs is None else plan.subset(pairs)
     table = plan.table
     old_cell = records_of(table)[part.rows]
@@ -78,7 +76,7 @@ def risk_after(risk: RecordRisk, plan: SwapPlan, pairs: NDArray[Any] | None = No
     alone = (counts == 1) & (unswapped == 1)
 
     sizes = np.where(counts > 0, counts, 1)
-    unique, match = cell_risk(risk.log_cell_probability, sizes, risk.design, form=risk.form, shape=risk.shape)
+    unique, match = risk.at_counts(sizes)
     was_unique = table.counts == 1
     return RiskAfter(
         counts=counts,

@@ -32,6 +32,32 @@ def test_probabilities_follow_the_definition(table: rc.ContingencyTable, random:
     np.testing.assert_allclose(network.log_cell_probability(), network.log_cell_probability(table.cells))
 
 
+@given(coarsened_tables(max_records=40), st.data())
+@settings(max_examples=25)
+def test_refined_groups_are_the_distinct_pairs_by_either_way(table: rc.ContingencyTable, data: st.DataObject) -> None:
+    groups, n_groups = np.zeros(table.n_cells, dtype=np.int32), 1
+    vertices = data.draw(st.lists(st.integers(0, table.n_vertices - 1), min_size=1, max_size=4))
+    for vertex in vertices:
+        codes = np.ascontiguousarray(table.vertex_codes(vertex))
+        n_levels = int(table.vertex_levels[vertex])
+        expected = naive.distinct_pairs(groups, codes)
+        for n_places in (1 << 4, 1 << 12):
+            size = max(n_places, 1 << int(2 * table.n_cells).bit_length())
+            refined = np.empty(table.n_cells, dtype=np.int32)
+            # A number of groups that is too large for the scratch makes the kernel hash.
+            told = n_groups if n_places == 1 << 12 else 10**9
+            scratch = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int32)
+            n_found = kernels.refine(groups, told, codes, n_levels, *scratch, refined)
+            assert refined.tolist() == expected
+            assert n_found == len(set(expected))
+        groups, n_groups = refined, n_found
+    counts = table.counts.astype(float)
+    of_pair, of_context, first = kernels.tally(groups, n_groups, np.zeros_like(groups), 1, counts)
+    assert of_pair.tolist() == [counts[groups == g].sum() for g in range(n_groups)]
+    assert (of_context == counts.sum()).all()
+    assert first.tolist() == [int(np.flatnonzero(groups == g)[0]) for g in range(n_groups)]
+
+
 @given(coarsened_tables(max_records=80))
 @settings(max_examples=25)
 def test_probabilities_sum_to_one_less_what_is_left_to_unseen_values(table: rc.ContingencyTable) -> None:
@@ -47,22 +73,24 @@ def test_probabilities_sum_to_one_less_what_is_left_to_unseen_values(table: rc.C
 @settings(max_examples=15)
 def test_strengths_have_the_best_leave_one_out_likelihood(table: rc.ContingencyTable) -> None:
     network = BackoffNetwork(table, range(table.n_keys))
-    counts = table.counts.astype(float)
     records = naive.records_of(table)
     for conditional in network.conditionals:
         if not conditional.contexts or len(records) < 2:
             continue
         shorter = np.array([naive.probability(network, conditional, records[:0], cell) for cell in table.cells])
         for context in conditional.contexts:
-            pair = table.marginals.at_cells(context.mask | 1 << conditional.vertex).astype(float)
-            given = table.marginals.at_cells(context.mask).astype(float)
-            found = np.empty(table.n_cells)
-            value = kernels.leave_one_out(pair, given, counts, shorter, context.strength, context.power, found)
+            mask = context.mask | 1 << conditional.vertex
+            pair, position = table.marginals.counts(mask).astype(float), table.marginals.cell_index(mask)
+            cell = np.zeros(len(pair), dtype=np.int64)
+            cell[position] = np.arange(table.n_cells)
+            given = table.marginals.at_cells(context.mask).astype(float)[cell]
+            found = np.empty(len(pair))
+            value = kernels.leave_one_out(pair, given, shorter[cell], context.strength, context.power, found)
             for other in (context.strength / 2, context.strength, context.strength * 2):
                 for power in (0.0, 0.5):
-                    tried = kernels.leave_one_out(pair, given, counts, shorter, other, power, np.empty(table.n_cells))
+                    tried = kernels.leave_one_out(pair, given, shorter[cell], other, power, np.empty(len(pair)))
                     assert tried <= value + 1e-9 or not 2**-4 <= other <= 2**9
-            shorter = found
+            shorter = found[position]
         assert value == pytest.approx(naive.leave_one_out(network, conditional, records), rel=1e-9)
 
 

@@ -50,3 +50,9 @@ def leave_one_out(network: BackoffNetwork, conditional: Conditional, records: np
 
 def records_of(table: rc.ContingencyTable) -> np.ndarray:
     return np.repeat(table.cells, table.counts, axis=0)
+
+
+def distinct_pairs(groups: np.ndarray, codes: np.ndarray) -> list[int]:
+    """Number of each pair of group and code, in the order in which pairs appear."""
+    number: dict[tuple[int, int], int] = {}
+    return [number.setdefault((int(g), int(c)), len(number)) for g, c in zip(groups, codes, strict=True)]

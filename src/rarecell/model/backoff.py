@@ -257,7 +257,7 @@ class _Cells:
     def refined(self, groups: _Groups, vertex: int) -> _Groups:
         found = np.empty(self.table.n_cells, dtype=np.int32)
         n_levels = int(self.table.vertex_levels[vertex])
-        codes = self.table.vertex_codes(vertex)
+        codes = np.ascontiguousarray(self.table.vertex_codes(vertex))
         n_found = kernels.refine(groups.of_cell, groups.n_groups, codes, n_levels, self._owner, self._number, found)
         return _Groups(found, n_found)
 

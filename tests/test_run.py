@@ -295,3 +295,39 @@ def test_a_run_that_is_killed_leaves_no_result_and_a_rerun_completes(tmp_path: P
 def test_the_library_says_the_same_words() -> None:
     with pytest.raises(RarecellError, match="which records to protect"):
         run.protect(RunConfig(input=CENSUS, keys=("sex", "age"), population=277_677))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"model": "bayes"},
+        {"model": "regularised"},
+        {"model": "stacked"},
+        {"model": "hierarchical", "criterion": "0.7"},
+        {"model": "single", "criterion": "skinner-shlomo"},
+        {"model": "single", "criterion": "bayes", "zeros": "detect"},
+        {"model": "independence", "zeros": "off"},
+        {"model": "saturated"},
+    ],
+    ids=str,
+)
+def test_every_choice_of_model_gives_a_risk(options: dict[str, str]) -> None:
+    config = RunConfig(input=CENSUS, keys=("relationship", "sex", "marital", "citizenship"), population=277_677, **options)
+    found = run.assess(config)
+    risk = found.summary["risk"]
+    assert 0 <= risk["expected_population_uniques"] <= risk["sample_uniques"]
+    low, high = risk["interval"]
+    assert 0 <= low <= high <= risk["sample_uniques"]
+
+
+def test_strata_have_their_own_populations() -> None:
+    config = RunConfig(
+        input=CENSUS,
+        keys=("relationship", "age", "marital"),
+        strata="sex",
+        populations={"0": 133_000, "1": 144_677},
+        model="single",
+    )
+    assert run.assess(config).summary["population"] == 277_677
+    with pytest.raises(RarecellError, match="stratum '1'"):
+        run.assess(config.with_changes(populations={"0": 277_677}))

@@ -27,11 +27,22 @@ from rarecell.model.regularised import RegularisedModel
 from rarecell.model.stacking import stack
 from rarecell.progress import SILENT, Progress
 from rarecell.resolution import automatic_coarsenings
+from rarecell.risk.diagnostics import fit_diagnostics
 from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.search import SearchResult, penalty_path, select_model
 from rarecell.search.hierarchical import improve_model
+from rarecell.search.sampling import sample_models
 from rarecell.structure import StructuralZeros, find_structural_zeros
 from rarecell.table import ContingencyTable
+
+SKINNER_SHLOMO = "skinner-shlomo"
+"""The criterion that asks how the penalty would have to be for the test of Skinner and Shlomo to see no bias."""
+
+TRIED_PENALTIES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
+"""Penalties that the criterion of Skinner and Shlomo chooses from."""
+
+N_DRAWN_MODELS = 200
+"""Draws from the posterior of models that are averaged."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +106,23 @@ def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progr
     if config.cliques:
         best = DecomposableModel(table, cliques=config.cliques, marginals=marginals)
     else:
-        found = select_model(
+        found = _searched(table, config, marginals, progress)
+        best = found.best
+    return ModelChoice(best, found, _risk_model(table, config, best, marginals, progress))
+
+
+def _penalty_of(config: RunConfig) -> str | float:
+    """The criterion as a penalty, for searches that know no other; AIC where the criterion is none."""
+    if config.criterion in ("bayes", SKINNER_SHLOMO):
+        return "aic"
+    return config.criterion if config.criterion in ("aic", "bic") else float(config.criterion)
+
+
+def _searched(table: ContingencyTable, config: RunConfig, marginals: Marginals, progress: Progress) -> SearchResult:
+    def search(criterion: str | float) -> SearchResult:
+        return select_model(
             table,
-            criterion=config.criterion,
+            criterion=criterion,
             search=config.search,
             restarts=config.restarts,
             seed=config.seed,
@@ -105,8 +130,14 @@ def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progr
             marginals=marginals,
             progress=progress,
         )
-        best = found.best
-    return ModelChoice(best, found, _risk_model(table, config, best, marginals, progress))
+
+    if config.criterion != SKINNER_SHLOMO:
+        return search(config.criterion)
+    weighed = 0.0 if table.weights is None else float(table.weights.sum())
+    population = config.population or sum(config.populations.values()) or weighed
+    found = [search(penalty) for penalty in TRIED_PENALTIES]
+    tests = [fit_diagnostics(table, one.best, population=population, seed=config.seed).unique_test for one in found]
+    return found[int(np.argmin([abs(test.z) for test in tests]))]
 
 
 def _risk_model(
@@ -118,13 +149,16 @@ def _risk_model(
         return DecomposableModel(table, cliques=[(key,) for key in table.keys], marginals=marginals)
     if config.model == "saturated":
         return DecomposableModel(table, cliques=[table.keys], marginals=marginals)
+    if config.model == "bayes":
+        drawn = sample_models(table, N_DRAWN_MODELS, seed=config.seed, max_clique=config.max_clique, progress=progress)
+        return AverageModel(drawn.models, drawn.weights)
     if config.model == "hierarchical":
-        return improve_model(table, [best], criterion=config.criterion, marginals=marginals, progress=progress).best
+        return improve_model(table, [best], criterion=_penalty_of(config), marginals=marginals, progress=progress).best
     if config.model == "regularised":
         return RegularisedModel(table, marginals=marginals, progress=progress)
     if config.model == "stacked":
         fits: list[Callable[[ContingencyTable], CellModel]] = [
-            lambda part: select_model(part, criterion=config.criterion, seed=config.seed).best,
+            lambda part: select_model(part, criterion=_penalty_of(config), seed=config.seed).best,
             RegularisedModel,
             lambda part: fit_backoff(part, n_orders=2, seed=config.seed),
         ]

@@ -89,13 +89,13 @@ _run_options = _options(
         help="Nested groups of a key's levels, one row a level. Repeatable.",
     ),
     click.option("--sql", help="A query to read instead of a file; FILE is then a database to attach, if any."),
-    click.option("--criterion", help="aic (default), bic, bayes, or a penalty for each degree of freedom."),
+    click.option("--criterion", help="aic (default), bic, bayes, skinner-shlomo, or a penalty for each degree of freedom."),
     click.option(
         "--search", type=click.Choice(["auto", "exact", "local", "greedy"]), help="How the model is searched for (default auto)."
     ),
     click.option(
         "--model",
-        type=click.Choice(["average", "single", "hierarchical", "regularised", "stacked", "independence", "saturated"]),
+        type=click.Choice(["average", "single", "bayes", "hierarchical", "regularised", "stacked", "independence", "saturated"]),
         help="Risk from the average over penalties and resolutions (default), or from one model.",
     ),
     click.option("--cliques", help='A model by name instead of a search: "a,b;b,c".'),

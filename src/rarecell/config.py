@@ -17,7 +17,7 @@ from rarecell.errors import BadInput, UnknownChoice, nearest_names
 CHOICES: dict[str, tuple[str, ...]] = {
     "missing": ("level", "drop", "refuse"),
     "search": ("auto", "exact", "local", "greedy"),
-    "model": ("average", "single", "hierarchical", "regularised", "stacked", "independence", "saturated"),
+    "model": ("average", "single", "bayes", "hierarchical", "regularised", "stacked", "independence", "saturated"),
     "resolution": ("multi", "full"),
     "form": ("multinomial", "poisson", "poisson-gamma"),
 }
@@ -85,9 +85,12 @@ class RunConfig:
     coding : for each key how its values become levels (``edges``, ``width``, ``quantiles``, ``top``, ``bottom``, ``levels``, ``ordered``)
     hierarchies : for each key a CSV file of nested groups
     sql : a query to read instead of a file
-    criterion, search, max_clique, restarts : how the model is chosen
+    criterion : how the best single model is chosen: ``"aic"``, ``"bic"`` for fewer edges, ``"bayes"`` for a marginal likelihood, a
+        penalty for each degree of freedom, or ``"skinner-shlomo"`` for the penalty at which the test of Skinner and Shlomo
+        sees least over- or understatement of risk
+    search, max_clique, restarts : how it is searched for
     model : where the risk comes from: ``"average"`` (the default, most accurate), ``"single"`` (the best decomposable model),
-        ``"hierarchical"`` (the best model found around it, chordal or not), ``"regularised"`` (all pairs of keys with priors on
+        ``"bayes"`` (decomposable models drawn from their posterior), ``"hierarchical"`` (the best model found around it, chordal or not), ``"regularised"`` (all pairs of keys with priors on
         interactions), ``"stacked"`` (a mixture weighted by held-out likelihood), ``"independence"`` or ``"saturated"``
     cliques : a model the user names, instead of a search
     resolution : offer keys at several resolutions, or at full detail only

@@ -158,6 +158,19 @@ def test_contexts_are_chosen_on_a_part_of_very_many_cells(monkeypatch: pytest.Mo
     assert np.isfinite(model.log_cell_probability(cells)).all()
 
 
+def test_grouping_all_cells_gives_what_looking_up_some_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = census_table()
+    table = table.with_coarsenings(automatic_coarsenings(table))
+    network = BackoffNetwork(table, range(8))
+    asked = table.cells[::7]
+    looked_up = list(network._moments_and_pairs(asked))
+    monkeypatch.setattr("rarecell.model.backoff.MANY_LOOKUPS", 0)
+    for one, other in zip(looked_up, network._moments_and_pairs(asked), strict=True):
+        np.testing.assert_array_equal(one[0], other[0])
+        np.testing.assert_array_equal(one[1], other[1])
+        assert naive.distinct_pairs(one[2], one[2]) == naive.distinct_pairs(other[2], other[2])
+
+
 @pytest.mark.parametrize("is_ordered", [True, False])
 def test_mergers_lose_the_least_at_every_step(is_ordered: bool) -> None:
     rng = np.random.default_rng(int(is_ordered))

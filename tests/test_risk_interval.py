@@ -13,6 +13,7 @@ from rarecell.errors import BadInput, UnknownChoice
 from rarecell.risk.interval import most_probable_mass, posterior_log_cell_probability, risk_interval
 from rarecell.risk.records import record_risk
 from rarecell.score import HyperDirichlet, graph_score
+from tests.reference import census_table
 from tests.strategies import categories, coarsened_tables, tables
 from tests.test_risk_records import KnownModel
 
@@ -227,3 +228,17 @@ def test_bad_options_are_refused() -> None:
         risk_interval(risk, model, centre="middle")
     with pytest.raises(BadInput, match="between 0 and 1"):
         risk_interval(risk, model, level=95)
+
+
+def test_a_part_of_the_uniques_gives_about_the_interval_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = census_table()
+    model = rc.DecomposableModel(table, cliques=[("sex", "age"), ("age", "marital", "relationship"), ("relationship", "spouse")])
+    risk = rc.record_risk(table, model, population=277_677)
+    whole = risk_interval(risk, model, n_draws=1500)
+    monkeypatch.setattr("rarecell.risk.interval.MOST_UNIQUES", 400)
+    part = risk_interval(risk, model, n_draws=1500)
+    assert "A random 400 of the 1,674 uniques" in part.basis
+    for one, other in ((whole.population_uniques, part.population_uniques), (whole.correct_matches, part.correct_matches)):
+        width = one[1] - one[0]
+        assert other[1] - other[0] == pytest.approx(width, rel=0.25)
+        assert sum(other) / 2 == pytest.approx(sum(one) / 2, abs=0.25 * width)

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from scipy.special import digamma, logsumexp, polygamma
 
 from rarecell._kernels import backoff as kernels
+from rarecell._kernels.counting import CellIndex
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table import ContingencyTable
 
@@ -45,6 +46,9 @@ N_ORDERS = 6
 
 MANY_CELLS = 20_000
 """With more occupied cells than this, contexts are chosen on a random part of the records."""
+
+MANY_LOOKUPS = 100_000
+"""With more occupied cells than this, cells are not looked up in tables of marginals."""
 
 N_PARTNERS = 8
 """Beyond the first step, a context grows by the keys that helped most in the first step."""
@@ -122,11 +126,7 @@ class BackoffNetwork:
     def posterior_log_cell_probability(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p of the cells, one row a draw; cells that share a value in a context share its draw."""
         log_p = np.zeros((n_draws, len(cells)))
-        for conditional, (mean, variance) in zip(self.conditionals, self._conditional_moments(cells), strict=True):
-            longest = conditional.contexts[-1].mask if conditional.contexts else 0
-            position = self.table.marginals.positions(longest | 1 << conditional.vertex, cells)
-            # A value that was never seen in its context has nothing to share.
-            position = np.where(position >= 0, position, -1 - np.arange(len(cells)))
+        for mean, variance, position in self._moments_and_pairs(cells):
             _, first, group = np.unique(position, return_index=True, return_inverse=True)
             mass = np.minimum(mean * (1.0 - mean) / np.maximum(variance, 1e-300) - 1.0, 1e12)[first]
             own = rng.standard_gamma(np.maximum(mean[first] * mass, 1e-12), (n_draws, len(first)))
@@ -134,6 +134,27 @@ class BackoffNetwork:
             own = np.maximum(own, 1e-300)
             log_p += (np.log(own) - np.log(own + others))[:, group]
         return log_p
+
+    def _moments_and_pairs(self, cells: NDArray[np.int32]) -> Iterator[tuple[Floats, Floats, NDArray[np.integer[Any]]]]:
+        """Posterior mean and variance of every conditional at the given cells, and numbers that cells with the same pair share."""
+        table = self.table
+        index = np.full(len(cells), -1)
+        if table.n_cells > MANY_LOOKUPS:
+            index = CellIndex(table.cells, [c.n_levels for c in table.categories]).find(cells)
+        if len(index) and index.min() >= 0:
+            # Of occupied cells, grouping them all anew is quicker than a table of every marginal to look them up in.
+            occupied = _Cells(table)
+            for conditional in self.conditionals:
+                masks = [context.mask for context in conditional.contexts]
+                _, fitted = _fitted(occupied, conditional.vertex, masks, conditional.contexts)
+                pairs = fitted.pairs[index]
+                yield fitted.mean[pairs], fitted.variance[pairs], pairs
+            return
+        for conditional, (mean, variance) in zip(self.conditionals, self._conditional_moments(cells), strict=True):
+            longest = conditional.contexts[-1].mask if conditional.contexts else 0
+            position = table.marginals.positions(longest | 1 << conditional.vertex, cells)
+            # A value that was never seen in its context has nothing to share.
+            yield mean, variance, np.where(position >= 0, position, -1 - np.arange(len(cells)))
 
     def _conditional_moments(self, cells: NDArray[np.int32]) -> Iterator[tuple[Floats, Floats]]:
         """Posterior mean and variance of every conditional at any cells."""

@@ -44,6 +44,9 @@ Floats = NDArray[np.float64]
 
 CENTRES = ("both", "posterior", "estimate")
 
+MOST_UNIQUES = 10_000
+"""Of more sample uniques than this a random part is drawn for, and stands for all."""
+
 _VALUES_IN_MEMORY = 4_000_000
 # A count that was moved to the estimate and differs from a whole number by less than this is that number.
 _ROUNDING = 1e-3
@@ -129,15 +132,18 @@ def risk_interval(
         raise BadInput(f"The level of the interval was given as {level}; it is a probability between 0 and 1, such as 0.95.")
     rng = np.random.default_rng(seed)
     uniques = np.flatnonzero(risk.sample_count == 1)
+    drawn = uniques
+    if len(uniques) > MOST_UNIQUES:
+        drawn = np.sort(rng.choice(uniques, MOST_UNIQUES, replace=False))
     kinds: set[bool] = set()
-    expected, realised = [np.zeros((0, 2))], [np.zeros((0, 2))]
-    step = max(1, _VALUES_IN_MEMORY // max(len(uniques), 1))
+    expected, realised = _Sums(len(drawn)), _Sums(len(drawn))
+    step = max(1, _VALUES_IN_MEMORY // max(len(drawn), 1))
     for start in range(0, n_draws, step):
-        log_p = _posterior(model, uniques, min(step, n_draws - start), rng, prior_mass, kinds)
-        one, two = _one_chunk(risk, uniques, log_p, rng)
-        expected.append(one)
-        realised.append(two)
-    tau, found = np.concatenate(expected), np.concatenate(realised)
+        log_p = _posterior(model, drawn, min(step, n_draws - start), rng, prior_mass, kinds)
+        one, two = _one_chunk(risk, drawn, log_p, rng)
+        expected.add(*one)
+        realised.add(*two)
+    tau, found = expected.of_all(len(uniques)), realised.of_all(len(uniques))
     estimate = np.array([risk.expected_population_uniques, risk.expected_correct_matches])
     mean = tau.mean(axis=0)
     factor = np.divide(estimate, mean, out=np.ones(2), where=mean > 0.0)
@@ -154,8 +160,41 @@ def risk_interval(
         float(mean[1]),
         centre,
         n_draws,
-        _basis(kinds),
+        _basis(kinds)
+        + ("" if len(drawn) == len(uniques) else f" A random {len(drawn):,} of the {len(uniques):,} uniques stand for all."),
     )
+
+
+class _Sums:
+    """Sums over the drawn uniques, of two quantities and for each draw."""
+
+    def __init__(self, n_drawn: int) -> None:
+        self.n_drawn = n_drawn
+        self._sums = [np.zeros((0, 2))]
+        self._first, self._second = np.zeros((2, n_drawn)), np.zeros((2, n_drawn))
+
+    def add(self, *values: Floats) -> None:
+        """Values of both quantities: one row a draw, one column a unique."""
+        self._sums.append(np.stack([one.sum(axis=1) for one in values], axis=1).astype(np.float64))
+        for k, one in enumerate(values):
+            self._first[k] += one.sum(axis=0)
+            self._second[k] += (one**2).sum(axis=0)
+
+    def of_all(self, n_uniques: int) -> Floats:
+        """Sums over all uniques, of which those drawn are a random part.
+
+        The variance of a sum is the uniques' own variances, which grow with their number, and what they share, which grows
+        with its square; multiplying the part's sums up would overstate the first.
+        """
+        sums = np.concatenate(self._sums)
+        if n_uniques == self.n_drawn:
+            return sums
+        n, m = float(n_uniques), float(self.n_drawn)
+        own = (self._second / len(sums) - (self._first / len(sums)) ** 2).sum(axis=1)
+        variance = sums.var(axis=0)
+        wanted = own * n / m + np.maximum(variance - own, 0.0) * n * (n - 1.0) / (m * (m - 1.0))
+        stretch = np.sqrt(np.divide(wanted, variance, out=np.ones(2), where=variance > 0.0))
+        return np.asarray(sums.mean(axis=0) * n / m + (sums - sums.mean(axis=0)) * stretch)
 
 
 def posterior_log_cell_probability(
@@ -246,8 +285,10 @@ def _posterior(
     return np.repeat(model.log_cell_probability(model.table.cells[cells])[None, :], n_draws, axis=0)
 
 
-def _one_chunk(risk: RecordRisk, uniques: NDArray[np.int64], log_p: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """(τ1, τ2) of each draw, and what is realised in a population drawn with it."""
+def _one_chunk(
+    risk: RecordRisk, uniques: NDArray[np.int64], log_p: Floats, rng: np.random.Generator
+) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+    """What each unique adds to τ1 and τ2 in each draw, and what is realised in a population drawn with it."""
     design = risk.design
     rate = np.exp(log_p + design.log_scale[uniques]) * design.reference_population[uniques]
     fraction = design.inclusion[uniques]
@@ -262,8 +303,7 @@ def _one_chunk(risk: RecordRisk, uniques: NDArray[np.int64], log_p: Floats, rng:
         # A sample unique is rare, so that binomial and Poisson numbers of unseen units are the same.
         unique, match = np.exp(-unseen), formulas.poisson_match_probability(unseen)
     n_unseen = rng.poisson(np.minimum(unseen, 1e15))
-    realised = np.stack([(n_unseen == 0).sum(axis=1), (1.0 / (1.0 + n_unseen)).sum(axis=1)], axis=1)
-    return np.stack([unique.sum(axis=1), match.sum(axis=1)], axis=1), realised.astype(np.float64)
+    return (unique, match), ((n_unseen == 0).astype(np.float64), np.asarray(1.0 / (1.0 + n_unseen), dtype=np.float64))
 
 
 def _basis(kinds: set[bool]) -> str:

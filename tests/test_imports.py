@@ -18,7 +18,7 @@ LAYERS = [
     ("errors", "progress", "_kernels", "config", "datasets"),
     ("engine",),
     ("table",),
-    ("microdata", "marginals", "resolution", "compatibility"),
+    ("microdata", "marginals", "resolution", "thinning", "compatibility"),
     ("graph", "structure"),
     ("score",),
     ("model",),

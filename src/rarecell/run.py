@@ -37,6 +37,7 @@ from rarecell.swap.plan import SwapPlan, plan_swaps
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.swappable import Swappability, swappability
 from rarecell.table import ContingencyTable
+from rarecell.thinning import random_part
 
 N_LISTED = 50
 """Riskiest records that the internal report explains one by one."""
@@ -173,7 +174,11 @@ def _assessed(config: RunConfig, stages: _Stages, *, with_records: bool | None =
         of_models = choice.model_estimates(table, chosen, risk, config, stratum=stratum)
     with stages.stage("what each key costs"):
         costs = key_costs(
-            table, lambda changed: _quick_uniques(changed, config), baseline=risk.expected_population_uniques, progress=progress
+            table,
+            lambda changed: _quick_uniques(changed, config),
+            baseline=risk.expected_population_uniques,
+            part=_part_for_comparisons(table, config),
+            progress=progress,
         )
     with stages.stage("unsafe combinations"):
         unsafe = unsafe_combinations(table)
@@ -236,6 +241,13 @@ def _quick_model(table: ContingencyTable, config: RunConfig) -> CellModel:
 
 def _quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
     return choice.risk_of(table, _quick_model(table, config), config).expected_population_uniques
+
+
+def _part_for_comparisons(table: ContingencyTable, config: RunConfig) -> ContingencyTable:
+    """The table itself, or a random part of one that would take long to fit many times."""
+    if table.n_cells <= MANY_CELLS:
+        return table
+    return random_part(table, MANY_CELLS, np.random.default_rng(config.seed))
 
 
 def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombinations) -> list[dict[str, Any]]:

@@ -38,6 +38,9 @@ Floats = NDArray[np.float64]
 N_SIZES = 10
 """Size indices are compared up to this size."""
 
+MOST_IN_A_PART = 20_000
+"""Records of a part of the file that the model is fitted to again; more would take longer and say no more."""
+
 _EXACT_UP_TO = 500_000
 _CHUNK = 1 << 16
 _N_TERMS = 5 + N_SIZES
@@ -256,7 +259,7 @@ def subsample_check(
     refit : callable
         Fits a model to a table of the same keys.
     fraction : float, optional
-        Share of the records in a part.
+        Share of the records in a part, up to :data:`MOST_IN_A_PART` records.
     n_parts : int, optional
         Parts to draw.
     seed : int, optional
@@ -268,7 +271,7 @@ def subsample_check(
         None when a part would have fewer than two records.
     """
     rng = np.random.default_rng(seed)
-    n_records = round(fraction * table.n_records)
+    n_records = min(round(fraction * table.n_records), MOST_IN_A_PART)
     if n_records < 2:
         return None
     found = []

@@ -173,6 +173,7 @@ def key_costs(
     *,
     coarsenings: Iterable[Coarsening] | None = None,
     baseline: float | None = None,
+    part: ContingencyTable | None = None,
     progress: Progress = SILENT,
 ) -> tuple[KeyCost, ...]:
     """Expected population uniques without each key, and with it at each coarser resolution.
@@ -187,6 +188,9 @@ def key_costs(
         Resolutions to try; those of the table unless given.
     baseline : float, optional
         τ1 of the file as it is, if already known.
+    part : ContingencyTable, optional
+        A random part of a large file, from :func:`~rarecell.thinning.random_part`: τ1 is compared on it, and the file's
+        changes in the same proportion.
     progress : Progress, optional
         Told of each evaluation.
 
@@ -209,16 +213,26 @@ def key_costs(
     if as_it_is is None:
         as_it_is = evaluate(table)
         checkpoint(progress, stage, 1)
+    compared, scale = table, 1.0
+    if part is not None and part is not table:
+        of_part = evaluate(part)
+        compared, scale = part, as_it_is / of_part if of_part > 0.0 else table.n_records / part.n_records
     costs = []
     for key, coarsening in trials:
-        if coarsening is None:
-            changed, resolution, n_levels = table.project([other for other in table.keys if other != key]), LEFT_OUT, 1
-        else:
-            changed, resolution, n_levels = table.recode(coarsening), coarsening.name, coarsening.n_levels
-        costs.append(KeyCost(key, resolution, n_levels, changed.size_indices.get(1, 0), evaluate(changed), as_it_is))
+        resolution, n_levels = (LEFT_OUT, 1) if coarsening is None else (coarsening.name, coarsening.n_levels)
+        changed = _changed(table, key, coarsening)
+        expected = scale * evaluate(changed if compared is table else _changed(compared, key, coarsening))
+        costs.append(KeyCost(key, resolution, n_levels, changed.size_indices.get(1, 0), expected, as_it_is))
         checkpoint(progress, stage, 1)
     progress.done()
     return tuple(costs)
+
+
+def _changed(table: ContingencyTable, key: str, coarsening: Coarsening | None) -> ContingencyTable:
+    """The table with a key coarsened, or left out."""
+    if coarsening is None:
+        return table.project([other for other in table.keys if other != key])
+    return table.recode(coarsening)
 
 
 def costs_by_key(costs: Sequence[KeyCost]) -> list[dict[str, Any]]:

@@ -1,0 +1,180 @@
+"""How do time and memory of a whole ``assess`` grow with the number of records?
+
+Records are drawn from a decomposable model with the paper's dimensions, 14×2×91×5×14×7×2×5 and the cliques of its best model,
+and from a sparser one with two more keys, in which most cells hold a single record; they are streamed to a Parquet file. The
+assessment runs in a process of its own and writes all its results. Beside it, another process counts the same file by one
+``GROUP BY`` of the keys in DuckDB and nothing else: the ratio of the two is the price of the answer over that of the counts.
+
+    python benchmarks/scale.py                       # 1e4 to 1e7 records
+    python benchmarks/scale.py --most 1e8 --model census --memory 4
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+CHUNK = 1_000_000
+TARGET_RATIO = 3.0
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A decomposable model whose cliques are pairs: every key but the first depends on one earlier key.
+
+    ``evenness`` is the concentration of the conditional distributions: small values put the records into few cells.
+    """
+
+    keys: tuple[str, ...]
+    levels: tuple[int, ...]
+    parent: tuple[int, ...]
+    evenness: float
+
+    def chunks(self, n_records: int, seed: int = 0) -> Iterator[pa.RecordBatch]:
+        rng = np.random.default_rng(seed)
+        tables = []
+        for key, parent in enumerate(self.parent):
+            n_given = 1 if parent < 0 else self.levels[parent]
+            rows = rng.gamma(self.evenness, size=(n_given, self.levels[key])) + 1e-4
+            tables.append(np.cumsum(rows, axis=1) / rows.sum(axis=1, keepdims=True))
+        for first in range(0, n_records, CHUNK):
+            n_rows = min(CHUNK, n_records - first)
+            codes: list[np.ndarray] = []
+            for key, parent in enumerate(self.parent):
+                given = np.zeros(n_rows, dtype=np.int64) if parent < 0 else codes[parent].astype(np.int64)
+                # Cumulative probabilities of row r lie between r and r + 1, so that one search serves all rows.
+                flat = (tables[key] + np.arange(len(tables[key]))[:, None]).ravel()
+                found = np.searchsorted(flat, rng.random(n_rows) + given) - given * self.levels[key]
+                codes.append(np.clip(found, 0, self.levels[key] - 1).astype(np.int16))
+            yield pa.record_batch(codes, names=list(self.keys))
+
+
+# Age is first: the paper's cliques are 15, 16, 36, 46, 37, 28, 38 with its keys counted from 1.
+CENSUS = Tree(
+    ("age", "spouse", "employment", "relationship", "marital", "education", "child", "sex"),
+    (91, 7, 2, 14, 5, 14, 5, 2),
+    (-1, 0, 0, 1, 1, 3, 0, 6),
+    evenness=0.5,
+)
+SPARSE = Tree((*CENSUS.keys, "region", "occupation"), (*CENSUS.levels, 60, 25), (*CENSUS.parent, -1, 5), evenness=1.0)
+MODELS = {"census": CENSUS, "sparse": SPARSE}
+
+
+def write_records(tree: Tree, n_records: int, path: Path) -> None:
+    writer = None
+    for batch in tree.chunks(n_records):
+        writer = writer or pq.ParquetWriter(path, batch.schema)
+        writer.write_batch(batch)
+    assert writer is not None
+    writer.close()
+
+
+# ---------------------------------------------------------------------- measured in a process of its own
+
+
+def _count(path: str, keys: list[str], memory: float) -> dict[str, Any]:
+    import duckdb
+
+    connection = duckdb.connect(config={"memory_limit": f"{memory}GB"})
+    names = ", ".join(f'"{key}"' for key in keys)
+    started = time.perf_counter()
+    found = connection.sql(f"SELECT {names}, count(*) AS n FROM read_parquet('{path}') GROUP BY ALL").to_arrow_table()
+    return {"seconds": time.perf_counter() - started, "cells": found.num_rows}
+
+
+def _assess(path: str, keys: list[str], n_records: int, out: str) -> dict[str, Any]:
+    from rarecell import run
+    from rarecell.config import RunConfig
+
+    started = time.perf_counter()
+    found = run.assess(RunConfig(input=path, keys=tuple(keys), population=20 * n_records), out=out)
+    seconds = time.perf_counter() - started
+    return {"seconds": seconds, "stages": found.seconds, "uniques": found.summary["risk"]["sample_uniques"]}
+
+
+def _worker(connection: Any, work: Any, arguments: tuple[Any, ...]) -> None:
+    result = work(*arguments)
+    result["gigabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+    connection.send(result)
+
+
+def measured(work: Any, *arguments: Any) -> dict[str, Any]:
+    """What ``work`` returns, with the peak memory of the process it ran in."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    process = context.Process(target=_worker, args=(theirs, work, arguments))
+    process.start()
+    theirs.close()
+    result: dict[str, Any] = ours.recv()
+    process.join()
+    return result
+
+
+def growth(sizes: list[int], seconds: list[float]) -> float:
+    """Exponent of growth between the two largest sizes."""
+    if len(sizes) < 2:
+        return math.nan
+    return math.log(seconds[-1] / seconds[-2]) / math.log(sizes[-1] / sizes[-2])
+
+
+def compare(name: str, sizes: list[int], memory: float) -> list[dict[str, Any]]:
+    tree = MODELS[name]
+    rows = []
+    for n_records in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "records.parquet"
+            write_records(tree, n_records, path)
+            counted = measured(_count, str(path), list(tree.keys), memory)
+            assessed = measured(_assess, str(path), list(tree.keys), n_records, str(Path(folder) / "out"))
+        ratio = assessed["seconds"] / counted["seconds"]
+        rows.append({"model": name, "records": n_records, "group_by": counted, "assess": assessed, "ratio": ratio})
+        print(
+            f"{name:8} {n_records:>12,} records {counted['cells']:>11,} cells {assessed['uniques']:>10,} uniques | "
+            f"GROUP BY {counted['seconds']:7.2f} s {counted['gigabytes']:5.2f} GB | "
+            f"assess {assessed['seconds']:7.2f} s {assessed['gigabytes']:5.2f} GB | ratio {ratio:6.1f}",
+            flush=True,
+        )
+        for stage, seconds in assessed["stages"].items():
+            if seconds > 0.02 * assessed["seconds"]:
+                print(f"{'':10}{stage:32} {seconds:8.2f} s")
+    found = [growth(sizes, [row[what]["seconds"] for row in rows]) for what in ("group_by", "assess")]
+    print(f"{name}: seconds grow with the power {found[0]:.2f} (GROUP BY) and {found[1]:.2f} (assess) of the records at the end")
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--least", type=float, default=1e4)
+    parser.add_argument("--most", type=float, default=1e7)
+    parser.add_argument("--model", choices=[*MODELS, "both"], default="both")
+    parser.add_argument("--memory", type=float, default=4.0, help="memory limit of the plain GROUP BY, in GB")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file")
+    options = parser.parse_args()
+    steps = round(math.log10(options.most / options.least))
+    sizes = [int(options.least * 10**step) for step in range(steps + 1)]
+    rows = []
+    for name in MODELS if options.model == "both" else [options.model]:
+        rows += compare(name, sizes, options.memory)
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=2) + "\n")
+    last = [row for row in rows if row["records"] == sizes[-1]]
+    for row in last:
+        verdict = "within" if row["ratio"] <= TARGET_RATIO else "above"
+        print(f"{row['model']}: ratio {row['ratio']:.1f} at {row['records']:,} records, {verdict} the target of {TARGET_RATIO:g}")
+
+
+if __name__ == "__main__":
+    main()

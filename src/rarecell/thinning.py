@@ -1,0 +1,42 @@
+"""Which smaller file says the same as a large one?
+
+A random part of the records, drawn without replacement. A record that is unique in the population is so whatever is drawn
+beside it: the expected number of population uniques in a file is proportional to its records, and comparisons of it can
+be made on a part.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rarecell.table import ContingencyTable
+
+_MOST_FOR_HYPERGEOMETRIC = 10**9
+
+
+def random_part(table: ContingencyTable, n_records: int, rng: np.random.Generator) -> ContingencyTable:
+    """A table of ``n_records`` random records, with the same levels and coarsenings; the table itself when it has no more.
+
+    Weights are multiplied up, so that they add up to the population still. Cells keep their order, records are not known.
+
+    Examples
+    --------
+    >>> import numpy as np, rarecell as rc
+    >>> table = rc.ContingencyTable.from_counts([[0], [1], [2]], [500, 400, 100], [rc.Categories("a", (0, 1, 2))])
+    >>> part = random_part(table, 100, np.random.default_rng(0))
+    >>> part.n_records
+    100
+    """
+    if n_records >= table.n_records:
+        return table
+    if table.n_records < _MOST_FOR_HYPERGEOMETRIC:
+        counts = rng.multivariate_hypergeometric(table.counts, n_records, method="marginals")
+    else:
+        counts = rng.binomial(table.counts, n_records / table.n_records)
+    drawn = np.flatnonzero(counts)
+    counts = counts[drawn]
+    weights = None
+    if table.weights is not None:
+        weights = table.weights[drawn] * (counts / table.counts[drawn]) * (table.n_records / counts.sum())
+    part = ContingencyTable.from_counts(table.cells[drawn], counts, table.categories, weights=weights)
+    return part.with_coarsenings(table.coarsenings)

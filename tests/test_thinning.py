@@ -1,0 +1,49 @@
+"""A random part of a file keeps its levels and, in proportion, its population uniques."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rarecell as rc
+from rarecell.risk.explain import key_costs
+from rarecell.thinning import random_part
+from tests.strategies import coarsened_tables
+
+
+@given(coarsened_tables(max_records=60), st.integers(1, 80), st.integers(0, 5))
+@settings(max_examples=40)
+def test_a_part_has_so_many_of_the_records(table: rc.ContingencyTable, n_records: int, seed: int) -> None:
+    part = random_part(table, n_records, np.random.default_rng(seed))
+    assert part.n_records == min(n_records, table.n_records)
+    assert part.categories == table.categories
+    assert [c.name for c in part.coarsenings] == [c.name for c in table.coarsenings]
+    counts = {tuple(cell): n for cell, n in zip(table.cells.tolist(), table.counts.tolist(), strict=True)}
+    assert all(n <= counts[tuple(cell)] for cell, n in zip(part.cells.tolist(), part.counts.tolist(), strict=True))
+
+
+def test_weights_still_add_up_to_the_population() -> None:
+    categories = [rc.Categories("a", tuple(range(50)))]
+    table = rc.ContingencyTable.from_counts(np.arange(50)[:, None], np.full(50, 40), categories, weights=np.full(50, 40 * 3.0))
+    part = random_part(table, 500, np.random.default_rng(1))
+    assert part.weights is not None
+    assert part.weights.sum() == pytest.approx(6000.0)
+
+
+def test_costs_on_a_part_are_scaled_to_the_file() -> None:
+    rng = np.random.default_rng(3)
+    codes = np.stack([rng.integers(0, 40, 6000), rng.integers(0, 30, 6000), rng.integers(0, 3, 6000)], axis=1)
+    keys = [rc.Categories(key, tuple(range(n)), True) for key, n in zip("abc", (40, 30, 3), strict=True)]
+    table = rc.ContingencyTable.from_codes(codes.astype(np.int32), keys)
+
+    def proportional(changed: rc.ContingencyTable) -> float:
+        return changed.n_records * changed.n_formal_cells / 1e6
+
+    part = random_part(table, 1000, rng)
+    whole = key_costs(table, proportional, baseline=proportional(table))
+    on_part = key_costs(table, proportional, baseline=proportional(table), part=part)
+    for one, other in zip(whole, on_part, strict=True):
+        assert other.expected_population_uniques == pytest.approx(one.expected_population_uniques)
+        assert other.n_sample_uniques == one.n_sample_uniques

@@ -24,7 +24,7 @@ LAYERS = [
     ("model",),
     ("search",),
     ("risk", "swap", "utility"),
-    ("audit", "choice", "summary"),
+    ("audit", "choice", "scan", "summary"),
     ("charts",),
     ("report",),
     ("run",),

@@ -361,6 +361,51 @@ def compare(runs: Sequence[str]) -> None:
     terminal.show_comparison(runs, summaries)
 
 
+@main.command()
+@click.argument("file", type=click.Path(path_type=str))
+@click.option("--keys", required=True, help="Columns that come into question, separated by commas.")
+@click.option("--population", type=int, required=True, help="Number of units the sample was drawn from.")
+@click.option("--size", type=click.IntRange(1), default=5, show_default=True, help="Keys an intruder is assumed to know.")
+@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Sets to show.")
+@click.option("--seed", type=int, default=0, help="Seed of the part of a very large file that sets are ranked on.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def scan(**options: Any) -> None:
+    """Find the sets of keys in FILE that make most records unique: which few variables would an intruder need?
+
+    \b
+    Example:
+        rarecell scan survey.csv --keys age,sex,region,job,car,pets --size 3 --population 1000000
+    """
+    from rarecell import terminal
+    from rarecell.microdata import Microdata
+    from rarecell.scan import scan_subsets
+
+    table = Microdata(options["file"], keys=_names(options["keys"])).table()
+    with terminal.watched(quiet=options["quiet"]) as progress:
+        found = scan_subsets(
+            table,
+            size=options["size"],
+            population=options["population"],
+            top=options["top"],
+            seed=options["seed"],
+            progress=progress,
+        )
+    if options["as_json"]:
+        click.echo(json.dumps(found.to_dict(), indent=2))
+        return
+    terminal.rows(
+        "Sets of keys that make most records unique",
+        ["keys", "unique in the file", "expected unique in the population (Pitman)"],
+        [
+            (", ".join(one.keys), terminal.number(one.sample_uniques), terminal.number(one.expected_population_uniques))
+            for one in found.sets
+        ],
+        right=(1, 2),
+    )
+    click.echo(f"\n{found}")
+
+
 @main.command("explain-pair")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
 @click.argument("record", type=click.IntRange(0))

@@ -137,7 +137,7 @@ def _searched(table: ContingencyTable, config: RunConfig, marginals: Marginals, 
     population = config.population or sum(config.populations.values()) or weighed
     found = [search(penalty) for penalty in TRIED_PENALTIES]
     tests = [fit_diagnostics(table, one.best, population=population, seed=config.seed).unique_test for one in found]
-    return found[int(np.argmin([abs(test.z) for test in tests]))]
+    return found[int(np.argmin([abs(test.z) for test in tests if test is not None]))]
 
 
 def _risk_model(

@@ -110,6 +110,11 @@ class Marginals:
         marginal = self.of(mask)
         return marginal.counts[marginal.position]
 
+    def at_cell(self, mask: int, cell: int) -> Any:
+        """n(i_a) of one occupied cell of the table."""
+        marginal = self.of(mask)
+        return marginal.counts[marginal.position[cell]]
+
     def lookup(self, mask: int, cells: NDArray[np.int32]) -> NDArray[Any]:
         """n(i_a) for any cells, given by key codes; 0 where nothing was observed."""
         position = self.positions(mask, cells)

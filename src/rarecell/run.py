@@ -276,9 +276,10 @@ def _of_fit(fit: FitDiagnostics) -> dict[str, Any]:
         "statistics": [
             {"name": name, "value": test.statistic, "standard_error": float(np.sqrt(test.variance)), "z": test.z}
             for name, test in (("B1, population uniques", fit.unique_test), ("B2, correct matches", fit.match_test))
+            if test is not None
         ],
         "size_indices": [
-            {"size": size, "observed": n, "expected": fit.expected_sizes[size]} for size, n in fit.observed_sizes.items()
+            {"size": size, "observed": fit.observed_sizes[size], "expected": n} for size, n in fit.expected_sizes.items()
         ],
     }
 

@@ -41,6 +41,9 @@ N_SIZES = 10
 MOST_IN_A_PART = 20_000
 """Records of a part of the file that the model is fitted to again; more would take longer and say no more."""
 
+MOST_CELLS = 500_000
+"""With more occupied cells, tests that say nothing of a model which integrates over its uncertainty are left out."""
+
 _EXACT_UP_TO = 500_000
 _CHUNK = 1 << 16
 _N_TERMS = 5 + N_SIZES
@@ -114,8 +117,9 @@ class FitDiagnostics:
 
     Attributes
     ----------
-    unique_test, match_test : MinimumErrorTest
-        B1 for the expected population uniques τ1, B2 for the expected correct matches τ2.
+    unique_test, match_test : MinimumErrorTest or None
+        B1 for the expected population uniques τ1, B2 for the expected correct matches τ2; None where they were not computed,
+        because they say nothing of the model and would take long.
     observed_sizes, expected_sizes : mapping of int to number
         Size indices s_1, s_2, … of the sample, and what the model expects under Poisson sampling.
     uniques_z : float
@@ -130,8 +134,8 @@ class FitDiagnostics:
         Whether the risk comes from p̂ alone; the tests say nothing of a model that integrates over its uncertainty.
     """
 
-    unique_test: MinimumErrorTest
-    match_test: MinimumErrorTest
+    unique_test: MinimumErrorTest | None
+    match_test: MinimumErrorTest | None
     observed_sizes: Mapping[int, int]
     expected_sizes: Mapping[int, float]
     uniques_z: float
@@ -147,7 +151,7 @@ class FitDiagnostics:
         if self.is_census:
             return "The sample is the whole population, so that no model is needed and nothing can be over- or understated."
         scores, evidence = [], []
-        if self.is_plugged_in:
+        if self.is_plugged_in and self.unique_test is not None:
             scores += [self.unique_test.z, self.uniques_z]
             evidence += [
                 f"Skinner and Shlomo's z = {self.unique_test.z:.1f}",
@@ -213,6 +217,12 @@ def fit_diagnostics(
     if population < table.n_records:
         raise PopulationTooSmall.given(population, n_records=table.n_records)
     fraction = table.n_records / population
+    sizes = range(1, N_SIZES + 1)
+    observed = MappingProxyType({j: table.size_indices.get(j, 0) for j in sizes})
+    is_plugged_in = not hasattr(model, "posterior")
+    subsample = None if refit is None else subsample_check(table, refit, seed=seed)
+    if not is_plugged_in and table.n_cells > MOST_CELLS:
+        return FitDiagnostics(None, None, observed, MappingProxyType({}), 0.0, False, 0, subsample, False, fraction >= 1.0)
 
     def terms(probability: Floats, count: NDArray[np.int64] | int) -> Floats:
         return _terms(probability * population, np.asarray(count, dtype=np.float64), fraction)
@@ -227,17 +237,16 @@ def fit_diagnostics(
         empty, error = _draw_empty(table, model, terms, max(0.0, 1.0 - float(of_occupied.sum())), n_draws, rng)
     total = occupied + empty
     deviation = np.sqrt(total[4] + error[5] ** 2)
-    sizes = range(1, N_SIZES + 1)
     return FitDiagnostics(
         MinimumErrorTest(float(total[0]), float(total[1]), float(error[0])),
         MinimumErrorTest(float(total[2]), float(total[3]), float(error[2])),
-        MappingProxyType({j: table.size_indices.get(j, 0) for j in sizes}),
+        observed,
         MappingProxyType({j: float(total[4 + j]) for j in sizes}),
         float((total[5] - table.size_indices.get(1, 0)) / deviation) if deviation > 0.0 else 0.0,
         is_exact,
         0 if is_exact else n_draws,
-        None if refit is None else subsample_check(table, refit, seed=seed),
-        not hasattr(model, "posterior"),
+        subsample,
+        is_plugged_in,
         fraction >= 1.0,
     )
 

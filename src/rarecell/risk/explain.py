@@ -220,9 +220,9 @@ def key_costs(
     costs = []
     for key, coarsening in trials:
         resolution, n_levels = (LEFT_OUT, 1) if coarsening is None else (coarsening.name, coarsening.n_levels)
-        changed = _changed(table, key, coarsening)
-        expected = scale * evaluate(changed if compared is table else _changed(compared, key, coarsening))
-        costs.append(KeyCost(key, resolution, n_levels, changed.size_indices.get(1, 0), expected, as_it_is))
+        changed = _changed(compared, key, coarsening)
+        n_uniques = changed.size_indices.get(1, 0) if compared is table else _n_uniques(table, key, coarsening)
+        costs.append(KeyCost(key, resolution, n_levels, n_uniques, scale * evaluate(changed), as_it_is))
         checkpoint(progress, stage, 1)
     progress.done()
     return tuple(costs)
@@ -233,6 +233,16 @@ def _changed(table: ContingencyTable, key: str, coarsening: Coarsening | None) -
     if coarsening is None:
         return table.project([other for other in table.keys if other != key])
     return table.recode(coarsening)
+
+
+def _n_uniques(table: ContingencyTable, key: str, coarsening: Coarsening | None) -> int:
+    """Sample uniques that would remain, without making the changed table."""
+    others = [other for other in table.keys if other != key]
+    if coarsening is not None and coarsening.name in table.vertex_names:
+        return int((table.marginals.counts(table.mask_of([*others, coarsening.name])) == 1).sum())
+    if coarsening is None:
+        return int((table.marginals.counts(table.mask_of(others)) == 1).sum())
+    return table.recode(coarsening).size_indices.get(1, 0)
 
 
 def costs_by_key(costs: Sequence[KeyCost]) -> list[dict[str, Any]]:
@@ -262,7 +272,7 @@ def _generators(model: CellModel) -> tuple[int, ...]:
 
 
 def _count(table: ContingencyTable, mask: int, cell: int) -> int:
-    return int(table.marginals.at_cells(mask)[cell]) if mask else table.n_records
+    return int(table.marginals.at_cell(mask, cell)) if mask else table.n_records
 
 
 def _smallest_equivalent(table: ContingencyTable, mask: int, cell: int) -> int:

@@ -32,6 +32,9 @@ from rarecell.search.orders import OrderBound
 SECONDS_PER_SET = 2e-5
 SECONDS_PER_CELL = 0.6e-9
 """Rough cost of scoring: a set, and each cell of the table times each key of the set, on two cores of 2023."""
+BEYOND_CACHE = 100_000
+SECONDS_BEYOND_CACHE = 15e-9
+"""Cells of a table whose marginals are hashed beyond a core's cache, and what that adds for each cell."""
 MAX_SETS = 4_000_000
 """More sets are not tried: they would fill the memory before the dynamic programme begins."""
 
@@ -243,8 +246,13 @@ class _Growth:
 
     def seconds_to_score(self, levels: NDArray[np.int64]) -> float:
         """A rough estimate."""
-        n_cells = np.minimum(self.score.table.n_cells, 4.0 * self.width[np.arange(len(self.chains)), levels].prod(axis=1))
-        return float((SECONDS_PER_SET + SECONDS_PER_CELL * n_cells * (levels > 0).sum(axis=1)).sum())
+        of_table = self.score.table.n_cells
+        n_possible = self.width[np.arange(len(self.chains)), levels].prod(axis=1)
+        n_cells = np.minimum(of_table, 4.0 * n_possible)
+        seconds = SECONDS_PER_SET + SECONDS_PER_CELL * n_cells * (levels > 0).sum(axis=1)
+        if of_table > BEYOND_CACHE:
+            seconds = seconds + SECONDS_BEYOND_CACHE * of_table * (n_possible > 4.0 * of_table)
+        return float(seconds.sum())
 
     def take(self, levels: NDArray[np.int64], position: NDArray[np.int64]) -> None:
         """Score the candidates and accept those that can matter."""

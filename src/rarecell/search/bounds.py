@@ -33,8 +33,8 @@ SECONDS_PER_SET = 2e-5
 SECONDS_PER_CELL = 0.6e-9
 """Rough cost of scoring: a set, and each cell of the table times each key of the set, on two cores of 2023."""
 BEYOND_CACHE = 100_000
-SECONDS_BEYOND_CACHE = 15e-9
-"""Cells of a table whose marginals are hashed beyond a core's cache, and what that adds for each cell."""
+SECONDS_BEYOND_CACHE = 4e-9
+"""A table with more cells does not fit a core's cache, and each of its cells costs so much more for every set."""
 MAX_SETS = 4_000_000
 """More sets are not tried: they would fill the memory before the dynamic programme begins."""
 
@@ -251,7 +251,7 @@ class _Growth:
         n_cells = np.minimum(of_table, 4.0 * n_possible)
         seconds = SECONDS_PER_SET + SECONDS_PER_CELL * n_cells * (levels > 0).sum(axis=1)
         if of_table > BEYOND_CACHE:
-            seconds = seconds + SECONDS_BEYOND_CACHE * of_table * (n_possible > 4.0 * of_table)
+            seconds = seconds + SECONDS_BEYOND_CACHE * of_table
         return float(seconds.sum())
 
     def take(self, levels: NDArray[np.int64], position: NDArray[np.int64]) -> None:

@@ -132,10 +132,12 @@ def test_every_unique_has_a_combination(table: rc.ContingencyTable) -> None:
 
 
 def test_the_default_cap_bounds_the_work() -> None:
-    assert unsafe._default_max_size(8) == 8
-    assert unsafe._default_max_size(12) == 12
-    assert unsafe._default_max_size(13) < 13
-    assert unsafe._default_max_size(64) == 2
+    assert unsafe._default_max_size(8, 90_000) == 8
+    assert unsafe._default_max_size(12, 90_000) == 12
+    assert unsafe._default_max_size(13, 90_000) < 13
+    assert unsafe._default_max_size(64, 90_000) == 2
+    assert unsafe._default_max_size(10, 1_000_000) == 4
+    assert unsafe._default_max_size(10, 100_000_000) == 2
 
 
 def test_a_cap_leaves_records_without_a_score() -> None:

@@ -30,8 +30,9 @@ from rarecell.errors import BadInput, PopulationTooSmall, UnknownChoice
 from rarecell.risk import formulas
 from rarecell.table import ContingencyTable
 
-# The number of key sets that a search without a cap may visit.
+# The number of key sets that a search without a cap may visit, and that number times the cells to be told apart.
 _MOST_SETS = 1 << 12
+_MOST_VISITS = 400_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +136,7 @@ def unsafe_combinations(table: ContingencyTable, *, max_size: int | None = None)
         The table; coarsenings are not looked at. A missing value counts as a level of its key.
     max_size : int, optional
         Largest combination to look for. Up to twelve keys all sizes are searched; with more, the largest size for which at
-        most 4,096 key sets are visited.
+        most 4,096 key sets are visited. Tables of more than 100,000 cells allow fewer sets in proportion, down to pairs.
 
     Returns
     -------
@@ -155,7 +156,7 @@ def unsafe_combinations(table: ContingencyTable, *, max_size: int | None = None)
     from rarecell._kernels.unsafe import minimal_unsafe_sets
 
     n_keys = table.n_keys
-    largest = _default_max_size(n_keys) if max_size is None else min(max_size, n_keys)
+    largest = _default_max_size(n_keys, table.n_cells) if max_size is None else min(max_size, n_keys)
     if largest < 1:
         raise BadInput(f"The largest size of an unsafe combination was given as {max_size}; it is a number of keys, 1 or more.")
     levels = np.array([categories.n_levels for categories in table.categories], dtype=np.int64)
@@ -176,11 +177,12 @@ def _set_sizes(mask: NDArray[np.uint64], n_keys: int) -> NDArray[np.int64]:
     return sizes
 
 
-def _default_max_size(n_keys: int) -> int:
+def _default_max_size(n_keys: int, n_cells: int) -> int:
+    most = min(_MOST_SETS, _MOST_VISITS // max(n_cells, 1))
     n_sets = 0
     for size in range(1, n_keys + 1):
         n_sets += comb(n_keys, size)
-        if n_sets > _MOST_SETS:
+        if n_sets > most:
             return max(size - 1, 2)
     return n_keys
 

@@ -122,7 +122,7 @@ def at_every_moment(folder: Path) -> dict[str, int]:
     source = write_csv(folder / "survey.csv")
     before = source.read_bytes()
     config = config_for(source)
-    found = run._assessed(config, run._Stages(SILENT))
+    found = run._assessed(config, run.Stages(SILENT))
     run._assessed = lambda *_, **__: found  # type: ignore[assignment]
     rarecell.report.write_report = light_report  # type: ignore[assignment]
     run.assess(config, out=folder / "reference")
@@ -408,3 +408,60 @@ def test_overwriting_leaves_nothing_of_the_run_before(tmp_path: Path) -> None:
     (out / "notes.txt").write_text("mine")
     run.assess(config_for(source), out=out, overwrite=True)
     assert visible(out) == {*RESULTS, "notes.txt"}
+
+
+def put_run(out: Path, write: Callable[[audit.RunFolder], None]) -> None:
+    with audit.open_run_folder(out, overwrite=True) as folder:
+        write(folder)
+        record = audit.RunRecord("assess", {}, {}, 0, {}, (*folder.names, audit.RECORD))
+        folder.write_text(audit.RECORD, record.to_json())
+        folder.publish()
+
+
+def with_folder(folder: audit.RunFolder) -> None:
+    inner = folder.path("risk.parquet") / "year=2020"
+    inner.mkdir(parents=True)
+    (inner / "part-0.parquet").write_text("new")
+    (folder.path("risk.parquet") / "_SUCCESS").touch()
+
+
+def with_file(folder: audit.RunFolder) -> None:
+    folder.write_text("risk.parquet", "file")
+
+
+def test_a_folder_of_parts_is_a_result_like_a_file(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for write in (with_folder, with_file, with_folder, with_folder):
+        put_run(out, write)
+        assert visible(out) == {"risk.parquet", "run.json"}
+        assert (out / "risk.parquet").is_dir() == (write is with_folder)
+        if write is with_folder:
+            path = out / "risk.parquet" / "year=2020" / "part-0.parquet"
+            assert path.read_text() == "new"
+            assert path.stat().st_mode & 0o777 == 0o600
+            assert path.parent.stat().st_mode & 0o777 == 0o700
+        assert not hidden(out)
+
+
+@pytest.mark.parametrize("strikes_at", ["run.json", "risk.parquet"])
+@pytest.mark.parametrize("before", [with_folder, with_file])
+def test_a_folder_of_parts_is_taken_back_when_the_move_fails(
+    before: Callable[[audit.RunFolder], None], strikes_at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    put_run(out, before)
+    replace = os.replace
+
+    def fail(source: Any, target: Any) -> None:
+        if Path(target).name == strikes_at:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(target))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(NotWritten, match="out"):
+        put_run(out, with_folder)
+    assert not visible(out)
+    assert not hidden(out)
+    monkeypatch.undo()
+    put_run(out, with_folder)
+    assert visible(out) == {"risk.parquet", "run.json"}

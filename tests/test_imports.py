@@ -27,6 +27,7 @@ LAYERS = [
     ("audit", "choice", "scan", "summary"),
     ("charts",),
     ("report",),
+    ("results",),
     ("run",),
     ("terminal", "app"),
     ("cli",),

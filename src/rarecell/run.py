@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell import audit, choice, datasets, summary
+from rarecell import audit, choice, datasets, results, summary
 from rarecell.config import ProtectConfig, RunConfig
 from rarecell.engine.output import write_parquet
 from rarecell.errors import BadInput
@@ -31,7 +31,7 @@ from rarecell.risk.explain import costs_by_key, explain_records, key_costs
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.population_uniques import population_uniques
 from rarecell.risk.records import RecordRisk, household_risk
-from rarecell.risk.unsafe import UnsafeCombinations, individual_risk, k_anonymity, unsafe_combinations
+from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity, unsafe_combinations
 from rarecell.structure import StructuralZeros
 from rarecell.swap.plan import SwapPlan, plan_swaps
 from rarecell.swap.rules import SwapConstraints
@@ -41,8 +41,6 @@ from rarecell.thinning import random_part
 
 N_LISTED = 50
 """Riskiest records that the internal report explains one by one."""
-
-_PIECE = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +83,7 @@ class Protection:
         return str(self.summary["swap"]["verdict"])
 
 
-class _Stages:
+class Stages:
     """Times the stages of a run and passes them on to whoever watches."""
 
     def __init__(self, progress: Progress) -> None:
@@ -121,12 +119,12 @@ def assess(
     -------
     Assessment
     """
-    stages = _Stages(progress)
-    with _folder(out, overwrite) as folder:
+    stages = Stages(progress)
+    with results.run_folder(out, overwrite) as folder:
         found = _assessed(config, stages)
         if folder is not None:
-            _write_assessment(folder, found, found.summary, stages)
-            _publish(folder, "assess", config, found, stages)
+            results.write_assessment(folder, found, found.summary, stages)
+            results.publish(folder, "assess", config, found, stages)
     return found
 
 
@@ -148,7 +146,7 @@ def read(config: RunConfig) -> Microdata:
     )
 
 
-def _assessed(config: RunConfig, stages: _Stages, *, with_records: bool | None = None) -> Assessment:
+def _assessed(config: RunConfig, stages: Stages, *, with_records: bool | None = None) -> Assessment:
     progress = stages.progress
     with stages.stage("reading and counting"):
         data = read(config)
@@ -322,14 +320,14 @@ def protect(
             "It is not said which records to protect. Give --risk-above, --top, --cell-probability-below, --records, "
             "--max-population-uniques or --max-record-risk."
         )
-    stages = _Stages(progress)
-    with _folder(out, overwrite) as folder:
+    stages = Stages(progress)
+    with results.run_folder(out, overwrite) as folder:
         found = _assessed(config, stages, with_records=True)
         return _protected(config, config.protect, found, stages, folder)
 
 
 def _protected(
-    config: RunConfig, wanted: ProtectConfig, found: Assessment, stages: _Stages, folder: audit.RunFolder | None
+    config: RunConfig, wanted: ProtectConfig, found: Assessment, stages: Stages, folder: audit.RunFolder | None
 ) -> Protection:
     from rarecell.swap.apply import checked_margins, write_plan
     from rarecell.swap.target import frontier
@@ -360,8 +358,8 @@ def _protected(
         with stages.stage("writing the protected file"):
             write_plan(plan, found.data, folder.path(f"protected{found.data.source.suffix}"))
             write_parquet(folder.path("swaps.parquet"), plan.audit())
-        _write_assessment(folder, found, result.summary, stages)
-        _publish(folder, "protect", config, found, stages)
+        results.write_assessment(folder, found, result.summary, stages)
+        results.publish(folder, "protect", config, found, stages)
     return result
 
 
@@ -467,8 +465,8 @@ def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Pr
         household="household",
         protect=ProtectConfig(risk_above=0.2),
     )
-    stages = _Stages(progress)
-    with _folder(out, overwrite) as folder:
+    stages = Stages(progress)
+    with results.run_folder(out, overwrite) as folder:
         found = _assessed(config, stages, with_records=True)
         with stages.stage("counting the population"):
             found.summary["truth"] = summary.against_truth(found.summary, _population_counts(found.table))
@@ -521,79 +519,3 @@ def explain_pair(folder: str | Path, record: int, partner: int) -> str:
     except (OSError, ValueError) as problem:
         raise BadInput(f"{folder} is not the folder of a finished run: {problem}.") from None
     return str(explain(table, DecomposableModel.from_dict(table, stored["best"]), record, partner))
-
-
-# ---------------------------------------------------------------------- results on disk
-
-
-@contextlib.contextmanager
-def _folder(out: str | Path | None, overwrite: bool) -> Iterator[audit.RunFolder | None]:
-    if out is None:
-        yield None
-        return
-    with audit.open_run_folder(out, overwrite=overwrite) as folder:
-        yield folder
-
-
-def _write_assessment(folder: audit.RunFolder, found: Assessment, whole: Mapping[str, Any], stages: _Stages) -> None:
-    from rarecell.report import write_report
-
-    with stages.stage("writing the risk file"):
-        write_parquet(folder.path("risk.parquet"), _risk_pieces(found))
-    with stages.stage("writing the report"):
-        folder.write_text("summary.json", json.dumps(whole, indent=2) + "\n")
-        stored = {"best": found.model.to_dict(), "risk_model": found.choice.risk_model.describe()}
-        folder.write_text("model.json", json.dumps(stored, indent=2) + "\n")
-        folder.write_text("zeros.json", json.dumps(found.zeros.to_dict(), indent=2) + "\n")
-        folder.write_text("run.toml", found.config.to_toml())
-        for edition in ("internal", "external"):
-            write_report(folder.stage, whole, found.riskiest, edition=edition)
-
-
-def _risk_pieces(found: Assessment) -> Iterator[dict[str, Any]]:
-    """The risk file, some records at a time, in the order of the input."""
-    table, risk = found.table, found.risk
-    of_cell = {
-        "cell_count": risk.sample_count,
-        "cell_probability": np.exp(risk.log_cell_probability),
-        "unique_probability": risk.unique_probability,
-        "match_probability": risk.match_probability,
-        "swappable": found.swappability.is_swappable,
-        "suda_score": found.unsafe.suda_score,
-        "dis_suda_score": found.unsafe.dis_suda_score(sampling_fraction=min(1.0, table.n_records / risk.population)),
-        "individual_risk": individual_risk(table, population=risk.population),
-    }
-    household = None
-    if found.config.household is not None:
-        codes = found.data.column_codes([found.config.household])[0][:, 0]
-        household = household_risk(risk.per_record()["unique_probability"], codes)
-    first = 0
-    for cells in _record_cells(found):
-        dropped = cells < 0
-        piece: dict[str, Any] = {"record": np.arange(first, first + len(cells))}
-        for name, values in of_cell.items():
-            empty = 0 if values.dtype.kind in "ib" else np.nan
-            piece[name] = np.where(dropped, np.array(empty, dtype=values.dtype), values[cells])
-        if household is not None:
-            piece["household_probability"] = household[first : first + len(cells)]
-        first += len(cells)
-        yield piece
-
-
-def _record_cells(found: Assessment) -> Iterator[NDArray[np.int64]]:
-    if found.table.record_cell is None:
-        yield from found.data.record_cells(found.table)
-        return
-    for start in range(0, len(found.table.record_cell), _PIECE):
-        yield found.table.record_cell[start : start + _PIECE]
-
-
-def _publish(folder: audit.RunFolder, command: str, config: RunConfig, found: Assessment, stages: _Stages) -> None:
-    path = Path(config.input)
-    given: dict[str, Any] = {"path": config.input, "records": found.data.n_records}
-    if path.is_file():
-        given["sha256"] = audit.file_hash(path)
-    seconds = {k: round(v, 4) for k, v in stages.seconds.items()}
-    record = audit.RunRecord(command, audit.versions(), given, config.seed, seconds, (*folder.names, audit.RECORD))
-    folder.write_text(audit.RECORD, record.to_json())
-    folder.publish()

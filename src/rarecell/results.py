@@ -1,0 +1,99 @@
+"""Which files does a run leave, and what is in them?
+
+Files are written one by one into the hidden folder of the run (:mod:`rarecell.audit`) and moved into place together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell import audit
+from rarecell.config import RunConfig
+from rarecell.engine.output import write_parquet
+from rarecell.risk.records import household_risk
+from rarecell.risk.unsafe import individual_risk
+
+if TYPE_CHECKING:
+    from rarecell.run import Assessment, Stages
+
+_PIECE = 1_000_000
+
+
+@contextlib.contextmanager
+def run_folder(out: str | Path | None, overwrite: bool) -> Iterator[audit.RunFolder | None]:
+    if out is None:
+        yield None
+        return
+    with audit.open_run_folder(out, overwrite=overwrite) as folder:
+        yield folder
+
+
+def write_assessment(folder: audit.RunFolder, found: Assessment, whole: Mapping[str, Any], stages: Stages) -> None:
+    from rarecell.report import write_report
+
+    with stages.stage("writing the risk file"):
+        write_parquet(folder.path("risk.parquet"), _risk_pieces(found))
+    with stages.stage("writing the report"):
+        folder.write_text("summary.json", json.dumps(whole, indent=2) + "\n")
+        stored = {"best": found.model.to_dict(), "risk_model": found.choice.risk_model.describe()}
+        folder.write_text("model.json", json.dumps(stored, indent=2) + "\n")
+        folder.write_text("zeros.json", json.dumps(found.zeros.to_dict(), indent=2) + "\n")
+        folder.write_text("run.toml", found.config.to_toml())
+        for edition in ("internal", "external"):
+            write_report(folder.stage, whole, found.riskiest, edition=edition)
+
+
+def _risk_pieces(found: Assessment) -> Iterator[dict[str, Any]]:
+    """The risk file, some records at a time, in the order of the input."""
+    table, risk = found.table, found.risk
+    of_cell = {
+        "cell_count": risk.sample_count,
+        "cell_probability": np.exp(risk.log_cell_probability),
+        "unique_probability": risk.unique_probability,
+        "match_probability": risk.match_probability,
+        "swappable": found.swappability.is_swappable,
+        "suda_score": found.unsafe.suda_score,
+        "dis_suda_score": found.unsafe.dis_suda_score(sampling_fraction=min(1.0, table.n_records / risk.population)),
+        "individual_risk": individual_risk(table, population=risk.population),
+    }
+    household = None
+    if found.config.household is not None:
+        codes = found.data.column_codes([found.config.household])[0][:, 0]
+        household = household_risk(risk.per_record()["unique_probability"], codes)
+    first = 0
+    for cells in _record_cells(found):
+        dropped = cells < 0
+        piece: dict[str, Any] = {"record": np.arange(first, first + len(cells))}
+        for name, values in of_cell.items():
+            empty = 0 if values.dtype.kind in "ib" else np.nan
+            piece[name] = np.where(dropped, np.array(empty, dtype=values.dtype), values[cells])
+        if household is not None:
+            piece["household_probability"] = household[first : first + len(cells)]
+        first += len(cells)
+        yield piece
+
+
+def _record_cells(found: Assessment) -> Iterator[NDArray[np.int64]]:
+    if found.table.record_cell is None:
+        yield from found.data.record_cells(found.table)
+        return
+    for start in range(0, len(found.table.record_cell), _PIECE):
+        yield found.table.record_cell[start : start + _PIECE]
+
+
+def publish(folder: audit.RunFolder, command: str, config: RunConfig, found: Assessment, stages: Stages) -> None:
+    path = Path(config.input)
+    given: dict[str, Any] = {"path": config.input, "records": found.data.n_records}
+    if path.is_file():
+        given["sha256"] = audit.file_hash(path)
+    seconds = {k: round(v, 4) for k, v in stages.seconds.items()}
+    record = audit.RunRecord(command, audit.versions(), given, config.seed, seconds, (*folder.names, audit.RECORD))
+    folder.write_text(audit.RECORD, record.to_json())
+    folder.publish()

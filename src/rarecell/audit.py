@@ -72,7 +72,7 @@ class RunFolder:
         self.overwrite = overwrite
 
     def path(self, name: str) -> Path:
-        """Where to write the file ``name`` for now."""
+        """Where to write the file or folder ``name`` for now."""
         if not self.overwrite and (self.target / name).exists():
             raise OutputExists.at(self.target / name)
         return self.stage / name
@@ -86,7 +86,7 @@ class RunFolder:
         return tuple(sorted(entry.name for entry in self.stage.iterdir()))
 
     def publish(self) -> list[Path]:
-        """Move every finished file into place, the run record last.
+        """Move every finished file and folder into place, the run record last.
 
         1. Write down what will be moved and what it replaces, so that a killed move can be taken back.
         2. Take away the record of the run that is overwritten: from here on the folder holds no complete run.
@@ -104,33 +104,43 @@ class RunFolder:
 
         (self.target / RECORD).unlink(missing_ok=True)
         for name in {*replaced, *names}:
-            if (self.target / name).is_dir() or name not in names:
+            # A folder replaces nothing by being moved, and a file no folder.
+            if name not in names or (self.target / name).is_dir() or (moving / name).is_dir():
                 _removed(self.target / name)
         for name in names:
             os.replace(moving / name, self.target / name)
-        _to_disk(self.target)
+        _flushed(self.target)
         return [self.target / name for name in names]
 
 
 def _for_its_owner(path: Path) -> None:
+    """The mode of a file, or of a folder and everything in it."""
     if path.is_dir():
-        for inner in path.iterdir():
-            inner.chmod(0o600)
         path.chmod(0o700)
+        for inner in path.iterdir():
+            _for_its_owner(inner)
     else:
         path.chmod(0o600)
 
 
-def _to_disk(folder: Path) -> None:
+def _to_disk(path: Path) -> None:
     """Names may reach the disk before what they name; after a power cut a complete run would have empty files."""
+    if os.name == "nt" or path.is_symlink():
+        return
+    if path.is_dir():
+        for inner in path.iterdir():
+            _to_disk(inner)
+    _flushed(path)
+
+
+def _flushed(path: Path) -> None:
     if os.name == "nt":
         return
-    for path in (*(entry for entry in folder.iterdir() if entry.is_file()), folder):
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _removed(path: Path) -> None:

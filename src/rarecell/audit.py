@@ -14,11 +14,12 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rarecell.engine.output import remove
 from rarecell.errors import BadInput, NotWritten, OutputExists
 
 _LOCK = ".rarecell.lock"
@@ -61,6 +62,12 @@ def file_hash(path: Path) -> str:
         while piece := stream.read(1 << 20):
             digest.update(piece)
     return digest.hexdigest()
+
+
+def files_hash(paths: Sequence[Path]) -> str:
+    """SHA-256 of a file; of several files in their order, that of the list of their hashes, one a line."""
+    hashes = [file_hash(path) for path in paths]
+    return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(f"{one}\n" for one in hashes).encode()).hexdigest()
 
 
 class RunFolder:
@@ -106,7 +113,7 @@ class RunFolder:
         for name in {*replaced, *names}:
             # A folder replaces nothing by being moved, and a file no folder.
             if name not in names or (self.target / name).is_dir() or (moving / name).is_dir():
-                _removed(self.target / name)
+                remove(self.target / name)
         for name in names:
             os.replace(moving / name, self.target / name)
         _flushed(self.target)
@@ -143,13 +150,6 @@ def _flushed(path: Path) -> None:
         os.close(descriptor)
 
 
-def _removed(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
 def _published_names(target: Path) -> list[str]:
     """Files of the complete run in a folder, by its own record."""
     try:
@@ -170,7 +170,7 @@ def _sweep(target: Path) -> None:
             is_moved = {name: not (left_over / name).exists() for name in plan["new"]}
             if not (target / RECORD).exists() and not all(is_moved.values()):
                 for name in (*plan["old"], *(name for name in plan["new"] if is_moved[name])):
-                    _removed(target / name)
+                    remove(target / name)
         shutil.rmtree(left_over, ignore_errors=True)
 
 

@@ -89,10 +89,12 @@ def _record_cells(found: Assessment) -> Iterator[NDArray[np.int64]]:
 
 
 def publish(folder: audit.RunFolder, command: str, config: RunConfig, found: Assessment, stages: Stages) -> None:
-    path = Path(config.input)
     given: dict[str, Any] = {"path": config.input, "records": found.data.n_records}
-    if path.is_file():
-        given["sha256"] = audit.file_hash(path)
+    paths = found.data.source.paths or ([Path(config.input)] if Path(config.input).is_file() else [])
+    if paths:
+        given["sha256"] = audit.files_hash(paths)
+    if len(paths) > 1:
+        given["parts"] = len(paths)
     seconds = {k: round(v, 4) for k, v in stages.seconds.items()}
     record = audit.RunRecord(command, audit.versions(), given, config.seed, seconds, (*folder.names, audit.RECORD))
     folder.write_text(audit.RECORD, record.to_json())

@@ -9,6 +9,8 @@ record.
 from __future__ import annotations
 
 import contextlib
+import glob
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -49,9 +51,13 @@ _ELSEWHERE = {
 
 
 def open_file(path: str | Path, *, settings: EngineSettings | None = None) -> Source:
-    """The source for a file, by the ending of its name."""
-    found = existing_file(path)
+    """The source for a file by the ending of its name, or for a folder or wildcard of Parquet files."""
     chosen = settings or EngineSettings()
+    if os.path.isdir(path) or is_wildcard(path):
+        from rarecell.engine.parts import ParquetPartsSource
+
+        return ParquetPartsSource(path, settings=chosen)
+    found = existing_file(path)
     suffixes = [suffix.lower() for suffix in found.suffixes]
     last = suffixes[-1] if suffixes else ""
     if last in TEXT_SUFFIXES or (last == ".gz" and (len(suffixes) < 2 or suffixes[-2] in TEXT_SUFFIXES)):
@@ -68,16 +74,17 @@ def open_file(path: str | Path, *, settings: EngineSettings | None = None) -> So
     raise BadInput(f"{found} is {what}, and name that file. These are read: {FORMATS}.")
 
 
+def is_wildcard(path: str | Path) -> bool:
+    """True for a pattern such as ``data/*.parquet`` that is not itself the name of a file."""
+    return glob.has_magic(str(path)) and not os.path.lexists(path)
+
+
 def existing_file(path: str | Path) -> Path:
     """The path, when it names a file that can be read."""
     given = Path(path)
     try:
         if given.is_dir():
-            inside = sorted(entry.name for entry in given.iterdir() if entry.is_file() and not entry.name.startswith("."))
-            hint = (
-                f" It holds {', '.join(inside[:5])}{' and more' if len(inside) > 5 else ''}." if inside else " It holds no file."
-            )
-            raise BadInput(f"{given} is a folder; name a file in it.{hint}")
+            raise BadInput(f"{given} is a folder; name a file in it.")
         if not given.exists():
             siblings = [entry.name for entry in given.parent.iterdir()] if given.parent.is_dir() else []
             near = nearest_names(given.name, siblings)
@@ -104,11 +111,18 @@ class FileSource(Source):
         self.path_in_messages = self.name
         self._stamp = self._read_stamp()
 
-    def _read_stamp(self) -> tuple[int, int]:
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files that hold the data."""
+        return (self.path,)
+
+    def _read_stamp(self) -> tuple[int, ...]:
         try:
             status = self.path.stat()
         except OSError as problem:
-            raise BadInput(f"{self.path} can no longer be read: {problem.strerror or problem}.") from None
+            raise BadInput(
+                f"{self.path} can no longer be read: {problem.strerror or problem}. Put it back, and run again."
+            ) from None
         return status.st_size, status.st_mtime_ns
 
     def _refuse_change(self) -> None:
@@ -238,15 +252,15 @@ class CsvSource(FileSource):
         return Path(path)
 
 
-class _ColumnarSource(FileSource):
+class ColumnarSource(FileSource):
     """A file of typed columns, written back batch by batch."""
 
-    _arrow_schema: pa.Schema
+    arrow_schema: pa.Schema
 
     def columns(self) -> tuple[Column, ...]:
-        csv.refuse_duplicates(self._arrow_schema.names, self.name)
+        csv.refuse_duplicates(self.arrow_schema.names, self.name)
         return tuple(
-            Column(field.name, kind_of(field.type), level_order=self._declared_order(field)) for field in self._arrow_schema
+            Column(field.name, kind_of(field.type), level_order=self._declared_order(field)) for field in self.arrow_schema
         )
 
     def _declared_order(self, field: pa.Field) -> tuple[Any, ...] | None:
@@ -256,18 +270,18 @@ class _ColumnarSource(FileSource):
         return None if first is None else tuple(first.column(0).dictionary.to_pylist())
 
     def _schema(self, columns: Sequence[str]) -> pa.Schema:
-        return pa.schema([self._arrow_schema.field(name) for name in columns])
+        return pa.schema([self.arrow_schema.field(name) for name in columns])
 
 
-class ParquetSource(_ColumnarSource):
+class ParquetSource(ColumnarSource):
     """One Parquet file."""
 
     def __init__(self, path: Path, *, settings: EngineSettings) -> None:
         super().__init__(path, settings=settings)
         with readable_errors(path):
             file = pq.ParquetFile(path)
-            self._arrow_schema = file.schema_arrow
-            self._arrow_schema.names  # noqa: B018 - raises now when a name is no text
+            self.arrow_schema = file.schema_arrow
+            self.arrow_schema.names  # noqa: B018 - raises now when a name is no text
             self._n_rows = int(file.metadata.num_rows)
 
     @property
@@ -276,7 +290,7 @@ class ParquetSource(_ColumnarSource):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         self._refuse_change()
-        texts = [name for name in columns if kind_of(self._arrow_schema.field(name).type) == "text"]
+        texts = [name for name in columns if kind_of(self.arrow_schema.field(name).type) == "text"]
         with readable_errors(self.path_in_messages):
             file = pq.ParquetFile(self.path, read_dictionary=texts, memory_map=True)
             for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
@@ -286,28 +300,46 @@ class ParquetSource(_ColumnarSource):
                     chosen.select(texts).validate(full=True)
                 yield chosen
 
-    def _scanned(self) -> Any:
-        names = [name.casefold() for name in self._arrow_schema.names]
-        # DuckDB does not tell upper from lower case in names, knows no empty ones, and takes some characters of a path as
-        # wildcards.
-        if len(set(names)) < len(names) or not all(names) or set("*?[]") & set(str(self.path)):
-            return None
-        return self._connection.read_parquet(str(self.path))
+    @property
+    def can_scan(self) -> bool:
+        """Whether DuckDB can read the file by itself.
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+        It does not tell upper from lower case in names, knows no empty ones, and takes some characters of a path as
+        wildcards.
+        """
+        names = [name.casefold() for name in self.arrow_schema.names]
+        return len(set(names)) == len(names) and all(names) and not set("*?[]") & set(str(self.path))
+
+    def _scanned(self) -> Any:
+        return self._connection.read_parquet(str(self.path)) if self.can_scan else None
+
+    def write_with_replacements(
+        self,
+        path: str | Path,
+        rows: NDArray[np.int64],
+        columns: Mapping[str, Any],
+        *,
+        added: Mapping[str, pa.Scalar] | None = None,
+    ) -> Path:
+        """As for every source; ``added`` are further columns with the same value in every record."""
         self._refuse_change()
+        schema = self.arrow_schema
+        for name, value in (added or {}).items():
+            schema = schema.append(pa.field(name, value.type))
         # Only reading speaks of a damaged file: what goes wrong in writing is told by atomic_path.
         with readable_errors(self.path_in_messages):
             file = pq.ParquetFile(self.path)
             compression = _compression(file)
         with (
             atomic_path(path) as temporary,
-            pq.ParquetWriter(temporary, self._arrow_schema, compression=compression) as writer,
+            pq.ParquetWriter(temporary, schema, compression=compression) as writer,
         ):
             first = 0
             for group in range(file.num_row_groups):
                 with readable_errors(self.path_in_messages):
                     table = file.read_row_group(group)
+                for name, value in (added or {}).items():
+                    table = table.append_column(schema.field(name), pa.repeat(value, table.num_rows))
                 writer.write_table(replaced_table(table, first, rows, columns), row_group_size=max(1, table.num_rows))
                 first += table.num_rows
         return Path(path)
@@ -322,7 +354,7 @@ def _compression(file: pq.ParquetFile) -> dict[str, str] | str:
     return {chunk.path_in_schema: {"UNCOMPRESSED": "NONE"}.get(chunk.compression, chunk.compression) for chunk in chunks}
 
 
-class ArrowSource(_ColumnarSource):
+class ArrowSource(ColumnarSource):
     """An Arrow file, which is also what Feather files are, or an Arrow stream."""
 
     def __init__(self, path: Path, *, settings: EngineSettings) -> None:
@@ -331,8 +363,8 @@ class ArrowSource(_ColumnarSource):
             self._is_stream = not stream.read(6).startswith(b"ARROW1")
         with readable_errors(path):
             with self._open() as reader:
-                self._arrow_schema = reader.schema
-                self._arrow_schema.names  # noqa: B018 - raises now when a name is no text
+                self.arrow_schema = reader.schema
+                self.arrow_schema.names  # noqa: B018 - raises now when a name is no text
             self._n_rows: int = sum(batch.num_rows for batch in self._whole_batches())
 
     @contextlib.contextmanager
@@ -368,7 +400,7 @@ class ArrowSource(_ColumnarSource):
         with (
             atomic_path(path) as temporary,
             pa.OSFile(str(temporary), "wb") as out,
-            new_writer(out, self._arrow_schema, options=options) as writer,
+            new_writer(out, self.arrow_schema, options=options) as writer,
         ):
             first = 0
             for batch in self._whole_batches():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -39,6 +40,32 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         raise NotWritten.because(target, problem) from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def atomic_folder(path: str | Path) -> Iterator[Path]:
+    """A temporary folder beside ``path`` that becomes ``path`` when the block ends well, and vanishes when it does not."""
+    target = Path(path)
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    except OSError as problem:
+        raise NotWritten.because(target, problem) from None
+    try:
+        yield temporary
+        remove(target)
+        temporary.rename(target)
+    except OSError as problem:
+        raise NotWritten.because(target, problem) from None
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def remove(path: Path) -> None:
+    """Take away a file, or a folder with everything in it; nothing happens when there is none."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _flush_to_disk(path: Path) -> None:

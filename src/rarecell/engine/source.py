@@ -122,6 +122,11 @@ class Source(ABC):
     keeps_rows: bool = True
     """False when records have no position of their own, as in a table spread over machines."""
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files that hold the data; none for data in memory, in a database or from a query."""
+        return ()
+
     @abstractmethod
     def columns(self) -> tuple[Column, ...]:
         """The columns in their order."""

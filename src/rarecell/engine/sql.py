@@ -9,6 +9,7 @@ protected data are written as Parquet.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 from rarecell.engine.cached import CachedSource, write_parquet_copy
 from rarecell.engine.csv import refuse_duplicates
 from rarecell.engine.duck import EngineSettings, arrow_batches, connect, private_directory
-from rarecell.engine.files import CsvSource, ParquetSource, existing_file, open_file
+from rarecell.engine.files import CsvSource, ParquetSource, existing_file, is_wildcard, open_file
 from rarecell.engine.source import BATCH_ROWS, Column
 from rarecell.errors import BadInput
 
@@ -77,7 +78,7 @@ class SqlSource(CachedSource):
             return
         if self._kind == "file":
             source = open_file(self.database, settings=self.settings)
-            if isinstance(source, ParquetSource):
+            if isinstance(source, ParquetSource) and source.can_scan:
                 relation = connection.read_parquet(self.database)
             else:
                 # Read by its own rules into a private copy. Of delimited text the values decide later what is a number.
@@ -107,6 +108,8 @@ def _kind_of_database(database: str | None) -> str:
         return "none"
     if database.startswith(_SERVERS):
         return "postgres"
+    if os.path.isdir(database) or is_wildcard(database):
+        return "file"
     path = existing_file(database)
     with open(path, "rb") as stream:
         head = stream.read(16)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
+from rarecell.engine.output import remove
 from rarecell.errors import BadInput
 from rarecell.graph.masks import members
 from rarecell.swap.units import records_of
@@ -96,7 +97,7 @@ def write_plan(plan: SwapPlan, data: Microdata, path: str | Path, *, recount: bo
         try:
             _check_recount(plan, data, written)
         except MarginsDiffer:
-            written.unlink()
+            remove(written)
             raise
     return SwapResult(plan, None, margins, written)
 

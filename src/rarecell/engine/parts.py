@@ -1,0 +1,248 @@
+"""How are many Parquet files one file?
+
+Spark and DuckDB write a large table as a folder of parts. The parts in the order of their names are one file: their
+records are numbered through, their columns must agree, and they are written back under the same names. In folders such
+as ``year=2020`` the folder's name is the value of a column.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rarecell.engine import csv
+from rarecell.engine.duck import EngineSettings
+from rarecell.engine.files import PARQUET_SUFFIXES, ColumnarSource, ParquetSource, is_wildcard
+from rarecell.engine.output import atomic_folder
+from rarecell.engine.source import BATCH_ROWS, EncodedColumn, GroupedCounts
+from rarecell.errors import BadInput
+
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class PartFiles:
+    """The files of a folder or wildcard in the order of their names, and the name of each below ``root``."""
+
+    given: str
+    root: Path
+    paths: tuple[Path, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(path.relative_to(self.root).as_posix() for path in self.paths)
+
+    @property
+    def partitions(self) -> tuple[dict[str, str], ...]:
+        """What the folders ``column=value`` on the way to each part say."""
+        return tuple(
+            {unquote(column): unquote(value) for column, _, value in (step.partition("=") for step in steps if "=" in step)}
+            for steps in (name.split("/")[:-1] for name in self.names)
+        )
+
+
+def find_parts(path: str | Path) -> PartFiles:
+    """The Parquet files that a folder or a wildcard stands for.
+
+    Raises
+    ------
+    BadInput
+        When there are none, or something beside them that may hold records.
+    """
+    given = str(path)
+    try:
+        return _found_parts(given)
+    except OSError as problem:
+        raise BadInput(f"{given} cannot be read: {problem.strerror or problem}. Check that you may read it.") from None
+
+
+def _found_parts(given: str) -> PartFiles:
+    if is_wildcard(given):
+        met = [Path(name) for name in glob.glob(given, recursive=True) if not _is_ignored(Path(name).name)]
+        if not met:
+            raise BadInput(f"No file matches {given}. Check the folder, and put the pattern in quotes.")
+        found = [part for entry in met for part in (_parts_below(entry) if entry.is_dir() else [entry])]
+        other = [entry for entry in found if entry.suffix.lower() not in PARQUET_SUFFIXES]
+        if other:
+            raise BadInput(
+                f"{given} also matches {other[0]}, which is no Parquet file by its ending. A wildcard stands for Parquet files only; "
+                "give one that matches nothing else, such as 'data/*.parquet'."
+            )
+        root = Path(os.path.commonpath([part.parent for part in found])) if found else Path(given).parent
+    else:
+        root = Path(given)
+        found = _parts_below(root)
+    if not found:
+        raise BadInput(f"{given} holds no Parquet file. Name a file, or a folder of Parquet parts.")
+    return PartFiles(given, root, tuple(sorted(set(found), key=lambda part: part.relative_to(root).as_posix())))
+
+
+def _is_ignored(name: str) -> bool:
+    """Marks such as ``_SUCCESS`` and checksums such as ``.part-0.parquet.crc`` hold no records."""
+    return name.startswith((".", "_"))
+
+
+def _parts_below(folder: Path) -> list[Path]:
+    found: list[Path] = []
+    for entry in sorted(folder.iterdir()):
+        if _is_ignored(entry.name):
+            continue
+        if entry.is_dir() and "=" in entry.name:
+            found += _parts_below(entry)
+        elif not entry.is_dir() and entry.suffix.lower() in PARQUET_SUFFIXES:
+            found.append(entry)
+        else:
+            # Not to be left out in silence: it may hold records, too.
+            inside = sorted(other.name for other in folder.iterdir() if not _is_ignored(other.name))
+            listed = f"{', '.join(inside[:5])}{' and more' if len(inside) > 5 else ''}"
+            has_parts = any(name.lower().endswith(PARQUET_SUFFIXES) for name in inside)
+            remedy = f"name the parts by a wildcard, '{folder}/*.parquet'" if has_parts else "name a file in it"
+            raise BadInput(f"{folder} is a folder, and not one of Parquet parts only; {remedy}. It holds {listed}.")
+    return found
+
+
+class ParquetPartsSource(ColumnarSource):
+    """The Parquet files of a folder or wildcard as one file."""
+
+    def __init__(self, path: str | Path, *, settings: EngineSettings) -> None:
+        self.files = find_parts(path)
+        self._parts = tuple(ParquetSource(part, settings=settings) for part in self.files.paths)
+        super().__init__(Path(path), settings=settings)
+        self.suffix = ".parquet"
+        self._first_rows = np.cumsum([0, *(part.n_rows for part in self._parts)])
+        schemas = [part.arrow_schema for part in self._parts]
+        for part, schema in zip(self._parts[1:], schemas[1:], strict=True):
+            _refuse_other_columns(schemas[0], schema, self._parts[0].name, part.name)
+        self._constants = _partition_columns(self.files)
+        self.arrow_schema = schemas[0]
+        for name, values in self._constants.items():
+            self.arrow_schema = self.arrow_schema.append(pa.field(name, values.type))
+
+    def _read_stamp(self) -> tuple[int, ...]:
+        return tuple(number for part in self._parts for number in part._read_stamp())
+
+    def _refuse_change(self) -> None:
+        for part in self._parts:
+            part._refuse_change()
+        if find_parts(self.files.given) != self.files:
+            raise BadInput(
+                f"{self.name} got or lost parts while it was being worked on. Wait until it is complete, and run again."
+            )
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return self.files.paths
+
+    @property
+    def n_rows(self) -> int:
+        return int(self._first_rows[-1])
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        self._refuse_change()
+        stored = [name for name in columns if name not in self._constants]
+        for number, part in enumerate(self._parts):
+            if not stored:
+                for first in range(0, part.n_rows, BATCH_ROWS):
+                    yield self._completed({}, min(BATCH_ROWS, part.n_rows - first), number, columns)
+                continue
+            for batch in part.batches(stored):
+                yield self._completed(dict(zip(stored, batch.columns, strict=True)), batch.num_rows, number, columns)
+
+    def _completed(self, arrays: Mapping[str, pa.Array], n_rows: int, number: int, columns: Sequence[str]) -> pa.RecordBatch:
+        """A batch of a part with the columns that its folders stand for."""
+        found = [
+            pa.repeat(self._constants[name][number], n_rows) if name in self._constants else arrays[name] for name in columns
+        ]
+        return pa.record_batch(found, names=list(columns))
+
+    def _declared_order(self, field: pa.Field) -> tuple[Any, ...] | None:
+        if field.name in self._constants:
+            return None
+        orders = {part._declared_order(field) for part in self._parts if part.n_rows}
+        return orders.pop() if len(orders) == 1 else None
+
+    def counts(
+        self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
+    ) -> GroupedCounts:
+        try:
+            return super().counts(columns, weight=weight, recodes=recodes)
+        except BadInput:
+            # The engine reads all parts at once; each part alone says which of them is damaged.
+            for _ in self.batches([*columns, *([] if weight is None else [weight])]):
+                pass
+            raise
+
+    def _scanned(self) -> Any:
+        if self._constants or not all(part.can_scan for part in self._parts):
+            return None
+        return self._connection.read_parquet([str(path) for path in self.paths], hive_partitioning=False)
+
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+        """Write a folder of the same parts.
+
+        A column that folders stood for is written into the parts, because records may have to change it; the parts then
+        get numbers, in the same order.
+        """
+        self._refuse_change()
+        wanted = np.asarray(rows, dtype=np.int64)
+        values = {name: pa.array(new) for name, new in columns.items()}
+        part_of_row = np.searchsorted(self._first_rows, wanted, side="right") - 1
+        with atomic_folder(path) as folder:
+            for number, part in enumerate(self._parts):
+                inside = np.flatnonzero(part_of_row == number)
+                name = f"part-{number:05d}.parquet" if self._constants else self.files.names[number]
+                target = folder / name
+                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                part.write_with_replacements(
+                    target,
+                    wanted[inside] - self._first_rows[number],
+                    {column: new.take(pa.array(inside)) for column, new in values.items()},
+                    added={column: constants[number] for column, constants in self._constants.items()},
+                )
+        return Path(path)
+
+
+def _refuse_other_columns(first: pa.Schema, other: pa.Schema, first_name: str, other_name: str) -> None:
+    """Parts of one file have the same columns, of the same types; their order may differ."""
+    csv.refuse_duplicates(first.names, first_name)
+    csv.refuse_duplicates(other.names, other_name)
+    remedy = "Write all parts with the same columns, or name those that belong together by a wildcard."
+    for has, lacks, one, two in ((first, other, first_name, other_name), (other, first, other_name, first_name)):
+        for name in has.names:
+            if name not in lacks.names:
+                raise BadInput(f"{two} has no column '{name}', which {one} has. {remedy}")
+    for field in first:
+        found = other.field(field.name).type
+        if found != field.type:
+            raise BadInput(f"Column '{field.name}' is {found} in {other_name} and {field.type} in {first_name}. {remedy}")
+
+
+def _partition_columns(files: PartFiles) -> dict[str, pa.Array]:
+    """For each column that folders stand for, its value in every part."""
+    names = list(files.partitions[0])
+    for part, found in zip(files.paths, files.partitions, strict=True):
+        if list(found) != names:
+            raise BadInput(
+                f"{part} lies below the folders {', '.join(found) or 'of no column'}, {files.paths[0]} below "
+                f"{', '.join(names) or 'those of no column'}. Every part must lie below folders of the same columns; name those that "
+                "belong together by a wildcard."
+            )
+    columns = {}
+    for name in names:
+        values = [None if found[name] == _NO_VALUE else found[name] for found in files.partitions]
+        are_whole = all(value is None or _is_whole(value) for value in values)
+        columns[name] = pa.array([None if v is None else int(v) for v in values], pa.int64()) if are_whole else pa.array(values)
+    return columns
+
+
+def _is_whole(text: str) -> bool:
+    return text.lstrip("-").isdecimal() and str(int(text)) == text and abs(int(text)) < 2**63

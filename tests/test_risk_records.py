@@ -151,10 +151,11 @@ def test_dropped_records_have_no_risk() -> None:
     np.testing.assert_array_equal(risk.above(0.0), [2])
 
 
-def test_a_table_of_counts_speaks_of_cells() -> None:
+def test_a_table_of_counts_numbers_its_records_by_cells() -> None:
     table = rc.ContingencyTable.from_counts([[0, 0], [0, 1], [1, 0]], [4, 1, 1], categories([2, 2]))
     risk = record_risk(table, rc.DecomposableModel(table), population=20)
-    assert risk.riskiest(5).tolist() == [1, 2]
+    assert risk.riskiest(5).tolist() == [4, 5]
+    assert table.cell_of(risk.riskiest(5)).tolist() == [1, 2]
     assert len(risk.per_record()["cell_count"]) == 3
 
 

@@ -19,6 +19,7 @@ from rarecell.risk.records import RecordRisk
 from rarecell.swap import reasons
 from rarecell.swap.apply import compare_margins
 from rarecell.swap.distance import Distances
+from rarecell.swap.drawing import drawing_order
 from rarecell.swap.effect import risk_after
 from rarecell.swap.households import plan_household_swaps
 from rarecell.swap.partners import PartnerSearch
@@ -249,6 +250,45 @@ def test_the_seed_decides_and_nothing_else() -> None:
     found = {(order[r], order[p], m) for r, p, m in zip(again.records, again.partners, again.moved.tolist(), strict=True)}
     # A pair of two risky records may be named from either side.
     assert {(frozenset(p[:2]), p[2]) for p in pairs} == {(frozenset(p[:2]), p[2]) for p in found}
+
+
+@settings(max_examples=40)
+@given(decomposable_cases(max_records=40), st.integers(0, 5))
+def test_a_table_of_counts_plans_the_same_swaps(model: rc.DecomposableModel, seed: int) -> None:
+    """Its record number k of a cell is the one that is drawn as the k-th of the cell where records are known."""
+    table = model.table
+    assert table.record_cell is not None
+    rng = np.random.default_rng(seed)
+    counted = rc.ContingencyTable.from_counts(table.cells, table.counts, table.categories).with_coarsenings(table.coarsenings)
+    drawn = np.lexsort((drawing_order(seed, range(table.n_records)), table.record_cell))
+    requested = rng.choice(table.n_records, table.n_records // 3, replace=False)
+    options = {"risk": rng.random(table.n_cells), "population": 500, "seed": seed}
+    known = plan_swaps(table, model, records=drawn[requested], **options)
+    by_number = plan_swaps(counted, rc.DecomposableModel(counted, graph=model.graph), records=requested, **options)
+    assert known.records.tolist() == drawn[by_number.records].tolist()
+    assert known.partners.tolist() == drawn[by_number.partners].tolist()
+    assert known.moved.tolist() == by_number.moved.tolist()
+    assert {(each.record, each.reason) for each in known.unswapped} == {
+        (drawn[each.record], each.reason) for each in by_number.unswapped
+    }
+    assert compare_margins(known) == compare_margins(by_number)
+    assert np.array_equal(known.table_after.cells, by_number.table_after.cells)
+    assert np.array_equal(known.table_after.counts, by_number.table_after.counts)
+
+
+def test_targets_are_reached_by_the_same_swaps_from_counts() -> None:
+    table, model, risk = census_risk()
+    assert table.record_cell is not None
+    counted = rc.ContingencyTable.from_counts(table.cells, table.counts, table.categories)
+    its_model = rc.DecomposableModel(counted, graph=model.graph)
+    its_risk = rc.record_risk(counted, its_model, population=CENSUS_POPULATION)
+    drawn = np.lexsort((drawing_order(7, range(table.n_records)), table.record_cell))
+    known = plan_to_target(table, model, risk, max_population_uniques=150, max_record_risk=0.3, seed=7)
+    found = plan_to_target(counted, its_model, its_risk, max_population_uniques=150, max_record_risk=0.3, seed=7)
+    assert known.sentence == found.sentence
+    assert known.plan.rows.tolist() == drawn[found.plan.rows].tolist()
+    assert known.frontier == found.frontier
+    assert first_found_distance(known.plan) == first_found_distance(found.plan)
 
 
 def test_weights_of_distances_steer_the_choice() -> None:

@@ -253,6 +253,28 @@ class ContingencyTable:
         """Positions of the cells that hold one record."""
         return np.flatnonzero(self.counts == 1)
 
+    # ------------------------------------------------------------------ records
+
+    @property
+    def n_rows(self) -> int:
+        """Number of records that were read, those dropped for a missing key included."""
+        return self.n_records if self.record_cell is None else len(self.record_cell)
+
+    @cached_property
+    def first_row(self) -> NDArray[np.int64]:
+        """Number of the first record of each cell, when records are numbered in the order of the cells."""
+        return np.asarray(np.cumsum(self.counts) - self.counts)
+
+    def cell_of(self, rows: ArrayLike) -> NDArray[np.int64]:
+        """Cells of records by their number, −1 for one that was dropped.
+
+        A table made of counts alone does not know its records; they are numbered in the order of its cells.
+        """
+        numbers = np.asarray(rows, dtype=np.int64)
+        if self.record_cell is not None:
+            return np.asarray(self.record_cell[numbers])
+        return np.searchsorted(self.first_row, numbers, side="right") - 1
+
     # ------------------------------------------------------------------ vertices
 
     def with_coarsenings(self, coarsenings: Iterable[Coarsening]) -> ContingencyTable:

@@ -370,7 +370,7 @@ def swap_summary(
 
 
 def first_found_distance(plan: SwapPlan, **options: Any) -> float:
-    """Mean distance if each protected record had taken the first partner in the file, as swapping without a plan does.
+    """Mean distance if each protected record had taken the first partner in a file in random order: swapping without a plan.
 
     ``options`` are those of :class:`~rarecell.swap.partners.PartnerSearch` that the plan was made with.
     """
@@ -380,7 +380,7 @@ def first_found_distance(plan: SwapPlan, **options: Any) -> float:
     if not len(plan):
         return 0.0
     search = PartnerSearch(plan.table, plan.model, **options)
-    risky = search.units.record_unit[plan.records]
+    risky = search.units.unit_of(plan.records)
     partner, moved = search.first_partners(risky)
     has = partner >= 0
     pairs = np.stack([risky[has], partner[has]], axis=1)

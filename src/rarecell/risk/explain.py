@@ -148,7 +148,7 @@ def explain_records(
     """
     table = model.table
     rows = np.asarray(records, dtype=np.int64)
-    cells = rows if risk.table.record_cell is None else risk.table.record_cell[rows]
+    cells = risk.table.cell_of(rows)
     generators = sorted({table.reduce(mask) for mask in _generators(model)})
     found = []
     for row, cell in zip(rows.tolist(), cells.tolist(), strict=True):

@@ -133,23 +133,25 @@ class RecordRisk:
         return columns
 
     def riskiest(self, k: int) -> NDArray[np.int64]:
-        """Positions of the ``k`` sample uniques with the highest unique probability; ties go to the earlier record."""
+        """Numbers of the ``k`` sample uniques with the highest unique probability; ties go in the order of the cells."""
         rows = self._unique_rows()
-        order = np.argsort(-self.unique_probability[self._cell_of_row[rows]], kind="stable")
-        return rows[order[: max(k, 0)]]
+        cell = self.table.cell_of(rows)
+        return rows[np.lexsort((cell, -self.unique_probability[cell]))[: max(k, 0)]]
 
     def above(self, threshold: float) -> NDArray[np.int64]:
-        """Positions, in the order of the file, of the sample uniques whose unique probability exceeds ``threshold``."""
+        """Numbers, in the order of the file, of the sample uniques whose unique probability exceeds ``threshold``."""
         rows = self._unique_rows()
-        return rows[self.unique_probability[self._cell_of_row[rows]] > threshold]
+        return rows[self.unique_probability[self.table.cell_of(rows)] > threshold]
 
     def cell_probability_below(self, threshold: float) -> NDArray[np.int64]:
-        """Positions, in the order of the file, of the sample uniques in a cell of probability below ``threshold``."""
+        """Numbers, in the order of the file, of the sample uniques in a cell of probability below ``threshold``."""
         rows = self._unique_rows()
-        return rows[np.exp(self.log_cell_probability[self._cell_of_row[rows]]) < threshold]
+        return rows[np.exp(self.log_cell_probability[self.table.cell_of(rows)]) < threshold]
 
     def _unique_rows(self) -> NDArray[np.int64]:
-        cell = self._cell_of_row
+        cell = self.table.record_cell
+        if cell is None:
+            return np.asarray(self.table.first_row[self.sample_count == 1])
         return np.flatnonzero((cell >= 0) & (self.sample_count[cell] == 1))
 
     def to_frame(self, like: Any = None) -> Any:

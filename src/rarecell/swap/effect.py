@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.swap.units import records_of
-
 if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk
     from rarecell.swap.plan import SwapPlan
@@ -67,7 +65,7 @@ def risk_after(risk: RecordRisk, plan: SwapPlan, pairs: NDArray[Any] | None = No
     """Risk after all swaps of a plan, or after some of its ``pairs`` (positions or a mask)."""
     part = plan if pairs is None else plan.subset(pairs)
     table = plan.table
-    old_cell = records_of(table)[part.rows]
+    old_cell = table.cell_of(part.rows)
     entered, n_new_uniques = _entered(part)
     n_left = np.bincount(old_cell, minlength=table.n_cells)
     n_entered = np.bincount(entered[entered >= 0], minlength=table.n_cells)

@@ -21,7 +21,7 @@ from rarecell.swap.interactions import FittedModel
 from rarecell.swap.matching import match
 from rarecell.swap.partners import Candidates, Move, PartnerSearch, in_threads
 from rarecell.swap.plan import SwapPlan
-from rarecell.swap.planner import risk_of_cells, row_numbers, untouched_records
+from rarecell.swap.planner import Untouched, risk_of_cells, row_numbers
 from rarecell.swap.reasons import DROPPED, NO_HOUSEHOLD, TAKEN, UNTOUCHED, Unswapped
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.units import ColumnValues, code_column
@@ -84,7 +84,7 @@ def plan_household_swaps(
         n_unseen=n_unseen,
         residual_weight=residual_weight,
     )
-    requested = row_numbers(records, len(search.units.record_unit))
+    requested = row_numbers(records, table.n_rows)
     swapping = _Households(search, np.asarray(households), requested)
     candidates = swapping.candidates(max_candidates, seed, progress)
     waiting = swapping.waiting
@@ -113,7 +113,8 @@ class _Households:
         self.size = np.bincount(self.of_record, minlength=self.n_households)
         self.is_risky_record = np.zeros(n_records, dtype=bool)
         self.is_risky_record[requested] = True
-        is_out = (search.units.record_unit < 0) | untouched_records(search)
+        untouched = Untouched.of(search).holds(search.units, np.arange(n_records))
+        is_out = (search.units.record_unit < 0) | untouched
         self.is_out = np.bincount(self.of_record, weights=is_out, minlength=self.n_households) > 0
         is_risky = np.bincount(self.of_record, weights=self.is_risky_record, minlength=self.n_households) > 0
         self.waiting = np.flatnonzero(is_risky & ~self.is_out)

@@ -292,12 +292,20 @@ class PartnerSearch:
             total += runs.run_start[runs.last_run] - runs.run_start[runs.first_run]
         return total
 
+    @cached_property
+    def random_order(self) -> NDArray[np.int64]:
+        """Units as they first appear in a file in random order; it depends on the counts alone, not on the file.
+
+        A unit of c records first appears after an exponential waiting time of rate c.
+        """
+        waiting_time = np.random.default_rng(0).exponential(1.0 / self.units.counts)
+        return np.argsort(waiting_time, kind="stable")
+
     def first_partners(
         self, risky: NDArray[np.int64], is_free: NDArray[np.bool_] | None = None, *, unconstrained: bool = False
     ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """The first unit, in the order of the records, that each risky unit can exchange something with; −1 for none."""
-        in_table = self.units.record_unit[self.units.record_unit >= 0]
-        order = np.argsort(np.unique(in_table, return_index=True)[1], kind="stable")
+        """The first unit, in :attr:`random_order`, that each risky unit can exchange something with; −1 for none."""
+        order = self.random_order
         free = np.ones(self.units.n_units, dtype=bool) if is_free is None else is_free
         task = self.task(unconstrained=unconstrained)
         partner, moved = np.full(len(risky), -1, dtype=np.int64), np.zeros(len(risky), dtype=np.uint64)

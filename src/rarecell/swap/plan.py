@@ -19,12 +19,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell.progress import SILENT, Progress
 from rarecell.swap.distance import Distances
+from rarecell.swap.drawing import NamesOfRecords
 from rarecell.swap.interactions import FittedModel, Interactions
 from rarecell.swap.partners import PartnerSearch, exchanged_cells
 from rarecell.swap.planner import Planner, risk_of_cells, row_numbers
 from rarecell.swap.reasons import Unswapped
 from rarecell.swap.rules import SwapConstraints
-from rarecell.swap.units import ColumnValues, Units, records_of
+from rarecell.swap.units import ColumnValues, Units
 from rarecell.table import ContingencyTable
 
 if TYPE_CHECKING:
@@ -106,13 +107,19 @@ class SwapPlan:
     @cached_property
     def new_cells(self) -> NDArray[np.int32]:
         """Key codes of ``rows`` after the swap."""
-        cell = records_of(self.table)
-        return exchanged_cells(self.table, cell[self.rows], cell[self.sources], np.tile(self.moved, 2))
+        of_rows, of_sources = self.table.cell_of(self.rows), self.table.cell_of(self.sources)
+        return exchanged_cells(self.table, of_rows, of_sources, np.tile(self.moved, 2))
 
     @cached_property
     def table_after(self) -> ContingencyTable:
-        """The contingency table of the swapped file, collapsed anew from its records."""
-        cell = records_of(self.table)
+        """The contingency table of the swapped file, collapsed anew from its records where they are known."""
+        cell = self.table.record_cell
+        if cell is None:
+            n_left = np.bincount(self.table.cell_of(self.rows), minlength=self.table.n_cells)
+            cells = np.concatenate([self.table.cells, self.new_cells])
+            counts = np.concatenate([self.table.counts - n_left, np.ones(len(self.new_cells), dtype=np.int64)])
+            after = ContingencyTable.from_counts(cells, counts, self.table.categories)
+            return replace(after, coarsenings=self.table.coarsenings)
         codes = self.table.cells[np.maximum(cell, 0)]
         codes[cell < 0] = -1
         codes[self.rows] = self.new_cells
@@ -188,7 +195,7 @@ def plan_swaps(
     distances: Distances | None = None,
     residual_weight: float = 1.0,
     max_candidates: int = 16,
-    record_ids: ArrayLike | None = None,
+    record_ids: ArrayLike | NamesOfRecords | None = None,
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> SwapPlan:
@@ -211,7 +218,8 @@ def plan_swaps(
     residual_weight : how much a cell left alone counts beside the distance; 1 makes a certain unique count as much as the
         change of one nominal value
     max_candidates : partners weighed for each record
-    record_ids : identities of the records for the choice among equal ones; row numbers unless given
+    record_ids : what names each record, for the choice among equal ones, or a function from row numbers to names; row numbers
+        unless given
     seed : of that choice
     progress : is told how far the work is
 
@@ -230,7 +238,7 @@ def plan_swaps(
         n_unseen=n_unseen,
         residual_weight=residual_weight,
     )
-    requested = row_numbers(records, len(search.units.record_unit))
+    requested = row_numbers(records, table.n_rows)
     planner = Planner(search, requested, cell_risk, seed, record_ids, keep)
     planner.set_aside_fixed()
     planner.match_all(max_candidates, progress)
@@ -241,7 +249,7 @@ def plan_swaps(
         interactions=search.interactions,
         units=search.units,
         requested=requested,
-        risk_before=cell_risk[search.units.cell[search.units.record_unit[decided.records]]],
+        risk_before=cell_risk[table.cell_of(decided.records)],
         seed=seed,
         keep=planner.keep,
         **vars(decided),

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell.errors import BadInput
 from rarecell.progress import Progress, checkpoint
+from rarecell.swap.drawing import NamesOfRecords, drawing_order, names_of_records
 from rarecell.swap.matching import match
 from rarecell.swap.partners import EXHAUSTIVE_BUDGET, PartnerSearch
 from rarecell.swap.reasons import (
@@ -32,6 +33,7 @@ from rarecell.swap.reasons import (
 )
 from rarecell.swap.rules import matching_levels
 from rarecell.swap.swappable import swappability
+from rarecell.swap.units import Units
 from rarecell.table import ContingencyTable
 
 if TYPE_CHECKING:
@@ -64,15 +66,17 @@ class Planner:
         requested: NDArray[np.int64],
         cell_risk: NDArray[np.float64],
         seed: int,
-        record_ids: ArrayLike | None,
+        record_ids: ArrayLike | NamesOfRecords | None,
         keep: Sequence[Sequence[str]],
     ) -> None:
         self.search, self.requested, self.cell_risk, self.seed = search, requested, cell_risk, seed
         self.keep = tuple(tuple(names) for names in keep)
-        self.record_unit = search.units.record_unit
-        self.ids = numbers_of(record_ids, len(self.record_unit))
+        self.units = search.units
+        self.names = names_of_records(record_ids, search.table.n_rows)
+        # Records that are only numbered within their cell are numbered in the order in which they are drawn.
+        self.draws_by_number = record_ids is None and search.table.record_cell is None
+        self.untouched = Untouched.of(search)
         self.reason: dict[int, str] = {}
-        self.is_untouched = untouched_records(search)
         self.waiting = requested
         self._pairs: list[tuple[NDArray[Any], ...]] = []
         self.cost_at_least = 0.0
@@ -82,34 +86,33 @@ class Planner:
 
     def set_aside_fixed(self) -> None:
         """Give the reason for records that no exchange can reach, and open the rest."""
-        self._leave(self.record_unit[self.waiting] < 0, DROPPED)
-        self._leave(self.is_untouched[self.waiting], UNTOUCHED)
-        by_model = swappability(self.search.table, self.search.model).record_is_swappable
-        self._leave(~by_model[self.waiting], FIXED_BY_MODEL)
-        if (
-            any(name in self.search.table.vertex_names for names in self.keep for name in names)
-            and not self.search.interactions.columns
-        ):
-            by_keep = swappability(self.search.table, self.search.model, keep=self.keep).record_is_swappable
-            self._leave(~by_keep[self.waiting], FIXED_BY_KEEP)
-        # From here on nothing depends on the order of the file: units are sorted, and records within one by their hash.
-        self.waiting = self.waiting[np.lexsort((self._hash(self.waiting), self.record_unit[self.waiting]))]
-        may_partner = (self.record_unit >= 0) & ~self.is_untouched
-        may_partner[self.waiting] = False
-        self.is_spare = may_partner
-        self.capacity = np.bincount(self.record_unit[may_partner], minlength=self.search.units.n_units)
+        table, units = self.search.table, self.units
+        self._leave(units.unit_of(self.waiting) < 0, DROPPED)
+        self._leave(self.untouched.holds(units, self.waiting), UNTOUCHED)
+        by_model = swappability(table, self.search.model).is_swappable
+        self._leave(~by_model[table.cell_of(self.waiting)], FIXED_BY_MODEL)
+        if any(name in table.vertex_names for names in self.keep for name in names) and not self.search.interactions.columns:
+            by_keep = swappability(table, self.search.model, keep=self.keep).is_swappable
+            self._leave(~by_keep[table.cell_of(self.waiting)], FIXED_BY_KEEP)
+        # From here on nothing depends on the order of the file: units are sorted, and records within one as they are drawn.
+        self.waiting = self.in_order = self._drawn(self.waiting)
+        waiting_unit = units.unit_of(self.waiting)
+        self.not_spare = np.union1d(self.waiting, self.untouched.rows)
+        taken = units.unit_of(self.not_spare)
+        self.n_taken = np.bincount(taken[taken >= 0], minlength=units.n_units)
+        self.capacity = np.where(self.untouched.of_unit, 0, units.counts - self.n_taken)
         # No swap may enter a cell that is to be vacated. A record that cannot leave is welcome to company.
-        self.search.is_closed[self.search.units.cell[self.record_unit[self.waiting]]] = True
+        self.search.is_closed[units.cell[waiting_unit]] = True
 
     def _leave(self, is_left: NDArray[np.bool_], reason: str) -> None:
         for record in self.waiting[is_left].tolist():
             self.reason[record] = reason
         self.waiting = self.waiting[~is_left]
 
-    def _hash(self, records: NDArray[np.int64]) -> NDArray[np.uint64]:
-        from rarecell._kernels.swapping import mixed_many
-
-        return np.asarray(mixed_many(self.ids[records], self.seed))
+    def _drawn(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Records by their unit, and within it in the order in which they are drawn."""
+        turn = rows if self.draws_by_number else drawing_order(self.seed, self.names(rows))
+        return rows[np.lexsort((turn, self.units.unit_of(rows)))]
 
     # -------------------------------------------------------------- rounds
 
@@ -124,7 +127,7 @@ class Planner:
 
     def _match_once(self, turn: int, n_candidates: int, budget: int, progress: Progress) -> int:
         search = self.search
-        waiting_unit = self.record_unit[self.waiting]
+        waiting_unit = self.units.unit_of(self.waiting)
         units = np.unique(waiting_unit)
         search.is_risky[:] = False
         search.is_risky[units] = True
@@ -133,7 +136,7 @@ class Planner:
         budget = self._look_everywhere(units, is_free, lists, budget, turn)
         candidates = search.priced(units, lists)
 
-        waiting_unit = self.record_unit[self.waiting]
+        waiting_unit = self.units.unit_of(self.waiting)
         risk = self.cell_risk[search.units.cell[waiting_unit]]
         penalty = (2.0 * candidates.cost.max(initial=0.0) + 1.0) * (1.0 + risk / max(1e-12, risk.max(initial=0.0)))
         found = match(candidates, waiting_unit, self.capacity, penalty)
@@ -169,7 +172,7 @@ class Planner:
             reasons.update(dict.fromkeys(units[empty[len(looked) :]].tolist(), NOT_FOUND))
         for reason in (FIXED_BY_KEEP, CONSTRAINED, TAKEN, NOT_FOUND):
             of_reason = np.array([unit for unit, why in reasons.items() if why == reason], dtype=np.int64)
-            self._leave(np.isin(self.record_unit[self.waiting], of_reason), reason)
+            self._leave(np.isin(self.units.unit_of(self.waiting), of_reason), reason)
         return budget
 
     def _reasons_for_nobody(self, units: NDArray[np.int64]) -> dict[int, str]:
@@ -182,14 +185,17 @@ class Planner:
     # -------------------------------------------------------------- after matching
 
     def decided(self) -> Decided:
-        """The pairs, in the order of the file, and whoever is left."""
+        """The pairs, in the order of their units, and whoever is left."""
         if self._pairs:
             one, other, unit, moved, distance, cost = (np.concatenate(parts) for parts in zip(*self._pairs, strict=True))
         else:
             one = other = unit = np.zeros(0, dtype=np.int64)
             moved, distance, cost = np.zeros(0, dtype=np.uint64), np.zeros(0), np.zeros(0)
         other[other < 0] = self._spare_records(unit[other < 0])
-        order = np.argsort(one, kind="stable")
+        # The waiting records were sorted once, so that their places in that order are the order of the pairs.
+        by_number = np.argsort(self.in_order)
+        place = by_number[np.searchsorted(self.in_order, one, sorter=by_number)]
+        order = np.argsort(place, kind="stable")
         left = tuple(Unswapped(record, self.reason[record]) for record in self.requested.tolist() if record in self.reason)
         unserved = sum(self.first_penalty.get(each.record, 0.0) for each in left)
         return Decided(
@@ -204,13 +210,11 @@ class Planner:
         )
 
     def _spare_records(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """A different spare record of each wanted unit, by the hash of its identity: the same on every engine."""
-        is_wanted = np.zeros(self.search.units.n_units, dtype=bool)
-        is_wanted[wanted] = True
-        spare = np.flatnonzero(self.is_spare)
-        spare = spare[is_wanted[self.record_unit[spare]]]
-        spare = spare[np.lexsort((self._hash(spare), self.record_unit[spare]))]
-        start = np.searchsorted(self.record_unit[spare], wanted)
+        """A different spare record of each wanted unit, as they are drawn."""
+        units, n_wanted = np.unique(wanted, return_counts=True)
+        spare = self.units.rows_in(units, n_wanted + self.n_taken[units])
+        spare = self._drawn(spare[~np.isin(spare, self.not_spare)])
+        start = np.searchsorted(self.units.unit_of(spare), wanted)
         order = np.argsort(wanted, kind="stable")
         turn = np.empty(len(wanted), dtype=np.int64)
         turn[order] = np.arange(len(wanted)) - np.searchsorted(wanted[order], wanted[order])
@@ -249,29 +253,24 @@ def risk_of_cells(
     return array, n_unseen
 
 
-def numbers_of(record_ids: ArrayLike | None, n_records: int) -> NDArray[np.uint64]:
-    """Identities as 64-bit numbers: whole numbers as they are, anything else by a hash of its text."""
-    if record_ids is None:
-        return np.arange(n_records, dtype=np.uint64)
-    given = np.asarray(record_ids)
-    if given.shape != (n_records,):
-        raise BadInput(f"{given.size:,} identities were given for {n_records:,} records; each record needs one.")
-    if given.dtype.kind in "iu":
-        return given.astype(np.uint64)
-    from hashlib import blake2b
+@dataclass(frozen=True, eq=False)
+class Untouched:
+    """Records that no swap may touch: all of some units, and some by their number."""
 
-    digests = b"".join(blake2b(str(value).encode(), digest_size=8).digest() for value in given.tolist())
-    return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+    of_unit: NDArray[np.bool_]
+    rows: NDArray[np.int64]
 
+    @classmethod
+    def of(cls, search: PartnerSearch) -> Untouched:
+        units, constraints = search.units, search.constraints
+        of_unit = np.zeros(units.n_units, dtype=bool)
+        for condition in constraints.untouched:
+            holds = np.ones(units.n_units, dtype=bool)
+            for name, wanted in condition.items():
+                holds &= matching_levels(name, units.values_of(name), wanted)[units.codes[:, units.position(name)]]
+            of_unit |= holds
+        return cls(of_unit, row_numbers(constraints.untouched_records, search.table.n_rows))
 
-def untouched_records(search: PartnerSearch) -> NDArray[np.bool_]:
-    units, constraints = search.units, search.constraints
-    of_unit = np.zeros(units.n_units, dtype=bool)
-    for condition in constraints.untouched:
-        holds = np.ones(units.n_units, dtype=bool)
-        for name, wanted in condition.items():
-            holds &= matching_levels(name, units.values_of(name), wanted)[units.codes[:, units.position(name)]]
-        of_unit |= holds
-    found = np.append(of_unit, False)[units.record_unit]
-    found[row_numbers(constraints.untouched_records, len(found))] = True
-    return found
+    def holds(self, units: Units, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of these records are not to be touched."""
+        return np.append(self.of_unit, False)[units.unit_of(rows)] | np.isin(rows, self.rows)

@@ -72,7 +72,7 @@ class Swappability:
     weight : W(i) for each cell of the table; for margins beyond a decomposable model the upper bound on partners
     at_least, at_most : bounds on the number of partner records
     method : ``margins`` (W), ``separators`` or ``pairs``: how it was decided
-    record_is_swappable : for each record of the file; a record that was dropped for a missing key has none
+    of_units : where columns outside the keys matter: the units that they make, and which of these have a partner
     """
 
     table: ContingencyTable
@@ -81,12 +81,20 @@ class Swappability:
     at_least: NDArray[np.int64]
     at_most: NDArray[np.int64]
     method: str
-    record_is_swappable: NDArray[np.bool_]
+    of_units: tuple[Units, NDArray[np.bool_]] | None = None
 
     @property
     def is_swappable(self) -> NDArray[np.bool_]:
         """For each cell: whether a record in it has a partner."""
         return self.weight > 0
+
+    @property
+    def record_is_swappable(self) -> NDArray[np.bool_]:
+        """For each record of the file; a record that was dropped for a missing key has no partner."""
+        if self.of_units is None:
+            return np.append(self.is_swappable, False)[records_of(self.table)]
+        units, is_swappable = self.of_units
+        return np.append(is_swappable, False)[units.record_unit]
 
     @property
     def fixed_cells(self) -> NDArray[np.int64]:
@@ -140,12 +148,12 @@ def swappability(
     if graph is not None:
         weight = swap_weights(table, graph.cliques, graph.separators)
         at_least = -(-weight // max(1, table.n_keys - 1))
-        return _result(table, interactions, weight, at_least, weight, "margins")
+        return Swappability(table, interactions, weight, at_least, weight, "margins")
     if not interactions.has_all_separators:
         return _by_pairs(table, model, interactions, keep, {})
     via = _partners_by_separator(table, interactions.neighbours, interactions.separators)
     at_most = np.minimum(via.sum(axis=0), table.n_records - table.counts)
-    return _result(table, interactions, at_most, via.max(axis=0, initial=0), at_most, "separators")
+    return Swappability(table, interactions, at_most, via.max(axis=0, initial=0), at_most, "separators")
 
 
 def swap_weights(table: ContingencyTable, cliques: Sequence[int], separators: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
@@ -183,21 +191,8 @@ def _by_pairs(
     partner, _ = search.first_partners(np.arange(units.n_units), unconstrained=True)
     weight = np.zeros(table.n_cells, dtype=np.int64)
     np.maximum.at(weight, units.cell, (partner >= 0).astype(np.int64))
-    of_records = np.append(partner >= 0, False)[units.record_unit]
     at_most = np.where(weight > 0, table.n_records - table.counts, 0)
-    return Swappability(table, interactions, weight, weight, at_most, "pairs", of_records)
-
-
-def _result(
-    table: ContingencyTable,
-    interactions: Interactions,
-    weight: NDArray[np.int64],
-    at_least: NDArray[np.int64],
-    at_most: NDArray[np.int64],
-    method: str,
-) -> Swappability:
-    of_records = np.append(weight > 0, False)[records_of(table)]
-    return Swappability(table, interactions, weight, at_least, at_most, method, of_records)
+    return Swappability(table, interactions, weight, weight, at_most, "pairs", (units, partner >= 0))
 
 
 # ---------------------------------------------------------------------- what holds a record

@@ -18,7 +18,6 @@ from rarecell.risk.records import RecordRisk
 from rarecell.swap.effect import RiskAfter, risk_after
 from rarecell.swap.interactions import FittedModel
 from rarecell.swap.plan import SwapPlan, plan_swaps
-from rarecell.swap.units import records_of
 from rarecell.table import ContingencyTable
 
 MOST_ATTEMPTS = 12
@@ -91,7 +90,7 @@ def plan_to_target(
     for _ in range(MOST_ATTEMPTS):
         plan = plan_swaps(table, model, records=records, risk=risk, progress=progress, **options)
         after = risk_after(risk, plan)
-        more = _further_records(risk, after, records, max_population_uniques, max_record_risk)
+        more = _further_records(plan, after, records, max_population_uniques, max_record_risk)
         if is_met(after) or not len(more):
             break
         records = np.union1d(records, more)
@@ -126,9 +125,8 @@ def frontier(
 
 
 def _by_benefit(risk: RecordRisk, plan: SwapPlan) -> NDArray[np.int64]:
-    """Pairs by the risk they remove for each value they change; ties in the order of the file."""
-    cell = records_of(plan.table)
-    removed = risk.unique_probability[cell[plan.records]] + risk.unique_probability[cell[plan.partners]]
+    """Pairs by the risk they remove for each value they change; ties in the order of the plan."""
+    removed = sum(risk.unique_probability[plan.table.cell_of(rows)] for rows in (plan.records, plan.partners))
     n_values = np.array([int(m & plan.interactions.keys).bit_count() for m in plan.moved.tolist()])
     return np.argsort(-removed / np.maximum(n_values, 1), kind="stable")
 
@@ -138,27 +136,26 @@ def _first_choice(risk: RecordRisk, max_uniques: float | None, max_risk: float |
     chosen = np.zeros(0, dtype=np.int64) if max_risk is None else risk.above(max_risk)
     if max_uniques is not None:
         ranked = risk.riskiest(risk.n_sample_uniques)
-        left = risk.expected_population_uniques - np.cumsum(risk.unique_probability[records_of(risk.table)[ranked]])
+        left = risk.expected_population_uniques - np.cumsum(risk.unique_probability[risk.table.cell_of(ranked)])
         chosen = np.union1d(chosen, ranked[: int(np.searchsorted(-left, -max_uniques)) + 1])
     return chosen
 
 
 def _further_records(
-    risk: RecordRisk, after: RiskAfter, records: NDArray[np.int64], max_uniques: float | None, max_risk: float | None
+    plan: SwapPlan, after: RiskAfter, records: NDArray[np.int64], max_uniques: float | None, max_risk: float | None
 ) -> NDArray[np.int64]:
-    """Records not asked for yet whose swap would bring the target nearer."""
-    of_record = np.append(after.unique_probability, 0.0)[records_of(risk.table)]
-    is_open = np.ones(len(of_record), dtype=bool)
-    is_open[records] = False
-    found = np.zeros(0, dtype=np.int64)
-    if max_risk is not None:
-        found = np.flatnonzero(is_open & (of_record > max_risk))
+    """Records not asked for yet whose swap would bring the target nearer: what is left of cells at risk."""
+    units = np.flatnonzero((after.unique_probability > 0.0)[plan.units.cell])
+    rows = plan.units.rows_in(units, plan.units.counts[units])
+    rows = rows[~np.isin(rows, np.concatenate([plan.rows, records]))]
+    cell = plan.table.cell_of(rows)
+    order = np.lexsort((cell, -after.unique_probability[cell]))
+    rows, risk = rows[order], after.unique_probability[cell[order]]
+    found = np.zeros(0, dtype=np.int64) if max_risk is None else rows[risk > max_risk]
     if max_uniques is not None and after.expected_population_uniques > max_uniques:
-        waiting = np.flatnonzero(is_open & (of_record > 0.0))
-        waiting = waiting[np.argsort(-of_record[waiting], kind="stable")]
         missing = after.expected_population_uniques - max_uniques
-        n_needed = int(np.searchsorted(np.cumsum(of_record[waiting]), missing)) + 1
-        found = np.union1d(found, waiting[: max(n_needed, len(records) // 10)])
+        n_needed = int(np.searchsorted(np.cumsum(risk), missing)) + 1
+        found = np.union1d(found, rows[: max(n_needed, len(records) // 10)])
     return found
 
 

@@ -53,7 +53,8 @@ class Units:
     codes : one row a unit: codes of the vertices, then of ``columns``
     counts : records of each unit
     cell : the cell each unit belongs to
-    record_unit : the unit of each record, −1 for a record that was dropped for a missing key
+    known_unit : the unit of each record, −1 for a record that was dropped for a missing key; None when the table does not
+        know its records, which are then numbered in the order of the cells
     """
 
     table: ContingencyTable
@@ -62,16 +63,16 @@ class Units:
     codes: NDArray[np.int32]
     counts: NDArray[np.int64]
     cell: NDArray[np.int64]
-    record_unit: NDArray[np.int64]
+    known_unit: NDArray[np.int64] | None
 
     @classmethod
     def of(cls, table: ContingencyTable, columns: Sequence[str], values: Mapping[str, ColumnValues]) -> Units:
         """The units that ``columns`` (a value for each record in ``values``) make of the cells of ``table``."""
         of_vertices = np.stack([table.vertex_codes(v) for v in range(table.n_vertices)], axis=1)
-        record_cell = records_of(table)
         if not columns:
             cell = np.arange(table.n_cells)
-            return cls(table, (), (), np.ascontiguousarray(of_vertices), table.counts, cell, record_cell)
+            return cls(table, (), (), np.ascontiguousarray(of_vertices), table.counts, cell, table.record_cell)
+        record_cell = records_of(table)
         missing = [name for name in columns if name not in values]
         if missing:
             raise UnknownColumns.among(missing, [*table.keys, *values])
@@ -87,6 +88,24 @@ class Units:
     @property
     def n_units(self) -> int:
         return len(self.counts)
+
+    @cached_property
+    def record_unit(self) -> NDArray[np.int64]:
+        """The unit of every record; ask :meth:`unit_of` for a few of them."""
+        return records_of(self.table) if self.known_unit is None else self.known_unit
+
+    def unit_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Units of records by their number, −1 for one that was dropped."""
+        return self.table.cell_of(rows) if self.known_unit is None else np.asarray(self.known_unit[rows])
+
+    def rows_in(self, units: NDArray[np.int64], n_first: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers of the records of distinct units; of records that are only numbered, the first so many of each unit."""
+        if self.known_unit is None:
+            n_rows = np.minimum(n_first, self.counts[units])
+            return np.repeat(self.table.first_row[units] - np.cumsum(n_rows) + n_rows, n_rows) + np.arange(n_rows.sum())
+        is_wanted = np.zeros(self.n_units + 1, dtype=bool)
+        is_wanted[units] = True
+        return np.flatnonzero(is_wanted[self.known_unit])
 
     @cached_property
     def column_levels(self) -> tuple[int, ...]:

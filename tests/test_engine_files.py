@@ -314,10 +314,30 @@ def test_mixed_types_of_sqlite_and_doubled_names(databases: dict[str, Path]) -> 
         open_source(databases["db"], sql="SELECT age, age FROM people").columns()
 
 
-def test_postgres_needs_an_extension_that_is_not_fetched() -> None:
-    with pytest.raises(BadInput, match="extension 'postgres'") as caught:
-        open_source("postgresql://me:secret@localhost/census", sql="SELECT 1 AS x").columns()
-    assert "secret" not in str(caught.value)
+@pytest.mark.parametrize(
+    ("database", "query", "extension"),
+    [
+        ("postgresql://me:secret@localhost/census", "SELECT 1 AS x", "postgres"),
+        (None, "SELECT * FROM sqlite_scan('a.db', 'people')", "sqlite"),
+        (None, "SELECT * FROM 'https://example.org/a.parquet'", "httpfs"),
+    ],
+)
+def test_an_extension_is_not_fetched_unasked(database: str | None, query: str, extension: str) -> None:
+    with pytest.raises(BadInput, match=f"extension '{extension}', which is not on this computer") as caught:
+        open_source(database, sql=query).columns()
+    told = str(caught.value)
+    assert "secret" not in told
+    assert "\n" not in told
+    assert f"INSTALL {extension}" in told
+    assert f"{extension}.duckdb_extension made for DuckDB {duckdb.__version__}" in told
+    assert ("named as FILE" in told) == (extension == "sqlite")
+
+
+def test_an_error_of_a_server_does_not_repeat_its_password() -> None:
+    from rarecell.engine.sql import _without_password
+
+    told = _without_password("no connection to postgresql://me:s3cret@db/census or host=db password=s3cret user=me")
+    assert told == "no connection to postgresql://me:…@db/census or host=db password=… user=me"
 
 
 # ---------------------------------------------------------------------- output

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -56,7 +57,7 @@ class SqlSource(CachedSource):
 
     def _copy_from_duckdb(self, path: Path) -> None:
         connection = connect(self, self.settings)
-        with _readable_errors(self.query):
+        with _readable_errors():
             self._make_visible(connection)
             relation = connection.sql(self.query)
             refuse_duplicates(relation.columns, self.name)
@@ -90,13 +91,7 @@ class SqlSource(CachedSource):
             return
         quoted = self.database.replace("'", "''")
         if self._kind == "postgres":
-            try:
-                connection.execute("LOAD postgres")
-            except Exception:
-                raise BadInput(
-                    "Reading from PostgreSQL needs DuckDB's extension 'postgres', which is not on this computer. Install it once, while "
-                    "online, with: python -c \"import duckdb; duckdb.sql('INSTALL postgres')\"."
-                ) from None
+            connection.execute("LOAD postgres")
             connection.execute(f"ATTACH '{quoted}' AS source (TYPE postgres, READ_ONLY)")
         else:
             connection.execute(f"ATTACH '{quoted}' AS source (READ_ONLY)")
@@ -121,7 +116,7 @@ def _kind_of_database(database: str | None) -> str:
 def _refuse_other_than_select(query: str) -> None:
     import duckdb
 
-    with _readable_errors(query):
+    with _readable_errors():
         statements = duckdb.extract_statements(query)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise BadInput(
@@ -130,14 +125,42 @@ def _refuse_other_than_select(query: str) -> None:
 
 
 @contextlib.contextmanager
-def _readable_errors(query: str) -> Iterator[None]:
+def _readable_errors() -> Iterator[None]:
     import duckdb
 
     try:
         yield
     except duckdb.Error as problem:
-        reason = str(problem).split("\n")[0].rstrip(".")
+        extension = _missing_extension(str(problem))
+        if extension is not None:
+            raise BadInput(_how_to_install(extension)) from None
+        reason = _without_password(str(problem).split("\n")[0].rstrip("."))
         raise BadInput(f"The query could not be run: {reason}. Correct it, and try it first with a small LIMIT.") from None
+
+
+def _missing_extension(message: str) -> str | None:
+    """The extension that DuckDB would have to fetch, which it is not allowed to."""
+    found = re.search(r'Extension "([a-z_]+)" is an existing extension', message)
+    return found[1].removesuffix("_scanner") if found else None
+
+
+def _how_to_install(extension: str) -> str:
+    import duckdb
+
+    aside = " An SQLite database needs none when it is named as FILE, before --sql." if extension == "sqlite" else ""
+    return (
+        f"The query needs DuckDB's extension '{extension}', which is not on this computer, and nothing is fetched from the network "
+        f"unasked.{aside} Install it once while online with: python -c \"import duckdb; duckdb.sql('INSTALL {extension}')\". Without a "
+        f"network, bring the file {extension}.duckdb_extension made for DuckDB {duckdb.__version__} and this kind of computer from "
+        f"another one, and name its path in that INSTALL."
+    )
+
+
+def _without_password(message: str) -> str:
+    """An error of a server may repeat the address it was given."""
+    return re.sub(
+        r"(://[^:/@\s]*:)[^@\s]*@|(password\s*=\s*)('[^']*'|\S+)", lambda met: f"{met[1]}…@" if met[1] else f"{met[2]}…", message
+    )
 
 
 # ---------------------------------------------------------------------- SQLite

@@ -9,10 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rarecell.datasets import CENSUS_KEYS, census_sample
+import rarecell as rc
+from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION, census_sample
 from rarecell.engine.spark import SparkSource
 from rarecell.errors import BadInput, TooLarge
 from rarecell.microdata import Microdata, suggest_roles
+from rarecell.swap.plan import plan_swaps
+from tests.reference import cliques_by_number
 from tests.test_microdata import KEYS, PEOPLE, assert_same_table
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -48,17 +51,17 @@ def test_the_census_sample(spark: Any) -> None:
     assert_same_table(Microdata(frame, CENSUS_KEYS).table(), Microdata(census_sample(), CENSUS_KEYS).table())
 
 
-def test_values_of_cells_are_joined_to_records_missing_keys_too(spark: Any) -> None:
+@pytest.mark.parametrize("missing", ["level", "drop"])
+def test_values_of_cells_are_joined_to_records_missing_keys_too(spark: Any, missing: str) -> None:
     people = PEOPLE.append_column("id", pa.array(range(8)))
-    source = Microdata(spark.createDataFrame(people), ["age", "region"]).source
-    assert isinstance(source, SparkSource)
-    grouped = source.counts(["age", "region"])
-    cells = {
-        key: column.values.take(pa.array(column.codes)) for key, column in zip(["age", "region"], grouped.columns, strict=True)
-    }
-    joined = source.with_cell_values(["age", "region"], cells, {"cell_count": grouped.counts})
+    data = Microdata(spark.createDataFrame(people), ["age", "region"], missing=missing, coding={"age": {"top": 62}})
+    table = data.table()
+    assert isinstance(data.source, SparkSource)
+    joined = data.source.with_cell_values(data.key_cells(table), {"cell_count": table.counts})
     found = {row["id"]: row["cell_count"] for row in joined.collect()}
-    assert found == dict(enumerate([2, 1, 1, 1, 1, 2, 1, 1]))
+    in_memory = Microdata(people, ["age", "region"], missing=missing, coding={"age": {"top": 62}}).table()
+    assert in_memory.record_cell is not None
+    assert found == {row: None if cell < 0 else in_memory.counts[cell] for row, cell in enumerate(in_memory.record_cell)}
     assert joined.columns == [*people.column_names, "cell_count"]
 
 
@@ -67,12 +70,53 @@ def test_values_are_replaced_by_id(spark: Any) -> None:
     frame = spark.createDataFrame(people)
     source = Microdata(frame, ["age", "region"], id="id").source
     assert isinstance(source, SparkSource)
-    changed = source.replaced_by_id("id", [0, 6], {"age": pa.array([None, 31]), "region": ["x", "01"]})
+    changed = source.replaced_by_id("id", pa.array([0, 6]), {"age": pa.array([None, 31]), "region": ["x", "01"]})
     assert changed.dtypes == frame.dtypes
     rows = {row["id"]: (row["age"], row["region"], row["sex"]) for row in changed.collect()}
     assert rows[0] == (None, "x", "f")
     assert rows[6] == (31, "01", "m")
     assert rows[1] == (31, "02", "m")
+
+
+@pytest.mark.parametrize("kind", ["number", "text"])
+def test_a_plan_takes_the_same_records_as_in_memory(spark: Any, kind: str) -> None:
+    """Rows are shuffled over the machines, and yet the same seed takes the same persons."""
+    people = census_sample()
+    ids = np.random.default_rng(0).permutation(people.num_rows) + 10_000
+    people = people.append_column("id", pa.array(ids if kind == "number" else [f"person {i}" for i in ids]))
+    coding = {"age": {"top": 80}}
+    known = Microdata(people, CENSUS_KEYS, id="id", coding=coding)
+    data = Microdata(spark.createDataFrame(people).repartition(3), CENSUS_KEYS, id="id", coding=coding)
+    results = []
+    for each in (known, data):
+        table = each.table()
+        model = rc.DecomposableModel(table, cliques=cliques_by_number(table, "15 16 36 46 37 28 38"))
+        risk = rc.record_risk(table, model, population=CENSUS_POPULATION)
+        names = None if table.record_cell is None else each.record_names
+        results.append(plan_swaps(table, model, records=risk.riskiest(60), risk=risk, seed=3, record_ids=names).apply(each))
+    in_memory, on_spark = results
+    assert on_spark.margins == in_memory.margins
+    assert on_spark.frame.schema == spark.createDataFrame(people).schema
+    assert on_spark.frame.toArrow().sort_by("id").to_pylist() == in_memory.frame.sort_by("id").to_pylist()
+    swaps, expected = on_spark.audit.to_pylist(), in_memory.audit.to_pylist()
+    for swap in expected:
+        swap.update({name: people["id"][swap[name]].as_py() for name in ("record", "partner")})
+    assert swaps == expected
+
+
+def test_ids_are_needed_and_each_once(spark: Any) -> None:
+    people = PEOPLE.append_column("id", pa.array([0, 1, 2, 3, 4, 5, 1, None]))
+    frame = spark.createDataFrame(people)
+    for id_column, rows, problem in (
+        (None, [0], "a column that names each record"),
+        ("weight", [0], "neither whole numbers nor text"),
+        ("id", list(range(8)), "missing values"),
+        ("id", [], "a value twice"),
+    ):
+        data = Microdata(frame.filter("id is not null") if not rows else frame, KEYS, id=id_column)
+        table = data.table()
+        with pytest.raises(BadInput, match=problem):
+            data.drawn_records(table, np.array(rows or range(7)), seed=0)
 
 
 def test_what_spark_cannot_do_is_told(spark: Any) -> None:

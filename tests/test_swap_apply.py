@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import rarecell as rc
@@ -159,5 +160,25 @@ def test_a_plan_needs_the_records_it_was_made_for() -> None:
     with pytest.raises(BadInput, match=r"9,809 records; .* has 9,000"):
         plan.apply(shorter)
     counted = replace(plan, table=replace(plan.table, record_cell=None))
-    with pytest.raises(BadInput, match="records=True"):
-        counted.subset(np.zeros(len(plan), dtype=bool)).apply(data)
+    with pytest.raises(BadInput, match="other cells or counts"):
+        counted.subset(np.zeros(len(plan), dtype=bool)).apply(shorter)
+
+
+@pytest.mark.parametrize("id_column", [None, "household"])
+def test_records_are_found_that_the_table_only_counted(tmp_path: Path, id_column: str | None) -> None:
+    """A file too large for memory is swapped as one in memory is; ids that are not unique leave the choice to the order."""
+    pq.write_table(census_sample(), tmp_path / "people.parquet")
+    known = rc.Microdata(census_sample(), keys=CENSUS_KEYS, id=id_column)
+    in_memory = planned(known, record_ids=known.record_names, seed=4)
+    data = rc.Microdata(tmp_path / "people.parquet", keys=CENSUS_KEYS, id=id_column)
+    table = data.table(records=False)
+    model = rc.DecomposableModel(table, cliques=cliques_by_number(table, "15 16 36 46 37 28 38"))
+    risk = rc.record_risk(table, model, population=CENSUS_POPULATION)
+    by_number = plan_swaps(table, model, records=risk.riskiest(60), risk=risk, seed=4)
+    assert table.record_cell is None
+    result = write_plan(by_number, data, tmp_path / "protected.parquet")
+    expected = in_memory.apply(known)
+    assert result.path is not None
+    assert pq.read_table(result.path).equals(expected.frame)
+    assert result.audit.equals(expected.audit)
+    assert result.margins == expected.margins

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell._kernels import swapping as kernels
 from rarecell.datasets import CENSUS_POPULATION, census_sample
+from rarecell.engine.drawing import drawing_order
 from rarecell.errors import BadInput, Cancelled
 from rarecell.progress import SilentProgress
 from rarecell.risk.records import RecordRisk
 from rarecell.swap import reasons
 from rarecell.swap.apply import compare_margins
 from rarecell.swap.distance import Distances
-from rarecell.swap.drawing import drawing_order
 from rarecell.swap.effect import risk_after
 from rarecell.swap.households import plan_household_swaps
 from rarecell.swap.partners import PartnerSearch

@@ -137,6 +137,18 @@ class Cancelled(RarecellError):
         return cls(f"Interrupted during '{stage}'. Nothing was written, and the input is untouched.")
 
 
+class EngineFailed(RarecellError):
+    """An engine gave up on a piece of work."""
+
+    @classmethod
+    def of_spark(cls, work: str, reason: str) -> EngineFailed:
+        return cls(
+            f"Spark gave up while {work}: {reason}. Nothing was written, and the input is untouched. The log of Spark has the cause, often "
+            "an executor that ran out of memory or was lost: give executors more memory or fewer cores, and run again. A rerun "
+            "starts afresh."
+        )
+
+
 class NotWritten(RarecellError):
     """A result could not be written; nothing half-written is left behind."""
 

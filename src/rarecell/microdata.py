@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from rarecell.engine import open_source
 from rarecell.engine.coding import MISSING_POLICIES, CodedLevels, Coding, code_levels
 from rarecell.engine.levels import settle
-from rarecell.engine.source import EncodedColumn, Source
+from rarecell.engine.source import EncodedColumn, KeyCells, Source
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns, nearest_names
 from rarecell.table import MAX_VERTICES, Categories, Coarsening, ContingencyTable
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from rarecell.engine.duck import EngineSettings
     from rarecell.engine.roles import SuggestedRole
+    from rarecell.engine.spark import SparkSource
 
 CODES_IN_MEMORY = 512 * 2**20
 """Records are coded in memory up to this many bytes of codes; larger data are counted by their engine."""
@@ -232,11 +233,11 @@ class Microdata:
                 f"Every record of {self.source.name} has a missing key value ({_numbers_of(coded_keys)} records), so dropping such records "
                 "leaves none. Keep missing values as a level, or leave out the keys that are always missing."
             )
-        categories, code_of_raw = [], []
+        categories, lookups = [], []
         for position, coded in enumerate(coded_keys):
             codes[:, position], levels, new_code = _without_unobserved(codes[:, position], kept, coded.coded)
             categories.append(Categories(coded.key, levels, coded.coded.is_ordered))
-            code_of_raw.append(_code_by_value(coded.values, new_code))
+            lookups.append(EncodedColumn(coded.values, new_code))
         self._refuse_constant(categories)
         if n_dropped:
             codes[~kept] = -1
@@ -248,7 +249,7 @@ class Microdata:
         table = table.with_coarsenings(self._coarsenings(categories))
         notes = tuple(coded.note for coded in coded_keys if coded.note)
         n_missing = {coded.key: coded.coded.n_missing for coded in coded_keys}
-        return _Counted(table, tuple(code_of_raw), n_missing, n_dropped, notes)
+        return _Counted(table, tuple(lookups), n_missing, n_dropped, notes)
 
     def _refuse_constant(self, categories: Sequence[Categories]) -> None:
         constant = [c for c in categories if c.n_levels == 1]
@@ -294,6 +295,41 @@ class Microdata:
                 columns = pool.map(lambda array: unified([dictionary_encoded(array)]), batch.columns)
                 yield list(pool.map(_codes_of, columns, counted.code_of_raw))
 
+    def key_cells(self, table: ContingencyTable) -> KeyCells:
+        """The cells of a table of these data, and how values of the keys become their codes."""
+        return KeyCells(self.keys, self._any_counted.lookups, table.cells)
+
+    def record_names(self, rows: NDArray[np.int64]) -> list[Any]:
+        """What names these records when equal ones are drawn: the value of the id column, or the row number without one."""
+        return list(rows if self.id is None else self.values_at(rows, [self.id])[self.id].to_pylist())
+
+    def drawn_records(
+        self, table: ContingencyTable, numbers: NDArray[np.int64], *, seed: int, columns: Sequence[str] = ()
+    ) -> tuple[Any, dict[str, pa.Array]]:
+        """Where the records are that a table of counts only numbers, and their values of some columns.
+
+        Number k within a cell is the k-th record of it in the order in which records are drawn. The result has row numbers,
+        or the ids of records that have no position.
+        """
+        from rarecell.engine.drawing import drawing_order
+
+        wanted = table.cell_of(numbers)
+        rank = numbers - table.first_row[wanted]
+        if self._spark is not None:
+            return self._spark.drawn_records(self.key_cells(table), wanted, rank, id_column=self.id, seed=seed, columns=columns)
+        is_wanted = np.zeros(table.n_cells + 1, dtype=bool)
+        is_wanted[wanted] = True
+        rows, cells, first = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], 0
+        for piece in self.record_cells(table):
+            hit = np.flatnonzero(is_wanted[piece])
+            rows.append(first + hit)
+            cells.append(piece[hit])
+            first += len(piece)
+        row, cell = np.concatenate(rows), np.concatenate(cells)
+        order = np.lexsort((drawing_order(seed, self.record_names(row)), cell))
+        found = row[order[np.searchsorted(cell[order], wanted) + rank]]
+        return found, self.values_at(found, columns) if columns else {}
+
     def column_codes(self, columns: Sequence[str]) -> tuple[NDArray[np.int32], tuple[Categories, ...]]:
         """Any columns as level codes in the order of the records; a missing value is a level, and last.
 
@@ -321,13 +357,27 @@ class Microdata:
         """Values of columns at positions of records, as they stand in the data."""
         return self.source.take(rows, columns)
 
-    def replaced(self, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Any:
-        """A frame like the one given, with new values at some records."""
-        return self.source.replaced(rows, columns)
+    def replaced(self, rows: Any, columns: Mapping[str, Any]) -> Any:
+        """A frame like the one given, with new values at some records, which are given as :meth:`drawn_records` gives them."""
+        spark = self._spark
+        return spark.replaced_by_id(self.id, rows, columns) if spark else self.source.replaced(rows, columns)
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+    def write_with_replacements(self, path: str | Path, rows: Any, columns: Mapping[str, Any]) -> Path:
         """The data in their own format and order, with new values at some records; moved into place when complete."""
+        spark = self._spark
+        if spark is not None:
+            return spark.write(spark.replaced_by_id(self.id, rows, columns), path)
         return self.source.write_with_replacements(path, rows, columns)
+
+    def read_back(self, written: Path) -> Any:
+        """What :meth:`write_with_replacements` wrote, as data."""
+        return self._spark.reader.parquet(written.absolute().as_uri()) if self._spark else written
+
+    @property
+    def _spark(self) -> SparkSource | None:
+        from rarecell.engine.spark import SparkSource
+
+        return self.source if isinstance(self.source, SparkSource) else None
 
     # ------------------------------------------------------------------ words
 
@@ -378,10 +428,15 @@ class _CodedKey:
 @dataclass(frozen=True, eq=False)
 class _Counted:
     table: ContingencyTable
-    code_of_raw: tuple[dict[Any, int], ...]
+    lookups: tuple[EncodedColumn, ...]
     n_missing: dict[str, int]
     n_dropped: int
     notes: tuple[str, ...]
+
+    @cached_property
+    def code_of_raw(self) -> tuple[dict[Any, int], ...]:
+        """For each key the code of each value."""
+        return tuple(_code_by_value(lookup.values, lookup.codes) for lookup in self.lookups)
 
 
 def _unknown(role: str, name: str, available: Sequence[str]) -> str:

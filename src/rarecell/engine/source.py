@@ -89,6 +89,15 @@ class GroupedCounts:
     weights: NDArray[np.float64] | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class KeyCells:
+    """Cells as codes of their keys; ``lookups`` has for each key the code of each of its values, −1 for one that is dropped."""
+
+    keys: tuple[str, ...]
+    lookups: tuple[EncodedColumn, ...]
+    cells: NDArray[np.int32]
+
+
 def kind_of(arrow_type: pa.DataType) -> Kind:
     """The kind of values an Arrow type holds."""
     if pa.types.is_dictionary(arrow_type):

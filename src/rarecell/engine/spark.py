@@ -1,25 +1,102 @@
 """How are data counted and joined that live on many machines?
 
 Counting runs as a Spark job and only combinations of values come to the driver; what is computed for each cell goes back
-as a broadcast join. Records have no position in Spark, so a record is named by the value of its id column.
+as a join. Records have no position in Spark, so a record is named by the value of its id column, and of the records only
+those that are swapped come to the driver.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import narwhals.stable.v2 as nw
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from rarecell.engine.drawing import hashed_text
 from rarecell.engine.frames import FrameSource
 from rarecell.engine.grouping import count_groups
-from rarecell.engine.source import EncodedColumn, GroupedCounts
-from rarecell.errors import BadInput, TooLarge
+from rarecell.engine.output import remove
+from rarecell.engine.source import EncodedColumn, GroupedCounts, KeyCells, Kind, Source
+from rarecell.errors import BadInput, EngineFailed, MissingExtra, RarecellError, TooLarge
 
 MOST_CELLS = 50_000_000
 """More occupied cells than this are not brought to the driver."""
+
+MOST_BROADCAST = 1_000_000
+"""Tables of up to this many rows are sent to every machine; larger ones are joined by a shuffle."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _job(work: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
+    """Turns what Spark throws into one paragraph, without the values that its own messages quote."""
+
+    def wrapped(method: Callable[_P, _T]) -> Callable[_P, _T]:
+        @wraps(method)
+        def attempt(*arguments: _P.args, **options: _P.kwargs) -> _T:
+            try:
+                return method(*arguments, **options)
+            except RarecellError:
+                raise
+            except Exception as problem:
+                if not _is_of_spark(problem):
+                    raise
+                raise EngineFailed.of_spark(work, _reason(problem)) from None
+
+        return attempt
+
+    return wrapped
+
+
+def _is_of_spark(problem: BaseException) -> bool:
+    of_spark = type(problem).__module__.split(".")[0] in ("pyspark", "py4j", "grpc") or isinstance(problem, ConnectionError)
+    return of_spark or (problem.__cause__ is not None and _is_of_spark(problem.__cause__))
+
+
+def _reason(problem: Exception) -> str:
+    text = str(problem)
+    times = re.search(r"failed (\d+) times", text)
+    if isinstance(problem, ConnectionError) or "stopped SparkContext" in text or "SparkContext was shut down" in text:
+        return "its session has ended"
+    if "ExecutorLostFailure" in text:
+        return "its executors were lost again and again"
+    if times:
+        return f"a task failed {times[1]} times"
+    condition = getattr(problem, "getCondition", lambda: None)()
+    return str(condition or type(problem).__name__)
+
+
+def open_spark_table(name: str) -> SparkSource:
+    """A table of Spark, or a path that Spark reads in its default format, through the active session or a new one."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingExtra.needed("A Spark table", "spark") from None
+
+    @_job(f"opening '{name}'")
+    def opened() -> Any:
+        session = SparkSession.getActiveSession() or SparkSession.builder.appName("rarecell").getOrCreate()
+        is_name = re.fullmatch(r"[^/\\]+", name) is not None
+        return session.table(name) if is_name and session.catalog.tableExists(name) else session.read.load(name)
+
+    try:
+        source = SparkSource(nw.from_native(opened()))
+    except EngineFailed as problem:
+        if "PATH_NOT_FOUND" in str(problem):
+            raise BadInput(
+                f"Spark knows no table '{name}', and there is no such path. Check the name and the catalogue."
+            ) from None
+        raise
+    source.name = f"the Spark table {name}"
+    return source
 
 
 class SparkSource(FrameSource):
@@ -32,74 +109,212 @@ class SparkSource(FrameSource):
         self.name = "the Spark frame"
         self.most_cells = most_cells
 
+    @property
+    def native(self) -> Any:
+        return self.frame.to_native()
+
+    @property
+    def reader(self) -> Any:
+        """What reads files into Spark frames."""
+        return self.native.sparkSession.read
+
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         raise BadInput(
             "The records of a Spark frame stay on its machines and have no order. Ask for counts, join results to the frame by its keys, "
             "or write the frame to Parquet to work on it record by record."
         )
 
+    def _kind_of_values(self, name: str) -> Kind:
+        return "other"  # what has no type of numbers, words or dates is not looked into: its values stay where they are
+
+    def why_no_key(self, column: str) -> str:
+        return Source.why_no_key(self, column)
+
+    @property
+    def n_rows(self) -> int:
+        if self._n_rows is None:
+            self._n_rows = self._counted_rows()
+        return self._n_rows
+
+    _n_rows: int | None = None
+
+    @_job("counting the records")
+    def _counted_rows(self) -> int:
+        return int(self.native.count())
+
+    @_job("counting the cells of the keys")
     def counts(
         self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
     ) -> GroupedCounts:
         if weight is not None and self._kind(weight) not in ("integer", "number"):
             raise BadInput(f"The weight column '{weight}' of {self.name} is not a column of numbers. Cast it to double first.")
-        native = self.frame.to_native()
+        native = self.native
         for name, recode in (recodes or {}).items():
             native = _recoded(native, name, recode)
         self._refuse_too_many(native, columns)
-        return count_groups(nw.from_native(native), columns, weight, name=self.name)
+        grouped = count_groups(nw.from_native(native), columns, weight, name=self.name)
+        self._n_rows = int(grouped.counts.sum())
+        return grouped
 
     def _refuse_too_many(self, native: Any, columns: Sequence[str]) -> None:
         from pyspark.sql import functions
 
         # A struct with nulls in it counts as one value; approx_count_distinct passes over nulls on their own.
         together = functions.struct(*(functions.col(_quoted(name)) for name in columns))
-        n_cells = native.agg(functions.approx_count_distinct(together)).collect()[0][0]
+        alone = [functions.approx_count_distinct(functions.col(_quoted(name))) for name in columns]
+        n_cells, *n_levels = native.agg(functions.approx_count_distinct(together), *alone).collect()[0]
         if n_cells > self.most_cells:
+            most = sorted(zip(n_levels, columns, strict=True), reverse=True)[:3]
             raise TooLarge(
                 f"The keys {', '.join(columns)} have about {n_cells:,} different combinations, more than the {self.most_cells:,} that are "
-                "brought to one machine. Use coarser keys, for example with bins, or fewer of them."
+                f"brought to one machine. Make keys coarser, above all {', '.join(f'{name} (about {n:,} values)' for n, name in most)}: with "
+                "bins, a top code or fewer levels. Or name fewer keys: those an intruder would hardly know are left out first, and keys "
+                "that hang together, the cliques of a model, can be assessed in a run of their own."
             )
 
     # ------------------------------------------------------------------ going back
 
-    def with_cell_values(self, keys: Sequence[str], cells: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
-        """The Spark frame with further columns that depend on the keys alone.
+    def with_cell_values(self, cells: KeyCells, values: Mapping[str, Any]) -> Any:
+        """The Spark frame with further columns: one value for each cell, null where a record was dropped."""
+        coded, codes = self._coded(cells)
+        small = _spark_table(coded, {**_code_columns(cells.cells), **values})
+        return _joined(coded, small, len(cells.cells), codes, "left").drop(*codes)
 
-        Parameters
-        ----------
-        keys : key columns
-        cells : for each key its value in each cell, as :meth:`counts` gave them
-        values : the new columns: one value for each cell
-        """
+    @_job("joining the risk to the records")
+    def write_cell_values(self, path: Path, cells: KeyCells, values: Mapping[str, Any], columns: Mapping[str, str]) -> None:
+        """Write for every record the values of its cell, after some ``columns`` of it, which are given by their new names."""
         from pyspark.sql import functions
 
-        renamed = {f"__key{number}": pa.array(cells[key]) for number, key in enumerate(keys)}
-        small = _spark_table(self.frame.to_native(), pa.table({**renamed, **{name: pa.array(v) for name, v in values.items()}}))
-        native = self.frame.to_native()
-        condition = functions.lit(True)
-        for number, key in enumerate(keys):
-            condition = condition & native[_quoted(key)].eqNullSafe(small[f"__key{number}"])
-        return native.join(functions.broadcast(small), condition, "left").drop(*renamed)
+        names = _new_names(len(values))
+        joined = self.with_cell_values(cells, dict(zip(names, values.values(), strict=True)))
+        # A record without a cell has no records like it and no probability, as in a file.
+        empty = [
+            0 if np.asarray(v).dtype.kind == "i" else np.asarray(v).dtype.kind != "b" and float("nan") for v in values.values()
+        ]
+        filled = [
+            functions.coalesce(functions.col(new), functions.lit(none)).alias(name)
+            for new, name, none in zip(names, values, empty, strict=True)
+        ]
+        kept = [functions.col(_quoted(column)).alias(name) for name, column in columns.items()]
+        self.write(joined.select(*kept, *filled), path)
 
-    def replaced_by_id(self, id_column: str, ids: Any, columns: Mapping[str, Any]) -> Any:
+    @_job("looking up the records to swap")
+    def drawn_records(
+        self,
+        cells: KeyCells,
+        wanted: NDArray[np.int64],
+        rank: NDArray[np.int64],
+        *,
+        id_column: str | None,
+        seed: int,
+        columns: Sequence[str] = (),
+    ) -> tuple[pa.Array, dict[str, pa.Array]]:
+        """The ids of some records, and their values of ``columns``: of cell ``wanted[r]`` the ``rank[r]``-th as they are drawn.
+
+        Only these records come to the driver; the rest of their cells is ordered where it is.
+        """
+        from pyspark.sql import Window, functions
+
+        name = self._usable_id(id_column)
+        needed, place = np.unique(wanted, return_inverse=True)
+        last = np.zeros(len(needed), dtype=np.int64)
+        np.maximum.at(last, place, rank)
+        coded, codes = self._coded(cells)
+        cell, most, drawn = _new_names(3, "drawn")
+        small = _spark_table(coded, {**_code_columns(cells.cells[needed]), cell: np.arange(len(needed)), most: last})
+        text = functions.col(_quoted(name)).cast("string")
+        hashed = functions.sha2(functions.concat(functions.lit(hashed_text(seed, "")), text), 256)
+        in_turn = functions.row_number().over(Window.partitionBy(cell).orderBy(hashed, text)) - 1
+        ranked = _joined(coded, small, len(needed), codes, "inner").withColumn(drawn, in_turn)
+        taken = [functions.col(_quoted(column)) for column in (name, *columns)]
+        renamed = [column.alias(f"{number}") for number, column in enumerate(taken)]
+        found = ranked.filter(functions.col(drawn) <= functions.col(most)).select(cell, drawn, *renamed).toArrow()
+
+        at = found.column(cell).to_numpy(), found.column(drawn).to_numpy()
+        order = np.lexsort(at[::-1])
+        first = np.searchsorted(at[0][order], np.arange(len(needed)))
+        position = first[place] + rank
+        if len(order) <= position.max(initial=-1) or not (at[0][order[position]] == place).all():
+            raise BadInput(
+                f"{self.name.capitalize()} changed while it was read: records that were counted are gone. Cache it, and run again."
+            )
+        rows = found.take(pa.array(order[position]))
+        values = [rows.column(str(number)).combine_chunks() for number in range(1 + len(columns))]
+        self._refuse_repeated(name, values[0])
+        return values[0], dict(zip(columns, values[1:], strict=True))
+
+    def _usable_id(self, id_column: str | None) -> str:
+        if id_column is None:
+            raise BadInput(
+                f"The records of {self.name} have no position, so swaps need a column that names each record. Name it with --id, or id=… in "
+                "Python. It holds whole numbers or text, another one in each record."
+            )
+        if self._kind(id_column) not in ("integer", "text"):
+            raise BadInput(
+                f"The id column '{id_column}' of {self.name} holds neither whole numbers nor text. Cast it to text first."
+            )
+        return id_column
+
+    def _refuse_repeated(self, id_column: str, ids: pa.Array) -> None:
+        from pyspark.sql import functions
+
+        if ids.null_count:
+            raise BadInput(f"The id column '{id_column}' of {self.name} has missing values; swaps need an id for every record.")
+        native, distinct = self.native, ids.unique()
+        (number,) = _new_names(1, "id")
+        small = _spark_table(native, {number: distinct})
+        same = native.join(functions.broadcast(small), native[_quoted(id_column)] == small[number], "left_semi").count()
+        if len(distinct) < len(ids) or same > len(ids):
+            raise BadInput(f"The id column '{id_column}' of {self.name} has a value twice; swaps need another id in each record.")
+
+    def _coded(self, cells: KeyCells) -> tuple[Any, list[str]]:
+        """The Spark frame with the codes of the keys in further columns, and the names of these."""
+        native, codes = self.native, _new_names(len(cells.keys), "code")
+        for code, key, lookup in zip(codes, cells.keys, cells.lookups, strict=True):
+            small = _spark_table(native, {f"{code}_value": lookup.values, code: lookup.codes})
+            native = _looked_up(native, key, small, f"{code}_value").drop(f"{code}_value")
+        return native, codes
+
+    @_job("exchanging the values")
+    def replaced_by_id(self, id_column: str | None, ids: pa.Array, columns: Mapping[str, Any]) -> Any:
         """The Spark frame with new values in the records that have these ids; a null replaces a value by null."""
         from pyspark.sql import functions
 
-        native = self.frame.to_native()
-        small_table = pa.table({"__id": pa.array(ids), **{f"__new_{name}": pa.array(v) for name, v in columns.items()}})
-        small = _spark_table(native, small_table.append_column("__is_new", pa.array([True] * small_table.num_rows)))
-        joined = native.join(functions.broadcast(small), native[_quoted(id_column)] == small["__id"], "left")
+        name = self._usable_id(id_column)
+        native = self.native
+        number, is_new, *new = _new_names(2 + len(columns), "new")
+        values = dict(zip(new, columns.values(), strict=True))
+        small = _spark_table(native, {number: ids, is_new: np.ones(len(ids), dtype=bool), **values})
+        joined = native.join(_sent(small, len(ids)), native[_quoted(name)] == small[number], "left")
+        new_name = dict(zip(columns, new, strict=True))
         types = dict(native.dtypes)
         chosen = [
-            functions.when(small["__is_new"], small[f"__new_{name}"].cast(types[name]))
-            .otherwise(native[_quoted(name)])
-            .alias(name)
-            if name in columns
-            else native[_quoted(name)]
-            for name in native.columns
+            functions.when(small[is_new], small[new_name[column]].cast(types[column]))
+            .otherwise(native[_quoted(column)])
+            .alias(column)
+            if column in columns
+            else native[_quoted(column)]
+            for column in native.columns
         ]
         return joined.select(*chosen)
+
+    @_job("writing")
+    def write(self, native: Any, path: str | Path) -> Path:
+        """Write a Spark frame as a folder of Parquet files that this machine sees."""
+        folder = Path(path).absolute()
+        native.write.option("compression", "zstd").parquet(folder.as_uri())
+        n_written = 0
+        for part in list(folder.iterdir()) if folder.is_dir() else []:
+            if part.suffix == ".parquet" and not part.name.startswith("."):
+                n_written += pq.read_metadata(part).num_rows
+            else:
+                remove(part)
+        if n_written != self.n_rows:
+            raise BadInput(
+                f"Spark wrote {self.n_rows:,} records, but {n_written:,} of them are to be seen in {folder.parent} here. Name a folder with "
+                "--out that all machines of the cluster and this one share."
+            )
+        return Path(path)
 
     def write_with_replacements(self, path: str | Path, rows: Any, columns: Mapping[str, Any]) -> Path:
         raise BadInput("A Spark frame is not written to a single file; change it with replaced_by_id and write it with Spark.")
@@ -107,16 +322,41 @@ class SparkSource(FrameSource):
 
 def _recoded(native: Any, name: str, recode: EncodedColumn) -> Any:
     """The frame with the values of a column replaced by their codes."""
-    from pyspark.sql import functions
-
-    small = _spark_table(native, pa.table({"__value": recode.values, "__code": pa.array(recode.codes)}))
-    joined = native.join(functions.broadcast(small), native[_quoted(name)].eqNullSafe(small["__value"]), "left")
-    kept = [small["__code"].alias(name) if column == name else native[_quoted(column)] for column in native.columns]
+    value, code = _new_names(2, "recoded")
+    small = _spark_table(native, {value: recode.values, code: recode.codes})
+    joined = _looked_up(native, name, small, value)
+    kept = [small[code].alias(name) if column == name else native[_quoted(column)] for column in native.columns]
     return joined.select(*kept)
 
 
-def _spark_table(native: Any, table: pa.Table) -> Any:
-    return native.sparkSession.createDataFrame(table)
+def _looked_up(native: Any, column: str, small: Any, value: str) -> Any:
+    """A small table joined by the value of a column; a missing value is a value."""
+    from pyspark.sql import functions
+
+    return native.join(functions.broadcast(small), native[_quoted(column)].eqNullSafe(small[value]), "left")
+
+
+def _joined(coded: Any, small: Any, n_rows: int, codes: Sequence[str], how: str) -> Any:
+    return coded.join(_sent(small, n_rows), list(codes), how)
+
+
+def _sent(small: Any, n_rows: int) -> Any:
+    from pyspark.sql import functions
+
+    return functions.broadcast(small) if n_rows <= MOST_BROADCAST else small
+
+
+def _code_columns(cells: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:
+    return {name: np.ascontiguousarray(cells[:, k]) for k, name in enumerate(_new_names(cells.shape[1], "code"))}
+
+
+def _new_names(n_names: int, kind: str = "value") -> list[str]:
+    """Names that no column of a user has."""
+    return [f"__rarecell_{kind}_{number}" for number in range(n_names)]
+
+
+def _spark_table(native: Any, columns: Mapping[str, Any]) -> Any:
+    return native.sparkSession.createDataFrame(pa.table({name: pa.array(values) for name, values in columns.items()}))
 
 
 def _quoted(name: str) -> str:

@@ -1,8 +1,8 @@
 """Are the values exchanged, and nothing else?
 
 The plan says which row gets which key values from which other row. The values themselves are exchanged, not their codes,
-so a banded age moves as the exact age. Afterwards every kept margin is counted again from the records of input and
-output and compared cell by cell; a difference is a defect of the program, and nothing is written.
+so a banded age moves as the exact age. Every kept margin of input and output is compared cell by cell, and the keys of the
+output are counted again; a difference is a defect of the program, and nothing is written.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.engine.output import remove
 from rarecell.errors import BadInput
 from rarecell.graph.masks import members
-from rarecell.swap.units import records_of
 
 if TYPE_CHECKING:
     from rarecell.microdata import Microdata
@@ -52,18 +52,20 @@ class SwapResult:
     plan : what was done
     frame : the data with the values exchanged, in the type they came in; None when they were written to ``path``
     margins : every kept margin, compared cell by cell
+    places : where the rows of the plan are in the data: their row numbers, or on Spark their ids
     path : the file written, or None
     """
 
     plan: SwapPlan
     frame: Any
     margins: tuple[MarginCheck, ...]
+    places: Any = None
     path: Path | None = None
 
     @property
     def audit(self) -> Any:
         """One row a swap: record, partner, variables, distance, risk before; a frame like ``frame``."""
-        return self.plan.to_frame(like=self.frame)
+        return self.plan.to_frame(like=self.frame, places=self.places)
 
     @property
     def margins_identical(self) -> bool:
@@ -74,72 +76,75 @@ class SwapResult:
 
 
 def apply_plan(plan: SwapPlan, data: Microdata) -> SwapResult:
-    """Exchange the values in memory: rows keep their order, all other columns and types stay.
+    """Exchange the values: all other columns, their types and the order of rows stay. A Spark frame stays on its machines.
 
     The keys of the new frame are then coded and counted anew, as those of the old one were.
     """
     margins = checked_margins(plan)
     _expect_records(plan, data)
-    frame = data.replaced(*replacements(plan, data))
+    places, values = replacements(plan, data)
+    frame = data.replaced(places, values)
     _check_recount(plan, data, frame)
-    return SwapResult(plan, frame, margins)
+    return SwapResult(plan, frame, margins, places)
 
 
 def write_plan(plan: SwapPlan, data: Microdata, path: str | Path, *, recount: bool = True) -> SwapResult:
-    """Write the data with the values exchanged to a file, in the format they came in.
+    """Write the data with the values exchanged to a file, in the format they came in; Spark data to a folder of Parquet files.
 
     With ``recount`` the file is read again and its keys are counted; one that is not as planned is removed.
     """
     margins = checked_margins(plan)
     _expect_records(plan, data)
-    written = data.write_with_replacements(path, *replacements(plan, data))
+    places, values = replacements(plan, data)
+    written = data.write_with_replacements(path, places, values)
     if recount:
         try:
-            _check_recount(plan, data, written)
+            _check_recount(plan, data, data.read_back(written))
         except MarginsDiffer:
             remove(written)
             raise
-    return SwapResult(plan, None, margins, written)
+    return SwapResult(plan, None, margins, places, written)
 
 
 def _expect_records(plan: SwapPlan, data: Microdata) -> None:
-    if plan.table.record_cell is None:
+    known = plan.table.record_cell
+    if known is not None:
+        if len(known) != data.n_records:
+            raise BadInput(f"The plan is for {len(known):,} records; {data.source.name} has {data.n_records:,}.")
+        return
+    own = data.table()
+    if not (np.array_equal(own.cells, plan.table.cells) and np.array_equal(own.counts, plan.table.counts)):
         raise BadInput(
-            "The plan was made for a table that does not know its records, so its row numbers mean nothing in the data. "
-            "Make the table with data.table(records=True)."
+            f"The plan was made for a table with other cells or counts than {data.source.name} has, so its records mean nothing there. "
+            "Make the plan with the table of these data."
         )
-    if len(plan.table.record_cell) != data.n_records:
-        raise BadInput(f"The plan is for {len(plan.table.record_cell):,} records; {data.source.name} has {data.n_records:,}.")
 
 
 def _check_recount(plan: SwapPlan, data: Microdata, output: Any) -> None:
     """Read the keys of the output as those of the input were read, and compare the table with the planned one."""
     from rarecell.microdata import Microdata
 
-    again = Microdata(output, data.keys, missing=data.missing, coding=data.coding).table(records=True)
+    counted = Microdata(output, data.keys, missing=data.missing, coding=data.coding)
+    again = counted.table(records=plan.table.record_cell is not None)
     planned = plan.table_after
     names_same = [c.levels for c in again.categories] == [c.levels for c in planned.categories]
     if not (names_same and np.array_equal(again.cells, planned.cells) and np.array_equal(again.counts, planned.counts)):
         raise MarginsDiffer("Internal error: the keys of the output are not those of the plan. Nothing was written.")
 
 
-def replacements(plan: SwapPlan, data: Microdata) -> tuple[NDArray[np.int64], dict[str, Any]]:
-    """The rows that change, ascending, and for each key that moves anywhere the new value of each of these rows.
+def replacements(plan: SwapPlan, data: Microdata) -> tuple[Any, dict[str, Any]]:
+    """Where the rows of the plan are, and for each key that moves anywhere the new value of each of these rows.
 
     A row whose value of a key stays gets its own value again.
     """
-    order = np.argsort(plan.rows, kind="stable")
-    rows = plan.rows[order]
     keys = [key for key in plan.table.keys if plan.moves(key).any()]
-    if not keys:
-        return rows, {}
-    position_of_source = np.searchsorted(rows, plan.sources[order])
-    old = data.values_at(rows, keys)
-    values = {}
-    for key in keys:
-        taken_from = np.where(plan.moves(key)[order], position_of_source, np.arange(len(rows)))
-        values[key] = old[key].take(taken_from)
-    return rows, values
+    if plan.table.record_cell is None:
+        places, old = data.drawn_records(plan.table, plan.rows, seed=plan.seed, columns=keys)
+    else:
+        places, old = plan.rows, data.values_at(plan.rows, keys) if keys else {}
+    own = np.arange(len(plan.rows))
+    source = np.roll(own, len(plan))  # rows are records, then partners; the values of one come from the other
+    return places, {key: old[key].take(pa.array(np.where(plan.moves(key), source, own))) for key in keys}
 
 
 # ---------------------------------------------------------------------- margins
@@ -158,40 +163,37 @@ def checked_margins(plan: SwapPlan) -> tuple[MarginCheck, ...]:
 
 
 def compare_margins(plan: SwapPlan) -> tuple[MarginCheck, ...]:
-    """Count every kept margin in input and output, from the records, and compare them cell by cell."""
-    cell = records_of(plan.table)
-    counted = cell >= 0
-    before = plan.table.cells[np.maximum(cell, 0)]
-    after = before.copy()
-    after[plan.rows] = plan.new_cells
-    further = plan.units.codes[np.maximum(plan.units.record_unit, 0)] if plan.interactions.columns else None
+    """Count every kept margin in input and output, from the units and the rows that change, and compare them cell by cell."""
+    units, of_rows = plan.units, plan.units.unit_of(plan.rows)
+    stayed = units.counts - np.bincount(of_rows, minlength=units.n_units)
+    counts = np.concatenate([units.counts, np.zeros(len(of_rows), dtype=np.int64)])
+    counts_after = np.concatenate([stayed, np.ones(len(of_rows), dtype=np.int64)])
     found = []
     for kept in dict.fromkeys(plan.interactions.kept):
         names = plan.interactions.names_of(kept)
         columns = [plan.interactions.names.index(name) for name in names]
-        sizes = [plan.units.column_levels[c] for c in columns]
-        old = [_codes(plan, before, further, c)[counted] for c in columns]
-        new = [_codes(plan, after, further, c)[counted] for c in columns]
-        found.append(MarginCheck(names, *_compared(old, new, sizes)))
+        codes = [np.concatenate([units.codes[:, c], _new_codes(plan, of_rows, c)]) for c in columns]
+        found.append(MarginCheck(names, *_compared(codes, [units.column_levels[c] for c in columns], counts, counts_after)))
     return tuple(found)
 
 
-def _codes(plan: SwapPlan, cells: NDArray[np.int32], further: NDArray[np.int32] | None, column: int) -> NDArray[np.int32]:
+def _new_codes(plan: SwapPlan, of_rows: NDArray[np.int64], column: int) -> NDArray[np.int32]:
+    """Codes of the changed rows in the output: of keys and their coarsenings the new ones, of other columns their own."""
     if column < plan.table.n_vertices:
-        return plan.table.map_cells(cells, column)
-    assert further is not None, "a column outside the keys has codes of its own"
-    return further[:, column]
+        return plan.table.map_cells(plan.new_cells, column)
+    return np.asarray(plan.units.codes[of_rows, column])
 
 
-def _compared(old: Sequence[NDArray[np.int32]], new: Sequence[NDArray[np.int32]], sizes: Sequence[int]) -> tuple[int, int]:
+def _compared(
+    codes: Sequence[NDArray[np.int32]], sizes: Sequence[int], before: NDArray[np.int64], after: NDArray[np.int64]
+) -> tuple[int, int]:
     """Number of occupied cells of a margin, and of those with different counts in the two files."""
-    if not old:
-        return 1, 0
-    n_records = len(old[0])
-    _, counts, cell = collapse_records([np.concatenate(pair) for pair in zip(old, new, strict=True)], sizes)
-    in_old = np.bincount(cell[:n_records], minlength=len(counts))
-    in_new = np.bincount(cell[n_records:], minlength=len(counts))
-    return len(counts), int((in_old != in_new).sum())
+    if not codes:
+        return 1, int(before.sum() != after.sum())
+    _, numbers, cell = collapse_records(codes, sizes)
+    difference = np.zeros(len(numbers), dtype=np.int64)
+    np.add.at(difference, cell, after - before)
+    return len(numbers), int((difference != 0).sum())
 
 
 def moved_keys(plan: SwapPlan) -> dict[str, int]:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rarecell.engine.drawing import NamesOfRecords
 from rarecell.progress import SILENT, Progress
 from rarecell.swap.distance import Distances
-from rarecell.swap.drawing import NamesOfRecords
 from rarecell.swap.interactions import FittedModel, Interactions
 from rarecell.swap.partners import PartnerSearch, exchanged_cells
 from rarecell.swap.planner import Planner, risk_of_cells, row_numbers
@@ -150,22 +150,27 @@ class SwapPlan:
 
         return apply_plan(self, data)
 
-    def audit(self) -> dict[str, list[Any]]:
-        """One row a pair: record, partner, the keys exchanged, distance, risk before."""
+    def audit(self, places: Any = None) -> dict[str, list[Any]]:
+        """One row a pair: record, partner, the keys exchanged, distance, risk before.
+
+        ``places`` are where ``rows`` are in the data, when that is not their number: see ``SwapResult.places``.
+        """
+        names = (self.rows if places is None else places).tolist()
         return {
-            "record": self.records.tolist(),
-            "partner": self.partners.tolist(),
+            "record": names[: len(self)],
+            "partner": names[len(self) :],
             "variables": [",".join(self.variables(pair)) for pair in range(len(self))],
             "distance": self.distance.tolist(),
             "risk_before": self.risk_before.tolist(),
         }
 
-    def to_frame(self, like: Any = None) -> Any:
+    def to_frame(self, like: Any = None, *, places: Any = None) -> Any:
         """:meth:`audit` in the dataframe library of ``like``; anything else, or nothing, gives a pyarrow table."""
         import narwhals.stable.v2 as nw
 
-        types = (nw.Int64(), nw.Int64(), nw.String(), nw.Float64(), nw.Float64())
-        rows = self.audit()
+        rows = self.audit(places)
+        name = nw.String() if any(isinstance(record, str) for record in rows["record"]) else nw.Int64()
+        types = (name, name, nw.String(), nw.Float64(), nw.Float64())
         frame = nw.from_native(like, pass_through=True)
         backend = frame.implementation if isinstance(frame, nw.DataFrame) else nw.Implementation.PYARROW
         return nw.from_dict(rows, dict(zip(rows, types, strict=True)), backend=backend).to_native()

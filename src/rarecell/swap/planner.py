@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rarecell.engine.drawing import NamesOfRecords, drawing_order, names_of_records
 from rarecell.errors import BadInput
 from rarecell.progress import Progress, checkpoint
-from rarecell.swap.drawing import NamesOfRecords, drawing_order, names_of_records
 from rarecell.swap.matching import match
 from rarecell.swap.partners import EXHAUSTIVE_BUDGET, PartnerSearch
 from rarecell.swap.reasons import (

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections import OrderedDict
+import threading
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,35 @@ MEMORY_BUDGET = 512 * 2**20
 _LARGEST_KEY = 2**62
 
 _WORTH_A_THREAD = 1_000_000
-"""Cells times sets from which a second thread pays."""
+"""Rows times sets from which a second thread pays."""
 
-_Radix = tuple[tuple[int, ...], tuple[int, ...], int]
-"""Members of a set, their strides (last member fastest), and its number of possible cells."""
+_ASKED_OFTEN = 3
+"""Sets of the same keys from which rows of these keys are made."""
+
+_WORTH_PROJECTING = 4_096
+"""Rows from which a projection to fewer of them pays."""
+
+
+class _Radix(NamedTuple):
+    """How codes make the number of a marginal cell: members of the set, their strides (the last member fastest), its possible cells."""
+
+    members: tuple[int, ...]
+    strides: tuple[int, ...]
+    n_possible: int
+
+
+class _Rows(NamedTuple):
+    """Rows of key codes, and the count of each."""
+
+    codes: NDArray[Any]
+    counts: NDArray[Any]
+
+
+class MarginalCells(NamedTuple):
+    """The occupied cells of a projection: mixed-radix numbers in increasing order, and counts."""
+
+    keys: NDArray[np.int64]
+    counts: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +99,17 @@ class Marginals:
         if weighted:
             assert table.weights is not None, "a weighted marginal needs a table with weights"
             self._cell_counts = table.weights * (table.n_records / table.weights.sum())
-        self._codes = np.asfortranarray(
-            np.stack([table.vertex_codes(v) for v in range(table.n_vertices)], axis=1), dtype=np.int32
-        )
         self._levels = [int(n) for n in table.vertex_levels]
+        self._level_codes = [table.level_codes(v).astype(np.int64) for v in range(table.n_vertices)]
         self._entropy: dict[int, float] = {0: 0.0}
+        self._everything = (1 << table.n_vertices) - 1
+        # Passing over the rows takes as long as reading them from memory: short codes are quicker.
+        code_type = np.uint16 if max(self._levels) <= 2**16 else np.int32
+        self._bases = OrderedDict({self._everything: _Rows(np.asfortranarray(table.cells, code_type), self._cell_counts)})
+        self._hardly_fewer: set[int] = set()
+        self._bases_bytes = 0
+        self._n_asked: Counter[int] = Counter()
+        self._lock = threading.RLock()
         self._kept: OrderedDict[int, Marginal] = OrderedDict()
         self._kept_bytes = 0
 
@@ -122,31 +154,60 @@ class Marginals:
 
     def positions(self, mask: int, cells: NDArray[np.int32]) -> NDArray[np.int64]:
         """Position in :meth:`counts` of any cells, given by key codes; −1 where nothing was observed."""
+        reduced = self.table.reduce(mask)
+        radix = self._radix(reduced)
+        if radix.n_possible >= _LARGEST_KEY:
+            return self._positions_by_rows(self.of(reduced), cells)
+        return np.asarray(kernels.positions(self._numbers(cells, radix), self.cells_of(reduced).keys, radix.n_possible))
+
+    def cells_of(self, mask: int) -> MarginalCells:
+        """The occupied marginal cells alone, from the smallest projection at hand."""
+        reduced = self.table.reduce(mask)
+        kept = self._kept.get(reduced)
+        if kept is not None and kept.keys is not None:
+            return MarginalCells(kept.keys, kept.counts)
+        radix = self._radix(reduced)
+        return self._projected(self._base_for(reduced, radix.n_possible), radix)
+
+    def level_rows(self, mask: int) -> NDArray[np.int32]:
+        """Key codes of a cell of the table's categories for each of the marginal cells of :meth:`cells_of`.
+
+        A coarsening is represented by a level inside it; keys outside the set have code 0.
+        """
+        radix = self._radix(self.table.reduce(mask))
+        if radix.n_possible < _LARGEST_KEY:
+            return self._level_rows(self.cells_of(mask).keys, radix, np.dtype(np.int32))
         marginal = self.of(mask)
-        if marginal.keys is None:
-            return self._positions_by_rows(marginal, cells)
-        keys = np.zeros(len(cells), dtype=np.int64)
-        for v, stride in zip(marginal.members, marginal.strides, strict=True):
-            keys += self.table.map_cells(cells, v).astype(np.int64) * stride
-        position = np.minimum(np.searchsorted(marginal.keys, keys), len(marginal.keys) - 1)
-        return np.where(marginal.keys[position] == keys, position, -1)
+        cell = np.zeros(len(marginal.counts), dtype=np.int64)
+        cell[marginal.position] = np.arange(self.table.n_cells)
+        rows = np.zeros((len(cell), self.table.n_keys), dtype=np.int32, order="F")
+        for v in radix.members:
+            rows[:, self.table.vertex_key[v]] = self.table.first_level(v)[self.table.vertex_codes(v)[cell]]
+        return rows
+
+    def _level_rows(self, keys: NDArray[np.int64], radix: _Radix, code_type: np.dtype[Any]) -> NDArray[Any]:
+        rows = np.zeros((len(keys), self.table.n_keys), dtype=code_type, order="F")
+        levels = [self.table.first_level(v) for v in radix.members]
+        begins = np.cumsum([0, *map(len, levels)]).astype(np.int64)
+        columns = np.array([self.table.vertex_key[v] for v in radix.members], dtype=np.int64)
+        strides = np.array(radix.strides, dtype=np.int64)
+        kernels.unpack(keys, strides, columns, begins, np.concatenate([np.empty(0, np.int32), *levels]), rows)
+        return rows
 
     def _compute(self, reduced: int) -> Marginal:
-        members, strides, n_possible = self._radix(reduced)
-        n_cells = self.table.n_cells
-        keys: NDArray[np.int64] | None
-        if n_possible >= _LARGEST_KEY:
-            position, keys = self._collapse_rows(self._codes[:, members], members)[1], None
-            n_occupied = int(position.max()) + 1
-        else:
-            of_cells = kernels.marginal_keys(self._codes, np.array(members, np.int64), np.array(strides, np.int64))
-            if n_possible <= 4 * n_cells + 1024:
-                position, keys = kernels.dense_positions(of_cells, n_possible)
-            else:
-                keys, inverse = np.unique(of_cells, return_inverse=True)
-                position = inverse.astype(np.int32)
-            n_occupied = len(keys)
-        return Marginal(members, strides, keys, kernels.add_up(position, self._cell_counts, n_occupied), position)
+        radix = self._radix(reduced)
+        if radix.n_possible >= _LARGEST_KEY:
+            codes = np.stack([self.table.vertex_codes(v) for v in radix.members], axis=1)
+            position = self._collapse_rows(codes, radix.members)[1]
+            counts = kernels.add_up(position, self._cell_counts, int(position.max()) + 1)
+            return Marginal(radix.members, radix.strides, None, counts, position)
+        keys, counts = self.cells_of(reduced)
+        position = kernels.positions(self._numbers(self._table_rows.codes, radix), keys, radix.n_possible)
+        return Marginal(radix.members, radix.strides, keys, counts, position)
+
+    @property
+    def _table_rows(self) -> _Rows:
+        return self._bases[self._everything]
 
     def _radix(self, reduced: int) -> _Radix:
         members = tuple(v for v in range(self.table.n_vertices) if reduced >> v & 1)
@@ -155,7 +216,20 @@ class Marginals:
         for v in reversed(members):
             strides.append(n_possible)
             n_possible *= self._levels[v]
-        return members, tuple(reversed(strides)), n_possible
+        return _Radix(members, tuple(reversed(strides)), n_possible)
+
+    def _parts(self, sets: Sequence[_Radix]) -> tuple[NDArray[np.int64], ...]:
+        """What kernels need to number rows in each set: first member of each set; of each member its column, where its levels begin, what each level adds."""
+        first = np.cumsum([0, *(len(one.members) for one in sets)]).astype(np.int64)
+        members = [(v, stride) for one in sets for v, stride in zip(one.members, one.strides, strict=True)]
+        adds = [self._level_codes[v] * stride for v, stride in members]
+        begins = np.cumsum([0, *map(len, adds)]).astype(np.int64)
+        columns = np.array([self.table.vertex_key[v] for v, _ in members], dtype=np.int64)
+        return first, columns, begins, np.concatenate([np.empty(0, np.int64), *adds])
+
+    def _numbers(self, rows: NDArray[Any], radix: _Radix) -> NDArray[np.int64]:
+        """Mixed-radix number of each row of key codes."""
+        return np.asarray(kernels.marginal_keys(rows, *self._parts([radix])[1:]))
 
     def _collapse_rows(self, codes: NDArray[np.int32], members: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         from rarecell._kernels.counting import collapse_records
@@ -167,7 +241,8 @@ class Marginals:
     def _positions_by_rows(self, marginal: Marginal, cells: NDArray[np.int32]) -> NDArray[np.int64]:
         # Numbers would overflow: rank the rows of the table and the asked rows together.
         asked = np.stack([self.table.map_cells(cells, v) for v in marginal.members], axis=1)
-        together = np.concatenate([self._codes[:, marginal.members], asked])
+        ours = np.stack([self.table.vertex_codes(v) for v in marginal.members], axis=1)
+        together = np.concatenate([ours, asked])
         rows, rank = self._collapse_rows(together, marginal.members)
         n_cells = self.table.n_cells
         position = np.full(len(rows), -1, dtype=np.int64)
@@ -193,62 +268,99 @@ class Marginals:
 
     def _fill_entropy(self, masks: list[int]) -> None:
         radix = {mask: self._radix(mask) for mask in masks}
-        countable = []
-        for mask in masks:
-            if radix[mask][2] < _LARGEST_KEY:
-                countable.append(mask)
-            else:
+        by_base: dict[int, list[int]] = {}
+        rows: dict[int, _Rows] = {}
+        self._n_asked.update(map(self._keys_of, masks))
+        for mask in sorted(masks, key=lambda mask: -radix[mask].n_possible):
+            if radix[mask].n_possible >= _LARGEST_KEY:
                 counts = self.of(mask).counts
                 self._entropy[mask] = float((counts * np.log(counts)).sum()) - self.total * math.log(self.total)
-        self._fill_from(self._codes, self._cell_counts, countable, radix)
-
-    def _fill_from(self, codes: NDArray[np.int32], counts: NDArray[Any], masks: list[int], radix: dict[int, _Radix]) -> None:
-        """Entropy terms of ``masks`` from the given cells.
-
-        Sets much smaller than the cells are first gathered under a larger set of them: that one is projected once, and
-        the rest is computed from the projection in the same way.
-        """
-        by_size = sorted(masks, key=lambda mask: -radix[mask][2])
-        waiting = np.array(by_size, dtype=np.uint64)
-        is_small = np.array([4 * radix[mask][2] < len(counts) for mask in by_size], dtype=bool)
-        direct = [mask for mask, small in zip(by_size, is_small, strict=True) if not small]
-        waiting = waiting[is_small]
-        while len(waiting):
-            base = int(waiting[0])
-            is_inside = waiting & np.uint64(self.table.close(base)) == waiting
-            inside, waiting = [int(mask) for mask in waiting[is_inside]], waiting[~is_inside]
-            if len(inside) < 3:
-                direct.extend(inside)
                 continue
-            keys = kernels.marginal_keys(codes, *(np.array(part, np.int64) for part in radix[base][:2]))
-            position, distinct = kernels.dense_positions(keys, radix[base][2])
-            representative = np.zeros(len(distinct), dtype=np.int64)
-            representative[position] = np.arange(len(counts))
-            projected = kernels.add_up(position, counts, len(distinct))
-            self._fill_from(np.asfortranarray(codes[representative]), projected, inside, radix)
-        if not direct:
-            return
-        sums = np.zeros(len(direct))
+            base = self._base_for(mask, radix[mask].n_possible)
+            rows[id(base)] = base
+            by_base.setdefault(id(base), []).append(mask)
+        for base_id, inside in by_base.items():
+            sums = self._sums_of_n_log_n(rows[base_id], [radix[mask] for mask in inside])
+            for mask, total in zip(inside, sums.tolist(), strict=True):
+                self._entropy[mask] = total - self.total * math.log(self.total)
+
+    def _sums_of_n_log_n(self, rows: _Rows, sets: list[_Radix]) -> NDArray[np.float64]:
+        """Σ n_a log n_a of each set, on all cores."""
+        sums = np.empty(len(sets))
 
         def count(start: int, step: int) -> None:
-            part = [radix[mask] for mask in direct[start::step]]
+            part = sets[start::step]
             found = np.empty(len(part))
-            kernels.sums_of_n_log_n(
-                codes,
-                counts,
-                np.cumsum([0, *(len(members) for members, _, _ in part)]).astype(np.int64),
-                np.array([v for members, _, _ in part for v in members], dtype=np.int64),
-                np.array([stride for _, strides, _ in part for stride in strides], dtype=np.int64),
-                np.array([n_possible for _, _, n_possible in part], dtype=np.int64),
-                found,
-            )
+            n_possible = np.array([one.n_possible for one in part], dtype=np.int64)
+            kernels.sums_of_n_log_n(*rows, *self._parts(part), n_possible, found)
             sums[start::step] = found
 
-        n_threads = min(os.cpu_count() or 1, len(direct)) if len(direct) * len(counts) >= _WORTH_A_THREAD else 1
+        n_threads = min(os.cpu_count() or 1, len(sets)) if len(sets) * len(rows.counts) >= _WORTH_A_THREAD else 1
         if n_threads == 1:
             count(0, 1)
         else:
             with ThreadPoolExecutor(n_threads) as pool:
                 list(pool.map(count, range(n_threads), [n_threads] * n_threads))
-        for mask, total in zip(direct, sums, strict=True):
-            self._entropy[mask] = float(total) - self.total * math.log(self.total)
+        return sums
+
+    # ------------------------------------------------------------------ projections to count from
+
+    def _base_for(self, mask: int, n_possible: int) -> _Rows:
+        """The smallest rows at hand that hold this set; made first where all at hand are much larger.
+
+        A set much smaller than its rows is enlarged by as many vertices of few levels as leave it smaller, so that the new
+        rows serve other sets, too. Keys that are asked for again, at other resolutions, get rows of their own.
+        """
+        keys = self._keys_of(mask)
+        at_full_resolution = self.table.close(keys)
+        is_asked_often = self._n_asked[keys] >= _ASKED_OFTEN
+        with self._lock:
+            while True:
+                base = min((b for b in self._bases if mask & ~b == 0), key=lambda b: len(self._bases[b].counts))
+                rows = self._bases[base]
+                self._bases.move_to_end(base)
+                n_rows = len(rows.counts)
+                if n_rows < _WORTH_PROJECTING or base == self.table.close(mask):
+                    return rows
+                if 2 * n_possible <= n_rows:
+                    self._keep_base(self._enlarged(mask, base, n_rows // 2), rows)
+                elif not (is_asked_often and at_full_resolution & ~base == 0 and self._keep_base(at_full_resolution, rows)):
+                    return rows
+
+    def _keys_of(self, mask: int) -> int:
+        """The keys that the vertices of a set belong to, as a set of vertices."""
+        found = 0
+        for v, key in enumerate(self.table.vertex_key.tolist()):
+            if mask >> v & 1:
+                found |= 1 << key
+        return found
+
+    def _enlarged(self, mask: int, base: int, most_cells: int) -> int:
+        """More vertices of ``base``, those of few levels first, while the set has at most so many possible cells; closed."""
+        others = [v for v in range(self.table.n_vertices) if (base & ~mask) >> v & 1]
+        for v in sorted(others, key=self._levels.__getitem__):
+            if self._radix(self.table.reduce(mask | 1 << v)).n_possible <= most_cells:
+                mask |= 1 << v
+        return self.table.close(mask)
+
+    def _keep_base(self, mask: int, rows: _Rows) -> bool:
+        """Project rows to a set and keep them, unless they are hardly fewer; whether they were kept."""
+        if mask in self._bases or mask in self._hardly_fewer:
+            return False
+        radix = self._radix(self.table.reduce(mask))
+        keys, counts = self._projected(rows, radix)
+        if 2 * len(keys) > len(rows.counts):
+            self._hardly_fewer.add(mask)
+            return False
+        made = _Rows(self._level_rows(keys, radix, rows.codes.dtype), counts)
+        self._bases[mask] = made
+        self._bases_bytes += made.codes.nbytes + made.counts.nbytes
+        while self._bases_bytes > self.memory_budget // 2 and len(self._bases) > 2:
+            oldest = next(base for base in self._bases if base not in (mask, self._everything))
+            dropped = self._bases.pop(oldest)
+            self._bases_bytes -= dropped.codes.nbytes + dropped.counts.nbytes
+        return True
+
+    def _projected(self, rows: _Rows, radix: _Radix) -> MarginalCells:
+        numbers = self._numbers(rows.codes, radix)
+        return MarginalCells(*kernels.project(numbers, rows.counts, radix.n_possible))

@@ -340,6 +340,16 @@ class ContingencyTable:
             return codes
         return self.coarsenings[vertex - self.n_keys].group_of_level[codes]
 
+    def level_codes(self, vertex: int) -> NDArray[np.int32]:
+        """Code of ``vertex`` at each level of its key."""
+        if vertex >= self.n_keys:
+            return self.coarsenings[vertex - self.n_keys].group_of_level
+        return np.arange(self.categories[vertex].n_levels, dtype=np.int32)
+
+    def first_level(self, vertex: int) -> NDArray[np.int32]:
+        """For each code of ``vertex``, the first level of its key that has it."""
+        return np.unique(self.level_codes(vertex), return_index=True)[1].astype(np.int32)
+
     def mask_of(self, names: Iterable[str]) -> int:
         """Bit mask of the vertices with these names."""
         position = {name: v for v, name in enumerate(self.vertex_names)}

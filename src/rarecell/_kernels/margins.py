@@ -19,14 +19,15 @@ def _slot(key, shift):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def marginal_keys(codes, members, strides):  # type: ignore[no-untyped-def]
-    """Mixed-radix number of each row on the columns ``members``."""
+def marginal_keys(codes, columns, begins, adds):  # type: ignore[no-untyped-def]
+    """Mixed-radix number of each row: member j looks at a column, and code c of it adds ``adds[begins[j] + c]``."""
     n = codes.shape[0]
     keys = np.zeros(n, dtype=np.int64)
-    for j in range(len(members)):
-        column, stride = members[j], strides[j]
+    for j in range(len(columns)):
+        column = codes[:, columns[j]]
+        add = adds[begins[j] : begins[j + 1]]
         for i in range(n):
-            keys[i] += np.int64(codes[i, column]) * stride
+            keys[i] += add[column[i]]
     return keys
 
 
@@ -65,42 +66,102 @@ def _sum_of_n_log_n_hashed(keys, counts):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def sums_of_n_log_n(codes, counts, first, members, strides, n_possible, sums):  # type: ignore[no-untyped-def]
+def sums_of_n_log_n(codes, counts, first, columns, begins, adds, n_possible, sums):  # type: ignore[no-untyped-def]
     """Σ n_a log n_a over the cells of each marginal, into ``sums``.
 
-    Marginal j has the columns ``members[first[j]:first[j+1]]`` of ``codes``, with ``strides`` alike, and
-    ``n_possible[j]`` possible cells. It holds no lock, so that several threads can do a part each.
+    Marginal j has the members ``first[j]`` to ``first[j+1]``, each as in :func:`marginal_keys`, and ``n_possible[j]``
+    possible cells. It holds no lock, so that several threads can do a part each.
     """
     for j in range(len(n_possible)):
-        keys = marginal_keys(codes, members[first[j] : first[j + 1]], strides[first[j] : first[j + 1]])
+        low, high = first[j], first[j + 1]
+        keys = marginal_keys(codes, columns[low:high], begins[low : high + 1], adds)
         if n_possible[j] <= 4 * len(counts) + 1024:
             sums[j] = _sum_of_n_log_n_dense(keys, counts, n_possible[j])
         else:
             sums[j] = _sum_of_n_log_n_hashed(keys, counts)
 
 
-@njit(cache=True)
-def dense_positions(keys, n_possible):  # type: ignore[no-untyped-def]
-    """Rank of each key among the distinct keys, and the distinct keys in order."""
-    rank = np.full(n_possible, -1, dtype=np.int32)
-    for i in range(len(keys)):
-        rank[keys[i]] = 0
+@njit(cache=True, nogil=True)
+def _number_distinct(keys):  # type: ignore[no-untyped-def]
+    """Distinct keys in the order they appear, and which of them each key is."""
+    bits = 4
+    while (1 << bits) < 2 * len(keys):
+        bits += 1
+    shift = np.uint64(64 - bits)
+    wrap = (1 << bits) - 1
+    owner = np.full(1 << bits, np.int32(-1))
+    distinct = np.empty(len(keys), dtype=np.int64)
+    number = np.empty(len(keys), dtype=np.int32)
     n_distinct = 0
-    for key in range(n_possible):
-        if rank[key] == 0:
-            rank[key] = n_distinct
-            n_distinct += 1
-    distinct = np.empty(n_distinct, dtype=np.int64)
-    for key in range(n_possible):
-        if rank[key] >= 0:
-            distinct[rank[key]] = key
-    positions = np.empty(len(keys), dtype=np.int32)
     for i in range(len(keys)):
-        positions[i] = rank[keys[i]]
-    return positions, distinct
+        slot = _slot(keys[i], shift)
+        while owner[slot] != -1 and distinct[owner[slot]] != keys[i]:
+            slot = (slot + 1) & wrap
+        if owner[slot] == -1:
+            owner[slot] = n_distinct
+            distinct[n_distinct] = keys[i]
+            n_distinct += 1
+        number[i] = owner[slot]
+    return distinct[:n_distinct].copy(), number
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
+def project(keys, counts, n_possible):  # type: ignore[no-untyped-def]
+    """The distinct keys in increasing order, and the sum of the counts of each; keys are below ``n_possible``."""
+    if n_possible <= 4 * len(keys) + 1024:
+        sums = np.zeros(n_possible, dtype=counts.dtype)
+        for i in range(len(keys)):
+            sums[keys[i]] += counts[i]
+        distinct = np.flatnonzero(sums > 0)
+        return distinct, sums[distinct]
+    distinct, number = _number_distinct(keys)
+    sums = add_up(number, counts, len(distinct))
+    order = np.argsort(distinct)
+    return distinct[order], sums[order]
+
+
+@njit(cache=True, nogil=True)
+def unpack(keys, strides, columns, begins, levels, rows):  # type: ignore[no-untyped-def]
+    """Undo :func:`marginal_keys`: into column ``columns[j]`` the level ``levels[begins[j] + c]`` of the code c of member j."""
+    for i in range(len(keys)):
+        rest = keys[i]
+        for j in range(len(columns)):
+            code = rest // strides[j]
+            rest -= code * strides[j]
+            rows[i, columns[j]] = levels[begins[j] + code]
+
+
+@njit(cache=True, nogil=True)
+def positions(keys, distinct, n_possible):  # type: ignore[no-untyped-def]
+    """Position of each key among the increasing ``distinct`` keys; −1 where it is not among them."""
+    found = np.empty(len(keys), dtype=np.int32)
+    if n_possible <= 4 * max(len(keys), len(distinct)) + 1024:
+        rank = np.full(n_possible, np.int32(-1))
+        for k in range(len(distinct)):
+            rank[distinct[k]] = k
+        for i in range(len(keys)):
+            found[i] = rank[keys[i]]
+        return found
+    bits = 4
+    while (1 << bits) < 2 * len(distinct):
+        bits += 1
+    shift = np.uint64(64 - bits)
+    wrap = (1 << bits) - 1
+    owner = np.full(1 << bits, np.int32(-1))
+    for k in range(len(distinct)):
+        slot = _slot(distinct[k], shift)
+        while owner[slot] != -1:
+            slot = (slot + 1) & wrap
+        owner[slot] = k
+    for i in range(len(keys)):
+        slot = _slot(keys[i], shift)
+        while owner[slot] != -1 and distinct[owner[slot]] != keys[i]:
+            slot = (slot + 1) & wrap
+        found[i] = owner[slot]
+    return found
+
+
+@njit(cache=True, nogil=True)
 def add_up(positions, values, n):  # type: ignore[no-untyped-def]
     """Sum of ``values`` at each position; whole numbers stay whole."""
     sums = np.zeros(n, dtype=values.dtype)

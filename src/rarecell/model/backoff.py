@@ -188,7 +188,7 @@ class BackoffNetwork:
                 codes[rows[taken]] = value[taken]
                 undecided[rows[taken]] = False
             key = int(table.vertex_key[conditional.vertex])
-            drawn[:, key] = _first_level(table, conditional.vertex)[codes]
+            drawn[:, key] = table.first_level(conditional.vertex)[codes]
         return drawn
 
 
@@ -469,25 +469,12 @@ def _parent(table: ContingencyTable, vertex: int) -> int | None:
     return chain[step - 1] if step else None
 
 
-def _first_level(table: ContingencyTable, vertex: int) -> NDArray[np.int32]:
-    """For each code of a vertex, a level of its key that has it."""
-    levels = np.arange(table.categories[int(table.vertex_key[vertex])].n_levels, dtype=np.int32)
-    if vertex < table.n_keys:
-        return levels
-    groups = table.coarsenings[vertex - table.n_keys].group_of_level
-    return np.unique(groups, return_index=True)[1].astype(np.int32)
-
-
-def _codes_of_levels(table: ContingencyTable, vertex: int, levels: NDArray[np.int32]) -> NDArray[np.int32]:
-    return levels if vertex < table.n_keys else table.coarsenings[vertex - table.n_keys].group_of_level[levels]
-
-
 def _n_siblings(table: ContingencyTable, vertex: int) -> NDArray[np.int64]:
     """For each code of a vertex, how many codes fall into the same group of the next coarser vertex."""
     parent = _parent(table, vertex)
     if parent is None:
         return np.full(int(table.vertex_levels[vertex]), int(table.vertex_levels[vertex]))
-    group = _codes_of_levels(table, parent, _first_level(table, vertex))
+    group = table.level_codes(parent)[table.first_level(vertex)]
     return np.asarray(np.bincount(group)[group])
 
 
@@ -501,7 +488,7 @@ def _n_values(table: ContingencyTable, vertex: int) -> Floats:
     parent = _parent(table, vertex)
     group = np.zeros(len(seen), dtype=np.int64)
     if parent is not None:
-        group = _codes_of_levels(table, parent, _first_level(table, vertex)).astype(np.int64)
+        group = table.level_codes(parent)[table.first_level(vertex)].astype(np.int64)
     once, twice = (np.bincount(group, weights=n_records == k) for k in (1, 2))
     return np.asarray(seen + (once * (once - 1.0) / (2.0 * (twice + 1.0)))[group])
 
@@ -514,7 +501,7 @@ def _uniform_siblings(
     n_levels = int(table.vertex_levels[vertex])
     if parent is None:
         return rng.integers(0, n_levels, len(drawn)).astype(np.int32)
-    group = _codes_of_levels(table, parent, _first_level(table, vertex))
+    group = table.level_codes(parent)[table.first_level(vertex)]
     order = np.argsort(group, kind="stable")
     size = np.bincount(group)
     start = np.concatenate([[0], np.cumsum(size)[:-1]])

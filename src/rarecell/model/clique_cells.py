@@ -53,7 +53,7 @@ def positive_cells(marginals: Marginals, clique: int, generators: Sequence[int],
     table = marginals.table
     inside = largest_sets(table, [mask for mask in (generator & clique for generator in generators) if mask])
     start = max(inside, key=lambda mask: (table.reduce(mask).bit_count(), -len(marginals.counts(mask))))
-    codes = _occupied(marginals, start)
+    codes = marginals.level_rows(start)
     reached = start
     waiting = [v for v in each_member(table.reduce(clique)) if not start >> v & 1]
     while waiting:
@@ -70,27 +70,6 @@ def positive_cells(marginals: Marginals, clique: int, generators: Sequence[int],
     return CliqueCells(clique, codes)
 
 
-def _occupied(marginals: Marginals, mask: int) -> NDArray[np.int32]:
-    """Key codes of the occupied cells of a marginal; of a coarsening, those of one level of the group."""
-    table = marginals.table
-    marginal = marginals.of(mask)
-    representative = np.zeros(len(marginal.counts), dtype=np.int64)
-    representative[marginal.position[::-1]] = np.arange(table.n_cells)[::-1]
-    codes = np.zeros((len(representative), table.n_keys), dtype=np.int32, order="F")
-    for v in marginal.members:
-        key = int(table.vertex_key[v])
-        codes[:, key] = _level_of_group(table, v)[table.vertex_codes(v)[representative]]
-    return codes
-
-
-def _level_of_group(table: ContingencyTable, vertex: int) -> NDArray[np.int32]:
-    """One key code for each code of ``vertex``."""
-    n_levels = table.categories[int(table.vertex_key[vertex])].n_levels
-    every = np.zeros((n_levels, table.n_keys), dtype=np.int32)
-    every[:, table.vertex_key[vertex]] = np.arange(n_levels)
-    return np.unique(table.map_cells(every, vertex), return_index=True)[1].astype(np.int32)
-
-
 def _extended(
     marginals: Marginals, codes: NDArray[np.int32], vertex: int, reached: int, known: Sequence[int], most_cells: int
 ) -> NDArray[np.int32]:
@@ -104,7 +83,7 @@ def _extended(
     # Candidates come from the marginal that leaves the fewest of them per cell.
     join = min(holding, key=lambda mask: len(marginals.counts(mask)) / len(marginals.counts(mask & reached)))
     rest = join & reached
-    partners = _occupied(marginals, join)
+    partners = marginals.level_rows(join)
     group = marginals.positions(rest, partners)
     order = np.argsort(group, kind="stable")
     partner_code = partners[order, key]

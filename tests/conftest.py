@@ -1,12 +1,38 @@
-"""Settings for all tests."""
+"""Settings for all tests, and the Spark that some of them share."""
 
 from __future__ import annotations
 
 import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import settings
 
 # The first call of a kernel compiles it, so no single example has a deadline; CI draws the same examples every time.
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[Any]:
+    """A Spark with a driver and two workers, each a process of its own, as on a cluster."""
+    sql = pytest.importorskip("pyspark.sql")
+    builder = sql.SparkSession.builder.master("local-cluster[2,1,1024]").appName("rarecell tests")
+    for name, value in {
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "1024m",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    logs = Path(sql.__file__).parents[1] / "work" / session.sparkContext.applicationId
+    yield session
+    session.stop()
+    shutil.rmtree(logs, ignore_errors=True)

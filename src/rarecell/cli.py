@@ -89,6 +89,7 @@ _run_options = _options(
         help="Nested groups of a key's levels, one row a level. Repeatable.",
     ),
     click.option("--sql", help="A query to read instead of a file; FILE is then a database to attach, if any."),
+    click.option("--spark-table", metavar="NAME", help="A table of Spark, or a path that Spark reads, instead of a file."),
     click.option("--criterion", help="aic (default), bic, bayes, skinner-shlomo, or a penalty for each degree of freedom."),
     click.option(
         "--search", type=click.Choice(["auto", "exact", "local", "greedy"]), help="How the model is searched for (default auto)."
@@ -131,7 +132,7 @@ _run_options = _options(
 
 
 _PASSED_ON = (
-    *("population", "weight", "household", "geography", "strata", "missing", "sql", "criterion", "search"),
+    *("population", "weight", "household", "geography", "strata", "missing", "sql", "spark_table", "criterion", "search"),
     *("model", "resolution", "max_clique", "restarts", "form", "threshold", "seed", "zeros"),
 )
 """Options with the same name and meaning in a configuration."""
@@ -151,7 +152,7 @@ def _config(options: dict[str, Any], protect: dict[str, Any] | None = None) -> A
     given: dict[str, Any] = {name: options[name] for name in _PASSED_ON if options[name] is not None}
     if options["file"]:
         given["input"] = options["file"]
-    elif options["sql"]:
+    elif options["sql"] or options["spark_table"]:
         given["input"] = ""
     if options["keys"]:
         given["keys"] = list(_names(options["keys"]))

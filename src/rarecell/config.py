@@ -85,6 +85,7 @@ class RunConfig:
     coding : for each key how its values become levels (``edges``, ``width``, ``quantiles``, ``top``, ``bottom``, ``levels``, ``ordered``)
     hierarchies : for each key a CSV file of nested groups
     sql : a query to read instead of a file
+    spark_table : a table of Spark, or a path that Spark reads, instead of a file
     criterion : how the best single model is chosen: ``"aic"``, ``"bic"`` for fewer edges, ``"bayes"`` for a marginal likelihood, a
         penalty for each degree of freedom, or ``"skinner-shlomo"`` for the penalty at which the test of Skinner and Shlomo
         sees least over- or understatement of risk
@@ -115,6 +116,7 @@ class RunConfig:
     coding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     hierarchies: Mapping[str, str] = field(default_factory=dict)
     sql: str | None = None
+    spark_table: str | None = None
     criterion: str = "aic"
     search: str = "auto"
     max_clique: int | None = None
@@ -147,6 +149,8 @@ class RunConfig:
             )
         if not 0 <= self.threshold <= 1:
             raise BadInput(f"The threshold was given as {self.threshold}; a risk lies between 0 and 1.")
+        if self.spark_table is not None and (self.sql is not None or self.input):
+            raise BadInput("Both a Spark table and a file or query were named as the data; name one of them.")
         if self.restarts < 1:
             raise BadInput(f"The number of restarts was given as {self.restarts}; it is at least 1.")
 

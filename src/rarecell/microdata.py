@@ -295,6 +295,11 @@ class Microdata:
                 columns = pool.map(lambda array: unified([dictionary_encoded(array)]), batch.columns)
                 yield list(pool.map(_codes_of, columns, counted.code_of_raw))
 
+    def check_id(self) -> None:
+        """Refuse data whose records have neither a position nor a usable id, before anything is counted."""
+        if self._spark is not None:
+            self._spark.usable_id(self.id)
+
     def key_cells(self, table: ContingencyTable) -> KeyCells:
         """The cells of a table of these data, and how values of the keys become their codes."""
         return KeyCells(self.keys, self._any_counted.lookups, table.cells)
@@ -368,6 +373,12 @@ class Microdata:
         if spark is not None:
             return spark.write(spark.replaced_by_id(self.id, rows, columns), path)
         return self.source.write_with_replacements(path, rows, columns)
+
+    def write_cell_values(self, path: Path, table: ContingencyTable, values: Mapping[str, NDArray[Any]]) -> None:
+        """For every record of a Spark frame the values of its cell, under its id, or under its keys without one."""
+        assert self._spark is not None, "files are written in their order, from record_cells"
+        named = {key: key for key in self.keys} if self.id is None else {"record": self.id}
+        self._spark.write_cell_values(path, self.key_cells(table), values, named)
 
     def read_back(self, written: Path) -> Any:
         """What :meth:`write_with_replacements` wrote, as data."""

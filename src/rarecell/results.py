@@ -39,7 +39,7 @@ def write_assessment(folder: audit.RunFolder, found: Assessment, whole: Mapping[
     from rarecell.report import write_report
 
     with stages.stage("writing the risk file"):
-        write_parquet(folder.path("risk.parquet"), _risk_pieces(found))
+        _write_risk(folder.path("risk.parquet"), found)
     with stages.stage("writing the report"):
         folder.write_text("summary.json", json.dumps(whole, indent=2) + "\n")
         stored = {"best": found.model.to_dict(), "risk_model": found.choice.risk_model.describe()}
@@ -50,10 +50,24 @@ def write_assessment(folder: audit.RunFolder, found: Assessment, whole: Mapping[
             write_report(folder.stage, whole, found.riskiest, edition=edition)
 
 
-def _risk_pieces(found: Assessment) -> Iterator[dict[str, Any]]:
-    """The risk file, some records at a time, in the order of the input."""
+def _write_risk(path: Path, found: Assessment) -> None:
+    """The risk file: a row for each record, in the order of the input; on Spark a folder of files, with ids."""
+    data, table = found.data, found.table
+    listed = found.risk.riskiest(len(found.riskiest))
+    if data.source.keeps_rows:
+        rows_of_listed = np.full(table.n_cells, -1, dtype=np.int64)
+        write_parquet(path, _risk_pieces(found, rows_of_listed))
+        places = rows_of_listed[table.cell_of(listed)].tolist()
+    else:
+        data.write_cell_values(path, table, _risk_of_cells(found))
+        places = data.drawn_records(table, listed, seed=0)[0].to_pylist() if data.id is not None else [None] * len(listed)
+    for one, place in zip(found.riskiest, places, strict=True):
+        one["record"] = place
+
+
+def _risk_of_cells(found: Assessment) -> dict[str, NDArray[Any]]:
     table, risk = found.table, found.risk
-    of_cell = {
+    return {
         "cell_count": risk.sample_count,
         "cell_probability": np.exp(risk.log_cell_probability),
         "unique_probability": risk.unique_probability,
@@ -63,14 +77,20 @@ def _risk_pieces(found: Assessment) -> Iterator[dict[str, Any]]:
         "dis_suda_score": found.unsafe.dis_suda_score(sampling_fraction=min(1.0, table.n_records / risk.population)),
         "individual_risk": individual_risk(table, population=risk.population),
     }
+
+
+def _risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[dict[str, Any]]:
+    """The risk file, some records at a time, in the order of the input; ``last_row`` becomes the last record of each cell."""
+    of_cell = _risk_of_cells(found)
     household = None
     if found.config.household is not None:
         codes = found.data.column_codes([found.config.household])[0][:, 0]
-        household = household_risk(risk.per_record()["unique_probability"], codes)
+        household = household_risk(found.risk.per_record()["unique_probability"], codes)
     first = 0
     for cells in _record_cells(found):
         dropped = cells < 0
         piece: dict[str, Any] = {"record": np.arange(first, first + len(cells))}
+        last_row[cells[~dropped]] = piece["record"][~dropped]
         for name, values in of_cell.items():
             empty = 0 if values.dtype.kind in "ib" else np.nan
             piece[name] = np.where(dropped, np.array(empty, dtype=values.dtype), values[cells])
@@ -89,7 +109,7 @@ def _record_cells(found: Assessment) -> Iterator[NDArray[np.int64]]:
 
 
 def publish(folder: audit.RunFolder, command: str, config: RunConfig, found: Assessment, stages: Stages) -> None:
-    given: dict[str, Any] = {"path": config.input, "records": found.data.n_records}
+    given: dict[str, Any] = {"path": config.spark_table or config.input, "records": found.data.n_records}
     paths = found.data.source.paths or ([Path(config.input)] if Path(config.input).is_file() else [])
     if paths:
         given["sha256"] = audit.files_hash(paths)

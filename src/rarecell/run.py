@@ -104,13 +104,19 @@ class Stages:
 
 
 def assess(
-    config: RunConfig, *, out: str | Path | None = None, overwrite: bool = False, progress: Progress = SILENT
+    config: RunConfig,
+    *,
+    frame: Any = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    progress: Progress = SILENT,
 ) -> Assessment:
     """Estimate the identification risk of every record.
 
     Parameters
     ----------
     config : every choice of the run
+    frame : the data as a frame of pandas, polars, pyarrow, DuckDB or Spark; ``config.input`` is then only a name for it
     out : folder for the results; nothing is written without it
     overwrite : allow existing results to be replaced
     progress : who is told of the stages, and can stop them
@@ -121,17 +127,22 @@ def assess(
     """
     stages = Stages(progress)
     with results.run_folder(out, overwrite) as folder:
-        found = _assessed(config, stages)
+        found = _assessed(config, stages, frame=frame)
         if folder is not None:
             results.write_assessment(folder, found, found.summary, stages)
             results.publish(folder, "assess", config, found, stages)
     return found
 
 
-def read(config: RunConfig) -> Microdata:
+def read(config: RunConfig, frame: Any = None) -> Microdata:
     """The data of a run, with every name checked."""
+    given = frame if frame is not None else config.input or None
+    if frame is None and config.spark_table is not None:
+        from rarecell.engine.spark import open_spark_table
+
+        given = open_spark_table(config.spark_table)
     return Microdata(
-        config.input or None,
+        given,
         keys=config.keys,
         weight=config.weight,
         household=config.household,
@@ -142,15 +153,15 @@ def read(config: RunConfig) -> Microdata:
         missing=config.missing,
         coding=config.coding,
         hierarchies=config.hierarchies,
-        sql=config.sql,
+        sql=None if frame is not None else config.sql,
     )
 
 
-def _assessed(config: RunConfig, stages: Stages, *, with_records: bool | None = None) -> Assessment:
+def _assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: ProtectConfig | None = None) -> Assessment:
     progress = stages.progress
     with stages.stage("reading and counting"):
-        data = read(config)
-        table = data.table(records=with_records)
+        data = read(config, frame)
+        table = data.table(records=True if _needs_records(config, wanted, data) else None)
     with stages.stage("choosing resolutions"):
         table = choice.with_resolutions(table, config.resolution)
         zeros = choice.structural_zeros(table, config)
@@ -221,6 +232,30 @@ def _assessed(config: RunConfig, stages: Stages, *, with_records: bool | None = 
     return Assessment(config, data, table, zeros, chosen, risk, can_swap, unsafe, riskiest, whole, stages.seconds)
 
 
+def _needs_records(config: RunConfig, protection: ProtectConfig | None, data: Microdata) -> bool:
+    """Whether the run asks for more of a record than its cell; refused at once where records stay on other machines."""
+    wanted = protection or ProtectConfig()
+    named = {*_constraints(wanted).columns, *(name for margin in wanted.keep for name in margin)}
+    # Coarsenings are named after their key: age/10.
+    outside = sorted(name for name in named if name not in config.keys and name.rpartition("/")[0] not in config.keys)
+    reasons = {
+        "the household of a record": config.household is not None or wanted.households,
+        f"the stratum '{config.strata}', which is no key": config.strata is not None and config.strata not in config.keys,
+        "records by their row number": wanted.records is not None,
+        f"columns outside the keys to keep or to swap within ({', '.join(outside)})": bool(outside),
+    }
+    needed = [reason for reason, applies in reasons.items() if applies]
+    if not data.source.keeps_rows:
+        if needed:
+            raise BadInput(
+                f"The records of {data.source.name} stay on its machines, and this run asks for {'; '.join(needed)}. Leave that out, or write "
+                "the data to Parquet files and name these instead."
+            )
+        if protection is not None:
+            data.check_id()
+    return bool(needed)
+
+
 def _stratum_of_records(data: Microdata, table: ContingencyTable, config: RunConfig) -> NDArray[Any] | None:
     """The stratum of each record as text, when strata are given by a column that is not a key."""
     if config.strata is None or config.strata in table.keys:
@@ -256,7 +291,8 @@ def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombina
         codes = table.cells[one.cell]
         listed.append(
             {
-                "record": int(one.record),
+                # A table of counts only numbers its records; where they are is found when the risk file is written.
+                "record": None if table.record_cell is None else int(one.record),
                 "values": {c.key: c.labels[code] for c, code in zip(table.categories, codes, strict=True)},
                 "cell_probability": one.cell_probability,
                 "unique_probability": one.unique_probability,
@@ -309,7 +345,12 @@ def _whole(number: float) -> float | int:
 
 
 def protect(
-    config: RunConfig, *, out: str | Path | None = None, overwrite: bool = False, progress: Progress = SILENT
+    config: RunConfig,
+    *,
+    frame: Any = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    progress: Progress = SILENT,
 ) -> Protection:
     """Assess a file, swap values of its risky records, and check that every kept margin stayed as it was.
 
@@ -322,7 +363,7 @@ def protect(
         )
     stages = Stages(progress)
     with results.run_folder(out, overwrite) as folder:
-        found = _assessed(config, stages, with_records=True)
+        found = _assessed(config, stages, frame=frame, wanted=config.protect)
         return _protected(config, config.protect, found, stages, folder)
 
 
@@ -356,8 +397,8 @@ def _protected(
     result = Protection(found, plan, {**found.summary, "swap": swap})
     if folder is not None:
         with stages.stage("writing the protected file"):
-            write_plan(plan, found.data, folder.path(f"protected{found.data.source.suffix}"))
-            write_parquet(folder.path("swaps.parquet"), plan.audit())
+            written = write_plan(plan, found.data, folder.path(f"protected{found.data.source.suffix}"))
+            write_parquet(folder.path("swaps.parquet"), plan.audit(written.places))
         results.write_assessment(folder, found, result.summary, stages)
         results.publish(folder, "protect", config, found, stages)
     return result
@@ -371,17 +412,7 @@ def _planned(
     from rarecell.swap.target import plan_to_target
 
     risk, table = found.risk, found.table
-    constraints = replace(
-        SwapConstraints.from_dict(
-            {
-                "never_swap": list(wanted.never_swap),
-                "within": list(wanted.within),
-                "forbidden": list(wanted.rules),
-                "untouched": list(wanted.untouched),
-            }
-        ),
-        structural_zeros=found.zeros or None,
-    )
+    constraints = replace(_constraints(wanted), structural_zeros=found.zeros or None)
     named = {*constraints.columns, *(name for margin in wanted.keep for name in margin)}
     columns = _values_of(found.data, sorted(named - set(table.vertex_names)))
     options: dict[str, Any] = {
@@ -392,6 +423,7 @@ def _planned(
         "seed": config.seed,
         "progress": progress,
     }
+    record_ids = found.data.record_names if table.record_cell is not None else None
     if wanted.max_population_uniques is not None or wanted.max_record_risk is not None:
         reached = plan_to_target(
             table,
@@ -399,18 +431,30 @@ def _planned(
             risk,
             max_population_uniques=wanted.max_population_uniques,
             max_record_risk=wanted.max_record_risk,
+            record_ids=record_ids,
             **options,
         )
         return reached.plan, {"met": reached.is_met, "sentence": reached.sentence, "frontier": reached.frontier}
     records = _chosen_records(risk, wanted)
     if not wanted.households:
-        return plan_swaps(table, found.model, records=records, risk=risk, **options), None
+        return plan_swaps(table, found.model, records=records, risk=risk, record_ids=record_ids, **options), None
     if config.household is None:
         raise BadInput(
             "Whole households are to be swapped, but no column says which records live together; name it with --household."
         )
     households = found.data.column_codes([config.household])[0][:, 0]
     return plan_household_swaps(table, found.model, households=households, records=records, risk=risk, **options), None
+
+
+def _constraints(wanted: ProtectConfig) -> SwapConstraints:
+    return SwapConstraints.from_dict(
+        {
+            "never_swap": list(wanted.never_swap),
+            "within": list(wanted.within),
+            "forbidden": list(wanted.rules),
+            "untouched": list(wanted.untouched),
+        }
+    )
 
 
 def _chosen_records(risk: RecordRisk, wanted: ProtectConfig) -> NDArray[np.int64]:
@@ -434,7 +478,12 @@ def _values_of(data: Microdata, names: list[str]) -> dict[str, NDArray[np.int32]
 
 
 def _other_columns(data: Microdata, plan: SwapPlan) -> dict[str, NDArray[np.int32]]:
-    """Columns outside the keys whose association with the swapped keys is worth telling: not names, weights or households."""
+    """Columns outside the keys whose association with the swapped keys is worth telling: not names, weights or households.
+
+    None where the records are not in memory.
+    """
+    if plan.table.record_cell is None:
+        return {}
     left_out = {*plan.table.keys, data.weight, data.household, data.id}
     names = [column.name for column in data.source.columns() if column.name not in left_out and column.kind != "other"]
     if not names:
@@ -467,7 +516,7 @@ def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Pr
     )
     stages = Stages(progress)
     with results.run_folder(out, overwrite) as folder:
-        found = _assessed(config, stages, with_records=True)
+        found = _assessed(config, stages, wanted=config.protect)
         with stages.stage("counting the population"):
             found.summary["truth"] = summary.against_truth(found.summary, _population_counts(found.table))
         assert config.protect is not None

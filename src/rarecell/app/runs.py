@@ -113,7 +113,7 @@ def _record(row: Mapping[str, str], keys: list[str]) -> dict[str, Any]:
     from rarecell.report.tables import RISKIEST_HEADINGS as headings
 
     return {
-        "record": int(row[headings["record"]]),
+        "record": int(record) if (record := row[headings["record"]]).isdecimal() else record or None,
         "unique_probability": float(row[headings["unique_probability"]]),
         "match_probability": float(row[headings["match_probability"]]),
         "values": {key: row[key] for key in keys},
@@ -125,12 +125,12 @@ def _record(row: Mapping[str, str], keys: list[str]) -> dict[str, Any]:
 @lru_cache(maxsize=16)
 def _threshold_costs(path: str, stamp: int) -> tuple[dict[str, Any], ...]:
     import numpy as np
-    import pyarrow.parquet as pq
+    import pyarrow.dataset as ds
 
     thresholds = np.arange(N_STEPS + 1) / N_STEPS
     records, expected, stuck = (np.zeros(N_STEPS + 1) for _ in range(3))
     total = 0
-    for batch in pq.ParquetFile(path).iter_batches(columns=["cell_count", "unique_probability", "swappable"]):
+    for batch in ds.dataset(path).to_batches(columns=["cell_count", "unique_probability", "swappable"]):
         risk = batch.column("unique_probability").to_numpy(zero_copy_only=False)
         is_unique = batch.column("cell_count").to_numpy(zero_copy_only=False) == 1
         is_stuck = ~batch.column("swappable").to_numpy(zero_copy_only=False).astype(bool)

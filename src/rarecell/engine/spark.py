@@ -215,7 +215,7 @@ class SparkSource(FrameSource):
         """
         from pyspark.sql import Window, functions
 
-        name = self._usable_id(id_column)
+        name = self.usable_id(id_column)
         needed, place = np.unique(wanted, return_inverse=True)
         last = np.zeros(len(needed), dtype=np.int64)
         np.maximum.at(last, place, rank)
@@ -236,14 +236,15 @@ class SparkSource(FrameSource):
         position = first[place] + rank
         if len(order) <= position.max(initial=-1) or not (at[0][order[position]] == place).all():
             raise BadInput(
-                f"{self.name.capitalize()} changed while it was read: records that were counted are gone. Cache it, and run again."
+                f"The records of {self.name} changed while they were read: some that were counted are gone. Cache it, and run again."
             )
         rows = found.take(pa.array(order[position]))
         values = [rows.column(str(number)).combine_chunks() for number in range(1 + len(columns))]
         self._refuse_repeated(name, values[0])
         return values[0], dict(zip(columns, values[1:], strict=True))
 
-    def _usable_id(self, id_column: str | None) -> str:
+    def usable_id(self, id_column: str | None) -> str:
+        """The id column, or what is wrong with it."""
         if id_column is None:
             raise BadInput(
                 f"The records of {self.name} have no position, so swaps need a column that names each record. Name it with --id, or id=… in "
@@ -280,7 +281,7 @@ class SparkSource(FrameSource):
         """The Spark frame with new values in the records that have these ids; a null replaces a value by null."""
         from pyspark.sql import functions
 
-        name = self._usable_id(id_column)
+        name = self.usable_id(id_column)
         native = self.native
         number, is_new, *new = _new_names(2 + len(columns), "new")
         values = dict(zip(new, columns.values(), strict=True))

@@ -1,0 +1,149 @@
+"""A whole run on Spark gives what a run on a file and on a frame in memory gives, record by record."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import rarecell as rc
+from rarecell.cli import main
+from rarecell.config import ProtectConfig, RunConfig
+from rarecell.datasets import census_sample
+from rarecell.errors import BadInput, RarecellError
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+KEYS = ("relationship", "sex", "age", "marital", "education")
+CONFIG = RunConfig(
+    input="",
+    keys=KEYS,
+    population=277_677,
+    id="person",
+    model="single",
+    seed=11,
+    missing="drop",
+    coding={"age": {"top": 85}},
+    protect=ProtectConfig(max_population_uniques=60, keep=(("sex", "age"),), never_swap=("education",)),
+)
+
+
+def people() -> pa.Table:
+    """The census sample with ids in no order, a missing value here and there, and a column outside the keys."""
+    rng = np.random.default_rng(5)
+    sample = census_sample().select([*KEYS, "citizenship"])
+    marital = pa.array(sample["marital"].to_numpy(), mask=rng.random(sample.num_rows) < 0.01)
+    sample = sample.set_column(KEYS.index("marital"), "marital", marital)
+    return sample.append_column("person", pa.array([f"p{number:05d}" for number in rng.permutation(sample.num_rows)]))
+
+
+def files(folder: Path, ids: list[str] | None = None) -> dict[str, Any]:
+    """What a run left, with records by their id."""
+
+    def named(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        places = {"record", "partner"}
+        return [{k: ids[v] if ids and k in places else v for k, v in row.items()} for row in rows]
+
+    def by(name: str, rows: list[dict[str, Any]]) -> dict[Any, dict[str, Any]]:
+        # Not a number is unlike itself.
+        return {row[name]: {k: None if v != v else v for k, v in row.items()} for row in rows}
+
+    listed = [line.split(",") for line in (folder / "tables" / "riskiest-records.csv").read_text().splitlines()[1:]]
+    return {
+        "summary": json.loads((folder / "summary.json").read_text()),
+        "model": json.loads((folder / "model.json").read_text()),
+        "zeros": json.loads((folder / "zeros.json").read_text()),
+        "risk": by("record", named(pq.read_table(folder / "risk.parquet").to_pylist())),
+        "swaps": named(pq.read_table(folder / "swaps.parquet").to_pylist()),
+        "protected": by("person", pq.read_table(folder / "protected.parquet").to_pylist()),
+        "riskiest": [[ids[int(record)] if ids else record, *others] for record, *others in listed],
+        "names": sorted(path.name for path in folder.iterdir()),
+    }
+
+
+@pytest.fixture(scope="module")
+def in_memory(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    out = tmp_path_factory.mktemp("runs") / "memory"
+    rc.protect(CONFIG, frame=people(), out=out)
+    return files(out, people()["person"].to_pylist())
+
+
+def test_a_file_that_is_counted_by_its_engine_gives_the_same(
+    in_memory: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when it is too large for its records to be coded in memory."""
+    pq.write_table(people(), tmp_path / "people.parquet")
+    monkeypatch.setattr("rarecell.microdata.CODES_IN_MEMORY", 0)
+    found = rc.protect(CONFIG.with_changes(input=str(tmp_path / "people.parquet")), out=tmp_path / "out")
+    assert found.assessment.table.record_cell is None
+    assert_same_files(files(tmp_path / "out", people()["person"].to_pylist()), in_memory)
+
+
+def test_every_output_is_the_same_on_spark(spark: Any, in_memory: dict[str, Any], tmp_path: Path) -> None:
+    spark.createDataFrame(people()).repartition(3).createOrReplaceTempView("people")
+    config = CONFIG.with_changes(spark_table="people")
+    out = tmp_path / "out"
+    rc.protect(config, out=out)
+    assert_same_files(files(out), in_memory)
+    assert RunConfig.read(out / "run.toml") == config
+    assert all(stat.S_IMODE(path.stat().st_mode) in (0o600, 0o700) for path in out.rglob("*"))
+    assert all(path.suffix == ".parquet" for path in (out / "risk.parquet").iterdir())
+    assert spark.table("people").toArrow().sort_by("person").equals(people().sort_by("person"))
+
+
+def assert_same_files(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    for name in expected:
+        if name == "summary":
+            # Associations with columns outside the keys need these columns in memory.
+            for summary in (found[name], expected[name]):
+                summary["swap"]["associations"] = []
+        assert found[name] == expected[name], name
+
+
+def test_without_an_id_risk_is_told_by_the_keys(spark: Any, tmp_path: Path) -> None:
+    frame = spark.createDataFrame(people().select(["sex", "age", "marital"]))
+    config = RunConfig(input="people", keys=("sex", "age", "marital"), population=277_677, model="single")
+    found = rc.assess(config, frame=frame, out=tmp_path / "out")
+    risk = pq.read_table(tmp_path / "out" / "risk.parquet")
+    assert risk.column_names[:4] == ["sex", "age", "marital", "cell_count"]
+    assert risk.num_rows == 9809
+    assert sum(risk["unique_probability"].to_pylist()) == pytest.approx(found.risk.expected_population_uniques)
+
+
+def test_what_spark_cannot_do_is_told_before_anything_is_counted(spark: Any, tmp_path: Path) -> None:
+    frame = spark.createDataFrame(people())
+    for changes, problem in (
+        ({"id": None}, "a column that names each record"),
+        ({"household": "citizenship"}, "the household of a record"),
+        ({"protect": ProtectConfig(records=(3,))}, "row number"),
+        ({"protect": ProtectConfig(top=3, within=("citizenship",))}, r"outside the keys .*\(citizenship\)"),
+        ({"population": None, "strata": "citizenship", "populations": {"0": 300_000}}, "the stratum 'citizenship'"),
+    ):
+        with pytest.raises(BadInput, match=problem):
+            rc.protect(CONFIG.with_changes(**changes), frame=frame, out=tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+
+def test_the_command_reads_tables_and_paths(spark: Any, tmp_path: Path) -> None:
+    def command(*arguments: str) -> Any:
+        options = ["--keys", "sex,marital", "--population", "277677", "--model", "single", "--quiet"]
+        return CliRunner().invoke(main, ["assess", *arguments, *options])
+
+    pq.write_table(people(), tmp_path / "people.parquet")
+    done = command("--spark-table", str(tmp_path / "people.parquet"), "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["records"] == 9809
+    unknown = command("--spark-table", "no_such_table")
+    assert unknown.exit_code == 1
+    assert "no table 'no_such_table'" in unknown.output
+    both = command(str(tmp_path / "people.parquet"), "--spark-table", "people")
+    assert "name one of them" in both.output
+    with pytest.raises(RarecellError, match="name one of them"):
+        RunConfig(input="", keys=("a",), population=10, sql="select 1", spark_table="people")

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate
+from scipy import integrate, special, stats
 from scipy.special import digamma, polygamma
 
+from rarecell._kernels import gamma
 from rarecell.risk.posterior import gamma_of_log_moments, posterior_match_probability, posterior_unique_probability
 
 
@@ -43,3 +44,21 @@ def test_both_risks_against_simulated_populations() -> None:
 def test_a_census_leaves_nobody_unseen() -> None:
     assert posterior_unique_probability(2.0, 1e-5, 0.0) == 1.0
     np.testing.assert_array_equal(posterior_match_probability(np.full(3, 2.0), 1e-5, 0.0, [1, 2, 5]), [1.0, 0.5, 0.2])
+
+
+def test_derivatives_of_the_log_gamma_function_are_those_of_scipy() -> None:
+    x = np.exp(np.random.default_rng(0).uniform(np.log(1e-9), np.log(1e13), 2000))
+    found = np.array([(gamma.digamma(one), *gamma.trigamma_and_slope(one)) for one in x])
+    np.testing.assert_allclose(found[:, 0], special.digamma(x), rtol=1e-13, atol=1e-13)
+    np.testing.assert_allclose(found[:, 1], special.polygamma(1, x), rtol=1e-13)
+    np.testing.assert_allclose(found[:, 2], special.polygamma(2, x), rtol=1e-12)
+
+
+def test_log_moments_of_betas_are_those_of_scipy() -> None:
+    rng = np.random.default_rng(1)
+    a, b = np.exp(rng.uniform(-4, 6, (2, 500)))
+    mean, variance = stats.beta.mean(a, b), stats.beta.var(a, b)
+    found = gamma.beta_log_moments(mean, variance)
+    np.testing.assert_allclose(found[:, 0], np.log(mean), rtol=1e-12)
+    np.testing.assert_allclose(found[:, 1], special.digamma(a) - special.digamma(a + b), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(found[:, 2], special.polygamma(1, a) - special.polygamma(1, a + b), rtol=1e-7, atol=1e-9)

@@ -14,7 +14,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ MEMORY_BUDGET = 512 * 2**20
 """Bytes of marginals kept for reuse."""
 
 _LARGEST_KEY = 2**62
+
+_T = TypeVar("_T")
 
 _WORTH_A_THREAD = 1_000_000
 """Rows times sets from which a second thread pays."""
@@ -80,6 +82,35 @@ class Marginal:
         return self.counts.nbytes + self.position.nbytes + (0 if self.keys is None else self.keys.nbytes)
 
 
+class _Kept(Generic[_T]):
+    """Values by set, within a budget of memory: those not asked for in the longest time go first."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._bytes = 0
+        self._values: OrderedDict[int, tuple[_T, int]] = OrderedDict()
+        # Models are fitted in several threads.
+        self._lock = threading.Lock()
+
+    def get(self, mask: int) -> _T | None:
+        with self._lock:
+            if mask not in self._values:
+                return None
+            self._values.move_to_end(mask)
+            return self._values[mask][0]
+
+    def put(self, mask: int, value: _T, n_bytes: int) -> None:
+        with self._lock:
+            self._bytes += n_bytes - self._values.pop(mask, (value, 0))[1]
+            self._values[mask] = (value, n_bytes)
+            while self._bytes > self._budget and len(self._values) > 1:
+                self._bytes -= self._values.popitem(last=False)[1][1]
+
+    def items(self) -> list[tuple[int, _T]]:
+        with self._lock:
+            return [(mask, value) for mask, (value, _) in self._values.items()]
+
+
 class Marginals:
     """All marginals of one table, made on demand.
 
@@ -102,36 +133,32 @@ class Marginals:
         self._levels = [int(n) for n in table.vertex_levels]
         self._level_codes = [table.level_codes(v).astype(np.int64) for v in range(table.n_vertices)]
         self._entropy: dict[int, float] = {0: 0.0}
-        self._everything = (1 << table.n_vertices) - 1
         # Passing over the rows takes as long as reading them from memory: short codes are quicker.
         code_type = np.uint16 if max(self._levels) <= 2**16 else np.int32
-        self._bases = OrderedDict({self._everything: _Rows(np.asfortranarray(table.cells, code_type), self._cell_counts)})
+        self._table_rows = _Rows(np.asfortranarray(table.cells, code_type), self._cell_counts)
+        self._bases: _Kept[_Rows] = _Kept(memory_budget // 4)
         self._hardly_fewer: set[int] = set()
-        self._bases_bytes = 0
         self._n_asked: Counter[int] = Counter()
         self._lock = threading.RLock()
-        self._kept: OrderedDict[int, Marginal] = OrderedDict()
-        self._kept_bytes = 0
+        self._kept: _Kept[Marginal] = _Kept(memory_budget // 2)
+        self._kept_cells: _Kept[MarginalCells] = _Kept(memory_budget // 4)
 
     # ------------------------------------------------------------------ one marginal
 
     def of(self, mask: int) -> Marginal:
-        """The marginal on the vertices of ``mask``."""
+        """The marginal on the vertices of ``mask``, with the position of every cell of the table in it."""
         reduced = self.table.reduce(mask)
         found = self._kept.get(reduced)
         if found is None:
             found = self._compute(reduced)
-            self._kept[reduced] = found
-            self._kept_bytes += found.nbytes
-            while self._kept_bytes > self.memory_budget and len(self._kept) > 1:
-                self._kept_bytes -= self._kept.popitem(last=False)[1].nbytes
-        else:
-            self._kept.move_to_end(reduced)
+            self._kept.put(reduced, found, found.nbytes)
         return found
 
     def counts(self, mask: int) -> NDArray[Any]:
         """Counts of the occupied marginal cells."""
-        return self.of(mask).counts
+        if self._radix(self.table.reduce(mask)).n_possible >= _LARGEST_KEY:
+            return self.of(mask).counts
+        return self.cells_of(mask).counts
 
     def cell_index(self, mask: int) -> NDArray[np.int32]:
         """Position in :meth:`counts` of the marginal cell that each cell of the table falls into."""
@@ -150,24 +177,29 @@ class Marginals:
     def lookup(self, mask: int, cells: NDArray[np.int32]) -> NDArray[Any]:
         """n(i_a) for any cells, given by key codes; 0 where nothing was observed."""
         position = self.positions(mask, cells)
-        return np.where(position >= 0, self.of(mask).counts[position], 0)
+        return np.where(position >= 0, self.counts(mask)[position], 0)
 
-    def positions(self, mask: int, cells: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Position in :meth:`counts` of any cells, given by key codes; −1 where nothing was observed."""
+    def positions(self, mask: int, cells: NDArray[np.int32] | None) -> NDArray[np.integer[Any]]:
+        """Position in :meth:`counts` of any cells, given by key codes; −1 where nothing was observed.
+
+        None stands for the occupied cells of the table; unlike :meth:`cell_index` it keeps nothing.
+        """
         reduced = self.table.reduce(mask)
         radix = self._radix(reduced)
         if radix.n_possible >= _LARGEST_KEY:
-            return self._positions_by_rows(self.of(reduced), cells)
-        return np.asarray(kernels.positions(self._numbers(cells, radix), self.cells_of(reduced).keys, radix.n_possible))
+            return self.of(reduced).position if cells is None else self._positions_by_rows(self.of(reduced), cells)
+        rows = self._table_rows.codes if cells is None else cells
+        return np.asarray(kernels.positions(self._numbers(rows, radix), self.cells_of(reduced).keys, radix.n_possible))
 
     def cells_of(self, mask: int) -> MarginalCells:
         """The occupied marginal cells alone, from the smallest projection at hand."""
         reduced = self.table.reduce(mask)
-        kept = self._kept.get(reduced)
-        if kept is not None and kept.keys is not None:
-            return MarginalCells(kept.keys, kept.counts)
-        radix = self._radix(reduced)
-        return self._projected(self._base_for(reduced, radix.n_possible), radix)
+        found = self._kept_cells.get(reduced)
+        if found is None:
+            radix = self._radix(reduced)
+            found = self._projected(self._base_for(reduced, radix.n_possible), radix)
+            self._kept_cells.put(reduced, found, found.keys.nbytes + found.counts.nbytes)
+        return found
 
     def level_rows(self, mask: int) -> NDArray[np.int32]:
         """Key codes of a cell of the table's categories for each of the marginal cells of :meth:`cells_of`.
@@ -204,10 +236,6 @@ class Marginals:
         keys, counts = self.cells_of(reduced)
         position = kernels.positions(self._numbers(self._table_rows.codes, radix), keys, radix.n_possible)
         return Marginal(radix.members, radix.strides, keys, counts, position)
-
-    @property
-    def _table_rows(self) -> _Rows:
-        return self._bases[self._everything]
 
     def _radix(self, reduced: int) -> _Radix:
         members = tuple(v for v in range(self.table.n_vertices) if reduced >> v & 1)
@@ -316,15 +344,21 @@ class Marginals:
         is_asked_often = self._n_asked[keys] >= _ASKED_OFTEN
         with self._lock:
             while True:
-                base = min((b for b in self._bases if mask & ~b == 0), key=lambda b: len(self._bases[b].counts))
-                rows = self._bases[base]
-                self._bases.move_to_end(base)
+                base, rows = (1 << self.table.n_vertices) - 1, self._table_rows
+                for other, smaller in self._bases.items():
+                    if mask & ~other == 0 and len(smaller.counts) < len(rows.counts):
+                        base, rows = other, smaller
+                self._bases.get(base)
                 n_rows = len(rows.counts)
                 if n_rows < _WORTH_PROJECTING or base == self.table.close(mask):
                     return rows
                 if 2 * n_possible <= n_rows:
-                    self._keep_base(self._enlarged(mask, base, n_rows // 2), rows)
-                elif not (is_asked_often and at_full_resolution & ~base == 0 and self._keep_base(at_full_resolution, rows)):
+                    wanted = self._enlarged(mask, base, n_rows // 2)
+                elif is_asked_often and at_full_resolution & ~base == 0:
+                    wanted = at_full_resolution
+                else:
+                    return rows
+                if not self._keep_base(wanted, rows):
                     return rows
 
     def _keys_of(self, mask: int) -> int:
@@ -345,7 +379,7 @@ class Marginals:
 
     def _keep_base(self, mask: int, rows: _Rows) -> bool:
         """Project rows to a set and keep them, unless they are hardly fewer; whether they were kept."""
-        if mask in self._bases or mask in self._hardly_fewer:
+        if mask in self._hardly_fewer:
             return False
         radix = self._radix(self.table.reduce(mask))
         keys, counts = self._projected(rows, radix)
@@ -353,12 +387,7 @@ class Marginals:
             self._hardly_fewer.add(mask)
             return False
         made = _Rows(self._level_rows(keys, radix, rows.codes.dtype), counts)
-        self._bases[mask] = made
-        self._bases_bytes += made.codes.nbytes + made.counts.nbytes
-        while self._bases_bytes > self.memory_budget // 2 and len(self._bases) > 2:
-            oldest = next(base for base in self._bases if base not in (mask, self._everything))
-            dropped = self._bases.pop(oldest)
-            self._bases_bytes -= dropped.codes.nbytes + dropped.counts.nbytes
+        self._bases.put(mask, made, made.codes.nbytes + made.counts.nbytes)
         return True
 
     def _projected(self, rows: _Rows, radix: _Radix) -> MarginalCells:

@@ -2,7 +2,7 @@
 
 Cells are grouped by the values of a growing set of vertices; the group of a cell is one integer, and a set that grows by
 one vertex refines the groups. A *pair* is a group by context and value: all its cells have the same probability, so that
-only grouping passes over the cells, and everything else over the pairs.
+only grouping passes over the rows, and everything else over the pairs.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def refine(groups, n_groups, codes, n_levels, owner, number, refined):  # type: 
 
 @njit(cache=True, nogil=True)
 def tally(pairs, n_pairs, contexts, n_contexts, counts):  # type: ignore[no-untyped-def]
-    """For each pair its records, the records of its context, and its first cell."""
+    """For each pair its records, the records of its context, and its first row."""
     of_pair = np.zeros(n_pairs)
     of_context = np.zeros(n_contexts)
     first = np.full(n_pairs, -1, dtype=np.int64)
@@ -85,3 +85,11 @@ def best_weight(of_pair, of_context, shorter, strengths, powers):  # type: ignor
             if value > best:
                 best, strength, power = value, s, candidate
     return best, strength, power
+
+
+@njit(cache=True, nogil=True)
+def add_at(total, values, position):  # type: ignore[no-untyped-def]
+    """Add to each row of ``total`` the row of ``values`` at its position."""
+    for i in range(len(position)):
+        for k in range(total.shape[1]):
+            total[i, k] += values[position[i], k]

@@ -22,14 +22,15 @@ import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import digamma, logsumexp, polygamma
+from scipy.special import logsumexp
 
 from rarecell._kernels import backoff as kernels
-from rarecell._kernels.counting import CellIndex
+from rarecell._kernels import gamma
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table import ContingencyTable
 
@@ -46,9 +47,6 @@ N_ORDERS = 6
 
 MANY_CELLS = 20_000
 """With more occupied cells than this, contexts are chosen on a random part of the records."""
-
-MANY_LOOKUPS = 100_000
-"""With more occupied cells than this, cells are not looked up in tables of marginals."""
 
 N_PARTNERS = 8
 """Beyond the first step, a context grows by the keys that helped most in the first step."""
@@ -78,6 +76,11 @@ class Conditional:
     vertex: int
     contexts: tuple[Context, ...]
 
+    @property
+    def pair(self) -> int:
+        """The vertex together with its longest context: cells that agree on these have the same probability."""
+        return (self.contexts[-1].mask if self.contexts else 0) | 1 << self.vertex
+
 
 class BackoffNetwork:
     """One network, for one order of the keys.
@@ -86,21 +89,23 @@ class BackoffNetwork:
     ----------
     table : the contingency table; its coarsenings are the steps in which a key is predicted
     order : positions of the keys
-    seed : of the part of the records that contexts are chosen on when there are very many cells
+    part : a random part of the records with the same vertices, on which contexts are chosen; all records unless given
     """
 
-    def __init__(self, table: ContingencyTable, order: Sequence[int], *, seed: int = 0, progress: Progress = SILENT) -> None:
+    def __init__(
+        self, table: ContingencyTable, order: Sequence[int], *, part: ContingencyTable | None = None, progress: Progress = SILENT
+    ) -> None:
         self.table = table
         self.order = tuple(order)
-        grown = _Growth(_thinned(table, seed), progress).conditionals(self.order)
-        cells = _Cells(table)
-        conditionals, total = [], _LogMoments.nothing(table.n_cells)
-        for vertex, masks in grown:
-            contexts, fitted = _fitted(cells, vertex, masks)
-            conditionals.append(Conditional(vertex, contexts))
-            total = total.plus(_LogMoments.of_beta(fitted.mean, fitted.variance), fitted.pairs)
+        conditionals = []
+        total = np.zeros((table.n_cells, 3))
+        for vertex, masks in _Growth(part or table, progress).conditionals(self.order):
+            conditional, fitted = _fitted(table, vertex, masks)
+            conditionals.append(conditional)
+            position = table.marginals.positions(conditional.pair, None)
+            kernels.add_at(total, gamma.beta_log_moments(fitted.mean, fitted.variance), position)
         self.conditionals = tuple(conditionals)
-        self._at_cells = total
+        self._at_cells = _LogMoments(*np.ascontiguousarray(total.T))
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> tuple[Floats, Floats]:
         """Mean and variance of the logarithm of each cell's probability, after the data.
@@ -108,26 +113,27 @@ class BackoffNetwork:
         Every conditional has a beta posterior with the mean and variance that the contexts give it; the logarithms of
         independent betas add up.
         """
-        found = self._log_moments(cells)
+        found = self.log_moments(cells)
         return found.mean_log, found.variance_log
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
         """log of the posterior mean of each cell's probability."""
-        return self._log_moments(cells).log_mean
+        return self.log_moments(cells).log_mean
 
-    def _log_moments(self, cells: NDArray[np.int32] | None) -> _LogMoments:
+    def log_moments(self, cells: NDArray[np.int32] | None) -> _LogMoments:
         if cells is None:
             return self._at_cells
-        total, everyone = _LogMoments.nothing(len(cells)), np.arange(len(cells))
-        for mean, variance in self._conditional_moments(cells):
-            total = total.plus(_LogMoments.of_beta(mean, variance), everyone)
-        return total
+        total = np.zeros((len(cells), 3))
+        everyone = np.arange(len(cells), dtype=np.int32)
+        for mean, variance, _ in self._conditional_moments(cells):
+            kernels.add_at(total, gamma.beta_log_moments(mean, variance), everyone)
+        return _LogMoments(*np.ascontiguousarray(total.T))
 
     def posterior_log_cell_probability(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p of the cells, one row a draw; cells that share a value in a context share its draw."""
         log_p = np.zeros((n_draws, len(cells)))
-        for mean, variance, position in self._moments_and_pairs(cells):
-            _, first, group = np.unique(position, return_index=True, return_inverse=True)
+        for mean, variance, pairs in self._conditional_moments(cells):
+            _, first, group = np.unique(pairs, return_index=True, return_inverse=True)
             mass = np.minimum(mean * (1.0 - mean) / np.maximum(variance, 1e-300) - 1.0, 1e12)[first]
             own = rng.standard_gamma(np.maximum(mean[first] * mass, 1e-12), (n_draws, len(first)))
             others = rng.standard_gamma(np.maximum((1.0 - mean[first]) * mass, 0.0), (n_draws, len(first)))
@@ -135,44 +141,36 @@ class BackoffNetwork:
             log_p += (np.log(own) - np.log(own + others))[:, group]
         return log_p
 
-    def _moments_and_pairs(self, cells: NDArray[np.int32]) -> Iterator[tuple[Floats, Floats, NDArray[np.integer[Any]]]]:
-        """Posterior mean and variance of every conditional at the given cells, and numbers that cells with the same pair share."""
-        table = self.table
-        index = np.full(len(cells), -1)
-        if table.n_cells > MANY_LOOKUPS:
-            index = CellIndex(table.cells, [c.n_levels for c in table.categories]).find(cells)
-        if len(index) and index.min() >= 0:
-            # Of occupied cells, grouping them all anew is quicker than a table of every marginal to look them up in.
-            occupied = _Cells(table)
-            for conditional in self.conditionals:
-                masks = [context.mask for context in conditional.contexts]
-                _, fitted = _fitted(occupied, conditional.vertex, masks, conditional.contexts)
-                pairs = fitted.pairs[index]
-                yield fitted.mean[pairs], fitted.variance[pairs], pairs
-            return
-        for conditional, (mean, variance) in zip(self.conditionals, self._conditional_moments(cells), strict=True):
-            longest = conditional.contexts[-1].mask if conditional.contexts else 0
-            position = table.marginals.positions(longest | 1 << conditional.vertex, cells)
-            # A value that was never seen in its context has nothing to share.
-            yield mean, variance, np.where(position >= 0, position, -1 - np.arange(len(cells)))
-
-    def _conditional_moments(self, cells: NDArray[np.int32]) -> Iterator[tuple[Floats, Floats]]:
-        """Posterior mean and variance of every conditional at any cells."""
-        table = self.table
+    def _conditional_moments(self, cells: NDArray[np.int32]) -> Iterator[tuple[Floats, Floats, NDArray[np.int64]]]:
+        """Posterior mean and variance of every conditional at any cells, and numbers that cells with the same pair share."""
         for conditional in self.conditionals:
-            codes = table.map_cells(cells, conditional.vertex)
-            mean = 1.0 / _n_values(table, conditional.vertex)[codes]
-            variance = np.zeros(len(codes))
-            for context in conditional.contexts:
-                of_pair = table.marginals.lookup(context.mask | 1 << conditional.vertex, cells).astype(np.float64)
-                of_context = table.marginals.lookup(context.mask, cells).astype(np.float64)
-                is_seen = of_context > 0.0
-                weight = context.weight(of_context)
-                total = np.where(is_seen, of_context + weight, 1.0)
-                share = np.where(is_seen, weight / total, 1.0)
-                mean = of_pair / total + share * mean
-                variance = np.where(is_seen, mean * (1.0 - mean) / (total + 1.0), 0.0) + share**2 * variance
-            yield mean, variance
+            _, fitted = _fitted(self.table, conditional.vertex, [c.mask for c in conditional.contexts], conditional.contexts)
+            position = self.table.marginals.positions(conditional.pair, cells).astype(np.int64)
+            mean, variance = fitted.mean[position], fitted.variance[position]
+            unseen = np.flatnonzero(position < 0)
+            mean[unseen], variance[unseen] = self._unseen_moments(conditional, cells[unseen])
+            # A value that was never seen in its context has nothing to share.
+            position[unseen] = -1 - np.arange(len(unseen))
+            yield mean, variance, position
+
+    def _unseen_moments(self, conditional: Conditional, cells: NDArray[np.int32]) -> tuple[Floats, Floats]:
+        """Posterior mean and variance where a value was not seen in the longest context, and perhaps not in shorter ones."""
+        table = self.table
+        codes = table.map_cells(cells, conditional.vertex)
+        mean = 1.0 / _n_values(table, conditional.vertex)[codes]
+        variance = np.zeros(len(codes))
+        for context in conditional.contexts:
+            if not len(cells):
+                break
+            of_pair = table.marginals.lookup(context.mask | 1 << conditional.vertex, cells).astype(np.float64)
+            of_context = table.marginals.lookup(context.mask, cells).astype(np.float64)
+            is_seen = of_context > 0.0
+            weight = context.weight(of_context)
+            total = np.where(is_seen, of_context + weight, 1.0)
+            share = np.where(is_seen, weight / total, 1.0)
+            mean = of_pair / total + share * mean
+            variance = np.where(is_seen, mean * (1.0 - mean) / (total + 1.0), 0.0) + share**2 * variance
+        return mean, variance
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Draw records, as key codes: from the longest context, or with the weight of the shorter one from there."""
@@ -210,12 +208,22 @@ class BackoffModel:
         The variance is the mean over the networks, the width of one posterior; the mean is moved so that it belongs to
         the arithmetic mean of their probabilities.
         """
-        with ThreadPoolExecutor() as pool:
-            moments = list(pool.map(lambda member: member.posterior(cells), self.members))
-            logs = np.stack(list(pool.map(lambda member: member.log_cell_probability(cells), self.members)))
-        mean_log = np.mean([mean for mean, _ in moments], axis=0)
-        variance_log = np.mean([variance for _, variance in moments], axis=0)
-        return mean_log + logsumexp(logs, axis=0) - np.log(len(logs)) - logs.mean(axis=0), variance_log
+        found = self._averaged(cells)
+        return found.mean_log, found.variance_log
+
+    def _averaged(self, cells: NDArray[np.int32] | None) -> _LogMoments:
+        return self._at_cells if cells is None else self._average([member.log_moments(cells) for member in self.members])
+
+    @cached_property
+    def _at_cells(self) -> _LogMoments:
+        return self._average([member.log_moments(None) for member in self.members])
+
+    @staticmethod
+    def _average(moments: Sequence[_LogMoments]) -> _LogMoments:
+        logs = np.stack([one.log_mean for one in moments])
+        log_mean = logsumexp(logs, axis=0) - np.log(len(logs))
+        mean_log = np.mean([one.mean_log for one in moments], axis=0) + log_mean - logs.mean(axis=0)
+        return _LogMoments(log_mean, mean_log, np.mean([one.variance_log for one in moments], axis=0))
 
     def posterior_log_cell_probability(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p of the cells, one row a draw, each from a network chosen at random."""
@@ -225,9 +233,7 @@ class BackoffModel:
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
         """log of the mean probability over the networks."""
-        with ThreadPoolExecutor() as pool:
-            logs = list(pool.map(lambda member: member.log_cell_probability(cells), self.members))
-        return np.asarray(logsumexp(np.stack(logs), axis=0) - np.log(len(logs)))
+        return self._averaged(cells).log_mean
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
         shares = rng.multinomial(n_records, np.full(len(self.members), 1.0 / len(self.members)))
@@ -251,102 +257,94 @@ def fit_backoff(table: ContingencyTable, *, n_orders: int = N_ORDERS, seed: int 
     """
     rng = np.random.default_rng(seed)
     orders = [rng.permutation(table.n_keys).tolist() for _ in range(n_orders)]
+    part = _thinned(table, seed)
     with ThreadPoolExecutor() as pool:
-        running = [pool.submit(BackoffNetwork, table, order, seed=seed, progress=progress) for order in orders]
+        running = [pool.submit(BackoffNetwork, table, order, part=part, progress=progress) for order in orders]
         return BackoffModel([one.result() for one in running])
 
 
 # ---------------------------------------------------------------------- growing contexts
 
 
-class _Cells:
-    """Groups of the occupied cells of a table by the values of some vertices."""
+class _Rows:
+    """Groups of some rows of key codes, with their counts, by the values of some vertices."""
 
-    def __init__(self, table: ContingencyTable) -> None:
+    def __init__(self, table: ContingencyTable, rows: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
         self.table = table
-        self.counts = table.counts.astype(np.float64)
-        size = 1 << max(4, int(2 * table.n_cells - 1).bit_length())
+        self.rows = rows
+        self.counts = counts.astype(np.float64)
+        size = 1 << max(4, int(2 * len(rows) - 1).bit_length())
         self._owner = np.empty(size, dtype=np.int64)
         self._number = np.empty(size, dtype=np.int32)
+        self._codes: dict[int, NDArray[np.int32]] = {}
+
+    def codes(self, vertex: int) -> NDArray[np.int32]:
+        found = self._codes.get(vertex)
+        if found is None:
+            found = self._codes[vertex] = np.ascontiguousarray(self.table.map_cells(self.rows, vertex))
+        return found
 
     def start(self, vertex: int, parent: int | None) -> tuple[_Groups, _Groups]:
         """The shortest context of a vertex, and its pairs."""
-        everyone = _Groups(np.zeros(self.table.n_cells, dtype=np.int32), 1)
+        everyone = _Groups(np.zeros(len(self.rows), dtype=np.int32), 1)
         contexts = everyone if parent is None else self.refined(everyone, parent)
         return contexts, self.refined(contexts, vertex)
 
     def refined(self, groups: _Groups, vertex: int) -> _Groups:
-        found = np.empty(self.table.n_cells, dtype=np.int32)
+        found = np.empty(len(self.rows), dtype=np.int32)
         n_levels = int(self.table.vertex_levels[vertex])
-        codes = np.ascontiguousarray(self.table.vertex_codes(vertex))
-        n_found = kernels.refine(groups.of_cell, groups.n_groups, codes, n_levels, self._owner, self._number, found)
+        n_found = kernels.refine(groups.of_row, groups.n_groups, self.codes(vertex), n_levels, self._owner, self._number, found)
         return _Groups(found, n_found)
 
     def tally(self, contexts: _Groups, pairs: _Groups) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        """For each pair its records, those of its context, and its first cell."""
-        found = kernels.tally(pairs.of_cell, pairs.n_groups, contexts.of_cell, contexts.n_groups, self.counts)
+        """For each pair its records, those of its context, and its first row."""
+        found = kernels.tally(pairs.of_row, pairs.n_groups, contexts.of_row, contexts.n_groups, self.counts)
         return found[0], found[1], found[2]
 
 
 class _Groups(NamedTuple):
-    of_cell: NDArray[np.int32]
+    of_row: NDArray[np.int32]
     n_groups: int
 
 
 class _Fitted(NamedTuple):
-    """Posterior mean and variance of a conditional for each of its pairs, and the pair of each cell."""
+    """Posterior mean and variance of a conditional at each cell of the marginal of its pairs."""
 
     mean: Floats
     variance: Floats
-    pairs: NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False)
-class _LogMoments:
+class _LogMoments(NamedTuple):
     """Of the probability of cells: the logarithm of its mean, and mean and variance of its logarithm."""
 
     log_mean: Floats
     mean_log: Floats
     variance_log: Floats
 
-    @classmethod
-    def nothing(cls, n_cells: int) -> _LogMoments:
-        return cls(np.zeros(n_cells), np.zeros(n_cells), np.zeros(n_cells))
-
-    @classmethod
-    def of_beta(cls, mean: Floats, variance: Floats) -> _LogMoments:
-        mass = np.maximum(mean * (1.0 - mean) / np.maximum(variance, 1e-300) - 1.0, 1e-9)
-        return cls(np.log(mean), digamma(mean * mass) - digamma(mass), polygamma(1, mean * mass) - polygamma(1, mass))
-
-    def plus(self, factor: _LogMoments, pairs: NDArray[np.integer[Any]]) -> _LogMoments:
-        """Multiply each cell's probability by the factor of its pair, in place."""
-        self.log_mean[:] += factor.log_mean[pairs]
-        self.mean_log[:] += factor.mean_log[pairs]
-        self.variance_log[:] += factor.variance_log[pairs]
-        return self
-
 
 def _fitted(
-    cells: _Cells, vertex: int, masks: Sequence[int], contexts: Sequence[Context] | None = None
-) -> tuple[tuple[Context, ...], _Fitted]:
+    table: ContingencyTable, vertex: int, masks: Sequence[int], contexts: Sequence[Context] | None = None
+) -> tuple[Conditional, _Fitted]:
     """Smooth every context by leave-one-out likelihood on all records, unless it is known already how.
 
-    1. The pairs of the first context are values of the vertex; each further context adds a vertex and refines them.
-    2. The weight of the shorter context is the best by leave-one-out likelihood.
-    3. Mean and variance of the posterior follow from those of the shorter context.
+    1. Rows are the pairs of the longest context; shorter contexts put some of them together.
+    2. The pairs of the first context are values of the vertex; each further context adds a vertex and refines them.
+    3. The weight of the shorter context is the best by leave-one-out likelihood.
+    4. Mean and variance of the posterior follow from those of the shorter context.
     """
-    table = cells.table
-    before = table.vertex_codes(vertex)
+    longest = (masks[-1] if masks else 0) | 1 << vertex
+    rows = _Rows(table, table.marginals.level_rows(longest), table.marginals.counts(longest))
+    before = rows.codes(vertex)
     mean = 1.0 / _n_values(table, vertex)
     variance, left_out = np.zeros(len(mean)), mean
     found: list[Context] = []
     for place, mask in enumerate(masks):
         if place == 0:
-            given, pairs = cells.start(vertex, _parent(table, vertex))
+            given, pairs = rows.start(vertex, _parent(table, vertex))
         else:
             added = (mask & ~masks[place - 1]).bit_length() - 1
-            given, pairs = cells.refined(given, added), cells.refined(pairs, added)
-        of_pair, of_context, first = cells.tally(given, pairs)
+            given, pairs = rows.refined(given, added), rows.refined(pairs, added)
+        of_pair, of_context, first = rows.tally(given, pairs)
         shorter = before[first]
         mean, variance, left_out = mean[shorter], variance[shorter], left_out[shorter]
         if contexts is None:
@@ -362,8 +360,8 @@ def _fitted(
         share = weight / total
         mean = of_pair / total + share * mean
         variance = mean * (1.0 - mean) / (total + 1.0) + share**2 * variance
-        before = pairs.of_cell
-    return tuple(found), _Fitted(mean, variance, before)
+        before = pairs.of_row
+    return Conditional(vertex, tuple(found)), _Fitted(mean[before], variance[before])
 
 
 class _Growth:
@@ -372,7 +370,7 @@ class _Growth:
     def __init__(self, table: ContingencyTable, progress: Progress) -> None:
         self.table = table
         self.progress = progress
-        self.cells = _Cells(table)
+        self.rows = _Rows(table, table.cells, table.counts)
 
     def conditionals(self, order: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
         """For each vertex, in the order it is predicted, the masks of its contexts, the shortest first."""
@@ -389,12 +387,12 @@ class _Growth:
         return found
 
     def _contexts(self, vertex: int, parent: int | None, earlier: Sequence[int]) -> tuple[int, ...]:
-        contexts, pairs = self.cells.start(vertex, parent)
+        contexts, pairs = self.rows.start(vertex, parent)
         of_value = 1.0 / _n_values(self.table, vertex)
         mask = 0 if parent is None else 1 << parent
         masks = [mask]
         reached = dict.fromkeys(earlier, 0)
-        score, shorter = self._shrunk(contexts, pairs, of_value, self.table.vertex_codes(vertex))
+        score, shorter = self._shrunk(contexts, pairs, of_value, self.rows.codes(vertex))
         partners = list(earlier)
         while partners:
             tried = self._tried(contexts, pairs, shorter, reached, partners)
@@ -411,15 +409,15 @@ class _Growth:
             reached[key] = level
             mask |= 1 << chain[level - 1]
             masks.append(mask)
-            before = pairs.of_cell
-            contexts = self.cells.refined(contexts, chain[level - 1])
-            pairs = self.cells.refined(pairs, chain[level - 1])
+            before = pairs.of_row
+            contexts = self.rows.refined(contexts, chain[level - 1])
+            pairs = self.rows.refined(pairs, chain[level - 1])
             score, shorter = self._shrunk(contexts, pairs, shorter, before)
         return tuple(masks)
 
     def _shrunk(self, contexts: _Groups, pairs: _Groups, shorter: Floats, before: NDArray[np.int32]) -> tuple[float, Floats]:
-        """Leave-one-out likelihood in a context, and the probability of each pair; ``before`` is each cell's shorter pair."""
-        of_pair, of_context, first = self.cells.tally(contexts, pairs)
+        """Leave-one-out likelihood in a context, and the probability of each pair; ``before`` is each row's shorter pair."""
+        of_pair, of_context, first = self.rows.tally(contexts, pairs)
         of_shorter = shorter[before[first]]
         _, strength, power = kernels.best_weight(of_pair, of_context, of_shorter, STRENGTHS, POWERS)
         found = np.empty(len(of_pair))
@@ -440,10 +438,8 @@ class _Growth:
             chain = self.table.chains[key]
             for level in range(reached[key] + 1, min(reached[key] + 2, len(chain)) + 1):
                 finer = chain[level - 1]
-                of_pair, of_context, first = self.cells.tally(
-                    self.cells.refined(contexts, finer), self.cells.refined(pairs, finer)
-                )
-                of_shorter = shorter[pairs.of_cell[first]]
+                of_pair, of_context, first = self.rows.tally(self.rows.refined(contexts, finer), self.rows.refined(pairs, finer))
+                of_shorter = shorter[pairs.of_row[first]]
                 score, _, _ = kernels.best_weight(of_pair, of_context, of_shorter, STRENGTHS, POWERS[:1])
                 tried.append((float(score), key, level))
         return sorted(tried, key=lambda one: (-one[0], one[1], one[2]))
@@ -484,7 +480,9 @@ def _n_values(table: ContingencyTable, vertex: int) -> Floats:
     s1 and s2 are the codes of the group with one and two records. What unseen values deserve is left to them.
     """
     seen = _n_siblings(table, vertex)
-    n_records = np.bincount(table.vertex_codes(vertex), weights=table.counts, minlength=len(seen))
+    n_records = np.zeros(len(seen))
+    of_vertex = table.marginals.cells_of(1 << vertex)
+    n_records[of_vertex.keys] = of_vertex.counts
     parent = _parent(table, vertex)
     group = np.zeros(len(seen), dtype=np.int64)
     if parent is not None:

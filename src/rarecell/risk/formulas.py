@@ -27,6 +27,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rarecell.threads import on_all_cores
+
 Floats = NDArray[np.float64]
 
 # Beyond a fall of the integrand by e^-40 nothing is left that a double could hold.
@@ -34,7 +36,7 @@ _FALL = 40.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _NODES = 0.5 * (_NODES + 1.0)
 _WEIGHTS = 0.5 * _WEIGHTS
-_CHUNK = 1 << 15
+_CHUNK = 1 << 13
 
 
 def unique_probability(log_cell_probability: ArrayLike, n_unseen: ArrayLike) -> Floats:
@@ -231,9 +233,12 @@ def _by_count(count: Floats, of_unique: Callable[..., Floats], general: Callable
     unique = flat_count == 1.0
     result[unique] = of_unique(*(argument[unique] for argument in flat))
     others = np.flatnonzero(~unique)
-    for start in range(0, others.size, _CHUNK):
+
+    def integrate(start: int) -> None:
         part = others[start : start + _CHUNK]
         result[part] = general(*(argument[part] for argument in flat), flat_count[part])
+
+    on_all_cores(integrate, [[start] for start in range(0, others.size, _CHUNK)])
     return result.reshape(shape)
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import digamma, polygamma
 
+from rarecell._kernels import gamma
 from rarecell.risk import formulas
+from rarecell.threads import in_parts
 
 Floats = NDArray[np.float64]
 
@@ -23,15 +24,10 @@ def gamma_of_log_moments(mean_log: Floats, variance_log: Floats) -> tuple[Floats
     The variance of the logarithm is the trigamma function of the shape, which Newton's method inverts from above or
     below in a few steps (Minka 2000); its mean is the digamma function of the shape plus the logarithm of the scale.
     """
-    variance = np.maximum(variance_log, 1e-12)
-    shape = np.where(variance > 1.0, 1.0 / np.sqrt(variance), 1.0 / variance + 0.5)
-    for _ in range(30):
-        trigamma = polygamma(1, shape)
-        step = trigamma * (1.0 - trigamma / variance) / polygamma(2, shape)
-        shape = shape + step
-        if np.all(np.abs(step) <= 1e-13 * shape):
-            break
-    return shape, np.exp(mean_log - digamma(shape))
+    variance = np.asarray(variance_log, dtype=np.float64)
+    shape, scale = np.empty(variance.shape), np.empty(variance.shape)
+    in_parts(gamma.gamma_of_log_moments, np.asarray(mean_log, dtype=np.float64), variance, shape, scale)
+    return shape, scale
 
 
 def posterior_unique_probability(shape: ArrayLike, scale: ArrayLike, n_unseen: ArrayLike) -> Floats:

@@ -86,7 +86,7 @@ def risk_after(risk: RecordRisk, plan: SwapPlan, pairs: NDArray[Any] | None = No
     )
 
 
-def _entered(plan: SwapPlan) -> tuple[NDArray[np.int64], int]:
+def _entered(plan: SwapPlan) -> tuple[NDArray[np.integer[Any]], int]:
     """Cell of the original table that each swapped row enters (−1: one that was empty), and new cells with one record."""
     if not len(plan):
         return np.zeros(0, dtype=np.int64), 0

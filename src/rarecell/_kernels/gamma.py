@@ -1,0 +1,69 @@
+"""Derivatives of the logarithm of the gamma function, and what log-moments need of them.
+
+A recurrence lifts the argument to ten and more; there the asymptotic series (Abramowitz and Stegun, 6.3.18 and 6.4.11)
+reaches rounding error within a few terms.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+_LARGE = 10.0
+
+
+@njit(cache=True, nogil=True)
+def digamma(x):  # type: ignore[no-untyped-def]
+    """ψ(x) for x > 0."""
+    below = 0.0
+    while x < _LARGE:
+        below += 1.0 / x
+        x += 1.0
+    r = 1.0 / x
+    s = r * r
+    series = s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s * (1 / 132 - s * (691 / 32760 - s / 12))))))
+    return np.log(x) - 0.5 * r - series - below
+
+
+@njit(cache=True, nogil=True)
+def trigamma_and_slope(x):  # type: ignore[no-untyped-def]
+    """ψ′(x) and ψ″(x) for x > 0."""
+    value, slope = 0.0, 0.0
+    while x < _LARGE:
+        r = 1.0 / x
+        value += r * r
+        slope -= 2.0 * r * r * r
+        x += 1.0
+    r = 1.0 / x
+    s = r * r
+    even = 1 / 6 - s * (1 / 30 - s * (1 / 42 - s * (1 / 30 - s * (5 / 66 - s * (691 / 2730 - s * 7 / 6)))))
+    odd = 1 / 2 - s * (1 / 6 - s * (1 / 6 - s * (3 / 10 - s * (5 / 6 - s * (691 / 210 - s * 35 / 2)))))
+    return value + r + 0.5 * s + r * s * even, slope - s - r * s - s * s * odd
+
+
+@njit(cache=True, nogil=True)
+def beta_log_moments(mean, variance):  # type: ignore[no-untyped-def]
+    """Of beta variables of given mean and variance: log of the mean, mean of the log, variance of the log; one row each."""
+    found = np.empty((len(mean), 3))
+    for i in range(len(mean)):
+        mass = max(mean[i] * (1.0 - mean[i]) / max(variance[i], 1e-300) - 1.0, 1e-9)
+        found[i, 0] = np.log(mean[i])
+        found[i, 1] = digamma(mean[i] * mass) - digamma(mass)
+        found[i, 2] = trigamma_and_slope(mean[i] * mass)[0] - trigamma_and_slope(mass)[0]
+    return found
+
+
+@njit(cache=True, nogil=True)
+def gamma_of_log_moments(mean_log, variance_log, shape, scale):  # type: ignore[no-untyped-def]
+    """Shape and scale of the gamma variable whose logarithm has each mean and variance: Newton's method (Minka 2000)."""
+    for i in range(len(variance_log)):
+        v = max(variance_log[i], 1e-12)
+        a = 1.0 / np.sqrt(v) if v > 1.0 else 1.0 / v + 0.5
+        for _ in range(30):
+            trigamma, slope = trigamma_and_slope(a)
+            step = trigamma * (1.0 - trigamma / v) / slope
+            a += step
+            if abs(step) <= 1e-13 * a:
+                break
+        shape[i] = a
+        scale[i] = np.exp(mean_log[i] - digamma(a))

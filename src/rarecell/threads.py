@@ -1,0 +1,36 @@
+"""How is work on long arrays spread over the cores?
+
+Kernels and NumPy's functions hold no lock while they compute, so that threads share the arrays and nothing is copied.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from typing import Any
+
+WORTH_A_THREAD = 20_000
+"""Elements from which a further thread pays."""
+
+
+def n_threads(n_elements: int) -> int:
+    """Threads that work on so many elements pays for."""
+    return max(1, min(os.cpu_count() or 1, n_elements // WORTH_A_THREAD))
+
+
+def in_parts(work: Callable[..., Any], *arrays: Any) -> list[Any]:
+    """Call ``work`` with a part of each array, on all cores; what the parts returned, in order."""
+    length = len(arrays[0])
+    n_parts = n_threads(length)
+    bounds = [length * part // n_parts for part in range(n_parts + 1)]
+    return on_all_cores(work, [[array[start:stop] for array in arrays] for start, stop in pairwise(bounds)])
+
+
+def on_all_cores(work: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> list[Any]:
+    """Call ``work`` with each of these arguments; what the calls returned, in order."""
+    if len(calls) == 1:
+        return [work(*calls[0])]
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return list(pool.map(lambda arguments: work(*arguments), calls))

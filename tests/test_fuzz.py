@@ -13,7 +13,7 @@ import pytest
 
 from rarecell.config import RunConfig
 from rarecell.engine.coding import Coding
-from rarecell.engine.source import unified
+from rarecell.engine.source import code_chunk, unified
 from rarecell.errors import BadInput, RarecellError, UnknownChoice
 from rarecell.microdata import Microdata
 from rarecell.score import make_score
@@ -116,5 +116,5 @@ def test_whatever_stands_below_a_null_is_not_followed() -> None:
             pa.int32(), 3, [pa.py_buffer(bytes([0b101])), pa.py_buffer(np.array([1, 2**30, 0], np.int32).tobytes())]
         )
         chunks.append(pa.DictionaryArray.from_arrays(indices, pa.array(values), safe=False))
-    found = unified(chunks)
+    found = unified([code_chunk(chunk) for chunk in chunks])
     assert [found.values[int(code)].as_py() for code in found.codes] == ["y", None, "x", "z", None, "y"]

@@ -166,6 +166,8 @@ class Microdata:
         return self.source.keeps_rows and self.source.approximate_rows * len(self.keys) * 4 <= CODES_IN_MEMORY
 
     def _count(self, wants_records: bool) -> _Counted:
+        from rarecell._kernels.counting import collapse_records
+
         numbers: NDArray[np.int64] | None = None
         recoded: dict[str, _CodedKey] = {}
         if wants_records:
@@ -176,22 +178,21 @@ class Microdata:
             recodes = {key: EncodedColumn(coded.values, coded.coded.code_of_value) for key, coded in recoded.items()}
             grouped = self.source.counts(self.keys, weight=self.weight, recodes=recodes)
             columns, weights, numbers = grouped.columns, grouped.weights, grouped.counts
-        n_rows = len(columns[0].codes)
-        if not n_rows:
+        if not len(columns[0].codes):
             raise BadInput(f"{self.source.name} has column names but no records. Name the file that holds the data.")
 
-        coded_keys = []
-        codes = np.empty((n_rows, len(self.keys)), dtype=np.int32, order="F")
-        for position, (key, column) in enumerate(zip(self.keys, columns, strict=True)):
+        coded_keys, new_codes = [], []
+        for key, column in zip(self.keys, columns, strict=True):
             if key in recoded:
-                coded = recoded[key]
-                codes[:, position] = np.array(column.values.to_pylist(), dtype=np.int32)[column.codes]
+                coded_keys.append(recoded[key])
+                new_codes.append(np.array(column.values.to_pylist(), dtype=np.int32))
             else:
-                coded = self._code(key, column.values, _number_of_each(column, numbers))
-                codes[:, position] = coded.coded.code_of_value[column.codes]
-            coded_keys.append(coded)
+                coded_keys.append(self._code(key, column.values, _number_of_each(column, numbers)))
+                new_codes.append(coded_keys[-1].coded.code_of_value)
         self._refuse_missing(coded_keys)
-        return self._collapsed(codes, coded_keys, numbers, weights)
+        n_levels = [len(coded.coded.levels) for coded in coded_keys]
+        collapsed = collapse_records([column.codes for column in columns], n_levels, new_codes)
+        return self._of_cells(coded_keys, *collapsed, numbers, weights)
 
     def _code(self, key: str, values: pa.Array, numbers: NDArray[np.int64]) -> _CodedKey:
         column = self._columns[key]
@@ -219,33 +220,32 @@ class Microdata:
                 "the data, or let a missing value be a level of its own (missing = 'level') or drop its record (missing = 'drop')."
             )
 
-    def _collapsed(
+    def _of_cells(
         self,
-        codes: NDArray[np.int32],
         coded_keys: Sequence[_CodedKey],
+        cells: NDArray[np.int32],
+        n_rows: NDArray[np.int64],
+        row_cell: NDArray[np.int64],
         numbers: NDArray[np.int64] | None,
         weights: NDArray[np.float64] | None,
     ) -> _Counted:
-        kept: NDArray[np.bool_] = np.asarray((codes >= 0).all(axis=1))
-        n_dropped = int((~kept).sum() if numbers is None else numbers[~kept].sum())
-        if not kept.any():
+        """The table of collapsed rows, which are records, or combinations with their ``numbers`` of records."""
+        if not len(cells):
             raise BadInput(
                 f"Every record of {self.source.name} has a missing key value ({_numbers_of(coded_keys)} records), so dropping such records "
                 "leaves none. Keep missing values as a level, or leave out the keys that are always missing."
             )
+        counts = n_rows if numbers is None else _sums(row_cell, numbers, len(cells)).astype(np.int64)
+        n_dropped = (len(row_cell) if numbers is None else int(numbers.sum())) - int(counts.sum())
         categories, lookups = [], []
         for position, coded in enumerate(coded_keys):
-            codes[:, position], levels, new_code = _without_unobserved(codes[:, position], kept, coded.coded)
+            cells[:, position], levels, new_code = _without_unobserved(cells[:, position], coded.coded, bool(n_dropped))
             categories.append(Categories(coded.key, levels, coded.coded.is_ordered))
             lookups.append(EncodedColumn(coded.values, new_code))
         self._refuse_constant(categories)
-        if n_dropped:
-            codes[~kept] = -1
-        if numbers is None:
-            table = ContingencyTable.from_codes(codes, categories, weights=weights)
-        else:
-            kept_weights = None if weights is None else weights[kept]
-            table = ContingencyTable.from_counts(codes[kept], numbers[kept], categories, weights=kept_weights)
+        weight_sums = None if weights is None else _sums(row_cell, weights, len(cells))
+        record_cell = row_cell if numbers is None else None
+        table = ContingencyTable.of_sorted_cells(tuple(categories), cells, counts, weight_sums, record_cell)
         table = table.with_coarsenings(self._coarsenings(categories))
         notes = tuple(coded.note for coded in coded_keys if coded.note)
         n_missing = {coded.key: coded.coded.n_missing for coded in coded_keys}
@@ -288,12 +288,17 @@ class Microdata:
 
     def _key_codes(self, counted: _Counted) -> Iterator[list[NDArray[np.int32]]]:
         """Codes of the keys, one array a key, some records at a time."""
-        from rarecell.engine.source import dictionary_encoded, unified
+        from rarecell.engine.source import code_chunk
+
+        def codes_of(array: pa.Array, code_of_raw: Mapping[Any, int]) -> NDArray[np.int32]:
+            chunk = code_chunk(array)
+            # A value that is listed in a chunk without occurring in it may be in no record, and has no code.
+            new_code = [code_of_raw.get(_plain(value), -1) for value in (*chunk.values.to_pylist(), None)]
+            return np.asarray(np.array(new_code, dtype=np.int32)[chunk.codes])
 
         with ThreadPoolExecutor() as pool:
             for batch in self.source.batches(self.keys):
-                columns = pool.map(lambda array: unified([dictionary_encoded(array)]), batch.columns)
-                yield list(pool.map(_codes_of, columns, counted.code_of_raw))
+                yield list(pool.map(codes_of, batch.columns, counted.code_of_raw))
 
     def check_id(self) -> None:
         """Refuse data whose records have neither a position nor a usable id, before anything is counted."""
@@ -466,20 +471,30 @@ def _numbers_of(coded_keys: Sequence[_CodedKey]) -> str:
 
 def _number_of_each(column: EncodedColumn, numbers: NDArray[np.int64] | None) -> NDArray[np.int64]:
     """Records that have each value of a column; ``numbers`` are the records behind each code."""
+    from rarecell._kernels.counting import count_values
+
     found = np.zeros(len(column.values), dtype=np.int64)
     if numbers is None:
-        found += np.bincount(column.codes, minlength=len(found))
+        count_values(column.codes, found)
     else:
-        np.add.at(found, column.codes, numbers)
+        found += np.bincount(column.codes, weights=numbers, minlength=len(found)).astype(np.int64)
     return found
 
 
+def _sums(row_cell: NDArray[np.int64], values: NDArray[Any], n_cells: int) -> NDArray[np.float64]:
+    """Sum of the values of the rows of each cell; sums of whole numbers are exact below 2^53."""
+    kept = row_cell >= 0
+    if kept.all():
+        return np.bincount(row_cell, weights=values, minlength=n_cells).astype(np.float64)
+    return np.bincount(row_cell[kept], weights=values[kept], minlength=n_cells).astype(np.float64)
+
+
 def _without_unobserved(
-    codes: NDArray[np.int32], kept: NDArray[np.bool_], coded: CodedLevels
+    codes: NDArray[np.int32], coded: CodedLevels, was_dropped: bool
 ) -> tuple[NDArray[np.int32], tuple[Any, ...], NDArray[np.int32]]:
-    """Leave out levels that occur in dropped records only: codes, levels, and the new code of each distinct value."""
+    """Leave out levels that occur in dropped records only: codes of cells, levels, and the new code of each distinct value."""
     # Without a dropped record every level was observed, because levels come from the records.
-    observed = np.arange(len(coded.levels)) if kept.all() else np.flatnonzero(np.bincount(codes[kept]))
+    observed = np.unique(codes) if was_dropped else np.arange(len(coded.levels))
     if len(observed) == len(coded.levels):
         return codes, coded.levels, coded.code_of_value
     new_code = np.full(len(coded.levels) + 1, -1, dtype=np.int32)
@@ -491,11 +506,6 @@ def _without_unobserved(
 
 def _code_by_value(values: pa.Array, codes: NDArray[np.int32]) -> dict[Any, int]:
     return {_plain(value): int(code) for value, code in zip(values.to_pylist(), codes, strict=True)}
-
-
-def _codes_of(column: EncodedColumn, code_of_raw: Mapping[Any, int]) -> NDArray[np.int32]:
-    of_value = [code_of_raw[_plain(value)] for value in column.values.to_pylist()]
-    return np.array(of_value, dtype=np.int32)[column.codes]
 
 
 def _plain(value: Any) -> Any:

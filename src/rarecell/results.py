@@ -55,7 +55,8 @@ def _write_risk(path: Path, found: Assessment) -> None:
     data, table = found.data, found.table
     listed = found.risk.riskiest(len(found.riskiest))
     if data.source.keeps_rows:
-        rows_of_listed = np.full(table.n_cells, -1, dtype=np.int64)
+        # The last place is for dropped records, whose cell is −1.
+        rows_of_listed = np.full(table.n_cells + 1, -1, dtype=np.int64)
         write_parquet(path, _risk_pieces(found, rows_of_listed))
         places = rows_of_listed[table.cell_of(listed)].tolist()
     else:
@@ -88,12 +89,12 @@ def _risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[dic
         household = household_risk(found.risk.per_record()["unique_probability"], codes)
     first = 0
     for cells in _record_cells(found):
-        dropped = cells < 0
+        dropped = np.flatnonzero(cells < 0)
         piece: dict[str, Any] = {"record": np.arange(first, first + len(cells))}
-        last_row[cells[~dropped]] = piece["record"][~dropped]
+        last_row[cells] = piece["record"]
         for name, values in of_cell.items():
-            empty = 0 if values.dtype.kind in "ib" else np.nan
-            piece[name] = np.where(dropped, np.array(empty, dtype=values.dtype), values[cells])
+            piece[name] = values[cells]
+            piece[name][dropped] = 0 if values.dtype.kind in "ib" else np.nan
         if household is not None:
             piece["household_probability"] = household[first : first + len(cells)]
         first += len(cells)

@@ -159,7 +159,7 @@ class ContingencyTable:
         if weights is not None:
             kept_weights = np.asarray(weights, dtype=np.float64)[kept]
             weight_sums = _weight_sums(kept_cell, kept_weights, len(counts))
-        return cls._checked(tuple(categories), cells, counts, weight_sums, record_cell)
+        return cls.of_sorted_cells(tuple(categories), cells, counts, weight_sums, record_cell)
 
     @classmethod
     def from_counts(
@@ -194,10 +194,10 @@ class ContingencyTable:
         if record_cell is not None:
             old = np.asarray(record_cell, dtype=np.int64)
             records = np.where(old >= 0, new_position[old], -1)
-        return cls._checked(tuple(categories), merged, merged_counts, weight_sums, records)
+        return cls.of_sorted_cells(tuple(categories), merged, merged_counts, weight_sums, records)
 
     @classmethod
-    def _checked(
+    def of_sorted_cells(
         cls,
         categories: tuple[Categories, ...],
         cells: NDArray[np.int32],
@@ -205,6 +205,7 @@ class ContingencyTable:
         weights: NDArray[np.float64] | None,
         record_cell: NDArray[np.int64] | None,
     ) -> ContingencyTable:
+        """Take cells that are occupied, distinct and in lexicographic order already."""
         names = [c.key for c in categories]
         if not names:
             raise BadInput("No key was named. Name the columns an intruder could know, for example --keys age,sex,region.")
@@ -470,7 +471,7 @@ class ContingencyTable:
         np.add.at(counts, position, self.counts)
         weights = None if self.weights is None else _weight_sums(position, self.weights, len(merged))
         records = None if self.record_cell is None else np.where(self.record_cell >= 0, position[self.record_cell], -1)
-        return ContingencyTable._checked(tuple(categories), merged, counts, weights, records)
+        return ContingencyTable.of_sorted_cells(tuple(categories), merged, counts, weights, records)
 
     # ------------------------------------------------------------------ marginals
 

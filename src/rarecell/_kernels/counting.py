@@ -63,6 +63,25 @@ def fold_column(keys: IntArray, column: IntArray, n_levels: int) -> int:
 
 
 @njit(cache=True, nogil=True)
+def recode(codes: IntArray, new_code: IntArray, found: IntArray) -> None:
+    """The new code of each code."""
+    for record in range(codes.size):
+        found[record] = new_code[codes[record]]
+
+
+@njit(cache=True, nogil=True)
+def fold_recoded(keys: IntArray, column: IntArray, new_code: IntArray, n_levels: int) -> int:
+    """:func:`fold_column` of the new code of each code; nothing is out of range, because new codes were checked."""
+    for record in range(keys.size):
+        code = new_code[column[record]]
+        if code < 0 or keys[record] < 0:
+            keys[record] = -1
+        else:
+            keys[record] = keys[record] * n_levels + code
+    return 0
+
+
+@njit(cache=True, nogil=True)
 def unfold(keys: IntArray, n_levels: IntArray, codes: IntArray) -> None:
     """Undo :func:`fold_column` for several columns at once; ``keys`` is left with what was folded before them."""
     for row in range(keys.size):
@@ -185,7 +204,7 @@ def find_slots(wanted: IntArray, keys: IntArray, slots: IntArray, n_bits: int, f
 
 
 def collapse_records(
-    codes: IntArray | Sequence[IntArray], levels: Sequence[int] | IntArray
+    codes: IntArray | Sequence[IntArray], levels: Sequence[int] | IntArray, new_codes: Sequence[IntArray] | None = None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Distinct rows of codes in lexicographic order, how often each occurs, and the row of each record.
 
@@ -195,6 +214,7 @@ def collapse_records(
         Codes from 0; a negative code takes its record out.
     levels : integers (n_keys,)
         Number of codes of each key.
+    new_codes : for each key the code that takes the place of each code, when they are to be replaced
 
     Returns
     -------
@@ -214,12 +234,12 @@ def collapse_records(
     first, span = 0, 1
     for key, count in enumerate(n_levels):
         if span * count > _LARGEST_SPAN:
-            _fold(keys, columns[first:key], n_levels[first:key])
+            _fold(keys, columns[first:key], n_levels[first:key], new_codes and new_codes[first:key])
             values, _, keys = _rank(keys, span)
             stages.append((values, n_levels[first:key]))
             first, span = key, values.size
         span *= count
-    _fold(keys, columns[first:], n_levels[first:])
+    _fold(keys, columns[first:], n_levels[first:], new_codes and new_codes[first:])
     values, counts, record_cell = _rank(keys, span)
     stages.append((values, n_levels[first:]))
     return _decode(stages, len(n_levels)), counts, record_cell
@@ -286,13 +306,19 @@ def _in_threads(work: Callable[[int, slice], Any], slices: Sequence[slice]) -> l
         return list(pool.map(work, range(len(slices)), slices))
 
 
-def _fold(keys: Keys, columns: Sequence[IntArray], n_levels: Sequence[int]) -> None:
+def _fold(keys: Keys, columns: Sequence[IntArray], n_levels: Sequence[int], new_codes: Sequence[IntArray] | None = None) -> None:
+    if new_codes is not None and any(new.size and new.max() >= n for new, n in zip(new_codes, n_levels, strict=True)):
+        raise ValueError("a new code is not below the number of levels of its key")
+
     def fold_slice(_: int, part: slice) -> int:
         n_out_of_range = 0
         for start in range(part.start, part.stop, _BLOCK):
             block = slice(start, min(start + _BLOCK, part.stop))
-            for column, count in zip(columns, n_levels, strict=True):
-                n_out_of_range += fold_column(keys[block], column[block], count)
+            for key, (column, count) in enumerate(zip(columns, n_levels, strict=True)):
+                if new_codes is None:
+                    n_out_of_range += fold_column(keys[block], column[block], count)
+                else:
+                    n_out_of_range += fold_recoded(keys[block], column[block], new_codes[key], count)
         return n_out_of_range
 
     if any(_in_threads(fold_slice, _slices(keys.size))):

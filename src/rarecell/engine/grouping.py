@@ -12,7 +12,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 
-from rarecell.engine.source import EncodedColumn, GroupedCounts, dictionary_encoded, unified
+from rarecell.engine.source import EncodedColumn, GroupedCounts, code_chunk, unified
 from rarecell.engine.weights import LARGEST_WEIGHT, WEIGHT_UNITS, check_weights
 
 
@@ -64,4 +64,4 @@ def _new_names(wanted: Sequence[str], taken: Sequence[str]) -> list[str]:
 
 
 def _encoded(column: pa.ChunkedArray) -> EncodedColumn:
-    return unified([dictionary_encoded(chunk) for chunk in column.chunks])
+    return unified([code_chunk(chunk) for chunk in column.chunks])

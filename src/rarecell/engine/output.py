@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +93,28 @@ def write_parquet(path: str | Path, columns: Mapping[str, Any] | Iterable[Mappin
     first = next(pieces, None)
     if first is None:
         raise ValueError("a Parquet file needs at least one piece, to know its columns")
-    first_table = pa.table(dict(first))
-    with atomic_path(path) as temporary, pq.ParquetWriter(temporary, first_table.schema, compression="zstd") as writer:
-        for table in chain([first_table], (pa.table(dict(piece), schema=first_table.schema) for piece in pieces)):
-            writer.write_table(table)
+    table = pa.table(dict(first))
+    with (
+        atomic_path(path) as temporary,
+        pq.ParquetWriter(temporary, table.schema, compression="snappy", **_encodings(table)) as writer,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        for piece in pieces:
+            # The next piece is made while this one is written.
+            writing = pool.submit(writer.write_table, table)
+            table = pa.table(dict(piece), schema=table.schema)
+            writing.result()
+        writer.write_table(table)
     return Path(path)
+
+
+def _encodings(table: pa.Table) -> dict[str, Any]:
+    """Row numbers as differences, and no dictionary of probabilities, which would be hardly shorter than they are."""
+    n_rows = table.num_rows
+    numbered = [
+        name
+        for name, column in zip(table.column_names, table.columns, strict=True)
+        if pa.types.is_integer(column.type) and n_rows > 1 and column[n_rows - 1].as_py() - column[0].as_py() == n_rows - 1
+    ]
+    repeating = [field.name for field in table.schema if not pa.types.is_floating(field.type) and field.name not in numbered]
+    return {"use_dictionary": repeating, "column_encoding": dict.fromkeys(numbered, "DELTA_BINARY_PACKED")}

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from rarecell.engine.levels import RawLevels, settle
-from rarecell.engine.source import Column, Source, dictionary_encoded, unified
+from rarecell.engine.source import Column, Source, code_chunk, unified
 
 LOOKED_AT = 100_000
 """Records that suggestions are made from."""
@@ -94,7 +94,7 @@ def _suggest(column: Column, chunks: list[pa.Array] | None, decimal_mark: str) -
         return SuggestedRole(name, "other", "holds values that are neither numbers nor words nor dates")
     if chunks is None:
         return SuggestedRole(name, by_name[0] if by_name else "other", _by_name(by_name))
-    encoded = unified([dictionary_encoded(chunk) for chunk in chunks])
+    encoded = unified([code_chunk(chunk) for chunk in chunks])
     levels = settle(encoded.values, column, decimal_mark=decimal_mark)
     counts = np.bincount(encoded.codes, minlength=len(encoded.values))
     n_present = int(sum(count for value, count in zip(levels.values, counts, strict=True) if value is not None))

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -66,10 +66,20 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class EncodedColumn:
-    """A column as codes: ``values[codes[r]]`` is the value of record r, a null value included."""
+    """A column as codes: ``values[codes[r]]`` is the value of record r, a null value included.
+
+    Codes are as short as the number of values allows.
+    """
 
     values: pa.Array
-    codes: NDArray[np.int32]
+    codes: NDArray[Any]
+
+
+class CodedChunk(NamedTuple):
+    """Some records of a column as codes; values that do not occur may be listed, and a null has the code after all values."""
+
+    values: pa.Array
+    codes: NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,12 +178,12 @@ class Source(ABC):
 
         Weights are checked to be numbers of persons.
         """
-        chunks: list[list[pa.Array]] = [[] for _ in columns]
+        chunks: list[list[CodedChunk]] = [[] for _ in columns]
         weights: list[NDArray[np.float64]] = []
         names = [*columns, *([] if weight is None else [weight])]
         with ThreadPoolExecutor() as pool:
             for batch in self.batches(names):
-                for chunk, encoded in zip(chunks, pool.map(dictionary_encoded, batch.columns[: len(columns)]), strict=True):
+                for chunk, encoded in zip(chunks, pool.map(code_chunk, batch.columns[: len(columns)]), strict=True):
                     chunk.append(encoded)
                 if weight is not None:
                     weights.append(self._batch_numbers(batch.column(len(columns))))
@@ -289,55 +299,62 @@ def _without_dictionary(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
-def dictionary_encoded(array: pa.Array) -> pa.Array:
-    """A column as distinct values and positions among them; values that do not occur may be listed."""
+def code_chunk(array: pa.Array) -> CodedChunk:
+    """Some records of a column as distinct values and positions among them."""
     if pa.types.is_dictionary(array.type):
-        if pa.types.is_int32(array.type.index_type):
-            return array
-        return array.cast(pa.dictionary(pa.int32(), array.type.value_type))
+        return CodedChunk(array.dictionary, _positions(array))
     if pa.types.is_integer(array.type):
         bounds = pc.min_max(array)
         low, high = bounds["min"].as_py(), bounds["max"].as_py()
         if low is not None and high - low < SMALL_RANGE:
             # Codes such as ages and categories need no hashing: their distance from the smallest is their position.
-            positions = pc.subtract(array.cast(pa.int64()), low).cast(pa.int32())
-            values = pa.array(range(low, high + 1), array.type)
-            return pa.DictionaryArray.from_arrays(positions, values, safe=False)
+            filled = array.fill_null(low) if array.null_count else array
+            codes = np.subtract(filled.to_numpy(zero_copy_only=False), low, casting="unsafe").astype(np.uint16)
+            if array.null_count:
+                codes[array.is_null().to_numpy(zero_copy_only=False)] = high - low + 1
+            return CodedChunk(pa.array(range(low, high + 1), array.type), codes)
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
-    return array.dictionary_encode()
+    encoded = array.dictionary_encode()
+    return CodedChunk(encoded.dictionary, _positions(encoded))
 
 
-def unified(chunks: list[pa.Array]) -> EncodedColumn:
+def unified(chunks: Sequence[CodedChunk]) -> EncodedColumn:
     """One list of values for all chunks, each of which occurs; records without a value share a code, after all others."""
-    if not chunks:
-        return EncodedColumn(pa.nulls(0), np.empty(0, dtype=np.int32))
-    if pa.types.is_null(chunks[0].type.value_type):
-        n_records = sum(map(len, chunks))
-        return EncodedColumn(pa.nulls(min(n_records, 1)), np.zeros(n_records, dtype=np.int32))
+    from rarecell._kernels.counting import count_values, recode
+
+    n_records = sum(len(chunk.codes) for chunk in chunks)
+    if not chunks or pa.types.is_null(chunks[0].values.type):
+        return EncodedColumn(pa.nulls(min(n_records, 1)), np.zeros(n_records, dtype=np.uint16))
     # Not by Arrow's unify_dictionaries: it follows the indices below nulls, which may be anything.
-    together = pa.concat_arrays([chunk.dictionary for chunk in chunks]).dictionary_encode()
+    together = pa.concat_arrays([chunk.values for chunk in chunks]).dictionary_encode()
     values = together.dictionary
     null_code = len(values)
-    code_of_value = _indices(together, null_code)
-    parts, first = [], 0
+    numbers = np.zeros(null_code + 1, dtype=np.int64)
+    code_of_value = _positions(together)
+    new_codes, first = [], 0
     for chunk in chunks:
-        n_values = len(chunk.dictionary)
-        new_code = np.append(code_of_value[first : first + n_values], np.int32(null_code))
-        parts.append(new_code[_indices(chunk, n_values)])
-        first += n_values
-    codes = np.concatenate(parts)
-    occurs = np.bincount(codes, minlength=null_code + 1) > 0
+        new_code = np.append(code_of_value[first : first + len(chunk.values)], np.int32(null_code))
+        in_chunk = np.zeros(len(new_code), dtype=np.int64)
+        count_values(chunk.codes, in_chunk)
+        np.add.at(numbers, new_code, in_chunk)
+        new_codes.append(new_code)
+        first += len(chunk.values)
+    occurs = numbers > 0
     if occurs[null_code]:
         values = pa.concat_arrays([values, pa.nulls(1, values.type)])
-    if not occurs[:null_code].all():
-        codes = (np.cumsum(occurs, dtype=np.int32) - 1)[codes]
-        values = values.filter(pa.array(occurs[: len(values)]))
-    return EncodedColumn(values, codes.astype(np.int32, copy=False))
+    final = (np.cumsum(occurs) - 1).astype(np.uint16 if occurs.sum() <= 2**16 else np.int32)
+    codes = np.empty(n_records, dtype=final.dtype)
+    first = 0
+    for chunk, new_code in zip(chunks, new_codes, strict=True):
+        recode(chunk.codes, final[new_code], codes[first : first + len(chunk.codes)])
+        first += len(chunk.codes)
+    return EncodedColumn(values.filter(pa.array(occurs[: len(values)])), codes)
 
 
-def _indices(encoded: pa.Array, null_code: int) -> NDArray[np.int32]:
-    indices = pc.fill_null(encoded.indices, null_code).to_numpy(zero_copy_only=False)
+def _positions(encoded: pa.Array) -> NDArray[np.int32]:
+    """Position of each record's value among the values; a null's is the one after them."""
+    indices = pc.fill_null(encoded.indices.cast(pa.int32()), len(encoded.dictionary)).to_numpy(zero_copy_only=False)
     return np.asarray(indices, dtype=np.int32)
 
 

@@ -37,6 +37,9 @@ _WORTH_A_THREAD = 1_000_000
 _ASKED_OFTEN = 3
 """Sets of the same keys from which rows of these keys are made."""
 
+_FEW_KEYS = 16
+"""Projections are made of tables with at most so many keys: two sets of more keys seldom have one in common."""
+
 _WORTH_PROJECTING = 4_096
 """Rows from which a projection to fewer of them pays."""
 
@@ -339,6 +342,8 @@ class Marginals:
         A set much smaller than its rows is enlarged by as many vertices of few levels as leave it smaller, so that the new
         rows serve other sets, too. Keys that are asked for again, at other resolutions, get rows of their own.
         """
+        if self.table.n_keys > _FEW_KEYS:
+            return self._table_rows
         keys = self._keys_of(mask)
         at_full_resolution = self.table.close(keys)
         is_asked_often = self._n_asked[keys] >= _ASKED_OFTEN

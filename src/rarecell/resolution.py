@@ -32,7 +32,9 @@ def automatic_coarsenings(table: ContingencyTable) -> tuple[Coarsening, ...]:
     found: list[Coarsening] = []
     for k in sorted(range(table.n_keys), key=lambda k: -table.categories[k].n_levels):
         room = MAX_VERTICES - table.n_keys - len(found)
-        found.extend(key_coarsenings(table, k)[: max(room, 0)])
+        if room <= 0:
+            break
+        found.extend(key_coarsenings(table, k)[:room])
     return tuple(found)
 
 
@@ -63,19 +65,17 @@ def key_coarsenings(table: ContingencyTable, key: int) -> list[Coarsening]:
 
 def _joint_with_other_keys(table: ContingencyTable, key: int, start: NDArray[np.int64]) -> NDArray[np.float64]:
     """Two-way tables of the key with each other key, side by side; a key alone has only its own counts."""
-    n_start = int(start.max()) + 1
-    own = table.cells[:, key].astype(np.int64)
-    is_real = own < len(start)
-    row, counts = start[own[is_real]], table.counts[is_real]
-    tables = []
-    for other in range(table.n_keys):
-        if other != key:
-            n_levels = table.categories[other].n_levels
-            flat = np.bincount(row * n_levels + table.cells[is_real, other], weights=counts, minlength=n_start * n_levels)
-            tables.append(flat.reshape(n_start, n_levels))
-    if not tables:
-        tables.append(np.bincount(row, weights=counts, minlength=n_start)[:, None])
-    return np.ascontiguousarray(np.concatenate(tables, axis=1))
+    levels = [0 if k == key else c.n_levels for k, c in enumerate(table.categories)]
+    first = np.cumsum([0, *levels])
+    first[key] = -1
+    # A missing value is no level to be merged.
+    group = np.append(start, np.full(table.categories[key].n_levels - len(start), -1))
+    n_groups = int(start.max()) + 1
+    if table.n_keys == 1:
+        own = group[table.cells[:, 0]]
+        alone = np.bincount(own[own >= 0], weights=table.counts[own >= 0], minlength=n_groups)
+        return alone.astype(np.float64)[:, None]
+    return np.asarray(kernels.joint_tables(table.cells, table.counts, key, group, first, n_groups), dtype=np.float64)
 
 
 def _after(merges: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels.full_counts import full_counts
 from rarecell.compatibility import Compatibility
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.progress import SILENT, Progress, checkpoint
@@ -28,6 +29,9 @@ ERROR_RATE = 0.05
 
 LARGEST_TABLE = 2_000_000
 """Marginals with more cells are not searched for structural zeros."""
+
+MOST_VISITS = 1_000_000_000
+"""Cells times combinations of three keys that are looked at; of more combinations, the most related keys go first."""
 
 STAGE = "looking for structural zeros"
 
@@ -191,9 +195,10 @@ def compatibility(table: ContingencyTable, zeros: StructuralZeros) -> Compatibil
         cell = tuple(_code(table.categories[k], level) for k, level in codes)
         if None not in cell:  # a level without any record needs no flag
             array(keys)[cell] = True
+    margins = _FullMarginals(table)
     for rule in zeros.dependencies:
         keys = tuple(sorted((_key_position(table, rule.determinant), _key_position(table, rule.dependent))))
-        observed = _counts(table, keys) > 0
+        observed = margins.counts(keys) > 0
         broken = observed.sum(axis=keys.index(_key_position(table, rule.dependent))) > 1
         if broken.any():
             raise BadInput(
@@ -276,38 +281,81 @@ def find_structural_zeros(
     StructuralZeros
         Candidates for a person to confirm. Attach them with ``table.with_structural_zeros(zeros)``.
     """
+    margins = _FullMarginals(table)
     pairs = list(combinations(range(table.n_keys), 2))
-    triples = list(combinations(range(table.n_keys), 3)) if three_way else []
-    progress.start(STAGE, len(pairs) + len(triples))
-    n_levels = [c.n_levels for c in table.categories]
-    skipped: list[tuple[str, ...]] = []
+    progress.start(STAGE)
+    skipped: list[tuple[int, ...]] = []
     flags: dict[tuple[int, ...], NDArray[np.bool_]] = {}
     found: list[ExcludedCombination] = []
-    rules = tuple(_dependencies(table, error_rate))
-    for groups in (pairs, triples):
-        total = sum(math.prod(n_levels[k] for k in keys) for keys in groups)
-        least = math.log(max(total, 1) / error_rate)
+    n_occupied: dict[tuple[int, ...], int] = {}
+    relatedness = np.zeros((table.n_keys, table.n_keys))
+
+    def search(groups: Sequence[tuple[int, ...]]) -> None:
+        least = math.log(max(sum(map(margins.n_possible, groups)), 1) / error_rate)
         for keys in groups:
-            checkpoint(progress, STAGE, 1.0)
-            if math.prod(n_levels[k] for k in keys) > LARGEST_TABLE:
-                skipped.append(tuple(table.keys[k] for k in keys))
+            checkpoint(progress, STAGE)
+            if margins.n_possible(keys) > LARGEST_TABLE:
+                skipped.append(keys)
                 continue
-            observed = _counts(table, keys)
+            observed = margins.counts(keys)
             expected = _expected(observed, least)
             flagged = (observed == 0) & (expected >= least) & ~_flagged_pairs(flags, keys, observed.shape)
             if flagged.any():
-                flags[keys] = flagged
                 found.extend(_combinations(table, keys, flagged, expected))
+            if len(keys) == 2:
+                flags[keys] = flagged
+                n_occupied[keys] = int((observed > 0).sum())
+                relatedness[keys] = _mutual_information(observed, expected)
+
+    search(pairs)
+    n_occupied.update((keys, margins.n_occupied(keys)) for keys in skipped)
+    rules = _dependencies(table, [margins.counts((k,)) for k in range(table.n_keys)], n_occupied, error_rate)
+    if three_way:
+        triples = _most_related_triples(relatedness, MOST_VISITS // max(table.n_cells, 1))
+        skipped.extend(sorted(set(combinations(range(table.n_keys), 3)) - set(triples)))
+        search(triples)
     progress.done()
-    return StructuralZeros(tuple(found), rules, tuple(skipped))
+    return StructuralZeros(
+        tuple(found),
+        tuple(rules),
+        tuple(tuple(table.keys[k] for k in keys) for keys in skipped),
+    )
 
 
-def _counts(table: ContingencyTable, keys: Sequence[int]) -> NDArray[np.float64]:
-    """The marginal of these keys as a full array."""
-    shape = tuple(table.categories[k].n_levels for k in keys)
-    position = np.ravel_multi_index(tuple(table.cells[:, k] for k in keys), shape)
-    counted = np.bincount(position, weights=table.counts.astype(float), minlength=math.prod(shape))
-    return counted.astype(float).reshape(shape)
+class _FullMarginals:
+    """Marginals of a few keys as full arrays."""
+
+    def __init__(self, table: ContingencyTable) -> None:
+        self.codes = np.asfortranarray(table.cells)
+        self.weights = table.counts.astype(float)
+        self.levels = [c.n_levels for c in table.categories]
+
+    def n_possible(self, keys: Sequence[int]) -> int:
+        return math.prod(self.levels[k] for k in keys)
+
+    def counts(self, keys: Sequence[int]) -> NDArray[np.float64]:
+        shape = [self.levels[k] for k in keys]
+        strides = np.array([math.prod(shape[place + 1 :]) for place in range(len(keys))], dtype=np.int64)
+        found = full_counts(self.codes, self.weights, np.array(keys, dtype=np.int64), strides, math.prod(shape))
+        return np.asarray(found.reshape(shape), dtype=np.float64)
+
+    def n_occupied(self, keys: tuple[int, ...]) -> int:
+        return len(np.unique(self.codes[:, keys], axis=0))
+
+
+def _most_related_triples(relatedness: NDArray[np.float64], n_most: int) -> list[tuple[int, ...]]:
+    """Up to ``n_most`` triples of keys, those with most in common between their pairs, in the order of the keys."""
+    triples: list[tuple[int, ...]] = list(combinations(range(len(relatedness)), 3))
+    if len(triples) <= n_most:
+        return triples
+    of_pairs = [relatedness[a, b] + relatedness[a, c] + relatedness[b, c] for a, b, c in triples]
+    return [triples[t] for t in sorted(np.argsort(-np.array(of_pairs), kind="stable")[:n_most].tolist())]
+
+
+def _mutual_information(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
+    """Of two keys, a record: Σ n log(n / e) / n."""
+    occupied = observed > 0
+    return float((observed[occupied] * np.log(observed[occupied] / expected[occupied])).sum() / observed.sum())
 
 
 def _expected(observed: NDArray[np.float64], least: float) -> NDArray[np.float64]:
@@ -351,15 +399,20 @@ def _combinations(
         yield ExcludedCombination(levels, float(expected[tuple(cell)]))
 
 
-def _dependencies(table: ContingencyTable, error_rate: float) -> Iterable[FunctionalDependency]:
-    marginals = table.marginals
+def _dependencies(
+    table: ContingencyTable,
+    counts: Sequence[NDArray[np.float64]],
+    n_occupied: Mapping[tuple[int, ...], int],
+    error_rate: float,
+) -> Iterable[FunctionalDependency]:
+    """Keys that determine others; ``counts`` are those of single keys, ``n_occupied`` the occupied cells of each pair."""
     n_pairs = max(table.n_keys * (table.n_keys - 1), 1)
     for a, b in permutations(range(table.n_keys), 2):
-        n_levels_seen = len(marginals.counts(1 << a))
-        if len(marginals.counts(1 << a | 1 << b)) > n_levels_seen or len(marginals.counts(1 << b)) < 2:
+        n_levels_seen = int((counts[a] > 0).sum())
+        if n_occupied[min(a, b), max(a, b)] > n_levels_seen or (counts[b] > 0).sum() < 2:
             continue
-        share = marginals.counts(1 << b) / marginals.total
+        share = counts[b] / counts[b].sum()
         # Only a record that is not the first of its level can break the rule.
-        expected = (marginals.total - n_levels_seen) * (1.0 - float((share**2).sum()))
+        expected = (float(counts[a].sum()) - n_levels_seen) * (1.0 - float((share**2).sum()))
         if expected >= math.log(n_pairs / error_rate):
             yield FunctionalDependency(table.keys[a], table.keys[b], expected)

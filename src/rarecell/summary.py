@@ -52,6 +52,7 @@ def of_structure(zeros: StructuralZeros, n_listed: int = 40) -> dict[str, Any]:
         "combinations": len(zeros.combinations),
         "dependencies": [rule.evidence for rule in zeros.dependencies],
         "strongest": [one.evidence for one in strongest[:n_listed]],
+        "sets_not_searched": len(zeros.not_searched),
     }
 
 

@@ -35,3 +35,23 @@ def n_possible_cells(table: rc.ContingencyTable, mask: int) -> int:
             combinations.add(tuple(codes))
         product *= len(combinations)
     return product
+
+
+def joint_tables(table: rc.ContingencyTable, key: int, group: list[int]) -> list[list[float]]:
+    """Records of each group of a key's levels, by the levels of each other key in turn."""
+    joint = [[0.0] * sum(c.n_levels for k, c in enumerate(table.categories) if k != key) for _ in range(max(group) + 1)]
+    for cell, n in zip(table.cells.tolist(), table.counts.tolist(), strict=True):
+        first = 0
+        for k, categories in enumerate(table.categories):
+            if k != key:
+                joint[group[cell[key]]][first + cell[k]] += n
+                first += categories.n_levels
+    return joint
+
+
+def full_counts(table: rc.ContingencyTable, keys: tuple[int, ...]) -> dict[tuple[int, ...], int]:
+    """Records in each cell of a few keys."""
+    found: Counter[tuple[int, ...]] = Counter()
+    for cell, n in zip(table.cells.tolist(), table.counts.tolist(), strict=True):
+        found[tuple(cell[k] for k in keys)] += n
+    return dict(found)

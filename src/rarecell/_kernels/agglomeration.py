@@ -79,3 +79,21 @@ def merge_any(joint, totals, n_others):  # type: ignore[no-untyped-def]
             if is_alive[c] and c != a:
                 loss[min(a, c), max(a, c)] = _loss(joint, totals, n_others, a, c)
     return merges
+
+
+@njit(cache=True)
+def joint_tables(cells, counts, key, group, first, n_groups):  # type: ignore[no-untyped-def]
+    """Number of records in each group of a key, by the levels of each other key.
+
+    ``group`` is the group of each level of ``key``, −1 to leave it out; the levels of key j take the columns from
+    ``first[j]`` on, none where that is −1. All tables are filled in one pass over the cells.
+    """
+    joint = np.zeros((n_groups, first[-1]))
+    for i in range(cells.shape[0]):
+        row = group[cells[i, key]]
+        if row < 0:
+            continue
+        for j in range(cells.shape[1]):
+            if first[j] >= 0:
+                joint[row, first[j] + cells[i, j]] += counts[i]
+    return joint

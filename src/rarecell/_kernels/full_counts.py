@@ -1,0 +1,18 @@
+"""Marginals of a few keys as full arrays, empty cells included."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def full_counts(codes, weights, columns, strides, n_possible):  # type: ignore[no-untyped-def]
+    """Sum of ``weights`` in every possible cell of the columns; a cell is numbered by its codes times ``strides``."""
+    sums = np.zeros(n_possible, dtype=weights.dtype)
+    for i in range(codes.shape[0]):
+        cell = 0
+        for j in range(len(columns)):
+            cell += codes[i, columns[j]] * strides[j]
+        sums[cell] += weights[i]
+    return sums

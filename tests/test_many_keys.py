@@ -1,0 +1,73 @@
+"""What keeps the work bounded when there are many keys, and that it changes nothing when there are few."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rarecell as rc
+from rarecell import resolution, structure
+from rarecell.structure import find_structural_zeros
+from tests.naive import marginals as naive
+from tests.strategies import categories, tables
+
+
+def records(n_keys: int, n_records: int = 2000, *, seed: int = 0) -> rc.ContingencyTable:
+    """Keys that each depend on the one before."""
+    rng = np.random.default_rng(seed)
+    levels = rng.integers(2, 7, n_keys).tolist()
+    codes = [rng.integers(0, levels[0], n_records)]
+    for n in levels[1:]:
+        codes.append(np.where(rng.random(n_records) < 0.6, codes[-1] % n, rng.integers(0, n, n_records)))
+    named = [rc.Categories(f"k{k:02d}", tuple(range(n))) for k, n in enumerate(levels)]
+    return rc.ContingencyTable.from_codes(np.stack(codes, axis=1).astype(np.int32), named)
+
+
+@given(tables(), st.data())
+@settings(max_examples=30)
+def test_joint_tables_in_one_pass_are_those_counted_pair_by_pair(table: rc.ContingencyTable, data: st.DataObject) -> None:
+    key = data.draw(st.integers(0, table.n_keys - 1))
+    n_levels = table.categories[key].n_levels
+    group = [0, *data.draw(st.lists(st.integers(0, 1), min_size=n_levels - 1, max_size=n_levels - 1))]
+    found = resolution._joint_with_other_keys(table, key, np.array(group))
+    np.testing.assert_array_equal(found, naive.joint_tables(table, key, group))
+
+
+@given(tables(min_keys=3), st.integers(1, 3))
+@settings(max_examples=30)
+def test_full_counts_have_every_cell(table: rc.ContingencyTable, size: int) -> None:
+    margins = structure._FullMarginals(table)
+    for keys in combinations(range(table.n_keys), size):
+        found = margins.counts(keys)
+        assert found.shape == tuple(table.categories[k].n_levels for k in keys)
+        assert {tuple(cell): found[tuple(cell)] for cell in np.argwhere(found).tolist()} == naive.full_counts(table, keys)
+        assert margins.n_occupied(keys) == len(naive.full_counts(table, keys))
+
+
+def test_of_many_triples_the_most_related_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(4)
+    codes = rng.integers(0, 3, (9000, 7))
+    codes[:, 1] = np.where(rng.random(9000) < 0.3, codes[:, 0], codes[:, 1])
+    codes = codes[~((codes[:, 0] == 1) & (codes[:, 1] == 2) & (codes[:, 2] == 0))]
+    table = rc.ContingencyTable.from_codes(codes.astype(np.int32), categories([3] * 7))
+    complete = find_structural_zeros(table)
+    assert complete.not_searched == ()
+    monkeypatch.setattr(structure, "MOST_VISITS", 5 * table.n_cells)
+    bounded = find_structural_zeros(table)
+    assert len(bounded.not_searched) == 30
+    assert (
+        [c.levels for c in complete.combinations] == [c.levels for c in bounded.combinations] == [(("a", 1), ("b", 2), ("c", 0))]
+    )
+
+
+def test_rules_between_keys_of_very_many_levels_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = np.random.default_rng(0).integers(0, 40, (3000, 1))
+    table = rc.ContingencyTable.from_codes(np.hstack([codes, codes // 4]).astype(np.int32), categories([40, 10]))
+    found = find_structural_zeros(table).dependencies
+    monkeypatch.setattr(structure, "LARGEST_TABLE", 100)
+    assert find_structural_zeros(table).dependencies == found
+    assert [(rule.determinant, rule.dependent) for rule in found] == [("a", "b")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,14 @@ settings.load_profile("ci" if os.environ.get("CI") else "default")
 def spark() -> Iterator[Any]:
     """A Spark with a driver and two workers, each a process of its own, as on a cluster."""
     sql = pytest.importorskip("pyspark.sql")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = sql.SparkSession.builder.master("local-cluster[2,1,1024]").appName("rarecell tests")
     for name, value in {
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "1024m",
         "spark.sql.shuffle.partitions": "2",
+        "spark.task.maxFailures": "2",
+        "spark.stage.maxConsecutiveAttempts": "2",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
     }.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ import rarecell as rc
 from rarecell.cli import main
 from rarecell.config import ProtectConfig, RunConfig
 from rarecell.datasets import census_sample
-from rarecell.errors import BadInput, RarecellError
+from rarecell.errors import BadInput, EngineFailed, RarecellError
+from rarecell.progress import SilentProgress
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -96,6 +98,57 @@ def test_every_output_is_the_same_on_spark(spark: Any, in_memory: dict[str, Any]
     assert all(stat.S_IMODE(path.stat().st_mode) in (0o600, 0o700) for path in out.rglob("*"))
     assert all(path.suffix == ".parquet" for path in (out / "risk.parquet").iterdir())
     assert spark.table("people").toArrow().sort_by("person").equals(people().sort_by("person"))
+
+
+class LosesExecutors(SilentProgress):
+    """Has the executor of the next task killed when a stage begins: once, or whenever a task comes."""
+
+    def __init__(self, order: Path, stages: set[str], *, ever_again: bool) -> None:
+        self.order, self.stages, self.ever_again = order, stages, ever_again
+
+    def start(self, stage: str, total: float | None = None) -> None:
+        if stage in self.stages:
+            self.order.write_text("again and again" if self.ever_again else "once")
+
+
+def under_orders(order: str) -> Any:
+    """A value as it is, unless there is an order: then the executor, two processes above, dies in the middle of its task."""
+
+    def passed_on(value: int) -> int:
+        import os
+        import signal
+
+        if os.path.exists(order):
+            with open(order) as stream:
+                is_single = stream.read() == "once"
+            if is_single:
+                os.remove(order)
+            with open(f"/proc/{os.getppid()}/stat") as stream:
+                os.kill(int(stream.read().rpartition(")")[2].split()[1]), signal.SIGKILL)
+        return value
+
+    return passed_on
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the executor is found through /proc")
+def test_lost_executors_leave_nothing_half_written_and_a_rerun_completes(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql.functions import udf
+
+    order, out = tmp_path / "order", tmp_path / "out"
+    config = RunConfig(input="people", keys=("sex", "age", "marital"), population=277_677, id="person", model="single")
+    frame = spark.createDataFrame(people())
+    fragile = frame.withColumn("sex", udf(under_orders(str(order)), frame.schema["sex"].dataType)("sex"))
+    with pytest.raises(EngineFailed, match=r"lost again and again. Nothing was written, and the input is untouched.* run again"):
+        rc.assess(config, frame=fragile, out=out, progress=LosesExecutors(order, {"writing the risk file"}, ever_again=True))
+    assert not out.exists()
+    order.unlink()
+    stages = {"reading and counting", "writing the risk file"}
+    rc.assess(config, frame=fragile, out=out, progress=LosesExecutors(order, stages, ever_again=False))
+    assert not order.exists()
+    expected = rc.assess(config, frame=people()).risk.to_frame()
+    found = pq.read_table(out / "risk.parquet").sort_by("record")
+    by_id = expected.set_column(0, "record", people()["person"]).sort_by("record")
+    assert found.select(by_id.column_names).to_pylist() == by_id.to_pylist()
 
 
 def assert_same_files(found: dict[str, Any], expected: dict[str, Any]) -> None:

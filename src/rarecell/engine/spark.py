@@ -66,7 +66,7 @@ def _reason(problem: Exception) -> str:
     times = re.search(r"failed (\d+) times", text)
     if isinstance(problem, ConnectionError) or "stopped SparkContext" in text or "SparkContext was shut down" in text:
         return "its session has ended"
-    if "ExecutorLostFailure" in text:
+    if any(sign in text for sign in ("ExecutorLostFailure", "FetchFailed", "Master removed our application")):
         return "its executors were lost again and again"
     if times:
         return f"a task failed {times[1]} times"

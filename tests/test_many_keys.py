@@ -71,3 +71,35 @@ def test_rules_between_keys_of_very_many_levels_are_found(monkeypatch: pytest.Mo
     monkeypatch.setattr(structure, "LARGEST_TABLE", 100)
     assert find_structural_zeros(table).dependencies == found
     assert [(rule.determinant, rule.dependent) for rule in found] == [("a", "b")]
+
+
+def test_a_search_ends_at_its_time_limit_and_says_how_far_it_came() -> None:
+    table = records(30)
+    complete = rc.select_model(table, search="greedy", restarts=1, max_seconds=60)
+    assert complete.time_limit is None
+    assert "time limit" not in complete.proof
+    none = rc.select_model(table, search="greedy", max_seconds=1e-9)
+    assert not none.reached_optimum
+    assert not none.certified_optimal
+    assert "no local optimum: the time limit of 1e-09 s ended the search after" in none.proof
+    assert none.score <= complete.score
+    some = rc.select_model(table, search="greedy", restarts=100_000, max_seconds=2)
+    assert some.time_limit == 2
+    assert some.reached_optimum
+    assert "the time limit of 2 s (--time-limit) ended the search" in some.proof
+    assert list(some.path) == sorted(some.path)
+
+
+def test_where_a_climb_is_cut_off_it_has_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rarecell.search import known
+
+    table = records(25)
+    clock = iter(range(10_000))
+    monkeypatch.setattr(known.time, "monotonic", lambda: float(next(clock)))
+    scores = []
+    for n_looks in (3, 12, 20, 1000):
+        found = rc.select_model(table, search="greedy", restarts=1, max_seconds=n_looks)
+        model = rc.DecomposableModel(table, cliques=found.best.cliques)
+        assert model.aic == pytest.approx(found.best.aic)
+        scores.append(found.score)
+    assert scores == sorted(scores)

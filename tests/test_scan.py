@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from itertools import combinations
+from math import comb
 
 import numpy as np
 import pytest
@@ -14,7 +16,9 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell import datasets
 from rarecell.cli import main
-from rarecell.scan import scan_subsets
+from rarecell.errors import Cancelled
+from rarecell.progress import SilentProgress
+from rarecell.scan import _Cells, scan_subsets
 from tests.naive.marginals import marginal_counts
 from tests.strategies import categories, tables
 
@@ -32,28 +36,78 @@ def test_a_complete_scan_finds_the_riskiest_sets(table: rc.ContingencyTable, siz
     assert [one.sample_uniques for one in found.sets] == sorted(counted.values(), reverse=True)
 
 
-def test_a_beam_search_finds_what_counting_every_set_finds(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    levels = rng.integers(2, 9, 14).tolist()
-    codes = np.stack([rng.integers(0, n, 600) for n in levels], axis=1).astype(np.int32)
-    table = rc.ContingencyTable.from_codes(codes, categories(levels))
-    complete = scan_subsets(table, size=4, population=10_000, top=5)
-    monkeypatch.setattr("rarecell.scan.MOST_SETS", 10)
-    grown = scan_subsets(table, size=4, population=10_000, top=5)
-    assert not grown.is_complete
-    assert grown.n_counted < complete.n_counted
-    assert grown.sets[0] == complete.sets[0]
-    assert "grown" in str(grown)
+def lumpy(n_keys: int, n_records: int, *, seed: int = 0) -> rc.ContingencyTable:
+    rng = np.random.default_rng(seed)
+    levels = rng.integers(2, 12, n_keys).tolist()
+    codes = np.stack([np.minimum(rng.geometric(2 / n, n_records) - 1, n - 1) for n in levels], axis=1)
+    return rc.ContingencyTable.from_codes(codes.astype(np.int32), categories(levels))
 
 
-def test_large_files_are_ranked_on_a_part_and_counted_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(1)
-    levels = [40, 30, 3, 2, 5]
-    codes = np.stack([rng.integers(0, n, 5000) for n in levels], axis=1).astype(np.int32)
-    table = rc.ContingencyTable.from_codes(codes, categories(levels))
-    whole = scan_subsets(table, size=2, population=100_000, top=1)
-    monkeypatch.setattr("rarecell.scan.MANY_RECORDS", 1000)
-    assert scan_subsets(table, size=2, population=100_000, top=3).sets[0].sample_uniques == whole.sets[0].sample_uniques
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+@pytest.mark.parametrize("top", [1, 7])
+def test_sets_are_ruled_out_without_changing_the_answer(size: int, top: int) -> None:
+    for seed in range(3):
+        table = lumpy(13, 900, seed=seed)
+        everything = scan_subsets(table, size=size, population=10_000, top=10**6)
+        assert everything.n_counted == everything.n_possible == comb(13, size)
+        found = scan_subsets(table, size=size, population=10_000, top=top)
+        assert found.is_complete
+        assert found.sets == everything.sets[:top]
+        assert found.n_counted + found.n_ruled_out == found.n_possible
+    if size == 4:
+        assert found.n_ruled_out > 0.5 * found.n_possible
+        assert "cannot be among the riskiest" in str(found)
+
+
+@given(tables(min_keys=3), st.data())
+@settings(max_examples=40)
+def test_splits_and_bounds(table: rc.ContingencyTable, data: st.DataObject) -> None:
+    keys = data.draw(st.permutations(range(table.n_keys)))
+    cells = _Cells.of(table)
+    for depth, key in enumerate(keys[:-1]):
+        cells = cells.split_by(key)
+        mask = sum(1 << k for k in keys[: depth + 1])
+        counted = marginal_counts(table, mask)
+        assert cells.n_unique <= sum(n == 1 for n in counted.values())
+        assert sorted(np.diff(cells.starts).tolist()) == sorted(
+            n for n in Counter(tuple(row[sorted(keys[: depth + 1])]) for row in table.cells).values() if n > 1
+        )
+        for further in range(depth + 1, table.n_keys):
+            more = keys[depth + 1 : further + 1]
+            n_levels = np.prod([table.categories[k].n_levels for k in more])
+            true = sum(n == 1 for n in marginal_counts(table, mask | sum(1 << k for k in more)).values())
+            (bound,) = cells.bounds([float(n_levels)])
+            assert true <= bound <= table.n_records
+            if len(more) == 1:
+                assert cells.n_unique_with(more[0]) == true
+
+
+def test_groups_beyond_those_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = lumpy(9, 2000)
+    expected = scan_subsets(table, size=3, population=10_000, top=4)
+    monkeypatch.setattr("rarecell.scan._LARGEST_GROUP", 3)
+    assert scan_subsets(table, size=3, population=10_000, top=4).sets == expected.sets
+
+
+def test_a_scan_that_runs_out_of_time_says_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = lumpy(12, 900)
+    truth = scan_subsets(table, size=4, population=10_000, top=3)
+    clock = iter(range(10**6))
+    monkeypatch.setattr("rarecell.scan.time.monotonic", lambda: float(next(clock)))
+    found = scan_subsets(table, size=4, population=10_000, top=3, max_seconds=20)
+    assert not found.is_complete
+    assert found.sets
+    assert truth.sets[0].sample_uniques <= max(found.most_left, found.sets[0].sample_uniques)
+    assert "before the time limit of 20 s; none of the" in str(found)
+
+
+def test_a_scan_can_be_stopped() -> None:
+    class Stopped(SilentProgress):
+        def cancelled(self) -> bool:
+            return True
+
+    with pytest.raises(Cancelled):
+        scan_subsets(lumpy(12, 300), size=4, population=1000, progress=Stopped())
 
 
 def test_the_command_prints_the_sets() -> None:
@@ -64,7 +118,8 @@ def test_the_command_prints_the_sets() -> None:
     assert found["sets_possible"] == 56
     assert "age" in found["sets"][0]["keys"]
     done = CliRunner().invoke(main, [*arguments, "--population", "277677"])
-    assert "all were counted" in done.output
+    assert "all were counted" in done.output or "cannot be among the riskiest" in done.output
+    assert "Assess the riskiest set with:\n  rarecell assess" in done.output
     done = CliRunner().invoke(main, [*arguments[:-1], "9", "--population", "277677"])
     assert done.exit_code == 1
     assert "between 1 and 8" in done.output

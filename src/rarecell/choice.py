@@ -127,6 +127,7 @@ def _searched(table: ContingencyTable, config: RunConfig, marginals: Marginals, 
             restarts=config.restarts,
             seed=config.seed,
             max_clique=config.max_clique,
+            max_seconds=config.time_limit,
             marginals=marginals,
             progress=progress,
         )

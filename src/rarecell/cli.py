@@ -113,6 +113,12 @@ _run_options = _options(
     click.option("--max-clique", type=click.IntRange(1), help="Largest number of keys in a clique."),
     click.option("--restarts", type=click.IntRange(1), help="Starts of the local search (default 100)."),
     click.option(
+        "--time-limit",
+        type=click.FloatRange(0, min_open=True),
+        metavar="SECONDS",
+        help="Time after which a search among many keys ends with the best model so far (default 45).",
+    ),
+    click.option(
         "--form",
         type=click.Choice(["multinomial", "poisson", "poisson-gamma"]),
         help="Distribution of the population count of a cell.",
@@ -133,7 +139,7 @@ _run_options = _options(
 
 _PASSED_ON = (
     *("population", "weight", "household", "geography", "strata", "missing", "sql", "spark_table", "criterion", "search"),
-    *("model", "resolution", "max_clique", "restarts", "form", "threshold", "seed", "zeros"),
+    *("model", "resolution", "max_clique", "restarts", "time_limit", "form", "threshold", "seed", "zeros"),
 )
 """Options with the same name and meaning in a configuration."""
 
@@ -368,7 +374,15 @@ def compare(runs: Sequence[str]) -> None:
 @click.option("--population", type=int, required=True, help="Number of units the sample was drawn from.")
 @click.option("--size", type=click.IntRange(1), default=5, show_default=True, help="Keys an intruder is assumed to know.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Sets to show.")
-@click.option("--seed", type=int, default=0, help="Seed of the part of a very large file that sets are ranked on.")
+@click.option(
+    "--time-limit",
+    type=click.FloatRange(0, min_open=True),
+    metavar="SECONDS",
+    default=300.0,
+    show_default=True,
+    help="Time after which the scan ends with the best so far.",
+)
+@click.option("--seed", type=int, default=0, help="Seed of the random part that a first search looks at.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def scan(**options: Any) -> None:
@@ -390,6 +404,7 @@ def scan(**options: Any) -> None:
             population=options["population"],
             top=options["top"],
             seed=options["seed"],
+            max_seconds=options["time_limit"],
             progress=progress,
         )
     if options["as_json"]:
@@ -405,6 +420,7 @@ def scan(**options: Any) -> None:
         right=(1, 2),
     )
     click.echo(f"\n{found}")
+    click.echo(f"Assess the riskiest set with:\n  {found.assess_command(options['file'], options['population'])}")
 
 
 @main.command("explain-pair")

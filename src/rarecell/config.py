@@ -90,6 +90,7 @@ class RunConfig:
         penalty for each degree of freedom, or ``"skinner-shlomo"`` for the penalty at which the test of Skinner and Shlomo
         sees least over- or understatement of risk
     search, max_clique, restarts : how it is searched for
+    time_limit : seconds after which a search that is not exact ends with the best model so far; not for ``search = "exact"``
     model : where the risk comes from: ``"average"`` (the default, most accurate), ``"single"`` (the best decomposable model),
         ``"bayes"`` (decomposable models drawn from their posterior), ``"hierarchical"`` (the best model found around it, chordal or not), ``"regularised"`` (all pairs of keys with priors on
         interactions), ``"stacked"`` (a mixture weighted by held-out likelihood), ``"independence"`` or ``"saturated"``
@@ -121,6 +122,7 @@ class RunConfig:
     search: str = "auto"
     max_clique: int | None = None
     restarts: int = 100
+    time_limit: float = 45.0
     model: str = "average"
     cliques: tuple[tuple[str, ...], ...] = ()
     resolution: str = "multi"
@@ -151,6 +153,8 @@ class RunConfig:
             raise BadInput(f"The threshold was given as {self.threshold}; a risk lies between 0 and 1.")
         if self.spark_table is not None and (self.sql is not None or self.input):
             raise BadInput("Both a Spark table and a file or query were named as the data; name one of them.")
+        if not self.time_limit > 0:
+            raise BadInput(f"The time limit was given as {self.time_limit}; it is a number of seconds above 0.")
         if self.restarts < 1:
             raise BadInput(f"The number of restarts was given as {self.restarts}; it is at least 1.")
 

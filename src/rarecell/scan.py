@@ -3,37 +3,55 @@
 For sets of keys of a given size: how many records they make unique in the file, and how many of those are likely to be
 unique in the population. A file can be safe on the keys one has thought of and unsafe on five others.
 
-All sets are counted when they are few. When they are many, a beam search grows sets key by key and keeps the best at each
-size: the best sets of five are nearly always among the extensions of the best sets of four, but there is no proof of it,
-and the result says so. Sets are ranked on a random part of a very large file and then counted on all of it.
+1. A beam search on a random part of the file grows sets key by key and keeps the best at each size; what it finds is
+   counted on the whole file and sets the mark.
+2. Every set is then reached by adding keys one at a time, those of most levels first. Cells that agree so far are a group;
+   what is alone in its group is settled, and only the rest is split by the next key. n records that agree so far can give
+   at most n unique ones, and fewer than L when they are more than the L combinations of levels that are still to come: sets
+   that cannot reach the mark by this are ruled out together, without being counted.
+
+When all sets are counted or ruled out the answer is proved. When the time is over before, the best so far is returned, with
+the most that any set left could reach.
 """
 
 from __future__ import annotations
 
+import math
+import os
+import shlex
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from rarecell.errors import BadInput
+from rarecell._kernels import scan as kernels
+from rarecell.errors import BadInput, Cancelled
 from rarecell.marginals import Marginals
-from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.progress import SILENT, Progress
 from rarecell.risk.population_uniques import pitman
 from rarecell.table import ContingencyTable
 from rarecell.thinning import random_part
 
 STAGE = "scanning sets of keys"
 
-MOST_SETS = 5_000
-"""Up to so many sets all are counted."""
+TIME_LIMIT = 300.0
+"""Seconds after which a scan ends with the best so far."""
 
-BEAM = 60
-"""Sets kept at each size of a beam search."""
+BEAM = 20
+"""Sets kept at each size of the beam search that sets the first mark."""
 
-MANY_RECORDS = 100_000
-"""With more records than this, and as many occupied cells, sets are ranked on so many random ones."""
+BEAM_RECORDS = 50_000
+"""Random records that the beam search counts."""
+
+_LARGEST_GROUP = 1 << 14
+"""Groups are told apart by size up to here."""
 
 
 @dataclass(frozen=True)
@@ -57,21 +75,44 @@ class KeySet:
 
 @dataclass(frozen=True)
 class Scan:
-    """The riskiest sets of keys of one size, the riskiest first."""
+    """The riskiest sets of keys of one size, the riskiest first.
+
+    Attributes
+    ----------
+    size : int
+        Keys of a set.
+    sets : tuple of KeySet
+        The riskiest.
+    n_counted, n_ruled_out, n_possible : int
+        Sets counted, sets that cannot be among the riskiest and were not, and all there are.
+    most_left : int
+        When the time was over: the most records that a set neither counted nor ruled out could make unique; otherwise 0.
+    time_limit : float
+        Seconds that were allowed.
+    """
 
     size: int
     sets: tuple[KeySet, ...]
     n_counted: int
+    n_ruled_out: int
     n_possible: int
-    is_complete: bool
+    most_left: int = 0
+    time_limit: float = TIME_LIMIT
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no set that is not listed makes more records unique than one that is."""
+        return self.n_counted + self.n_ruled_out >= self.n_possible
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return {
             "size": self.size,
             "sets_counted": self.n_counted,
+            "sets_ruled_out": self.n_ruled_out,
             "sets_possible": self.n_possible,
             "complete": self.is_complete,
+            "most_uniques_of_sets_left": self.most_left,
             "sets": [
                 {
                     "keys": list(one.keys),
@@ -82,9 +123,23 @@ class Scan:
             ],
         }
 
+    def assess_command(self, file: str, population: float) -> str:
+        """The command that assesses the file on the riskiest set."""
+        keys = ",".join(self.sets[0].keys)
+        return f"rarecell assess {shlex.quote(file)} --keys {shlex.quote(keys)} --population {population:.0f} --out run"
+
     def __str__(self) -> str:
-        how = "all were counted" if self.is_complete else f"{self.n_counted:,} were counted, grown from the best smaller sets"
         best = self.sets[0]
+        if self.n_counted == self.n_possible:
+            how = "all were counted"
+        elif self.is_complete:
+            how = f"{self.n_counted:,} were counted, and the others cannot be among the riskiest"
+        else:
+            left = self.n_possible - self.n_counted - self.n_ruled_out
+            how = (
+                f"{self.n_counted:,} were counted and {self.n_ruled_out:,} ruled out before the time limit of {self.time_limit:g} s; "
+                f"none of the {left:,} left can make more than {self.most_left:,} records unique"
+            )
         return (
             f"Of {self.n_possible:,} sets of {self.size} keys {how}; {', '.join(best.keys)} makes most records unique: "
             f"{best.sample_uniques:,}."
@@ -92,7 +147,14 @@ class Scan:
 
 
 def scan_subsets(
-    table: ContingencyTable, *, size: int = 5, population: float, top: int = 20, seed: int = 0, progress: Progress = SILENT
+    table: ContingencyTable,
+    *,
+    size: int = 5,
+    population: float,
+    top: int = 20,
+    seed: int = 0,
+    max_seconds: float = TIME_LIMIT,
+    progress: Progress = SILENT,
 ) -> Scan:
     """The sets of ``size`` keys that make most records unique.
 
@@ -107,9 +169,11 @@ def scan_subsets(
     top : int, optional
         Number of sets to return.
     seed : int, optional
-        Of the part of the records that sets of a very large file are ranked on.
+        Of the part of the records that a first search looks at; when all sets are decided it does not matter.
+    max_seconds : float, optional
+        Time after which the scan ends with the best so far.
     progress : Progress, optional
-        Is told of each set and can stop the scan.
+        Is told of the sets that are decided and can stop the scan.
 
     Examples
     --------
@@ -122,50 +186,205 @@ def scan_subsets(
     """
     if not 1 <= size <= table.n_keys:
         raise BadInput(f"Sets of {size} keys were asked for; with {table.n_keys} keys a set has between 1 and {table.n_keys}.")
-    n_possible = comb(table.n_keys, size)
-    is_large = table.n_cells > MANY_RECORDS
-    ranking = random_part(table, MANY_RECORDS, np.random.default_rng(seed)) if is_large else table
-    marginals = Marginals(ranking.with_coarsenings(()), memory_budget=0)
-    is_complete = n_possible <= MOST_SETS
-    if is_complete:
-        progress.start(STAGE, n_possible)
-        candidates = [sum(1 << k for k in keys) for keys in combinations(range(table.n_keys), size)]
-        ranked = _ranked(marginals, candidates, progress)
-        n_counted = n_possible
-    else:
-        progress.start(STAGE, None)
-        ranked, n_counted = _beam(marginals, table.n_keys, size, progress)
+    run = _ScanRun(table, size, top, time.monotonic() + max_seconds, progress)
+    if comb(table.n_keys, size) > 10 * top:
+        run.remember(_beam(random_part(table, BEAM_RECORDS, np.random.default_rng(seed)), size, run.deadline)[:top])
+    run.decide_all()
     progress.done()
-    exact = marginals if ranking is table else Marginals(table.with_coarsenings(()), memory_budget=0)
-    found = [_key_set(exact, mask, population) for mask in ranked[:top]]
-    found.sort(key=lambda one: -one.sample_uniques)
-    return Scan(size, tuple(found), n_counted, n_possible, is_complete)
+    marginals = Marginals(table.with_coarsenings(()), memory_budget=0)
+    found = [_key_set(marginals, keys, n_uniques, population) for n_uniques, keys in run.best()]
+    return Scan(size, tuple(found), run.n_counted, run.n_ruled_out, comb(table.n_keys, size), run.most_left, max_seconds)
 
 
-def _n_uniques(marginals: Marginals, mask: int) -> int:
-    return int((marginals.counts(mask) == 1).sum())
-
-
-def _ranked(marginals: Marginals, masks: list[int], progress: Progress) -> list[int]:
-    """The sets by their number of uniques, most first; ties in the order of the keys."""
-    numbers = []
-    for mask in masks:
-        numbers.append(_n_uniques(marginals, mask))
-        checkpoint(progress, STAGE, 1.0)
-    return [masks[k] for k in np.argsort(-np.array(numbers), kind="stable")]
-
-
-def _beam(marginals: Marginals, n_keys: int, size: int, progress: Progress) -> tuple[list[int], int]:
-    kept, n_counted = [0], 0
-    for _ in range(size):
-        larger = dict.fromkeys(mask | 1 << k for mask in kept for k in range(n_keys) if not mask >> k & 1)
-        kept = _ranked(marginals, list(larger), progress)
-        n_counted += len(kept)
-        kept = kept[:BEAM]
-    return kept, n_counted
-
-
-def _key_set(marginals: Marginals, mask: int, population: float) -> KeySet:
+def _key_set(marginals: Marginals, keys: tuple[int, ...], n_uniques: int, population: float) -> KeySet:
+    mask = sum(1 << k for k in keys)
     sizes, numbers = np.unique(marginals.counts(mask), return_counts=True)
     estimate = pitman(dict(zip(sizes.tolist(), numbers.tolist(), strict=True)), population=population)
-    return KeySet(marginals.table.names_of(mask), _n_uniques(marginals, mask), estimate.expected_population_uniques)
+    return KeySet(marginals.table.names_of(mask), n_uniques, estimate.expected_population_uniques)
+
+
+def _beam(table: ContingencyTable, size: int, deadline: float) -> list[tuple[int, ...]]:
+    """Good sets, the best first: the best of each size, extended by every key."""
+    whole = _Cells.of(table)
+    kept: list[tuple[tuple[int, ...], _Cells]] = [((), whole)]
+    for depth in range(size):
+        numbers: dict[tuple[int, ...], tuple[int, _Cells]] = {}
+        for keys, cells in kept:
+            for k in range(table.n_keys):
+                larger = tuple(sorted((*keys, k)))
+                if k not in keys and larger not in numbers:
+                    numbers[larger] = (cells.n_unique_with(k), cells)
+        best = sorted(numbers, key=lambda keys: (-numbers[keys][0], keys))[:BEAM]
+        if depth + 1 == size or time.monotonic() > deadline:
+            return [keys for keys in best if len(keys) == size]
+        kept = []
+        for keys in best:
+            before = numbers[keys][1]
+            (new,) = set(keys) - set(before.keys)
+            kept.append((keys, before.split_by(new)))
+    return []
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """The cells of a table that some keys leave undecided, in groups that agree on these keys; ``n_unique`` records are decided."""
+
+    table: _Columns
+    keys: tuple[int, ...]
+    rows: NDArray[np.int32]
+    starts: NDArray[np.int32]
+    n_unique: int
+
+    @classmethod
+    def of(cls, table: ContingencyTable) -> _Cells:
+        rows = np.arange(table.n_cells, dtype=np.int32)
+        return cls(_Columns(table), (), rows, np.array([0, len(rows)], dtype=np.int32), 0)
+
+    def n_unique_with(self, key: int) -> int:
+        """Unique records once this key is known, too."""
+        column, n_levels = self.table.columns[key], self.table.levels[key]
+        return self.n_unique + int(kernels.count_alone(self.rows, self.starts, column, n_levels, self.table.counts))
+
+    def split_by(self, key: int) -> _Cells:
+        """What is undecided once this key is known, too."""
+        column, n_levels = self.table.columns[key], self.table.levels[key]
+        rows, starts, n_unique = kernels.split(self.rows, self.starts, column, n_levels, self.table.counts)
+        return _Cells(self.table, (*self.keys, key), rows, starts, self.n_unique + int(n_unique))
+
+    def bounds(self, n_levels: Iterable[float]) -> list[int]:
+        """The most unique records once keys with so many combinations of levels are known, too.
+
+        A group of s cells of one record each, and perhaps others, gives at most s of them; at most L when there are L
+        combinations, and L − 1 when one of these must hold further records.
+        """
+        most = _LARGEST_GROUP
+        pure, mixed, beyond = kernels.group_sizes(self.rows, self.starts, self.table.counts, most)
+        n_of_size = np.asarray(pure, dtype=np.int64) + np.asarray(mixed, dtype=np.int64)
+        n_groups, n_cells = np.cumsum(n_of_size), np.cumsum(n_of_size * np.arange(most + 1))
+        found = []
+        for asked in n_levels:
+            levels = int(min(asked, most - 1))
+            small = int(n_cells[levels - 1]) if levels else 0
+            large = int(n_groups[most - 1] - n_groups[levels - 1]) if levels else 0
+            some = small + large * (levels - 1) + int(pure[levels])
+            if asked >= most:
+                some = int(n_cells[most - 1])
+            whole = int(mixed[most])
+            found.append(self.n_unique + some + (int(min(beyond, whole * asked)) if whole else 0))
+        return found
+
+
+class _Columns:
+    """Level codes by key, and counts, in the short types that pass quickly."""
+
+    def __init__(self, table: ContingencyTable) -> None:
+        self.levels = [c.n_levels for c in table.categories]
+        types = [np.uint8 if n <= 1 << 8 else np.uint16 if n <= 1 << 16 else np.int32 for n in self.levels]
+        self.columns = [np.ascontiguousarray(table.cells[:, k], dtype=kind) for k, kind in enumerate(types)]
+        self.counts = np.minimum(table.counts, 2).astype(np.uint8)
+
+
+class _ScanRun:
+    """One scan: the sets to go through, the best so far, and what is decided."""
+
+    def __init__(self, table: ContingencyTable, size: int, top: int, deadline: float, progress: Progress) -> None:
+        self.whole = _Cells.of(table)
+        self.size = size
+        self.top = top
+        self.deadline = deadline
+        self.progress = progress
+        levels = self.whole.table.levels
+        self.order = sorted(range(table.n_keys), key=lambda k: -levels[k])
+        self.levels = [levels[k] for k in self.order]
+        self.found: dict[tuple[int, ...], int] = {}
+        self.mark = -1
+        self.n_counted = 0
+        self.n_ruled_out = 0
+        self.most_left = 0
+        self._lock = threading.Lock()
+
+    def best(self) -> list[tuple[int, tuple[int, ...]]]:
+        """The sets with most uniques, ties in the order of the keys."""
+        return [(self.found[keys], keys) for keys in sorted(self.found, key=lambda keys: (-self.found[keys], keys))[: self.top]]
+
+    def remember(self, sets: Iterable[tuple[int, ...]]) -> None:
+        """Count some sets beforehand, for a mark to begin with."""
+        for keys in sets:
+            cells = self.whole
+            for k in sorted(keys, key=self.order.index)[:-1]:
+                cells = cells.split_by(k)
+            self._put(keys, cells.n_unique_with(sorted(keys, key=self.order.index)[-1]))
+            if self._is_over():
+                return
+
+    def _put(self, keys: tuple[int, ...], n_uniques: int) -> None:
+        self.found[tuple(sorted(keys))] = n_uniques
+        if len(self.found) >= self.top:
+            self.found = {keys: n for n, keys in self.best()}
+            self.mark = min(self.found.values())
+
+    def _is_over(self) -> bool:
+        if self.progress.cancelled():
+            raise Cancelled.during(STAGE)
+        return time.monotonic() > self.deadline
+
+    def decide_all(self) -> None:
+        """Count or rule out every set, on all cores; the first two keys of a set are a piece of work."""
+        n_keys = len(self.order)
+        self.progress.start(STAGE, float(comb(n_keys, self.size)))
+        if self.size < 3:
+            self._below(self.whole, -1)
+            return
+        first: dict[int, _Cells] = {}
+
+        def work(pair: tuple[int, int]) -> None:
+            i, j = pair
+            with self._lock:
+                if i not in first:
+                    first.clear()
+                    first[i] = self.whole.split_by(self.order[i])
+                begun = first[i]
+            self._child(begun, j, self._bounds(begun, [j])[0])
+
+        pairs = list(combinations(range(n_keys), 2))
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            try:
+                list(pool.map(work, [(i, j) for i, j in pairs if n_keys - j > self.size - 2]))
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+
+    def _bounds(self, cells: _Cells, children: list[int]) -> list[int]:
+        """The most uniques of any set that holds the keys so far and goes on with each of these."""
+        n_more = self.size - len(cells.keys)
+        return cells.bounds([math.prod(map(float, self.levels[j : j + n_more])) for j in children])
+
+    def _child(self, cells: _Cells, j: int, bound: int) -> None:
+        """Decide all sets that go on with the key at place ``j`` of the order."""
+        n_more = self.size - len(cells.keys)
+        n_sets = comb(len(self.order) - j - 1, n_more - 1)
+        if bound < self.mark:
+            self._decided(n_ruled_out=n_sets)
+        elif self._is_over():
+            with self._lock:
+                self.most_left = max(self.most_left, bound)
+        elif n_more == 1:
+            n_uniques = cells.n_unique_with(self.order[j])
+            with self._lock:
+                if n_uniques >= self.mark:
+                    self._put((*cells.keys, self.order[j]), n_uniques)
+            self._decided(n_counted=1)
+        else:
+            self._below(cells.split_by(self.order[j]), j)
+
+    def _below(self, cells: _Cells, last: int) -> None:
+        n_more = self.size - len(cells.keys)
+        children = list(range(last + 1, len(self.order) - n_more + 1))
+        for j, bound in zip(children, self._bounds(cells, children), strict=True):
+            self._child(cells, j, bound)
+
+    def _decided(self, *, n_counted: int = 0, n_ruled_out: int = 0) -> None:
+        with self._lock:
+            self.n_counted += n_counted
+            self.n_ruled_out += n_ruled_out
+            self.progress.advance(float(n_counted + n_ruled_out))

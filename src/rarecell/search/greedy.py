@@ -41,11 +41,14 @@ class Climbs:
     score_of : score of each local optimum, whose neighbour masks are given as bytes
     times_met : how often each was met
     path : the best score after each move that raised it
+    is_complete : False when the deadline ended the first climb before a local optimum was reached
     """
 
-    def __init__(self, known: KnownScores, progress: Progress = SILENT) -> None:
+    def __init__(self, known: KnownScores, progress: Progress = SILENT, deadline: float = math.inf) -> None:
         self.known = known
         self.progress = progress
+        self.deadline = deadline
+        self.is_complete = True
         self.score_of: dict[bytes, float] = {}
         self.times_met: Counter[bytes] = Counter()
         self.path: list[float] = []
@@ -64,18 +67,23 @@ class Climbs:
         score = self.known.value(neighbours)
         self._pass_by(score)
         for allowed in stages:
-            for gain in self.known.climb(neighbours, allowed, self.progress):
+            for gain in self.known.climb(neighbours, allowed, self.progress, self.deadline):
                 score += gain
                 self._pass_by(score)
         value = self.known.value(neighbours)
+        if time.monotonic() > self.deadline:
+            # Where the climb stopped is a model like any other, but no local optimum unless it had just got there.
+            self.is_complete = bool(self.score_of)
+            if self.score_of:
+                return value
         self.score_of.setdefault(neighbours.tobytes(), value)
         self.times_met[neighbours.tobytes()] += 1
         return value
 
-    def exchange(self, neighbours: NDArray[np.uint64], score: float, deadline: float = math.inf) -> float:
+    def exchange(self, neighbours: NDArray[np.uint64], score: float) -> float:
         """Make the best two moves in a row that gain, and climb on, until there are none; the new score."""
-        while time.monotonic() < deadline:
-            moves, gain = self._best_exchange(neighbours, deadline)
+        while time.monotonic() < self.deadline:
+            moves, gain = self._best_exchange(neighbours)
             if moves is None:
                 break
             local.make_move(neighbours, self.known.vertices, moves[0], moves[1])
@@ -84,7 +92,7 @@ class Climbs:
             score = self.climb(neighbours, _BOTH)
         return score
 
-    def _best_exchange(self, neighbours: NDArray[np.uint64], deadline: float) -> tuple[tuple[int, int, int, int] | None, float]:
+    def _best_exchange(self, neighbours: NDArray[np.uint64]) -> tuple[tuple[int, int, int, int] | None, float]:
         known, vertices = self.known, self.known.vertices
         best_moves, best = None, LEAST_GAIN
         for u, v in itertools.combinations(range(len(neighbours)), 2):
@@ -105,7 +113,7 @@ class Climbs:
                 checkpoint(self.progress, _STAGE)
             if x >= 0:
                 best_moves, best = (u, v, x, y), first + second
-            if time.monotonic() > deadline:
+            if time.monotonic() > self.deadline:
                 break
         return best_moves, best
 
@@ -119,15 +127,16 @@ def greedy_search(
 ) -> tuple[Climbs, int]:
     """Climb from the best forest, then improve by exchanges and ``rounds`` shakes; the climbs and the rounds made.
 
-    The result depends on ``seed`` and ``rounds`` alone, unless ``max_seconds`` ends the search before.
+    The result depends on ``seed`` and ``rounds`` alone, unless ``max_seconds`` ends the search before. The edges that gain
+    most are added first, so that a search that is ended early has the strongest associations.
     """
     deadline = time.monotonic() + max_seconds
     progress.start(_STAGE, float(rounds + 1))
     known.fill_small()
-    climbs = Climbs(known, progress)
+    climbs = Climbs(known, progress, deadline)
     current = known.forest
     score = climbs.climb(current, local.JOIN_COMPONENTS, local.ADD, local.DELETE, _BOTH)
-    score = climbs.exchange(current, score, deadline)
+    score = climbs.exchange(current, score)
     checkpoint(progress, _STAGE, 1.0)
     rng = np.random.default_rng(seed)
     n_rounds = 0
@@ -136,7 +145,7 @@ def greedy_search(
         local.shake(trial, known.vertices, known.table.limits, _draws(known, rng), int(rng.integers(2, MAX_SHAKE + 1)))
         value = climbs.climb(trial, _BOTH)
         if value > score + LEAST_GAIN:
-            value = climbs.exchange(trial, value, deadline)
+            value = climbs.exchange(trial, value)
         if value > score - LEAST_GAIN:
             current, score = trial, value
         n_rounds += 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,14 +119,19 @@ class KnownScores:
         self.fill(np.concatenate([needed, perhaps[:at_once]]))
         return True
 
-    def climb(self, neighbours: NDArray[np.uint64], allowed: int, progress: Progress = SILENT) -> list[float]:
-        """Climb in place to where no allowed move improves; the gain of each move made."""
+    def climb(
+        self, neighbours: NDArray[np.uint64], allowed: int, progress: Progress = SILENT, deadline: float = math.inf
+    ) -> list[float]:
+        """Climb in place to where no allowed move improves, or until the deadline; the gain of each move made."""
         gains: list[float] = []
         buffer = np.empty(512)
         is_top = False
         while not is_top:
             n_moves, is_top = local.climb(neighbours, self.vertices, self.table, self.missing, allowed, buffer)
             gains.extend(buffer[:n_moves].tolist())
+            if not is_top and time.monotonic() > deadline:
+                self.missing.n[:] = 0
+                break
             if not is_top:
                 self.fill_missing()
                 checkpoint(progress, "searching models")

@@ -36,6 +36,8 @@ class SearchResult:
     seconds : time taken
     estimated_seconds : estimate of the exact search's time before it started; None when there was none
     path : scores on the way to the best model of a local or greedy search, increasing
+    time_limit : seconds after which the search was ended; None when it came to its own end
+    reached_optimum : False when it was ended before the first local optimum
     """
 
     best: DecomposableModel
@@ -51,12 +53,22 @@ class SearchResult:
     seconds: float
     estimated_seconds: float | None = None
     path: tuple[float, ...] = field(default=(), repr=False)
+    time_limit: float | None = None
+    reached_optimum: bool = True
 
     @property
     def proof(self) -> str:
         """What was done and what that proves, in a sentence; the same in every run."""
         within = "" if self.max_clique is None else f" with at most {self.max_clique} keys in a clique"
-        if self.certified_optimal:
+        if not self.reached_optimum:
+            gained = self.path[-1] - self.path[0]
+            last = self.path[-1] - self.path[-2] if len(self.path) > 1 else 0.0
+            proof = (
+                f"Not certified, and no local optimum: the time limit of {self.time_limit:g} s ended the search after "
+                f"{_count(len(self.path) - 1, 'move', 'moves')}{within}, which raised the {self.criterion} score of unrelated keys by "
+                f"{gained:,.0f}, the last of them by {last:,.1f}; more time (--time-limit) finds a better model"
+            )
+        elif self.certified_optimal:
             proof = f"Certified: no decomposable model{within} has a better {self.criterion} score"
         else:
             proof = (
@@ -64,6 +76,8 @@ class SearchResult:
                 f"{_count(self.starts, 'climb', 'climbs')} this has the best {self.criterion} score, and was met "
                 f"{_count(self.times_met, 'time', 'times')}; a better one may exist"
             )
+            if self.time_limit is not None:
+                proof += f", and the time limit of {self.time_limit:g} s (--time-limit) ended the search"
         return f"{proof} ({self.method} search, {self.n_sets:,} sets scored)"
 
     def __str__(self) -> str:

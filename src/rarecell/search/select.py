@@ -6,6 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from rarecell.progress import SILENT, Progress
 from rarecell.score import PenalisedLikelihood, Score, make_score
 from rarecell.search.bounds import MAX_SETS, ScoredFamily, TooManySets, admissible_sets, all_sets
 from rarecell.search.exact import available_bytes, best_cliques, cost_of, estimate_exact
-from rarecell.search.greedy import greedy_search
+from rarecell.search.greedy import Climbs, greedy_search
 from rarecell.search.known import KnownScores
 from rarecell.search.local import local_search
 from rarecell.search.ranked import best_graphs
@@ -32,7 +33,7 @@ PENALTIES = (0.5, 0.7, 1.0, 1.5)
 AUTO_SECONDS = 30.0
 """``auto`` is exact when that is estimated to take less."""
 GREEDY_SECONDS = 45.0
-"""A greedy search starts no new round after this time."""
+"""A greedy search ends after this time, wherever it is."""
 ROUNDS_PER_RESTART = 10
 """A round of greedy search is that much cheaper than a restart of Algorithm 1, and less independent of those before."""
 MAX_CLIQUE_CELLS = 1e8
@@ -93,20 +94,21 @@ def select_model(
     for name, number in (("restarts", restarts), ("max_clique", max_clique), ("n_best", n_best)):
         if number is not None and number < 1:
             raise BadInput(f"{name} was given as {number}; it is a whole number of 1 or more.")
-    run = _Search(make_score(table, criterion, marginals=marginals), max_clique, marginals or table.marginals, progress)
+    limit = GREEDY_SECONDS if max_seconds is None else max_seconds
+    run = _Search(make_score(table, criterion, marginals=marginals), max_clique, marginals or table.marginals, progress, limit)
     if search == "local":
         return run.local(restarts, seed)
     if search == "greedy":
-        return run.greedy(restarts, seed, max_seconds)
+        return run.greedy(restarts, seed)
     try:
-        return run.exact(n_best, AUTO_SECONDS if search == "auto" else math.inf)
+        return run.exact(n_best, min(AUTO_SECONDS, limit) if search == "auto" else math.inf)
     except TooManySets as found:
         if search == "exact":
             raise TooLarge(
                 f"An exact search of {table.n_vertices} vertices is out of reach: {found}. Bound the size of cliques "
                 "(max_clique), use fewer keys or coarsenings, or search greedily."
             ) from None
-        return run.greedy(restarts, seed, max_seconds)
+        return run.greedy(restarts, seed)
 
 
 def penalty_path(
@@ -135,14 +137,18 @@ def penalty_path(
 class _Search:
     """One search for the best model by one score."""
 
-    def __init__(self, score: Score, max_clique: int | None, marginals: Marginals, progress: Progress) -> None:
+    def __init__(
+        self, score: Score, max_clique: int | None, marginals: Marginals, progress: Progress, max_seconds: float
+    ) -> None:
         self.score = score
         self.table = score.table
         self.max_clique = max_clique
         self.marginals = marginals
         self.progress = progress
         self.known = KnownScores(score, max_clique=max_clique, max_cells=MAX_CLIQUE_CELLS)
+        self.max_seconds = max_seconds
         self.began = time.monotonic()
+        self.climbs: Climbs | None = None
 
     def exact(self, n_best: int, max_seconds: float) -> SearchResult:
         """The certified best model; :class:`TooManySets` when that is estimated to take longer than ``max_seconds``."""
@@ -168,13 +174,16 @@ class _Search:
             return all_sets(self.score, max_clique=self.max_clique), -math.inf
         if n_sets > MAX_SETS and not isinstance(self.score, PenalisedLikelihood):
             raise TooManySets(f"all {n_sets:,} sets of vertices would have to be compared")
-        climbs, _ = greedy_search(self.known, rounds=_ROUNDS_BEFORE_EXACT, progress=self.progress)
+        climbs, n_rounds = greedy_search(self.known, rounds=_ROUNDS_BEFORE_EXACT, max_seconds=max_seconds, progress=self.progress)
+        if n_rounds < _ROUNDS_BEFORE_EXACT:
+            self.climbs = climbs
+            raise TooManySets("a first greedy search took all the time there is")
         return (
             admissible_sets(
                 self.score,
                 at_least=climbs.best_score,
                 max_clique=self.max_clique,
-                max_seconds=max_seconds,
+                max_seconds=min(max_seconds, self._seconds_left) if math.isfinite(max_seconds) else math.inf,
                 progress=self.progress,
             ),
             climbs.best_score,
@@ -203,17 +212,27 @@ class _Search:
         path = runs.paths[ends.index(optima[0].graph.adjacency.tobytes())]
         return self._result("local", optima, starts=restarts, n_sets=self.known.n_known, path=path)
 
-    def greedy(self, restarts: int, seed: int, max_seconds: float | None) -> SearchResult:
+    @property
+    def _seconds_left(self) -> float:
+        return max(0.0, self.began + self.max_seconds - time.monotonic())
+
+    def greedy(self, restarts: int, seed: int) -> SearchResult:
         """From the best forest, by exchanges and shakes."""
-        climbs, n_rounds = greedy_search(
-            self.known,
-            rounds=ROUNDS_PER_RESTART * restarts,
-            seed=seed,
-            max_seconds=GREEDY_SECONDS if max_seconds is None else max_seconds,
-            progress=self.progress,
-        )
+        rounds = ROUNDS_PER_RESTART * restarts
+        if self.climbs is None or self._seconds_left > 0:
+            # What an earlier search of this kind has counted is known, so that its way is gone again in no time.
+            climbs, n_rounds = greedy_search(
+                self.known, rounds=rounds, seed=seed, max_seconds=self._seconds_left, progress=self.progress
+            )
+            if self.climbs is not None and self.climbs.best_score > climbs.best_score:
+                climbs, n_rounds = self.climbs, 0
+        else:
+            climbs, n_rounds = self.climbs, 0
         optima = _by_score(climbs.score_of, climbs.times_met)
-        return self._result("greedy", optima, starts=1 + n_rounds, n_sets=self.known.n_known, path=climbs.path)
+        found = self._result("greedy", optima, starts=1 + n_rounds, n_sets=self.known.n_known, path=climbs.path)
+        if n_rounds == rounds:
+            return found
+        return replace(found, time_limit=self.max_seconds, reached_optimum=climbs.is_complete)
 
     def _result(
         self,

@@ -202,9 +202,9 @@ class KillsAt(SilentProgress):
 
 MOMENTS = [
     ("reading and counting", 0.05),
-    ("checks of fit", 0.02),
+    ("interval, checks and comparisons", 0.02),
     ("writing the protected file", 0.01),
-    ("writing the report", 0.3),
+    ("writing the report", 0.02),
 ]
 
 
@@ -371,7 +371,7 @@ def test_a_second_run_into_the_same_folder_is_refused_and_the_first_completes(tm
             run.assess(config_for(source), out=out, overwrite=True)
         refused.append(told.value)
 
-    for stage in ("checks of fit", "writing the report"):
+    for stage in ("interval, checks and comparisons", "writing the report"):
         run.assess(config_for(source), out=out, overwrite=True, progress=AtStage(stage, second))
         assert visible(out) == RESULTS
         assert not hidden(out)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -33,9 +33,6 @@ _T = TypeVar("_T")
 
 _WORTH_A_THREAD = 1_000_000
 """Rows times sets from which a second thread pays."""
-
-_ASKED_OFTEN = 3
-"""Sets of the same keys from which rows of these keys are made."""
 
 _FEW_KEYS = 16
 """Projections are made of tables with at most so many keys: two sets of more keys seldom have one in common."""
@@ -139,11 +136,10 @@ class Marginals:
         # Passing over the rows takes as long as reading them from memory: short codes are quicker.
         code_type = np.uint16 if max(self._levels) <= 2**16 else np.int32
         self._table_rows = _Rows(np.asfortranarray(table.cells, code_type), self._cell_counts)
-        self._bases: _Kept[_Rows] = _Kept(memory_budget // 4)
+        self._bases: _Kept[_Rows] = _Kept(memory_budget // 2)
         self._hardly_fewer: set[int] = set()
-        self._n_asked: Counter[int] = Counter()
         self._lock = threading.RLock()
-        self._kept: _Kept[Marginal] = _Kept(memory_budget // 2)
+        self._kept: _Kept[Marginal] = _Kept(memory_budget // 4)
         self._kept_cells: _Kept[MarginalCells] = _Kept(memory_budget // 4)
 
     # ------------------------------------------------------------------ one marginal
@@ -301,7 +297,6 @@ class Marginals:
         radix = {mask: self._radix(mask) for mask in masks}
         by_base: dict[int, list[int]] = {}
         rows: dict[int, _Rows] = {}
-        self._n_asked.update(map(self._keys_of, masks))
         for mask in sorted(masks, key=lambda mask: -radix[mask].n_possible):
             if radix[mask].n_possible >= _LARGEST_KEY:
                 counts = self.of(mask).counts
@@ -339,14 +334,9 @@ class Marginals:
     def _base_for(self, mask: int, n_possible: int) -> _Rows:
         """The smallest rows at hand that hold this set; made first where all at hand are much larger.
 
-        A set much smaller than its rows is enlarged by as many vertices of few levels as leave it smaller, so that the new
-        rows serve other sets, too. Keys that are asked for again, at other resolutions, get rows of their own.
+        The set is enlarged by as many vertices of few levels as leave the new rows fewer, so that they serve other sets,
+        too: first to where they need not, but may, be fewer, because many combinations do not occur, then to where they must.
         """
-        if self.table.n_keys > _FEW_KEYS:
-            return self._table_rows
-        keys = self._keys_of(mask)
-        at_full_resolution = self.table.close(keys)
-        is_asked_often = self._n_asked[keys] >= _ASKED_OFTEN
         with self._lock:
             while True:
                 base, rows = (1 << self.table.n_vertices) - 1, self._table_rows
@@ -357,13 +347,8 @@ class Marginals:
                 n_rows = len(rows.counts)
                 if n_rows < _WORTH_PROJECTING or base == self.table.close(mask):
                     return rows
-                if 2 * n_possible <= n_rows:
-                    wanted = self._enlarged(mask, base, n_rows // 2)
-                elif is_asked_often and at_full_resolution & ~base == 0:
-                    wanted = at_full_resolution
-                else:
-                    return rows
-                if not self._keep_base(wanted, rows):
+                most_cells = [bound for bound in (4 * n_rows, n_rows // 2) if n_possible <= bound]
+                if not any(self._keep_base(self._enlarged(mask, base, bound), rows) for bound in most_cells):
                     return rows
 
     def _keys_of(self, mask: int) -> int:
@@ -376,8 +361,10 @@ class Marginals:
 
     def _enlarged(self, mask: int, base: int, most_cells: int) -> int:
         """More vertices of ``base``, those of few levels first, while the set has at most so many possible cells; closed."""
+        finest = self._keys_of(mask) & base
         others = [v for v in range(self.table.n_vertices) if (base & ~mask) >> v & 1]
-        for v in sorted(others, key=self._levels.__getitem__):
+        # The set's own keys come first, at full resolution: its other resolutions are asked for soon.
+        for v in sorted(others, key=lambda v: (not finest >> v & 1, self._levels[v])):
             if self._radix(self.table.reduce(mask | 1 << v)).n_possible <= most_cells:
                 mask |= 1 << v
         return self.table.close(mask)

@@ -46,6 +46,16 @@ class SilentProgress:
 SILENT = SilentProgress()
 
 
+class OnlyCancelled(SilentProgress):
+    """Passes on that the user wants to stop, and tells nothing: for work beside other work."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def cancelled(self) -> bool:
+        return self._progress.cancelled()
+
+
 def checkpoint(progress: Progress, stage: str, amount: float = 0.0) -> None:
     """Report ``amount`` of work and raise :class:`~rarecell.errors.Cancelled` when the user wants to stop."""
     if amount:

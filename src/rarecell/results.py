@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +38,14 @@ def run_folder(out: str | Path | None, overwrite: bool) -> Iterator[audit.RunFol
 
 def write_assessment(folder: audit.RunFolder, found: Assessment, whole: Mapping[str, Any], stages: Stages) -> None:
     from rarecell.report import write_report
+    from rarecell.report.pictures import all_pictures
 
-    with stages.stage("writing the risk file"):
-        _write_risk(folder.path("risk.parquet"), found)
+    with ThreadPoolExecutor(1) as pool:
+        # Charts are drawn by a program of their own, which leaves this one free to write.
+        drawing = pool.submit(all_pictures, whole)
+        with stages.stage("writing the risk file"):
+            _write_risk(folder.path("risk.parquet"), found)
+        drawing.result()
     with stages.stage("writing the report"):
         folder.write_text("summary.json", json.dumps(whole, indent=2) + "\n")
         stored = {"best": found.model.to_dict(), "risk_model": found.choice.risk_model.describe()}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,9 @@ from rarecell.microdata import Microdata
 from rarecell.model.average import CellModel
 from rarecell.model.backoff import MANY_CELLS, fit_backoff
 from rarecell.model.decomposable import DecomposableModel
-from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.progress import SILENT, OnlyCancelled, Progress, checkpoint
 from rarecell.risk.diagnostics import FitDiagnostics, fit_diagnostics
-from rarecell.risk.explain import costs_by_key, explain_records, key_costs
+from rarecell.risk.explain import KeyCost, costs_by_key, explain_records, key_costs
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.population_uniques import population_uniques
 from rarecell.risk.records import RecordRisk, household_risk
@@ -38,6 +38,7 @@ from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.swappable import Swappability, swappability
 from rarecell.table import ContingencyTable
 from rarecell.thinning import random_part
+from rarecell.threads import on_all_cores
 
 N_LISTED = 50
 """Riskiest records that the internal report explains one by one."""
@@ -96,8 +97,27 @@ class Stages:
         self.progress.start(name)
         started = time.perf_counter()
         yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+        self._add(name, started)
         self.progress.done()
+
+    def together(self, title: str, work: Mapping[str, Callable[[Progress], Any]]) -> tuple[Any, ...]:
+        """Stages that do not need each other, on all cores; what they returned, in order."""
+        checkpoint(self.progress, title)
+        self.progress.start(title, len(work))
+
+        def one(name: str, task: Callable[[Progress], Any]) -> Any:
+            started = time.perf_counter()
+            found = task(OnlyCancelled(self.progress))
+            self._add(name, started)
+            self.progress.advance(1)
+            return found
+
+        found = on_all_cores(one, list(work.items()))
+        self.progress.done()
+        return tuple(found)
+
+    def _add(self, name: str, started: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
 
 # ---------------------------------------------------------------------- assess
@@ -173,25 +193,33 @@ def _assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: P
         stratum = _stratum_of_records(data, table, config)
         risk = choice.risk_of(table, chosen.risk_model, config, stratum=stratum)
         can_swap = swappability(table, chosen.best)
-    with stages.stage("interval"):
-        interval = risk_interval(risk, chosen.risk_model, seed=config.seed)
-    with stages.stage("checks of fit"):
+
+    def checks(_: Progress) -> tuple[Any, ...]:
         fit = fit_diagnostics(
             table, chosen.risk_model, population=risk.population, refit=lambda part: _quick_model(part, config), seed=config.seed
         )
         estimates = population_uniques(table.size_indices, population=risk.population)
-        of_models = choice.model_estimates(table, chosen, risk, config, stratum=stratum)
-    with stages.stage("what each key costs"):
-        costs = key_costs(
+        return fit, estimates, choice.model_estimates(table, chosen, risk, config, stratum=stratum)
+
+    def costs_of_keys(progress: Progress) -> tuple[KeyCost, ...]:
+        return key_costs(
             table,
             lambda changed: _quick_uniques(changed, config),
             baseline=risk.expected_population_uniques,
             part=_part_for_comparisons(table, config),
             progress=progress,
         )
-    with stages.stage("unsafe combinations"):
-        unsafe = unsafe_combinations(table)
-        riskiest = _explained(chosen.best, risk, unsafe)
+
+    unsafe, (fit, estimates, of_models), costs, interval = stages.together(
+        "interval, checks and comparisons",
+        {
+            "unsafe combinations": lambda _: unsafe_combinations(table),
+            "checks of fit": checks,
+            "what each key costs": costs_of_keys,
+            "interval": lambda _: risk_interval(risk, chosen.risk_model, seed=config.seed),
+        },
+    )
+    riskiest = _explained(chosen.best, risk, unsafe)
     whole: dict[str, Any] = {
         "rarecell": audit.versions()["rarecell"],
         "records": table.n_records,

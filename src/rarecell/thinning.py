@@ -8,10 +8,21 @@ be made on a part.
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rarecell.table import ContingencyTable
 
-_MOST_FOR_HYPERGEOMETRIC = 10**9
+_SMALL_PART = 50
+"""A part of at most one record in so many is drawn record by record, not cell by cell."""
+
+
+def drawn_counts(counts: NDArray[np.int64], n_drawn: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How many records of each cell are among ``n_drawn`` records drawn without replacement."""
+    total = int(counts.sum())
+    if n_drawn * _SMALL_PART > total:
+        return rng.multivariate_hypergeometric(counts, n_drawn, method="marginals")
+    records = rng.choice(total, n_drawn, replace=False, shuffle=False)
+    return np.bincount(np.searchsorted(np.cumsum(counts), records, side="right"), minlength=len(counts))
 
 
 def random_part(table: ContingencyTable, n_records: int, rng: np.random.Generator) -> ContingencyTable:
@@ -29,10 +40,7 @@ def random_part(table: ContingencyTable, n_records: int, rng: np.random.Generato
     """
     if n_records >= table.n_records:
         return table
-    if table.n_records < _MOST_FOR_HYPERGEOMETRIC:
-        counts = rng.multivariate_hypergeometric(table.counts, n_records, method="marginals")
-    else:
-        counts = rng.binomial(table.counts, n_records / table.n_records)
+    counts = drawn_counts(table.counts, n_records, rng)
     drawn = np.flatnonzero(counts)
     counts = counts[drawn]
     weights = None

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def split_groups(codes, counts, members, ends, n_groups, buffers, out_members, out_ends):
     """Split each group of ``members`` by ``codes``; alone cells go to ``buffers[2]``, the rest to the output.
 
@@ -58,7 +58,7 @@ def split_groups(codes, counts, members, ends, n_groups, buffers, out_members, o
     return n_out, n_alone
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def keep_groups_with_uniques(counts, members, ends, n_groups):
     """Close up the groups in place, leaving out those in which no cell holds a single record."""
     kept, written, start = 0, 0, 0
@@ -79,7 +79,7 @@ def keep_groups_with_uniques(counts, members, ends, n_groups):
     return kept
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def record_minimal(alone, n_alone, mask, first, following, found_cell, found_mask, n_found):
     """Append ``mask`` to the list of each alone cell that has no smaller set in its list yet."""
     for a in range(n_alone):
@@ -100,7 +100,7 @@ def record_minimal(alone, n_alone, mask, first, following, found_cell, found_mas
     return n_found
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def longer(array, size):
     """The same entries with room for more. Spelt out, because assignments of whole arrays take seconds to compile."""
     larger = np.empty(size, array.dtype)
@@ -109,7 +109,7 @@ def longer(array, size):
     return larger
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def minimal_unsafe_sets(codes, counts, n_levels, max_size):
     """All pairs (cell, key set) such that the set, and no smaller one, singles out a cell with one record.
 

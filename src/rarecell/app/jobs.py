@@ -25,16 +25,13 @@ USUAL_SHARES = {
     "choosing resolutions": 1.0,
     "searching for the model": 15.0,
     "risk of every record": 4.0,
-    "interval": 5.0,
-    "checks of fit": 10.0,
-    "what each key costs": 25.0,
-    "unsafe combinations": 3.0,
+    "interval, checks and comparisons": 35.0,
     "planning the swaps": 8.0,
     "comparing margins": 1.0,
     "what it cost": 4.0,
     "writing the protected file": 3.0,
-    "writing the risk file": 2.0,
-    "writing the report": 15.0,
+    "writing the risk file": 6.0,
+    "writing the report": 8.0,
 }
 """Shares of the stages in the time of a usual run, for the first guess at the time that is left."""
 

@@ -12,6 +12,7 @@ Takemura, A. and Endo, Y. (2006), section on additive models.
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -55,6 +56,13 @@ class AdditiveModel:
 
     def cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
         """p of cells given by key codes (the occupied cells unless given), as the formula has it: it may be negative."""
+        return self._of_occupied if cells is None else self._computed(cells)
+
+    @cached_property
+    def _of_occupied(self) -> NDArray[np.float64]:
+        return self._computed(None)
+
+    def _computed(self, cells: NDArray[np.int32] | None) -> NDArray[np.float64]:
         n = self.marginals.total
 
         def frequency(mask: int) -> NDArray[np.float64]:

@@ -20,19 +20,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from rarecell._kernels import backoff as kernels
 from rarecell._kernels import gamma
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table import ContingencyTable
+from rarecell.thinning import random_part
+from rarecell.threads import on_all_cores
 
 Floats = NDArray[np.float64]
 
@@ -221,15 +221,16 @@ class BackoffModel:
     @staticmethod
     def _average(moments: Sequence[_LogMoments]) -> _LogMoments:
         logs = np.stack([one.log_mean for one in moments])
-        log_mean = logsumexp(logs, axis=0) - np.log(len(logs))
+        largest = logs.max(axis=0)
+        log_mean = np.log(np.exp(logs - largest).mean(axis=0)) + largest
         mean_log = np.mean([one.mean_log for one in moments], axis=0) + log_mean - logs.mean(axis=0)
         return _LogMoments(log_mean, mean_log, np.mean([one.variance_log for one in moments], axis=0))
 
     def posterior_log_cell_probability(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p of the cells, one row a draw, each from a network chosen at random."""
         shares = rng.multinomial(n_draws, np.full(len(self.members), 1.0 / len(self.members)))
-        drawn = [m.posterior_log_cell_probability(cells, int(n), rng) for m, n in zip(self.members, shares, strict=True)]
-        return np.concatenate(drawn)
+        calls = [(m, cells, int(n), own) for m, n, own in zip(self.members, shares, rng.spawn(len(shares)), strict=True)]
+        return np.concatenate(on_all_cores(BackoffNetwork.posterior_log_cell_probability, calls))
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
         """log of the mean probability over the networks."""
@@ -258,9 +259,8 @@ def fit_backoff(table: ContingencyTable, *, n_orders: int = N_ORDERS, seed: int 
     rng = np.random.default_rng(seed)
     orders = [rng.permutation(table.n_keys).tolist() for _ in range(n_orders)]
     part = _thinned(table, seed)
-    with ThreadPoolExecutor() as pool:
-        running = [pool.submit(BackoffNetwork, table, order, part=part, progress=progress) for order in orders]
-        return BackoffModel([one.result() for one in running])
+    fit = partial(BackoffNetwork, part=part, progress=progress)
+    return BackoffModel(on_all_cores(fit, [(table, order) for order in orders]))
 
 
 # ---------------------------------------------------------------------- growing contexts
@@ -450,10 +450,7 @@ def _thinned(table: ContingencyTable, seed: int) -> ContingencyTable:
     if table.n_cells <= MANY_CELLS:
         return table
     n_kept = int(table.n_records * MANY_CELLS / table.n_cells)
-    rng = np.random.default_rng(seed)
-    share = rng.multivariate_hypergeometric(table.counts, n_kept, method="marginals")
-    kept = ContingencyTable.from_counts(table.cells, share, table.categories)
-    return kept.with_coarsenings(table.coarsenings)
+    return random_part(table, n_kept, np.random.default_rng(seed))
 
 
 # ---------------------------------------------------------------------- vertices and their contexts

@@ -58,6 +58,15 @@ class SamplingDesign:
         """Units outside the sample that could fall into each cell, (1−π) times the reference population."""
         return (1.0 - self.inclusion) * self.reference_population
 
+    def at(self, cells: NDArray[Any]) -> SamplingDesign:
+        """The design of some cells alone."""
+        return replace(
+            self,
+            inclusion=self.inclusion[cells],
+            reference_population=self.reference_population[cells],
+            log_scale=self.log_scale[cells],
+        )
+
     def sampling_fraction(self, n_records: int) -> float:
         """Overall n/N."""
         return n_records / self.population

@@ -26,12 +26,13 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
+from scipy import special
 
 from rarecell.errors import KeyMismatch, PopulationTooSmall
 from rarecell.model.average import CellModel
 from rarecell.risk.records import record_risk
 from rarecell.table import ContingencyTable
+from rarecell.thinning import drawn_counts
 
 Floats = NDArray[np.float64]
 
@@ -163,7 +164,7 @@ class FitDiagnostics:
         if not scores:
             return "Whether the risk is over- or understated was not checked: the model was not fitted to parts of the file."
         # One in twenty files passes this although the model is right, however many checks there are.
-        suspicious = float(stats.norm.isf(0.025 / len(scores)))
+        suspicious = -float(special.ndtri(0.025 / len(scores)))
         low, high, words = min(scores), max(scores), "; ".join(evidence)
         if high > suspicious and low < -suspicious:
             return f"The model does not fit, and the checks do not agree which way ({words}): the risk may be off either way."
@@ -285,7 +286,7 @@ def subsample_check(
         return None
     found = []
     for _ in range(n_parts):
-        counts = rng.multivariate_hypergeometric(table.counts, n_records, method="marginals")
+        counts = drawn_counts(table.counts, n_records, rng)
         drawn = np.flatnonzero(counts)
         part = ContingencyTable.from_counts(table.cells[drawn], counts[drawn], table.categories)
         model = refit(part.with_coarsenings(table.coarsenings))
@@ -309,7 +310,8 @@ def _terms(rate: Floats, count: Floats, fraction: float) -> Floats:
         curvature = (1.0 - fraction) ** 2 * rate * np.exp(-mean) * second_moment[k] / (2.0 * fraction)
         columns[:, 2 * k] = slope * (count - mean) + curvature * ((count - mean) ** 2 - count)
         columns[:, 2 * k + 1] = slope**2 * mean + 2.0 * curvature**2 * mean**2
-    columns[:, 5:] = stats.poisson.pmf(np.arange(1, N_SIZES + 1)[None, :], mean[:, None])
+    sizes = np.arange(1.0, N_SIZES + 1)[None, :]
+    columns[:, 5:] = np.exp(special.xlogy(sizes, mean[:, None]) - mean[:, None] - special.gammaln(sizes + 1.0))
     columns[:, 4] = columns[:, 5] * (1.0 - columns[:, 5])
     return columns
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rarecell.model.average import CellModel
 from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.refinement import Columns, n_uniques
 from rarecell.risk.records import RecordRisk
 from rarecell.table import Coarsening, ContingencyTable
 
@@ -218,10 +219,11 @@ def key_costs(
         of_part = evaluate(part)
         compared, scale = part, as_it_is / of_part if of_part > 0.0 else table.n_records / part.n_records
     costs = []
+    columns = Columns(table)
     for key, coarsening in trials:
         resolution, n_levels = (LEFT_OUT, 1) if coarsening is None else (coarsening.name, coarsening.n_levels)
         changed = _changed(compared, key, coarsening)
-        n_uniques = changed.size_indices.get(1, 0) if compared is table else _n_uniques(table, key, coarsening)
+        n_uniques = changed.size_indices.get(1, 0) if compared is table else _n_uniques(columns, key, coarsening)
         costs.append(KeyCost(key, resolution, n_levels, n_uniques, scale * evaluate(changed), as_it_is))
         checkpoint(progress, stage, 1)
     progress.done()
@@ -235,13 +237,14 @@ def _changed(table: ContingencyTable, key: str, coarsening: Coarsening | None) -
     return table.recode(coarsening)
 
 
-def _n_uniques(table: ContingencyTable, key: str, coarsening: Coarsening | None) -> int:
+def _n_uniques(columns: Columns, key: str, coarsening: Coarsening | None) -> int:
     """Sample uniques that would remain, without making the changed table."""
-    others = [other for other in table.keys if other != key]
-    if coarsening is not None and coarsening.name in table.vertex_names:
-        return int((table.marginals.counts(table.mask_of([*others, coarsening.name])) == 1).sum())
+    table = columns.table
+    kept = [k for k, other in enumerate(table.keys) if other != key]
     if coarsening is None:
-        return int((table.marginals.counts(table.mask_of(others)) == 1).sum())
+        return n_uniques(columns, kept)
+    if coarsening.name in table.vertex_names:
+        return n_uniques(columns, [*kept, table.vertex_names.index(coarsening.name)])
     return table.recode(coarsening).size_indices.get(1, 0)
 
 

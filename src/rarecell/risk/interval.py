@@ -44,7 +44,7 @@ Floats = NDArray[np.float64]
 
 CENTRES = ("both", "posterior", "estimate")
 
-MOST_UNIQUES = 10_000
+MOST_UNIQUES = 5_000
 """Of more sample uniques than this a random part is drawn for, and stands for all."""
 
 _VALUES_IN_MEMORY = 4_000_000

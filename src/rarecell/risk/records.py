@@ -44,10 +44,6 @@ class RecordRisk:
         Records f of each cell.
     log_cell_probability : ndarray
         Logarithm of the model's probability of each cell.
-    unique_probability : ndarray
-        P(unique in the population | unique in the sample); 0 where the cell has more than one record.
-    match_probability : ndarray
-        E(1/F) of each cell.
     shape : float or None
         Shape of the gamma law, for ``"poisson-gamma"``.
     posterior : tuple of ndarray, or None
@@ -59,8 +55,6 @@ class RecordRisk:
     form: str
     sample_count: NDArray[np.int64] = field(repr=False)
     log_cell_probability: Floats = field(repr=False)
-    unique_probability: Floats = field(repr=False)
-    match_probability: Floats = field(repr=False)
     shape: float | None = None
     posterior: tuple[Floats, Floats] | None = field(default=None, repr=False)
 
@@ -94,9 +88,67 @@ class RecordRisk:
         """τ2, the expected number of correct matches among the sample uniques: the sum of their E(1/F)."""
         return float(self.match_probability[self.sample_count == 1].sum())
 
+    @cached_property
+    def unique_probability(self) -> Floats:
+        """P(unique in the population | unique in the sample) of each cell; 0 where it has more than one record."""
+        return self._unique_at(self.sample_count)
+
+    @cached_property
+    def match_probability(self) -> Floats:
+        """E(1/F) of each cell."""
+        return self._match_at(self.sample_count)
+
     def at_counts(self, sample_count: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Unique and match probability of every cell, had it so many records: what a swap leaves behind."""
-        return _risk_at(sample_count, self.log_cell_probability, self.design, self.form, self.shape, self.posterior)
+        return self._unique_at(sample_count), self._match_at(sample_count)
+
+    def _unique_at(self, sample_count: NDArray[np.int64]) -> Floats:
+        found = np.zeros(len(sample_count))
+        alone = np.flatnonzero(sample_count == 1)
+        design = self.design.at(alone)
+        if self._gamma_law is not None:
+            shape, scale = self._gamma_law
+            found[alone] = posterior_unique_probability(shape[alone], scale[alone], design.n_unseen)
+            return found
+        log_p = self.log_cell_probability[alone] + design.log_scale
+        if self.form == "multinomial":
+            found[alone] = formulas.unique_probability(log_p, design.n_unseen)
+            return found
+        rate = np.exp(log_p) * design.reference_population
+        if self._is_poisson:
+            found[alone] = formulas.poisson_unique_probability((1.0 - design.inclusion) * rate)
+        else:
+            assert self.shape is not None
+            found[alone] = formulas.gamma_unique_probability(rate, self.shape, design.inclusion)
+        return found
+
+    def _match_at(self, sample_count: NDArray[np.int64]) -> Floats:
+        design = self.design
+        if self._gamma_law is not None:
+            return posterior_match_probability(*self._gamma_law, design.n_unseen, sample_count)
+        log_p = self.log_cell_probability + design.log_scale
+        if self.form == "multinomial":
+            return formulas.match_probability(log_p, design.n_unseen, sample_count)
+        rate = np.exp(log_p) * design.reference_population
+        if self._is_poisson:
+            return formulas.poisson_match_probability((1.0 - design.inclusion) * rate, sample_count)
+        assert self.shape is not None
+        return formulas.gamma_match_probability(rate, self.shape, design.inclusion, sample_count)
+
+    @property
+    def _is_poisson(self) -> bool:
+        return self.form == "poisson" or self.shape is None or np.isinf(self.shape)
+
+    @cached_property
+    def _gamma_law(self) -> tuple[Floats, Floats] | None:
+        """Shape and scale of the posterior of each cell's probability, for a model that says how sure it is.
+
+        The law of the unseen units follows from these, so that ``form`` plays no part.
+        """
+        if self.posterior is None:
+            return None
+        mean_log, variance_log = self.posterior
+        return gamma_of_log_moments(mean_log + self.design.log_scale, variance_log)
 
     def decades(self) -> dict[int, int]:
         """Number of sample uniques by the decade of their cell probability: −k counts 10^−k ≤ p < 10^(1−k)."""
@@ -134,25 +186,30 @@ class RecordRisk:
 
     def riskiest(self, k: int) -> NDArray[np.int64]:
         """Numbers of the ``k`` sample uniques with the highest unique probability; ties go in the order of the cells."""
-        rows = self._unique_rows()
-        cell = self.table.cell_of(rows)
-        return rows[np.lexsort((cell, -self.unique_probability[cell]))[: max(k, 0)]]
+        alone = np.flatnonzero(self.sample_count == 1)
+        return self._rows_of(alone[np.lexsort((alone, -self.unique_probability[alone]))[: max(k, 0)]])
 
     def above(self, threshold: float) -> NDArray[np.int64]:
         """Numbers, in the order of the file, of the sample uniques whose unique probability exceeds ``threshold``."""
-        rows = self._unique_rows()
-        return rows[self.unique_probability[self.table.cell_of(rows)] > threshold]
+        return np.sort(self._rows_of(np.flatnonzero((self.sample_count == 1) & (self.unique_probability > threshold))))
 
     def cell_probability_below(self, threshold: float) -> NDArray[np.int64]:
         """Numbers, in the order of the file, of the sample uniques in a cell of probability below ``threshold``."""
-        rows = self._unique_rows()
-        return rows[np.exp(self.log_cell_probability[self.table.cell_of(rows)]) < threshold]
+        is_below = np.exp(self.log_cell_probability) < threshold
+        return np.sort(self._rows_of(np.flatnonzero((self.sample_count == 1) & is_below)))
 
-    def _unique_rows(self) -> NDArray[np.int64]:
-        cell = self.table.record_cell
-        if cell is None:
-            return np.asarray(self.table.first_row[self.sample_count == 1])
-        return np.flatnonzero((cell >= 0) & (self.sample_count[cell] == 1))
+    def _rows_of(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number of the one record of each of these cells."""
+        of_record = self.table.record_cell
+        if of_record is None:
+            return np.asarray(self.table.first_row[cells])
+        # The last place is for dropped records, whose cell is −1.
+        is_wanted = np.zeros(self.table.n_cells + 1, dtype=bool)
+        is_wanted[cells] = True
+        rows = np.flatnonzero(is_wanted[of_record])
+        row_of_cell = np.empty(self.table.n_cells, dtype=np.int64)
+        row_of_cell[of_record[rows]] = rows
+        return row_of_cell[cells]
 
     def to_frame(self, like: Any = None) -> Any:
         """One row for each record, with the columns of ``risk.parquet``, in the dataframe library of ``like``.
@@ -240,61 +297,7 @@ def record_risk(
 
     posterior = model.posterior(cells) if hasattr(model, "posterior") else None
     used_shape = shape if form == "poisson-gamma" else None
-    unique, match = _risk_at(table.counts, log_p, design, form, used_shape, posterior)
-    return RecordRisk(table, design, form, table.counts, log_p, unique, match, used_shape, posterior)
-
-
-def _risk_at(
-    sample_count: NDArray[np.int64],
-    log_p: Floats,
-    design: SamplingDesign,
-    form: str,
-    shape: float | None,
-    posterior: tuple[Floats, Floats] | None,
-) -> tuple[Floats, Floats]:
-    if posterior is not None:
-        return posterior_risk(posterior, sample_count, design)
-    return cell_risk(log_p, sample_count, design, form=form, shape=shape)
-
-
-def cell_risk(
-    log_cell_probability: Floats,
-    sample_count: NDArray[np.int64],
-    design: SamplingDesign,
-    *,
-    form: str,
-    shape: float | None = None,
-) -> tuple[Floats, Floats]:
-    """Unique and match probability of cells, from arrays; the mathematics of :func:`record_risk`."""
-    log_p = log_cell_probability + design.log_scale
-    if form == "multinomial":
-        unique = formulas.unique_probability(log_p, design.n_unseen)
-        match = formulas.match_probability(log_p, design.n_unseen, sample_count)
-    else:
-        rate = np.exp(log_p) * design.reference_population
-        if form == "poisson" or shape is None or np.isinf(shape):
-            unseen = (1.0 - design.inclusion) * rate
-            unique = formulas.poisson_unique_probability(unseen)
-            match = formulas.poisson_match_probability(unseen, sample_count)
-        else:
-            unique = formulas.gamma_unique_probability(rate, shape, design.inclusion)
-            match = formulas.gamma_match_probability(rate, shape, design.inclusion, sample_count)
-    return np.where(sample_count == 1, unique, 0.0), match
-
-
-def posterior_risk(
-    posterior: tuple[Floats, Floats], sample_count: NDArray[np.int64], design: SamplingDesign
-) -> tuple[Floats, Floats]:
-    """Unique and match probability under a model that says how sure it is.
-
-    ``posterior`` is mean and variance of the logarithm of every cell's probability; the law of the unseen units follows
-    from these, so that ``form`` plays no part.
-    """
-    mean_log, variance_log = posterior
-    shape, scale = gamma_of_log_moments(mean_log + design.log_scale, variance_log)
-    unique = posterior_unique_probability(shape, scale, design.n_unseen)
-    match = posterior_match_probability(shape, scale, design.n_unseen, sample_count)
-    return np.where(sample_count == 1, unique, 0.0), match
+    return RecordRisk(table, design, form, table.counts, log_p, used_shape, posterior)
 
 
 def overdispersion_shape(table: ContingencyTable, log_cell_probability: Floats) -> float:

@@ -240,8 +240,23 @@ def individual_risk(table: ContingencyTable, *, population: float | None = None,
     else:
         estimated = np.asarray(table.counts * (population / table.n_records), dtype=np.float64)
     rate = np.minimum(1.0, np.divide(table.counts, estimated, out=np.ones(table.n_cells), where=estimated > 0.0))
-    exact = formulas.gamma_match_probability(1.0, 0.0, rate, table.counts)
+    # Without weights the rate is the same everywhere, and with them it repeats: few cells differ in both numbers.
+    (counts, rates), which = _distinct_pairs(table.counts, rate)
+    exact = formulas.gamma_match_probability(1.0, 0.0, rates, counts)[which]
     if method == "exact":
         return exact
     approximate = rate / (table.counts - (1.0 - rate))
     return np.where((table.counts > 2) & (rate < 1.0), approximate, exact)
+
+
+def _distinct_pairs(
+    counts: NDArray[np.int64], rates: NDArray[np.float64]
+) -> tuple[tuple[NDArray[np.int64], NDArray[np.float64]], NDArray[np.int64]]:
+    """The distinct pairs of count and rate, and which of them each cell has."""
+    order = np.lexsort((rates, counts))
+    begins = np.ones(len(order), dtype=bool)
+    begins[1:] = (np.diff(counts[order]) != 0) | (np.diff(rates[order]) != 0.0)
+    which = np.empty(len(order), dtype=np.int64)
+    which[order] = np.cumsum(begins) - 1
+    first = order[begins]
+    return (counts[first], rates[first]), which

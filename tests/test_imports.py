@@ -18,7 +18,7 @@ LAYERS = [
     ("errors", "progress", "threads", "_kernels", "config", "datasets"),
     ("engine",),
     ("table",),
-    ("microdata", "marginals", "resolution", "thinning", "compatibility"),
+    ("microdata", "marginals", "refinement", "resolution", "thinning", "compatibility"),
     ("graph", "structure"),
     ("score",),
     ("model",),

@@ -18,9 +18,10 @@ from rarecell import datasets
 from rarecell.cli import main
 from rarecell.errors import Cancelled
 from rarecell.progress import SilentProgress
-from rarecell.scan import _Cells, scan_subsets
+from rarecell.refinement import Columns, Undecided, n_uniques
+from rarecell.scan import scan_subsets
 from tests.naive.marginals import marginal_counts
-from tests.strategies import categories, tables
+from tests.strategies import categories, coarsened_tables, tables
 
 
 @given(tables(min_keys=3), st.integers(1, 3))
@@ -63,7 +64,7 @@ def test_sets_are_ruled_out_without_changing_the_answer(size: int, top: int) -> 
 @settings(max_examples=40)
 def test_splits_and_bounds(table: rc.ContingencyTable, data: st.DataObject) -> None:
     keys = data.draw(st.permutations(range(table.n_keys)))
-    cells = _Cells.of(table)
+    cells = Undecided.of(Columns(table))
     for depth, key in enumerate(keys[:-1]):
         cells = cells.split_by(key)
         mask = sum(1 << k for k in keys[: depth + 1])
@@ -82,10 +83,18 @@ def test_splits_and_bounds(table: rc.ContingencyTable, data: st.DataObject) -> N
                 assert cells.n_unique_with(more[0]) == true
 
 
+@given(coarsened_tables(max_records=40), st.data())
+@settings(max_examples=30)
+def test_uniques_on_any_vertices(table: rc.ContingencyTable, data: st.DataObject) -> None:
+    vertices = data.draw(st.sets(st.integers(0, table.n_vertices - 1), min_size=1))
+    counted = marginal_counts(table, sum(1 << v for v in vertices))
+    assert n_uniques(Columns(table), vertices) == sum(n == 1 for n in counted.values())
+
+
 def test_groups_beyond_those_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     table = lumpy(9, 2000)
     expected = scan_subsets(table, size=3, population=10_000, top=4)
-    monkeypatch.setattr("rarecell.scan._LARGEST_GROUP", 3)
+    monkeypatch.setattr("rarecell.refinement.LARGEST_GROUP", 3)
     assert scan_subsets(table, size=3, population=10_000, top=4).sets == expected.sets
 
 

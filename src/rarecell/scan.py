@@ -29,12 +29,11 @@ from math import comb
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rarecell._kernels import scan as kernels
 from rarecell.errors import BadInput, Cancelled
 from rarecell.marginals import Marginals
 from rarecell.progress import SILENT, Progress
+from rarecell.refinement import Columns, Undecided
 from rarecell.risk.population_uniques import pitman
 from rarecell.table import ContingencyTable
 from rarecell.thinning import random_part
@@ -49,9 +48,6 @@ BEAM = 20
 
 BEAM_RECORDS = 50_000
 """Random records that the beam search counts."""
-
-_LARGEST_GROUP = 1 << 14
-"""Groups are told apart by size up to here."""
 
 
 @dataclass(frozen=True)
@@ -205,10 +201,10 @@ def _key_set(marginals: Marginals, keys: tuple[int, ...], n_uniques: int, popula
 
 def _beam(table: ContingencyTable, size: int, deadline: float) -> list[tuple[int, ...]]:
     """Good sets, the best first: the best of each size, extended by every key."""
-    whole = _Cells.of(table)
-    kept: list[tuple[tuple[int, ...], _Cells]] = [((), whole)]
+    whole = Undecided.of(Columns(table.with_coarsenings(())))
+    kept: list[tuple[tuple[int, ...], Undecided]] = [((), whole)]
     for depth in range(size):
-        numbers: dict[tuple[int, ...], tuple[int, _Cells]] = {}
+        numbers: dict[tuple[int, ...], tuple[int, Undecided]] = {}
         for keys, cells in kept:
             for k in range(table.n_keys):
                 larger = tuple(sorted((*keys, k)))
@@ -220,80 +216,21 @@ def _beam(table: ContingencyTable, size: int, deadline: float) -> list[tuple[int
         kept = []
         for keys in best:
             before = numbers[keys][1]
-            (new,) = set(keys) - set(before.keys)
+            (new,) = set(keys) - set(before.vertices)
             kept.append((keys, before.split_by(new)))
     return []
-
-
-@dataclass(frozen=True, eq=False)
-class _Cells:
-    """The cells of a table that some keys leave undecided, in groups that agree on these keys; ``n_unique`` records are decided."""
-
-    table: _Columns
-    keys: tuple[int, ...]
-    rows: NDArray[np.int32]
-    starts: NDArray[np.int32]
-    n_unique: int
-
-    @classmethod
-    def of(cls, table: ContingencyTable) -> _Cells:
-        rows = np.arange(table.n_cells, dtype=np.int32)
-        return cls(_Columns(table), (), rows, np.array([0, len(rows)], dtype=np.int32), 0)
-
-    def n_unique_with(self, key: int) -> int:
-        """Unique records once this key is known, too."""
-        column, n_levels = self.table.columns[key], self.table.levels[key]
-        return self.n_unique + int(kernels.count_alone(self.rows, self.starts, column, n_levels, self.table.counts))
-
-    def split_by(self, key: int) -> _Cells:
-        """What is undecided once this key is known, too."""
-        column, n_levels = self.table.columns[key], self.table.levels[key]
-        rows, starts, n_unique = kernels.split(self.rows, self.starts, column, n_levels, self.table.counts)
-        return _Cells(self.table, (*self.keys, key), rows, starts, self.n_unique + int(n_unique))
-
-    def bounds(self, n_levels: Iterable[float]) -> list[int]:
-        """The most unique records once keys with so many combinations of levels are known, too.
-
-        A group of s cells of one record each, and perhaps others, gives at most s of them; at most L when there are L
-        combinations, and L − 1 when one of these must hold further records.
-        """
-        most = _LARGEST_GROUP
-        pure, mixed, beyond = kernels.group_sizes(self.rows, self.starts, self.table.counts, most)
-        n_of_size = np.asarray(pure, dtype=np.int64) + np.asarray(mixed, dtype=np.int64)
-        n_groups, n_cells = np.cumsum(n_of_size), np.cumsum(n_of_size * np.arange(most + 1))
-        found = []
-        for asked in n_levels:
-            levels = int(min(asked, most - 1))
-            small = int(n_cells[levels - 1]) if levels else 0
-            large = int(n_groups[most - 1] - n_groups[levels - 1]) if levels else 0
-            some = small + large * (levels - 1) + int(pure[levels])
-            if asked >= most:
-                some = int(n_cells[most - 1])
-            whole = int(mixed[most])
-            found.append(self.n_unique + some + (int(min(beyond, whole * asked)) if whole else 0))
-        return found
-
-
-class _Columns:
-    """Level codes by key, and counts, in the short types that pass quickly."""
-
-    def __init__(self, table: ContingencyTable) -> None:
-        self.levels = [c.n_levels for c in table.categories]
-        types = [np.uint8 if n <= 1 << 8 else np.uint16 if n <= 1 << 16 else np.int32 for n in self.levels]
-        self.columns = [np.ascontiguousarray(table.cells[:, k], dtype=kind) for k, kind in enumerate(types)]
-        self.counts = np.minimum(table.counts, 2).astype(np.uint8)
 
 
 class _ScanRun:
     """One scan: the sets to go through, the best so far, and what is decided."""
 
     def __init__(self, table: ContingencyTable, size: int, top: int, deadline: float, progress: Progress) -> None:
-        self.whole = _Cells.of(table)
+        self.whole = Undecided.of(Columns(table.with_coarsenings(())))
         self.size = size
         self.top = top
         self.deadline = deadline
         self.progress = progress
-        levels = self.whole.table.levels
+        levels = self.whole.columns.levels
         self.order = sorted(range(table.n_keys), key=lambda k: -levels[k])
         self.levels = [levels[k] for k in self.order]
         self.found: dict[tuple[int, ...], int] = {}
@@ -335,7 +272,7 @@ class _ScanRun:
         if self.size < 3:
             self._below(self.whole, -1)
             return
-        first: dict[int, _Cells] = {}
+        first: dict[int, Undecided] = {}
 
         def work(pair: tuple[int, int]) -> None:
             i, j = pair
@@ -354,14 +291,14 @@ class _ScanRun:
                 pool.shutdown(cancel_futures=True)
                 raise
 
-    def _bounds(self, cells: _Cells, children: list[int]) -> list[int]:
+    def _bounds(self, cells: Undecided, children: list[int]) -> list[int]:
         """The most uniques of any set that holds the keys so far and goes on with each of these."""
-        n_more = self.size - len(cells.keys)
+        n_more = self.size - len(cells.vertices)
         return cells.bounds([math.prod(map(float, self.levels[j : j + n_more])) for j in children])
 
-    def _child(self, cells: _Cells, j: int, bound: int) -> None:
+    def _child(self, cells: Undecided, j: int, bound: int) -> None:
         """Decide all sets that go on with the key at place ``j`` of the order."""
-        n_more = self.size - len(cells.keys)
+        n_more = self.size - len(cells.vertices)
         n_sets = comb(len(self.order) - j - 1, n_more - 1)
         if bound < self.mark:
             self._decided(n_ruled_out=n_sets)
@@ -372,13 +309,13 @@ class _ScanRun:
             n_uniques = cells.n_unique_with(self.order[j])
             with self._lock:
                 if n_uniques >= self.mark:
-                    self._put((*cells.keys, self.order[j]), n_uniques)
+                    self._put((*cells.vertices, self.order[j]), n_uniques)
             self._decided(n_counted=1)
         else:
             self._below(cells.split_by(self.order[j]), j)
 
-    def _below(self, cells: _Cells, last: int) -> None:
-        n_more = self.size - len(cells.keys)
+    def _below(self, cells: Undecided, last: int) -> None:
+        n_more = self.size - len(cells.vertices)
         children = list(range(last + 1, len(self.order) - n_more + 1))
         for j, bound in zip(children, self._bounds(cells, children), strict=True):
             self._child(cells, j, bound)

@@ -40,6 +40,8 @@ from rarecell.table import ContingencyTable
 from rarecell.thinning import random_part
 from rarecell.threads import on_all_cores
 
+_FEW_KEYS = 16
+
 N_LISTED = 50
 """Riskiest records that the internal report explains one by one."""
 
@@ -305,10 +307,14 @@ def _quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
 
 
 def _part_for_comparisons(table: ContingencyTable, config: RunConfig) -> ContingencyTable:
-    """The table itself, or a random part of one that would take long to fit many times."""
-    if table.n_cells <= MANY_CELLS:
+    """The table itself, or a random part of one that would take long to fit many times.
+
+    With many keys there are as many more fits, each with more to compare; the part is smaller in the same proportion.
+    """
+    n_records = MANY_CELLS * _FEW_KEYS // max(table.n_keys, _FEW_KEYS)
+    if table.n_cells <= n_records:
         return table
-    return random_part(table, MANY_CELLS, np.random.default_rng(config.seed))
+    return random_part(table, n_records, np.random.default_rng(config.seed))
 
 
 def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombinations) -> list[dict[str, Any]]:

@@ -36,6 +36,7 @@ SEQUENCES: tuple[tuple[str, ...], ...] = (
     ("why/how-sure.md",),
     ("howto/steward.md",),
     ("howto/researcher.md",),
+    ("howto/large.md",),
     ("accuracy.md",),
     ("paper.md",),
     ("../README.md",),

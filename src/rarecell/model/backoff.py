@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ from rarecell._kernels import gamma
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table import ContingencyTable
 from rarecell.thinning import random_part
-from rarecell.threads import on_all_cores
+from rarecell.threads import in_parts, on_all_cores
 
 Floats = NDArray[np.float64]
 
@@ -105,7 +105,7 @@ class BackoffNetwork:
             position = table.marginals.positions(conditional.pair, None)
             kernels.add_at(total, gamma.beta_log_moments(fitted.mean, fitted.variance), position)
         self.conditionals = tuple(conditionals)
-        self._at_cells = _LogMoments(*np.ascontiguousarray(total.T))
+        self._at_cells: Floats | None = total
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> tuple[Floats, Floats]:
         """Mean and variance of the logarithm of each cell's probability, after the data.
@@ -121,13 +121,22 @@ class BackoffNetwork:
         return self.log_moments(cells).log_mean
 
     def log_moments(self, cells: NDArray[np.int32] | None) -> _LogMoments:
-        if cells is None:
+        """Moments of the probability of each of these cells, the occupied ones unless given."""
+        return _LogMoments(*self.log_moment_rows(cells).T)
+
+    def log_moment_rows(self, cells: NDArray[np.int32] | None) -> Floats:
+        if cells is None and self._at_cells is not None:
             return self._at_cells
-        total = np.zeros((len(cells), 3))
-        everyone = np.arange(len(cells), dtype=np.int32)
-        for mean, variance, _ in self._conditional_moments(cells):
+        asked = self.table.cells if cells is None else cells
+        total = np.zeros((len(asked), 3))
+        everyone = np.arange(len(asked), dtype=np.int32)
+        for mean, variance, _ in self._conditional_moments(asked):
             kernels.add_at(total, gamma.beta_log_moments(mean, variance), everyone)
-        return _LogMoments(*np.ascontiguousarray(total.T))
+        return total
+
+    def forget_cells(self) -> None:
+        """Give back what is kept of every cell; it is computed anew when it is asked for."""
+        self._at_cells = None
 
     def posterior_log_cell_probability(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p of the cells, one row a draw; cells that share a value in a context share its draw."""
@@ -196,6 +205,9 @@ class BackoffModel:
     def __init__(self, members: Sequence[BackoffNetwork]) -> None:
         self.members = tuple(members)
         self.table = members[0].table
+        self._at_cells = _average([member.log_moment_rows(None) for member in members])
+        for member in members:
+            member.forget_cells()
 
     @property
     def generators(self) -> tuple[int, ...]:
@@ -212,19 +224,9 @@ class BackoffModel:
         return found.mean_log, found.variance_log
 
     def _averaged(self, cells: NDArray[np.int32] | None) -> _LogMoments:
-        return self._at_cells if cells is None else self._average([member.log_moments(cells) for member in self.members])
-
-    @cached_property
-    def _at_cells(self) -> _LogMoments:
-        return self._average([member.log_moments(None) for member in self.members])
-
-    @staticmethod
-    def _average(moments: Sequence[_LogMoments]) -> _LogMoments:
-        logs = np.stack([one.log_mean for one in moments])
-        largest = logs.max(axis=0)
-        log_mean = np.log(np.exp(logs - largest).mean(axis=0)) + largest
-        mean_log = np.mean([one.mean_log for one in moments], axis=0) + log_mean - logs.mean(axis=0)
-        return _LogMoments(log_mean, mean_log, np.mean([one.variance_log for one in moments], axis=0))
+        if cells is None:
+            return self._at_cells
+        return _average([member.log_moment_rows(cells) for member in self.members])
 
     def posterior_log_cell_probability(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p of the cells, one row a draw, each from a network chosen at random."""
@@ -245,6 +247,21 @@ class BackoffModel:
         return f"average of {len(self.members)} back-off networks, one for each of as many orders of the keys"
 
     __str__ = describe
+
+
+def _average(rows: Sequence[Floats]) -> _LogMoments:
+    """Moments of the mean probability of several networks, from the rows of moments of each."""
+    found = _LogMoments(*(np.empty(len(rows[0])) for _ in range(3)))
+
+    def average(log_mean: Floats, mean_log: Floats, variance_log: Floats, *parts: Floats) -> None:
+        logs = np.stack([part[:, 0] for part in parts])
+        largest = logs.max(axis=0)
+        log_mean[:] = np.log(np.exp(logs - largest).mean(axis=0)) + largest
+        mean_log[:] = np.mean([part[:, 1] for part in parts], axis=0) + log_mean - logs.mean(axis=0)
+        variance_log[:] = np.mean([part[:, 2] for part in parts], axis=0)
+
+    in_parts(average, *found, *rows)
+    return found
 
 
 def fit_backoff(table: ContingencyTable, *, n_orders: int = N_ORDERS, seed: int = 0, progress: Progress = SILENT) -> BackoffModel:

@@ -41,6 +41,7 @@ from rarecell.thinning import random_part
 from rarecell.threads import on_all_cores
 
 _FEW_KEYS = 16
+"""With more keys than this, comparisons that need many fits share the time and the records of one."""
 
 N_LISTED = 50
 """Riskiest records that the internal report explains one by one."""
@@ -299,7 +300,8 @@ def _quick_model(table: ContingencyTable, config: RunConfig) -> CellModel:
     if config.model == "average" and config.resolution == "multi":
         return fit_backoff(table, n_orders=2 if table.n_cells < MANY_CELLS // 2 else 1, seed=config.seed)
     model = config.model if config.model in ("independence", "saturated") else "single"
-    return choice.choose_models(table, replace(config, model=model, cliques=())).risk_model
+    limit = config.time_limit if table.n_keys <= _FEW_KEYS else config.time_limit / table.n_keys
+    return choice.choose_models(table, replace(config, model=model, cliques=(), time_limit=limit)).risk_model
 
 
 def _quick_uniques(table: ContingencyTable, config: RunConfig) -> float:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell import resolution, structure
+from rarecell.cli import main
 from rarecell.structure import find_structural_zeros
 from tests.naive import marginals as naive
 from tests.strategies import categories, tables
@@ -103,3 +109,18 @@ def test_where_a_climb_is_cut_off_it_has_a_model(monkeypatch: pytest.MonkeyPatch
         assert model.aic == pytest.approx(found.best.aic)
         scores.append(found.score)
     assert scores == sorted(scores)
+
+
+def test_a_run_on_many_keys_tells_of_its_time_limit(tmp_path: Path) -> None:
+    table = records(20, 800)
+    columns = {key: table.cells[:, k] for k, key in enumerate(table.keys)}
+    pq.write_table(pa.table(columns), tmp_path / "survey.parquet")
+    arguments = ["assess", str(tmp_path / "survey.parquet"), "--keys", ",".join(table.keys), "--population", "50000", "--quiet"]
+    done = CliRunner().invoke(main, [*arguments, "--time-limit", "0.001", "--json", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    search = json.loads((tmp_path / "out" / "summary.json").read_text())["model"]["search"]
+    assert search["method"] == "greedy"
+    assert "the time limit of 0.001 s ended the search" in search["sentence"]
+    assert "time_limit = 0.001" in (tmp_path / "out" / "run.toml").read_text()
+    done = CliRunner().invoke(main, [*arguments, "--time-limit", "0"])
+    assert done.exit_code == 2

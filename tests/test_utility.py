@@ -15,6 +15,7 @@ from rarecell.datasets import CENSUS_POPULATION, census_sample
 from rarecell.swap.plan import plan_swaps
 from rarecell.swap.target import frontier
 from rarecell.utility import (
+    _quantiles,
     association_changes,
     cramers_v,
     first_found_distance,
@@ -100,8 +101,17 @@ def test_main_effects_cannot_tell_a_swapped_file() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=40))
 def test_cramers_v_follows_the_definition(pairs: list[tuple[int, int]]) -> None:
-    one, other = np.array(pairs, dtype=np.int32).T
-    assert cramers_v(one, other, (4, 3)) == pytest.approx(naive.cramers_v(pairs))
+    joint = np.zeros((4, 3), dtype=np.int64)
+    np.add.at(joint, tuple(np.array(pairs).T), 1)
+    assert cramers_v(joint) == pytest.approx(naive.cramers_v(pairs))
+
+
+@given(st.lists(st.tuples(st.floats(-5, 5), st.integers(1, 6)), min_size=1, max_size=12, unique_by=lambda pair: pair[0]))
+def test_quantiles_of_counted_values_are_those_of_the_records(pairs: list[tuple[float, int]]) -> None:
+    values, counts = np.array([value for value, _ in pairs]), np.array([n for _, n in pairs])
+    shares = np.arange(1, 10) / 10
+    with_missing = np.append(values, np.nan), np.append(counts, 3)
+    np.testing.assert_allclose(_quantiles(*with_missing, shares), np.quantile(np.repeat(values, counts), shares), atol=1e-12)
 
 
 def census() -> tuple[rc.ContingencyTable, rc.DecomposableModel, object]:
@@ -126,6 +136,9 @@ def test_associations_with_other_columns_are_those_of_the_two_files() -> None:
     assert of_age.before == pytest.approx(naive.cramers_v(list(zip(before.tolist(), race.tolist(), strict=True))))
     assert of_age.after == pytest.approx(naive.cramers_v(list(zip(after.tolist(), race.tolist(), strict=True))))
     assert of_age.before != of_age.after
+    group = np.where(np.isnan(income), 10, np.searchsorted(np.nanquantile(income, np.arange(1, 10) / 10), income, side="right"))
+    of_income = next(a for a in found if (a.key, a.column) == ("age", "income"))
+    assert of_income.after == pytest.approx(naive.cramers_v(list(zip(after.tolist(), group.tolist(), strict=True))))
 
 
 def test_the_summary_holds_what_a_reader_needs() -> None:

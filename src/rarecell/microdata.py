@@ -359,6 +359,41 @@ class Microdata:
             categories.append(Categories(name, coded.levels, coded.is_ordered))
         return codes, tuple(categories)
 
+    def crossed_columns(
+        self, table: ContingencyTable, keys: Sequence[str], columns: Sequence[str], numbers: NDArray[np.int64], *, seed: int
+    ) -> dict[str, tuple[Categories, dict[str, NDArray[np.int64]], NDArray[np.int32]]]:
+        """Columns of a Spark frame against its keys, without its records.
+
+        For each column its levels, for each key the number of records of each pair of levels, and the codes of the column in
+        the records that ``table`` numbers so (see :meth:`drawn_records`).
+        """
+        assert self._spark is not None, "records of other data are there to be counted"
+        from rarecell.engine.source import code_chunk, unified
+
+        counted = self._spark.crossed(self.key_cells(table), keys, columns)
+        _, values = self.drawn_records(table, numbers, seed=seed, columns=columns)
+        found = {}
+        for name in columns:
+            pairs = [counted[key, name] for key in keys]
+            chunks = [*(pair.column("value").combine_chunks() for pair in pairs), values[name]]
+            encoded = unified([code_chunk(chunk) for chunk in chunks])
+            raw = settle(encoded.values, self._columns[name], decimal_mark=self.source.decimal_mark)
+            order = self._columns[name].level_order
+            coded = code_levels(name, raw, _number_of_each(encoded, None), Coding(), level_order=order)
+            *of_pairs, of_numbers = np.split(coded.code_of_value[encoded.codes], np.cumsum([len(chunk) for chunk in chunks[:-1]]))
+            joint = {}
+            for key, pair, codes in zip(keys, pairs, of_pairs, strict=True):
+                levels = table.categories[table.keys.index(key)].n_levels
+                joint[key] = np.zeros((levels, len(coded.levels)), dtype=np.int64)
+                np.add.at(joint[key], (pair.column("code").to_numpy(), codes), pair.column("records").to_numpy())
+            found[name] = (Categories(name, coded.levels, coded.is_ordered), joint, of_numbers)
+        return found
+
+    def few_valued_columns(self, columns: Sequence[str], most: int) -> list[str]:
+        """Those of the ``columns`` of a Spark frame that have about ``most`` values or fewer."""
+        assert self._spark is not None, "columns of other data are coded to be counted"
+        return self._spark.columns_of_few_values(columns, most)
+
     def record_weights(self) -> NDArray[np.float64] | None:
         """The weight of each record, or None without a weight column."""
         return None if self.weight is None else self.source.weights(self.weight)

@@ -36,6 +36,7 @@ from rarecell.structure import StructuralZeros
 from rarecell.swap.plan import SwapPlan, plan_swaps
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.swappable import Swappability, swappability
+from rarecell.swap.units import CodedColumn
 from rarecell.table import ContingencyTable
 from rarecell.thinning import random_part
 from rarecell.threads import on_all_cores
@@ -45,6 +46,9 @@ _FEW_KEYS = 16
 
 N_LISTED = 50
 """Riskiest records that the internal report explains one by one."""
+
+MOST_LEVELS = 10_000
+"""Columns outside the keys with more levels than this are not looked at for associations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -513,20 +517,27 @@ def _values_of(data: Microdata, names: list[str]) -> dict[str, NDArray[np.int32]
     }
 
 
-def _other_columns(data: Microdata, plan: SwapPlan) -> dict[str, NDArray[np.int32]]:
+def _other_columns(data: Microdata, plan: SwapPlan) -> dict[str, Any]:
     """Columns outside the keys whose association with the swapped keys is worth telling: not names, weights or households.
 
-    None where the records are not in memory.
+    None where the records of a file are not in memory; Spark counts them where they are.
     """
-    if plan.table.record_cell is None:
-        return {}
     left_out = {*plan.table.keys, data.weight, data.household, data.id}
     names = [column.name for column in data.source.columns() if column.name not in left_out and column.kind != "other"]
-    if not names:
+    most = min(MOST_LEVELS, max(50, data.n_records // 100))
+    moved = [key for key in plan.table.keys if plan.moves(key).any()]
+    if not data.source.keeps_rows:
+        from rarecell.utility import CrossedColumn
+
+        names = data.few_valued_columns(names, most)
+        counted = data.crossed_columns(plan.table, moved, names, plan.rows, seed=plan.seed) if names and moved else {}
+        return {
+            n: CrossedColumn(c.levels, joint, of_rows) for n, (c, joint, of_rows) in counted.items() if 1 < c.n_levels <= most
+        }
+    if not names or plan.table.record_cell is None:
         return {}
     codes, categories = data.column_codes(names)
-    few_levels = [k for k, c in enumerate(categories) if 1 < c.n_levels <= max(50, data.n_records // 100)]
-    return {names[k]: codes[:, k] for k in few_levels}
+    return {c.key: CodedColumn(codes[:, k], c.levels) for k, c in enumerate(categories) if 1 < c.n_levels <= most}
 
 
 def _costs_of_keeping(found: Assessment, wanted: ProtectConfig) -> list[dict[str, Any]]:

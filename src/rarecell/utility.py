@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.swap.effect import RiskAfter, risk_after
@@ -224,29 +224,77 @@ class Association:
         return self.after - self.before
 
 
-def association_changes(plan: SwapPlan, columns: Mapping[str, ColumnValues]) -> tuple[Association, ...]:
-    """Cramér's V of every key that moves with every given column, before and after; the largest change first."""
-    table = plan.table
-    cell = records_of(table)
-    kept = cell >= 0
-    before = table.cells[np.maximum(cell, 0)]
-    after = before.copy()
-    after[plan.rows] = plan.new_cells
+class CrossedColumn(NamedTuple):
+    """A column outside the keys, counted against them.
+
+    ``joint`` has for each key that moves the records of each pair of levels, ``of_rows`` the code of the column in each of
+    the plan's rows.
+    """
+
+    levels: Sequence[Any]
+    joint: Mapping[str, NDArray[np.int64]]
+    of_rows: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, plan: SwapPlan, name: str, values: ColumnValues) -> CrossedColumn:
+        """Count a column of which the value of each record is known."""
+        table = plan.table
+        cell = records_of(table)
+        codes, levels = code_column(name, values, len(cell))
+        kept = cell >= 0
+        joint = {}
+        for k, categories in enumerate(table.categories):
+            if plan.moves(categories.key).any():
+                sizes = (categories.n_levels, len(levels))
+                pairs = table.cells[cell[kept], k].astype(np.int64) * sizes[1] + codes[kept]
+                joint[categories.key] = np.bincount(pairs, minlength=sizes[0] * sizes[1]).reshape(sizes)
+        return cls(levels, joint, codes[plan.rows])
+
+    def grouped(self) -> CrossedColumn:
+        """Numbers of many values in ten groups of equal size, and one for those missing; other columns as they are."""
+        real = [level for level in self.levels if level is not None]
+        if len(real) <= MOST_VALUES or not all(isinstance(level, (int, float)) for level in real) or not self.joint:
+            return self
+        numbers = np.array([np.nan if level is None else float(level) for level in self.levels])
+        counts = next(iter(self.joint.values())).sum(axis=0)
+        edges = _quantiles(numbers, counts, np.arange(1, 10) / 10)
+        group = np.where(np.isnan(numbers), 10, np.searchsorted(edges, numbers, side="right"))
+        joint = {}
+        for key, table in self.joint.items():
+            joint[key] = np.zeros((len(table), 11), dtype=np.int64)
+            np.add.at(joint[key].T, group, table.T)
+        return CrossedColumn(range(11), joint, group[self.of_rows].astype(np.int32))
+
+
+def _quantiles(values: Floats, counts: NDArray[np.int64], shares: Floats) -> Floats:
+    """Quantiles of values that occur so many times, between neighbours by interpolation; not a number is left out."""
+    order = np.argsort(values)[: int((~np.isnan(values)).sum())]
+    ends = np.cumsum(counts[order])
+    place = (ends[-1] - 1) * shares
+    low, high = (values[order[np.searchsorted(ends, end(place), side="right")]] for end in (np.floor, np.ceil))
+    return np.asarray(low + (high - low) * (place % 1.0))
+
+
+def association_changes(plan: SwapPlan, columns: Mapping[str, ColumnValues | CrossedColumn]) -> tuple[Association, ...]:
+    """Cramér's V of every key that moves with every given column, before and after; the largest change first.
+
+    Numbers of more than :data:`MOST_VALUES` values count by tenths.
+    """
+    old_codes = plan.table.cells[plan.table.cell_of(plan.rows)]
     found = []
     for name, values in columns.items():
-        codes, n_levels = _grouped(name, values, len(cell))
-        for k, key in enumerate(table.keys):
-            if plan.moves(key).any():
-                sizes = (table.categories[k].n_levels, n_levels)
-                old = cramers_v(before[kept, k], codes[kept], sizes)
-                new = cramers_v(after[kept, k], codes[kept], sizes)
-                found.append(Association(key, name, old, new))
+        crossed = (values if isinstance(values, CrossedColumn) else CrossedColumn.of(plan, name, values)).grouped()
+        for key, before in crossed.joint.items():
+            k = plan.table.keys.index(key)
+            after = before.copy()
+            np.add.at(after, (old_codes[:, k], crossed.of_rows), -1)
+            np.add.at(after, (plan.new_cells[:, k], crossed.of_rows), 1)
+            found.append(Association(key, name, cramers_v(before), cramers_v(after)))
     return tuple(sorted(found, key=lambda each: -abs(each.change)))
 
 
-def cramers_v(one: NDArray[np.int32], other: NDArray[np.int32], sizes: tuple[int, int]) -> float:
+def cramers_v(joint: NDArray[np.int64]) -> float:
     """√(χ² / (n (min(rows, columns) − 1))) over the levels that occur; 0 when one of the two is constant."""
-    joint = np.bincount(one.astype(np.int64) * sizes[1] + other, minlength=sizes[0] * sizes[1]).reshape(sizes)
     joint = joint[joint.any(axis=1)][:, joint.any(axis=0)]
     smaller = min(joint.shape) - 1
     if smaller < 1:
@@ -254,17 +302,6 @@ def cramers_v(one: NDArray[np.int32], other: NDArray[np.int32], sizes: tuple[int
     expected = joint.sum(axis=1)[:, None] * joint.sum(axis=0)[None, :] / joint.sum()
     chi_square = ((joint - expected) ** 2 / expected).sum()
     return float(np.sqrt(chi_square / (joint.sum() * smaller)))
-
-
-def _grouped(name: str, values: ArrayLike, n_records: int) -> tuple[NDArray[np.int32], int]:
-    codes, levels = code_column(name, values, n_records)
-    real = [level for level in levels if level is not None]
-    if len(real) <= MOST_VALUES or not all(isinstance(level, (int, float)) for level in real):
-        return codes, len(levels)
-    numbers = np.array([np.nan if level is None else float(level) for level in levels])[codes]
-    edges = np.nanquantile(numbers, np.arange(1, 10) / 10)
-    group = np.where(np.isnan(numbers), 10, np.searchsorted(edges, numbers, side="right"))
-    return group.astype(np.int32), 11
 
 
 # ---------------------------------------------------------------------- all together
@@ -297,7 +334,7 @@ class UtilityReport:
         )
 
 
-def utility(plan: SwapPlan, columns: Mapping[str, ColumnValues] | None = None) -> UtilityReport:
+def utility(plan: SwapPlan, columns: Mapping[str, ColumnValues | CrossedColumn] | None = None) -> UtilityReport:
     """Compare the file before and after a plan; ``columns`` are values of columns outside the keys, one for each record."""
     after = plan.table_after
     return UtilityReport(
@@ -314,7 +351,7 @@ def swap_summary(
     plan: SwapPlan,
     risk: RecordRisk,
     *,
-    columns: Mapping[str, ColumnValues] | None = None,
+    columns: Mapping[str, ColumnValues | CrossedColumn] | None = None,
     margins_identical: bool = True,
     frontier: Sequence[Any] = (),
     first_found_distance: float | None = None,

@@ -16,6 +16,7 @@ from typing import Any, ParamSpec, TypeVar
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -243,6 +244,47 @@ class SparkSource(FrameSource):
         self._refuse_repeated(name, values[0])
         return values[0], dict(zip(columns, values[1:], strict=True))
 
+    @_job("looking at the columns outside the keys")
+    def columns_of_few_values(self, columns: Sequence[str], most: int) -> list[str]:
+        """Those of ``columns`` that have more than one value and not many more than ``most``."""
+        from pyspark.sql import functions
+
+        if not columns:
+            return []
+        counted = [functions.approx_count_distinct(functions.col(_quoted(name))).alias(f"{k}") for k, name in enumerate(columns)]
+        found = self.native.agg(*counted).collect()[0]
+        # An approximate count is seldom a tenth off; who needs it exact counts again.
+        return [name for name, n_values in zip(columns, found, strict=True) if 1 <= n_values <= 1.1 * most]
+
+    @_job("counting the keys against other columns")
+    def crossed(self, cells: KeyCells, keys: Sequence[str], columns: Sequence[str]) -> dict[tuple[str, str], pa.Table]:
+        """For each key and column: code of the key, value of the column, and number of records, of all records with a cell.
+
+        All pairs are counted in one reading of the data.
+        """
+        from pyspark.sql import functions
+
+        coded, codes = self._coded(cells)
+        for code in codes:
+            coded = coded.filter(functions.col(code) >= 0)
+        code_of = dict(zip(cells.keys, codes, strict=True))
+        new_name = dict(zip(columns, _new_names(len(columns), "column"), strict=True))
+        n_records, group = _new_names(2, "crossed")
+        wanted = [(key, column) for key in keys for column in columns]
+        grouped = [*(code_of[key] for key in keys), *new_name.values()]
+        chosen = [functions.col(code_of[key]) for key in keys]
+        chosen += [functions.col(_quoted(column)).alias(new) for column, new in new_name.items()]
+        sets = [[code_of[key], new_name[column]] for key, column in wanted]
+        counted = coded.select(*chosen).groupingSets(sets, *grouped)
+        found = counted.agg(functions.count("*").alias(n_records), functions.grouping_id().alias(group)).toArrow()
+        result = {}
+        for (key, column), pair in zip(wanted, sets, strict=True):
+            # The bits of a group say which columns it adds up over, the first column first.
+            number = sum(1 << (len(grouped) - 1 - place) for place, name in enumerate(grouped) if name not in pair)
+            part = found.filter(pc.equal(found.column(group), number)).select([*pair, n_records])
+            result[key, column] = part.rename_columns(["code", "value", "records"])
+        return result
+
     def usable_id(self, id_column: str | None) -> str:
         """The id column, or what is wrong with it."""
         if id_column is None:
@@ -272,7 +314,7 @@ class SparkSource(FrameSource):
         """The Spark frame with the codes of the keys in further columns, and the names of these."""
         native, codes = self.native, _new_names(len(cells.keys), "code")
         for code, key, lookup in zip(codes, cells.keys, cells.lookups, strict=True):
-            small = _spark_table(native, {f"{code}_value": lookup.values, code: lookup.codes})
+            small = _spark_table(native, {f"{code}_value": lookup.values, code: lookup.codes.astype(np.int32)})
             native = _looked_up(native, key, small, f"{code}_value").drop(f"{code}_value")
         return native, codes
 
@@ -324,7 +366,7 @@ class SparkSource(FrameSource):
 def _recoded(native: Any, name: str, recode: EncodedColumn) -> Any:
     """The frame with the values of a column replaced by their codes."""
     value, code = _new_names(2, "recoded")
-    small = _spark_table(native, {value: recode.values, code: recode.codes})
+    small = _spark_table(native, {value: recode.values, code: recode.codes.astype(np.int32)})
     joined = _looked_up(native, name, small, value)
     kept = [small[code].alias(name) if column == name else native[_quoted(column)] for column in native.columns]
     return joined.select(*kept)

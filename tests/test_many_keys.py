@@ -124,3 +124,13 @@ def test_a_run_on_many_keys_tells_of_its_time_limit(tmp_path: Path) -> None:
     assert "time_limit = 0.001" in (tmp_path / "out" / "run.toml").read_text()
     done = CliRunner().invoke(main, [*arguments, "--time-limit", "0"])
     assert done.exit_code == 2
+
+
+def test_margins_of_many_keys_are_counted_from_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rarecell.marginals._WORTH_PROJECTING", 10)
+    for n_keys, has_projections in ((20, False), (8, True)):
+        table = records(n_keys)
+        masks = [1 << a | 1 << b for a, b in combinations(range(n_keys), 2)]
+        found = table.marginals.entropy_terms(np.array(masks, dtype=np.uint64))
+        np.testing.assert_allclose(found, [naive.entropy_term(table, mask) for mask in masks])
+        assert bool(table.marginals._bases.items()) == has_projections

@@ -337,6 +337,8 @@ class Marginals:
         The set is enlarged by as many vertices of few levels as leave the new rows fewer, so that they serve other sets,
         too: first to where they need not, but may, be fewer, because many combinations do not occur, then to where they must.
         """
+        if self.table.n_keys > _FEW_KEYS:
+            return self._table_rows
         with self._lock:
             while True:
                 base, rows = (1 << self.table.n_vertices) - 1, self._table_rows

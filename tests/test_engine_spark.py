@@ -11,7 +11,7 @@ import pytest
 import rarecell as rc
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION, census_sample
 from rarecell.engine.spark import SparkSource
-from rarecell.errors import BadInput, TooLarge
+from rarecell.errors import BadInput, NotChordal, TooLarge, UnknownColumns
 from rarecell.microdata import Microdata, suggest_roles
 from rarecell.swap.plan import plan_swaps
 from tests.reference import cliques_by_number
@@ -99,6 +99,42 @@ def test_ids_are_needed_and_each_once(spark: Any) -> None:
         table = data.table()
         with pytest.raises(BadInput, match=problem):
             data.drawn_records(table, np.array(rows or range(7)), seed=0)
+
+
+def test_the_counts_of_cliques_are_enough(spark: Any) -> None:
+    keys = ["sex", "age", "marital", "citizenship"]
+    people = census_sample().select(keys)
+    marital = pa.array(people["marital"].to_numpy(), mask=np.random.default_rng(1).random(people.num_rows) < 0.02)
+    people = people.set_column(2, "marital", marital).append_column("id", pa.array(range(people.num_rows)))
+    options: dict[str, Any] = {"missing": "drop", "coding": {"age": {"width": 3}}}
+    cliques = [("sex", "age"), ("age", "marital")]
+    data = Microdata(spark.createDataFrame(people), keys, **options)
+    assert isinstance(data.source, SparkSource)
+    data.source.most_cells = 100
+    with pytest.raises(TooLarge, match=r"age \(about .* rarecell.clique_risk"):
+        data.table()
+    found = rc.clique_risk(data, cliques, population=CENSUS_POPULATION)
+    table = Microdata(people, keys, **options).table()
+    expected = rc.record_risk(table, rc.DecomposableModel(table, cliques=cliques), population=CENSUS_POPULATION)
+    assert str(found) == str(expected)
+    of_record = expected.per_record()
+    rows = found.frame.select("id", *of_record).toArrow().sort_by("id")
+    kept = table.record_cell >= 0
+    assert rows["id"].to_pylist() == np.flatnonzero(kept).tolist()
+    for name in ("cell_count", "cell_probability", "unique_probability"):
+        np.testing.assert_allclose(rows[name].to_numpy(), of_record[name][kept], rtol=1e-9)
+    is_unique = of_record["cell_count"][kept] == 1
+    np.testing.assert_allclose(rows["match_probability"].to_numpy()[is_unique], of_record["match_probability"][kept][is_unique])
+
+
+def test_cliques_are_checked_before_spark_works(spark: Any) -> None:
+    data = Microdata(spark.createDataFrame(PEOPLE), ["age", "sex", "region", "income"])
+    with pytest.raises(NotChordal, match="age – sex – region – income"):
+        rc.clique_risk(data, [("age", "sex"), ("sex", "region"), ("region", "income"), ("income", "age")], population=100)
+    with pytest.raises(UnknownColumns, match="no key 'ages'"):
+        rc.clique_risk(data, [("ages", "sex")], population=100)
+    with pytest.raises(BadInput, match="use record_risk"):
+        rc.clique_risk(Microdata(PEOPLE, ["age", "sex"]), [("age", "sex")], population=100)
 
 
 def test_what_spark_cannot_do_is_told(spark: Any) -> None:

@@ -35,6 +35,7 @@ _HOME = {
     "SwapConstraints": "swap.rules",
     "assess": "run",
     "automatic_coarsenings": "resolution",
+    "clique_risk": "risk.cliques",
     "fit_backoff": "model.backoff",
     "fit_diagnostics": "risk.diagnostics",
     "penalty_path": "search",
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from rarecell.model.stacking import held_out_log_likelihood as held_out_log_likelihood
     from rarecell.model.stacking import stack as stack
     from rarecell.resolution import automatic_coarsenings as automatic_coarsenings
+    from rarecell.risk.cliques import clique_risk as clique_risk
     from rarecell.risk.diagnostics import fit_diagnostics as fit_diagnostics
     from rarecell.risk.interval import risk_interval as risk_interval
     from rarecell.risk.population_uniques import population_uniques as population_uniques

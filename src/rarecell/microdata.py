@@ -389,6 +389,20 @@ class Microdata:
             found[name] = (Categories(name, coded.levels, coded.is_ordered), joint, of_numbers)
         return found
 
+    def with_clique_risk(
+        self, factors: Sequence[tuple[Sequence[int], int]], population: float
+    ) -> tuple[Any, tuple[int, int, float, float]]:
+        """A Spark frame with the risk of its records from the counts of some sets of keys; see :mod:`rarecell.risk.cliques`."""
+        if self._spark is None:
+            raise BadInput(
+                f"Counts of cliques only are for Spark frames; the cells of {self.source.name} can be counted: use record_risk."
+            )
+        coded = {key: self._code(key, *found) for key, found in self.source.levels(self.keys).items()}
+        self._refuse_missing(list(coded.values()))
+        lookups = tuple(EncodedColumn(coded[key].values, coded[key].coded.code_of_value) for key in self.keys)
+        none = np.empty((0, len(self.keys)), dtype=np.int32)
+        return self._spark.with_clique_risk(KeyCells(self.keys, lookups, none), factors, population)
+
     def few_valued_columns(self, columns: Sequence[str], most: int) -> list[str]:
         """Those of the ``columns`` of a Spark frame that have about ``most`` values or fewer."""
         assert self._spark is not None, "columns of other data are coded to be counted"

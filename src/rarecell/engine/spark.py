@@ -169,8 +169,8 @@ class SparkSource(FrameSource):
             raise TooLarge(
                 f"The keys {', '.join(columns)} have about {n_cells:,} different combinations, more than the {self.most_cells:,} that are "
                 f"brought to one machine. Make keys coarser, above all {', '.join(f'{name} (about {n:,} values)' for n, name in most)}: with "
-                "bins, a top code or fewer levels. Or name fewer keys: those an intruder would hardly know are left out first, and keys "
-                "that hang together, the cliques of a model, can be assessed in a run of their own."
+                "bins, a top code or fewer levels. Or name fewer keys. Or name the cliques of a model, found on coarser keys or on a part of the "
+                "data, and call rarecell.clique_risk in Python: it needs the counts of the cliques only."
             )
 
     # ------------------------------------------------------------------ going back
@@ -198,6 +198,44 @@ class SparkSource(FrameSource):
         ]
         kept = [functions.col(_quoted(column)).alias(name) for name, column in columns.items()]
         self.write(joined.select(*kept, *filled), path)
+
+    @_job("joining the counts of the cliques")
+    def with_clique_risk(
+        self, cells: KeyCells, factors: Sequence[tuple[Sequence[int], int]], population: float
+    ) -> tuple[Any, tuple[int, int, float, float]]:
+        """The Spark frame with the risk of each record under p = Π (n of some keys / n)^power, and the totals.
+
+        The totals are records, sample uniques, expected population uniques and expected correct matches.
+        """
+        from pyspark.sql import Window, functions
+
+        coded, codes = self._coded(cells)
+        for code in codes:
+            coded = coded.filter(functions.col(code) >= 0)
+        n_records = coded.count()
+        names = _new_names(len(factors), "margin")
+        joined = coded
+        for name, (keys, _) in zip(names, factors, strict=True):
+            among = [codes[k] for k in keys]
+            joined = joined.join(coded.groupBy(*among).agg(functions.count("*").alias(name)), among)
+        log_p = functions.lit(0.0)
+        for name, (_, power) in zip(names, factors, strict=True):
+            log_p = log_p + power * functions.log(functions.col(name) / n_records)
+        unseen = float(population - n_records)
+        probability, count = functions.col("cell_probability"), functions.col("cell_count")
+        nobody = functions.exp(unseen * functions.log1p(-probability))
+        match = -functions.expm1((unseen + 1.0) * functions.log1p(-probability)) / ((unseen + 1.0) * probability)
+        frame = (
+            joined.withColumn("cell_count", functions.count("*").over(Window.partitionBy(*codes)))
+            .withColumn("cell_probability", functions.least(functions.exp(log_p), functions.lit(1.0)))
+            .withColumn("unique_probability", functions.when(count == 1, nobody).otherwise(0.0))
+            .withColumn("match_probability", functions.when(count == 1, match))
+            .drop(*codes, *names)
+        )
+        sums = ("unique_probability", "match_probability")
+        is_unique = functions.when(count == 1, 1).otherwise(0)
+        found = frame.agg(functions.sum(is_unique), *(functions.sum(name) for name in sums)).collect()[0]
+        return frame, (n_records, int(found[0] or 0), float(found[1] or 0.0), float(found[2] or 0.0))
 
     @_job("looking up the records to swap")
     def drawn_records(

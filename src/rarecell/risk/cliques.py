@@ -1,0 +1,79 @@
+"""What is the risk when there are more cells than one machine can hold?
+
+Under a decomposable model the probability of a cell needs the counts of cliques and separators alone. So where the cells
+stay on Spark, the user names the cliques, their counts are joined to the records, and only totals come to the driver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from rarecell.errors import NotChordal, PopulationTooSmall, UnknownColumns
+from rarecell.graph.chordal import ChordalGraph
+from rarecell.graph.masks import members
+
+if TYPE_CHECKING:
+    from rarecell.microdata import Microdata
+
+
+@dataclass(frozen=True, eq=False)
+class CliqueRisk:
+    """Identification risk of the records of a Spark frame.
+
+    Attributes
+    ----------
+    frame : the Spark frame with the columns ``cell_count``, ``cell_probability``, ``unique_probability`` (0 where the cell has
+        more than one record) and ``match_probability`` (null there); records dropped for a missing key are left out
+    population : size of the population
+    n_records, n_sample_uniques : records, and those of them that are alone in their cell
+    expected_population_uniques, expected_correct_matches : as of :class:`~rarecell.RecordRisk`
+    """
+
+    frame: Any = field(repr=False)
+    population: float
+    n_records: int
+    n_sample_uniques: int
+    expected_population_uniques: float
+    expected_correct_matches: float
+
+    def __str__(self) -> str:
+        return (
+            f"{self.n_sample_uniques:,} of {self.n_records:,} records are alone with their combination of values; "
+            f"{self.expected_population_uniques:,.1f} of them are expected to be unique in the population of "
+            f"{self.population:,.0f}, and {self.expected_correct_matches:,.1f} to be matched correctly."
+        )
+
+
+def clique_risk(data: Microdata, cliques: Sequence[Sequence[str]], *, population: float) -> CliqueRisk:
+    """Risk of the records of a Spark frame under a decomposable model that is named, from the counts of its cliques.
+
+    The numbers are those of ``record_risk(table, DecomposableModel(table, cliques), population=population)``, for tables of
+    any number of cells.
+
+    Parameters
+    ----------
+    data : a Spark frame with its keys
+    cliques : groups of keys that interact, as a run on a part of the data or on coarser keys found them; their graph is chordal
+    population : number of units that the sample was drawn from
+
+    Returns
+    -------
+    CliqueRisk
+    """
+    unknown = [key for clique in cliques for key in clique if key not in data.keys]
+    if unknown:
+        raise UnknownColumns.among(unknown, data.keys, role="key")
+    position = {key: 1 << k for k, key in enumerate(data.keys)}
+    masks = [sum(position[key] for key in set(clique)) for clique in cliques]
+    try:
+        graph = ChordalGraph.from_cliques(len(position), [*masks, *position.values()])
+        factors = [(members(clique), 1) for clique in graph.cliques]
+    except NotChordal as found:
+        raise NotChordal.with_cycle([data.keys[v] for v in found.cycle if isinstance(v, int)]) from None
+    factors += [(members(separator), -times) for separator, times in graph.separators if separator]
+    frame, totals = data.with_clique_risk([(tuple(sides), power) for sides, power in factors], population)
+    if population < totals[0]:
+        raise PopulationTooSmall.given(population, n_records=totals[0])
+    return CliqueRisk(frame, population, *totals)

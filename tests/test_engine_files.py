@@ -20,6 +20,7 @@ from rarecell.engine import open_source
 from rarecell.engine.duck import EngineSettings, connect
 from rarecell.engine.output import atomic_path, atomic_write_text, write_parquet
 from rarecell.errors import BadInput, MissingExtra, NotWritten
+from rarecell.memory import MemoryLimit
 from rarecell.microdata import Microdata
 
 TABLE = pa.table(
@@ -108,7 +109,7 @@ def test_counting_spills_where_only_the_owner_reads(tmp_path: Path) -> None:
         pass
 
     owner = Owner()
-    connection = connect(owner, EngineSettings(memory_limit="300MB", threads=1, temp_directory=tmp_path))
+    connection = connect(owner, EngineSettings(memory=MemoryLimit(600_000_000), threads=1, temp_directory=tmp_path))
     (folder,) = tmp_path.iterdir()
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert connection.sql("SELECT current_setting('threads')").fetchall() == [(1,)]
@@ -121,7 +122,7 @@ def test_counting_spills_where_only_the_owner_reads(tmp_path: Path) -> None:
 def test_too_little_memory_is_told(tmp_path: Path) -> None:
     generator = np.random.default_rng(0)
     pq.write_table(pa.table({f"k{i}": generator.integers(0, 10**6, 400_000) for i in range(6)}), tmp_path / "a.parquet")
-    settings = EngineSettings(memory_limit="12MB", threads=1, temp_directory=tmp_path)
+    settings = EngineSettings(memory=MemoryLimit(24_000_000), threads=1, temp_directory=tmp_path)
     with pytest.raises(BadInput, match="needs more memory"):
         open_source(tmp_path / "a.parquet", settings=settings).counts([f"k{i}" for i in range(6)])
 

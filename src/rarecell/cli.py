@@ -124,6 +124,7 @@ _run_options = _options(
         help="Distribution of the population count of a cell.",
     ),
     click.option("--threshold", type=click.FloatRange(0, 1), help="Risk from which a record is listed (default 0.2)."),
+    click.option("--memory", metavar="SIZE", help="What the run may use, such as 4GB (default half of the machine's memory)."),
     click.option("--seed", type=int, help="Seed of every random choice (default 0)."),
     click.option(
         "--config", type=click.Path(exists=True, dir_okay=False), help="A run.toml; options on the command line go before it."
@@ -139,7 +140,7 @@ _run_options = _options(
 
 _PASSED_ON = (
     *("population", "weight", "household", "geography", "strata", "missing", "sql", "spark_table", "criterion", "search"),
-    *("model", "resolution", "max_clique", "restarts", "time_limit", "form", "threshold", "seed", "zeros"),
+    *("model", "resolution", "max_clique", "restarts", "time_limit", "form", "threshold", "memory", "seed", "zeros"),
 )
 """Options with the same name and meaning in a configuration."""
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rarecell.errors import BadInput, UnknownChoice, nearest_names
+from rarecell.memory import MemoryLimit
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "missing": ("level", "drop", "refuse"),
@@ -100,6 +101,7 @@ class RunConfig:
         the degrees of freedom, ``"off"`` does neither; anything else is a JSON file with the list, as a run writes it
     form : distribution of the population count of a cell
     threshold : risk from which a record is listed as risky
+    memory : what the run may use, such as ``"4GB"``; half of the machine's memory unless given
     seed : of every random choice
     """
 
@@ -129,6 +131,7 @@ class RunConfig:
     zeros: str = "swaps"
     form: str = "multinomial"
     threshold: float = 0.2
+    memory: str | None = None
     seed: int = 0
     protect: ProtectConfig | None = None
 
@@ -153,6 +156,7 @@ class RunConfig:
             raise BadInput(f"The threshold was given as {self.threshold}; a risk lies between 0 and 1.")
         if self.spark_table is not None and (self.sql is not None or self.input):
             raise BadInput("Both a Spark table and a file or query were named as the data; name one of them.")
+        MemoryLimit.of(self.memory)
         if not self.time_limit > 0:
             raise BadInput(f"The time limit was given as {self.time_limit}; it is a number of seconds above 0.")
         if self.restarts < 1:

@@ -20,12 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import margins as kernels
+from rarecell.memory import marginals_budget
 
 if TYPE_CHECKING:
     from rarecell.table import ContingencyTable
-
-MEMORY_BUDGET = 512 * 2**20
-"""Bytes of marginals kept for reuse."""
 
 _LARGEST_KEY = 2**62
 
@@ -118,13 +116,13 @@ class Marginals:
     ----------
     table : the contingency table
     weighted : count survey weights (scaled to sum to the number of records) instead of records
-    memory_budget : bytes of marginals to keep; the least recently used go first
+    memory_budget : bytes of marginals to keep, the least recently used go first; in proportion to the cells unless given
     """
 
-    def __init__(self, table: ContingencyTable, *, weighted: bool = False, memory_budget: int = MEMORY_BUDGET) -> None:
+    def __init__(self, table: ContingencyTable, *, weighted: bool = False, memory_budget: int | None = None) -> None:
         self.table = table
         self.weighted = weighted
-        self.memory_budget = memory_budget
+        memory_budget = marginals_budget(table.n_cells) if memory_budget is None else memory_budget
         self.total: float = table.n_records
         self._cell_counts: NDArray[Any] = table.counts
         if weighted:

@@ -21,6 +21,7 @@ from rarecell.engine.coding import MISSING_POLICIES, CodedLevels, Coding, code_l
 from rarecell.engine.levels import settle
 from rarecell.engine.source import EncodedColumn, KeyCells, Source
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns, nearest_names
+from rarecell.memory import MemoryLimit
 from rarecell.table import MAX_VERTICES, Categories, Coarsening, ContingencyTable
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Microdata:
         if missing not in MISSING_POLICIES:
             raise UnknownChoice.of("The option 'missing'", missing, MISSING_POLICIES)
         self.source: Source = open_source(data, sql=sql, settings=settings)
+        self._memory = MemoryLimit.of() if settings is None else settings.memory
         self.keys: tuple[str, ...] = (keys,) if isinstance(keys, str) else tuple(keys)
         self.weight, self.household, self.geography = weight, household, geography
         self.strata, self.id = strata, id
@@ -163,7 +165,8 @@ class Microdata:
 
     @cached_property
     def _fits_in_memory(self) -> bool:
-        return self.source.keeps_rows and self.source.approximate_rows * len(self.keys) * 4 <= CODES_IN_MEMORY
+        most = min(CODES_IN_MEMORY, self._memory.codes)
+        return self.source.keeps_rows and self.source.approximate_rows * len(self.keys) * 4 <= most
 
     def _count(self, wants_records: bool) -> _Counted:
         from rarecell._kernels.counting import collapse_records

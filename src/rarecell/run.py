@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from rarecell import audit, choice, datasets, results, summary
 from rarecell.config import ProtectConfig, RunConfig
+from rarecell.engine.duck import EngineSettings
 from rarecell.engine.output import write_parquet
 from rarecell.errors import BadInput
+from rarecell.memory import MemoryLimit, gigabytes
 from rarecell.microdata import Microdata
 from rarecell.model.average import CellModel
 from rarecell.model.backoff import MANY_CELLS, fit_backoff
@@ -181,6 +183,7 @@ def read(config: RunConfig, frame: Any = None) -> Microdata:
         coding=config.coding,
         hierarchies=config.hierarchies,
         sql=None if frame is not None else config.sql,
+        settings=EngineSettings(memory=MemoryLimit.of(config.memory)),
     )
 
 
@@ -189,6 +192,8 @@ def _assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: P
     with stages.stage("reading and counting"):
         data = read(config, frame)
         table = data.table(records=True if _needs_records(config, wanted, data) else None)
+        limit = MemoryLimit.of(config.memory)
+        limit.check(n_cells=table.n_cells, n_keys=table.n_keys, n_records=_n_held(table))
     with stages.stage("choosing resolutions"):
         table = choice.with_resolutions(table, config.resolution)
         zeros = choice.structural_zeros(table, config)
@@ -592,16 +597,22 @@ def forecast(config: RunConfig) -> str:
     data = read(config)
     table = choice.with_resolutions(data.table(), config.resolution)
     cost = estimate_exact(table, max_clique=config.max_clique)
-    held = table.cells.nbytes + table.counts.nbytes + (0 if table.record_cell is None else table.record_cell.nbytes)
+    limit = MemoryLimit.of(config.memory)
+    needed = limit.needed(n_cells=table.n_cells, n_keys=table.n_keys, n_records=_n_held(table))
     return "\n".join(
         [
             *data.summary_lines(),
             str(table),
             f"Vertices of the model: {', '.join(table.vertex_names)}.",
             f"Exact search: {cost}.",
-            f"The table holds {held / 1e6:,.1f} MB; marginals are kept up to {table.marginals.memory_budget / 1e6:,.0f} MB.",
+            f"Memory: about {gigabytes(needed)} at the peak; {gigabytes(limit.total)} may be used.",
         ]
     )
+
+
+def _n_held(table: ContingencyTable) -> int:
+    """Records whose cells are held in memory."""
+    return 0 if table.record_cell is None else len(table.record_cell)
 
 
 def explain_pair(folder: str | Path, record: int, partner: int) -> str:

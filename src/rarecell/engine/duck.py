@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from rarecell.memory import MemoryLimit
 
 if TYPE_CHECKING:
     import duckdb
@@ -22,27 +23,14 @@ class EngineSettings:
 
     Attributes
     ----------
-    memory_limit : such as ``"4GB"``; None takes half of the machine's memory, at most 8 GB
+    memory : what reading and counting may use
     threads : None takes all processors
     temp_directory : where to put what does not fit into memory; None takes the system's place for temporary files
     """
 
-    memory_limit: str | None = None
+    memory: MemoryLimit = field(default_factory=MemoryLimit.of)
     threads: int | None = None
     temp_directory: str | Path | None = None
-
-    @property
-    def memory_limit_text(self) -> str:
-        if self.memory_limit is not None:
-            return self.memory_limit
-        return f"{min(8 << 30, _machine_memory() // 2) >> 20}MiB"
-
-
-def _machine_memory() -> int:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return 4 << 30
 
 
 def private_directory(owner: object, settings: EngineSettings) -> Path:
@@ -58,7 +46,7 @@ def connect(owner: object, settings: EngineSettings) -> duckdb.DuckDBPyConnectio
     import duckdb
 
     options: dict[str, str | bool | int | float | list[str]] = {
-        "memory_limit": settings.memory_limit_text,
+        "memory_limit": f"{settings.memory.engine >> 20}MiB",
         "temp_directory": str(private_directory(owner, settings)),
         "preserve_insertion_order": True,
         "autoinstall_known_extensions": False,

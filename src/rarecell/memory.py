@@ -1,0 +1,97 @@
+"""How much memory does a run need, and how does it keep to what it was given?
+
+A run is given a limit. An eighth of it may hold codes of records, so that larger files are counted by DuckDB, which gets
+half and spills the rest to disk. All else must hold the occupied cells and what is computed of them, and whether it
+does is known once they are counted, before any long work begins.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from rarecell.errors import BadInput, TooLarge
+
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
+
+LEAST = 10**9
+"""No run is promised to do with less."""
+
+_LIBRARIES = 600 * 10**6
+"""Interpreter and libraries."""
+
+_BYTES_OF_CELL = 700
+"""Counts, probabilities, risks and scores of a cell, and room to compute them, as measured by benchmarks/scale.py."""
+
+_BYTES_OF_CODE = 8
+"""A key of a cell, as it stands and as it is projected."""
+
+_BYTES_OF_RECORD, _BYTES_TO_COUNT_RECORD = 8, 16
+"""Of a record held in memory, its cell, and what finding it takes beside the codes of its keys."""
+
+_MOST_FOR_ENGINE = 8 * 2**30
+_LEAST_FOR_MARGINALS, _MOST_FOR_MARGINALS = 2**26, 2**29
+
+
+@dataclass(frozen=True)
+class MemoryLimit:
+    """What a run may use, in bytes, and how it is divided."""
+
+    total: int
+
+    @classmethod
+    def of(cls, text: str | None = None) -> MemoryLimit:
+        """A limit such as ``"4GB"``; half of the machine's memory when none is given."""
+        if text is None:
+            return cls(max(LEAST, machine_memory() // 2))
+        found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
+        if found is None or found[2].upper() not in _UNITS:
+            raise BadInput(f"The memory was given as '{text}'; it is a number with a unit, such as 4GB or 512MiB.")
+        total = int(float(found[1]) * _UNITS[found[2].upper()])
+        if total < LEAST:
+            raise BadInput(f"The memory was given as '{text}'; a run needs at least 1GB.")
+        return cls(total)
+
+    @property
+    def engine(self) -> int:
+        """For DuckDB, which writes to disk what does not fit."""
+        return min(self.total // 2, _MOST_FOR_ENGINE)
+
+    @property
+    def codes(self) -> int:
+        """For codes of records."""
+        return min(self.total // 8, 2**29)
+
+    @staticmethod
+    def needed(*, n_cells: int, n_keys: int, n_records: int) -> int:
+        """What a run will need at its peak: ``n_records`` are those held in memory, 0 when DuckDB or Spark holds them."""
+        counting = n_records * (_BYTES_OF_RECORD + _BYTES_TO_COUNT_RECORD + 2 * n_keys)
+        modelling = marginals_budget(n_cells) + n_cells * (_BYTES_OF_CELL + _BYTES_OF_CODE * n_keys)
+        return _LIBRARIES + max(counting, modelling + n_records * _BYTES_OF_RECORD)
+
+    def check(self, *, n_cells: int, n_keys: int, n_records: int) -> None:
+        """Refuse a run that would not keep to the limit, before its long work begins."""
+        needed = self.needed(n_cells=n_cells, n_keys=n_keys, n_records=n_records)
+        if needed > self.total:
+            raise TooLarge(
+                f"The keys have {n_cells:,} occupied cells, for which the run needs about {gigabytes(needed)}, and {gigabytes(self.total)} "
+                "may be used. Allow more with --memory, or use fewer or coarser keys, for example bands of a key with many values."
+            )
+
+
+def marginals_budget(n_cells: int) -> int:
+    """Memory for marginals and projections that are kept for reuse."""
+    return min(_MOST_FOR_MARGINALS, max(_LEAST_FOR_MARGINALS, _BYTES_OF_CELL * n_cells))
+
+
+def gigabytes(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:,.1f} GB"
+
+
+def machine_memory() -> int:
+    """Memory of this machine; 4 GiB where it cannot be told."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return 4 << 30

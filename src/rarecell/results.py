@@ -20,6 +20,7 @@ from rarecell.config import RunConfig
 from rarecell.engine.output import write_parquet
 from rarecell.risk.records import household_risk
 from rarecell.risk.unsafe import individual_risk
+from rarecell.threads import on_all_cores
 
 if TYPE_CHECKING:
     from rarecell.run import Assessment, Stages
@@ -98,8 +99,8 @@ def _risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[dic
         dropped = np.flatnonzero(cells < 0)
         piece: dict[str, Any] = {"record": np.arange(first, first + len(cells))}
         last_row[cells] = piece["record"]
+        piece.update(zip(of_cell, on_all_cores(np.take, [(values, cells) for values in of_cell.values()]), strict=True))
         for name, values in of_cell.items():
-            piece[name] = values[cells]
             piece[name][dropped] = 0 if values.dtype.kind in "ib" else np.nan
         if household is not None:
             piece["household_probability"] = household[first : first + len(cells)]

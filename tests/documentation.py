@@ -43,6 +43,9 @@ SEQUENCES: tuple[tuple[str, ...], ...] = (
 )
 """Pages with examples; those in one row are run one after the other."""
 
+SPARK = ("howto/spark.md",)
+"""A page whose examples need a Spark; the tests that have one run it."""
+
 _FENCE = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
 
@@ -200,7 +203,7 @@ def update(pages: Sequence[str]) -> None:
 def main() -> int:
     failures = 0
     chosen = [word for word in sys.argv[1:] if not word.startswith("--")]
-    for pages in SEQUENCES:
+    for pages in (*SEQUENCES, SPARK):
         if chosen and not any(any(word in page for word in chosen) for page in pages):
             continue
         if "--update" in sys.argv:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import rarecell
-from tests.documentation import DOCS, ROOT, SEQUENCES, examples, run_sequence
+from tests.documentation import DOCS, ROOT, SEQUENCES, SPARK, examples, run_sequence
 
 
 @pytest.mark.slow
@@ -27,7 +27,7 @@ def test_examples_print_what_the_page_says(pages: tuple[str, ...]) -> None:
 
 
 def test_every_page_with_examples_is_run() -> None:
-    listed = {page for pages in SEQUENCES for page in pages}
+    listed = {page for pages in (*SEQUENCES, SPARK) for page in pages}
     with_examples = {
         str(path.relative_to(DOCS))
         for path in DOCS.rglob("*.md")

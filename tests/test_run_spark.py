@@ -20,6 +20,7 @@ from rarecell.config import ProtectConfig, RunConfig
 from rarecell.datasets import census_sample
 from rarecell.errors import BadInput, EngineFailed, RarecellError
 from rarecell.progress import SilentProgress
+from tests.documentation import SPARK, run_sequence
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -160,6 +161,10 @@ def test_lost_executors_leave_nothing_half_written_and_a_rerun_completes(spark: 
     found = pq.read_table(out / "risk.parquet").sort_by("record")
     by_id = expected.set_column(0, "record", people()["person"]).sort_by("record")
     assert found.select(by_id.column_names).to_pylist() == by_id.to_pylist()
+
+
+def test_the_page_on_spark_says_what_happens(spark: Any) -> None:
+    assert [(outcome.example.line, outcome.got) for outcome in run_sequence(SPARK) if not outcome.is_as_written] == []
 
 
 def test_without_an_id_risk_is_told_by_the_keys(spark: Any, tmp_path: Path) -> None:

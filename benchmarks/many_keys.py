@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
 import subprocess
 import sys
 import tempfile
@@ -63,14 +63,17 @@ def count_pairs(path: Path, keys: list[str]) -> float:
     return time.perf_counter() - started
 
 
-def command(*arguments: str) -> tuple[float, float, str]:
-    """Seconds, peak gigabytes and output of a command; what it says of its progress passes by."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+def command(*arguments: str) -> tuple[float, float, float, str]:
+    """Seconds, seconds of processor time, peak gigabytes and output of a command."""
     started = time.perf_counter()
-    done = subprocess.run([sys.executable, "-m", "rarecell", *arguments], stdout=subprocess.PIPE, text=True, check=True)
-    seconds = time.perf_counter() - started
-    peak = max(before, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-    return seconds, peak * 1024 / 1e9, done.stdout
+    with subprocess.Popen([sys.executable, "-m", "rarecell", *arguments], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        told = process.stdout.read()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"rarecell {arguments[0]} ended with {process.returncode}")
+    return time.perf_counter() - started, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024 / 1e9, told
 
 
 def measure(n_keys: int, n_records: int, options: argparse.Namespace) -> dict[str, Any]:
@@ -82,16 +85,18 @@ def measure(n_keys: int, n_records: int, options: argparse.Namespace) -> dict[st
         row: dict[str, Any] = {"keys": n_keys, "records": n_records, "pairs": pairs}
         print(f"{n_keys} keys by {n_records:,} records; DuckDB counts all pairs in {pairs:.1f} s", flush=True)
         if not options.scan_only:
-            seconds, gigabytes, _ = command("assess", *common, "--out", str(out))
+            seconds, busy, gigabytes, _ = command("assess", *common, "--out", str(out))
             stages = json.loads((out / "run.json").read_text())["seconds"]
             search = json.loads((out / "summary.json").read_text())["model"]["search"]["sentence"]
-            row["assess"] = {"seconds": seconds, "gigabytes": gigabytes, "stages": stages}
-            print(f"  assess {seconds:7.1f} s  {gigabytes:5.2f} GB  ratio {seconds / pairs:5.1f}  {search}")
+            row["assess"] = {"seconds": seconds, "processor_seconds": busy, "gigabytes": gigabytes, "stages": stages}
+            print(
+                f"  assess {seconds:7.1f} s ({busy:.1f} s of processors)  {gigabytes:5.2f} GB  ratio {seconds / pairs:5.1f}  {search}"
+            )
             for stage, took in stages.items():
                 if took > 0.02 * seconds:
                     print(f"    {stage:32} {took:8.1f} s")
         if not options.assess_only:
-            seconds, gigabytes, told = command("scan", *common, "--size", str(options.size), "--json")
+            seconds, busy, gigabytes, told = command("scan", *common, "--size", str(options.size), "--json")
             found = json.loads(told)
             row["scan"] = {
                 "seconds": seconds,
@@ -100,7 +105,7 @@ def measure(n_keys: int, n_records: int, options: argparse.Namespace) -> dict[st
                 "complete": found["complete"],
             }
             print(
-                f"  scan   {seconds:7.1f} s  {gigabytes:5.2f} GB  ratio {seconds / pairs:5.1f}  {found['sets_counted']:,} of "
+                f"  scan   {seconds:7.1f} s ({busy:.1f} s of processors)  {gigabytes:5.2f} GB  ratio {seconds / pairs:5.1f}  {found['sets_counted']:,} of "
                 f"{found['sets_possible']:,} sets of {options.size}{', proved' if found['complete'] else ''}",
                 flush=True,
             )

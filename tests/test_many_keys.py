@@ -134,3 +134,15 @@ def test_margins_of_many_keys_are_counted_from_the_table(monkeypatch: pytest.Mon
         found = table.marginals.entropy_terms(np.array(masks, dtype=np.uint64))
         np.testing.assert_allclose(found, [naive.entropy_term(table, mask) for mask in masks])
         assert bool(table.marginals._bases.items()) == has_projections
+
+
+def test_an_exact_search_that_takes_too_long_gives_way_to_what_was_found_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = records(11)
+    exact = rc.select_model(table)
+    assert exact.certified_optimal
+    monkeypatch.setattr("rarecell.search.select._PATIENCE", 1e-12)
+    found = rc.select_model(table, restarts=1)
+    assert not found.certified_optimal
+    assert found.method == "greedy"
+    assert found.score <= exact.score + 1e-6
+    assert rc.select_model(table, search="exact").certified_optimal

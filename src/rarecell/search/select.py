@@ -40,6 +40,8 @@ MAX_CLIQUE_CELLS = 1e8
 """Greedy search makes no clique with more possible cells."""
 _FEW_SETS = 1024
 _ROUNDS_BEFORE_EXACT = 100
+_PATIENCE = 3.0
+"""An exact search that was estimated to be quick is given up after so many times the time limit."""
 
 
 def select_model(
@@ -134,6 +136,20 @@ def penalty_path(
     return tuple(found[penalty] for penalty in penalties)
 
 
+class _UntilDeadline:
+    """Passes progress on, and ends the work with :class:`TooManySets` when it takes too long."""
+
+    def __init__(self, progress: Progress, deadline: float) -> None:
+        self.start, self.advance, self.done = progress.start, progress.advance, progress.done
+        self.progress = progress
+        self.deadline = deadline
+
+    def cancelled(self) -> bool:
+        if time.monotonic() > self.deadline:
+            raise TooManySets("it takes much longer than was estimated")
+        return self.progress.cancelled()
+
+
 class _Search:
     """One search for the best model by one score."""
 
@@ -156,7 +172,10 @@ class _Search:
         cost = cost_of(scored.family)
         if cost.seconds > max_seconds or (cost.n_bytes > available_bytes() and not math.isinf(max_seconds)):
             raise TooManySets(str(cost))
-        value, cliques = best_cliques(scored.family, scored.q, progress=self.progress)
+        # The estimate may be wrong and the machine busy: a search that was not asked to be exact ends all the same.
+        patience = math.inf if math.isinf(max_seconds) else _PATIENCE * self.max_seconds
+        watched = _UntilDeadline(self.progress, self.began + patience)
+        value, cliques = best_cliques(scored.family, scored.q, progress=watched)
         graph = ChordalGraph.from_cliques(self.table.n_vertices, cliques)
         best = [(graph, value)]
         if n_best > 1:
@@ -175,8 +194,8 @@ class _Search:
         if n_sets > MAX_SETS and not isinstance(self.score, PenalisedLikelihood):
             raise TooManySets(f"all {n_sets:,} sets of vertices would have to be compared")
         climbs, n_rounds = greedy_search(self.known, rounds=_ROUNDS_BEFORE_EXACT, max_seconds=max_seconds, progress=self.progress)
+        self.climbs = climbs
         if n_rounds < _ROUNDS_BEFORE_EXACT:
-            self.climbs = climbs
             raise TooManySets("a first greedy search took all the time there is")
         return (
             admissible_sets(
@@ -219,15 +238,15 @@ class _Search:
     def greedy(self, restarts: int, seed: int) -> SearchResult:
         """From the best forest, by exchanges and shakes."""
         rounds = ROUNDS_PER_RESTART * restarts
-        if self.climbs is None or self._seconds_left > 0:
+        if self.climbs is not None and self._seconds_left == 0:
+            climbs, n_rounds = self.climbs, 0
+        else:
             # What an earlier search of this kind has counted is known, so that its way is gone again in no time.
             climbs, n_rounds = greedy_search(
                 self.known, rounds=rounds, seed=seed, max_seconds=self._seconds_left, progress=self.progress
             )
             if self.climbs is not None and self.climbs.best_score > climbs.best_score:
-                climbs, n_rounds = self.climbs, 0
-        else:
-            climbs, n_rounds = self.climbs, 0
+                climbs = self.climbs
         optima = _by_score(climbs.score_of, climbs.times_met)
         found = self._result("greedy", optima, starts=1 + n_rounds, n_sets=self.known.n_known, path=climbs.path)
         if n_rounds == rounds:

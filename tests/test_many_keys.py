@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell import resolution, structure
 from rarecell.cli import main
+from rarecell.model.additive import AdditiveModel
 from rarecell.structure import find_structural_zeros
 from tests.naive import marginals as naive
 from tests.strategies import categories, tables
@@ -146,3 +147,17 @@ def test_an_exact_search_that_takes_too_long_gives_way_to_what_was_found_before(
     assert found.method == "greedy"
     assert found.score <= exact.score + 1e-6
     assert rc.select_model(table, search="exact").certified_optimal
+
+
+@given(tables(), st.integers(0, 100))
+@settings(max_examples=30)
+def test_the_additive_model_by_tables_of_pairs_is_that_of_pairs_at_cells(table: rc.ContingencyTable, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    others = np.stack([rng.integers(0, c.n_levels, 20) for c in table.categories], axis=1).astype(np.int32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("rarecell.model.additive._MOST_TERMS", -1)
+        slow = AdditiveModel(table)
+        expected = slow.cell_probability(), slow.cell_probability(others)
+    quick = AdditiveModel(table)
+    np.testing.assert_allclose(quick.cell_probability(), expected[0], rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(quick.cell_probability(others), expected[1], rtol=1e-12, atol=1e-15)

@@ -18,9 +18,13 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels.additive import one_plus_pairs
 from rarecell.errors import BadInput
 from rarecell.marginals import Marginals
 from rarecell.table import ContingencyTable
+
+_MOST_TERMS = 10_000_000
+"""Up to so many pairs of levels are tabulated; beyond, each pair of keys is looked up at the cells."""
 
 
 class AdditiveModel:
@@ -71,12 +75,34 @@ class AdditiveModel:
 
         of_key = [frequency(1 << v) for v in range(self.table.n_keys)]
         independent = np.prod(of_key, axis=0)
+        levels = np.array([c.n_levels for c in self.table.categories], dtype=np.int64)
+        if (levels.sum() ** 2 - (levels**2).sum()) // 2 <= _MOST_TERMS:
+            asked = self.table.cells if cells is None else np.asarray(cells)
+            bracket = one_plus_pairs(asked, levels, self._departures(levels))
+            return np.asarray(independent * bracket, dtype=np.float64)
         bracket = np.ones_like(independent)
         for a, b in combinations(range(self.table.n_keys), 2):
             product = of_key[a] * of_key[b]
             # A level that never occurs has probability zero whatever the bracket says.
             bracket += np.divide(frequency(1 << a | 1 << b), product, out=np.ones_like(product), where=product > 0.0) - 1.0
         return np.asarray(independent * bracket, dtype=np.float64)
+
+    def _departures(self, levels: NDArray[np.int64]) -> NDArray[np.float64]:
+        """p_ab / (p_a p_b) − 1 of every pair of levels, the tables of the pairs of keys one after the other."""
+
+        def frequencies(mask: int, n_possible: int) -> NDArray[np.float64]:
+            keys, counts = self.marginals.cells_of(mask)
+            full = np.zeros(n_possible)
+            full[keys] = counts / self.marginals.total
+            return full
+
+        of_key = [frequencies(1 << v, int(n)) for v, n in enumerate(levels)]
+        tables = [np.empty(0)]
+        for a, b in combinations(range(len(levels)), 2):
+            product = np.outer(of_key[a], of_key[b]).ravel()
+            pair = frequencies(1 << a | 1 << b, len(product))
+            tables.append(np.divide(pair, product, out=np.ones_like(product), where=product > 0.0) - 1.0)
+        return np.concatenate(tables)
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
         """log of :meth:`cell_probability`, minus infinity where that is not positive."""

@@ -24,8 +24,13 @@ def spark() -> Iterator[Any]:
     sql = pytest.importorskip("pyspark.sql")
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = sql.SparkSession.builder.master("local-cluster[2,1,1024]").appName("rarecell tests")
+    # Short-lived processes and small data: compiling less is quicker, on a machine with few cores above all.
+    quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     for name, value in {
         "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": quick,
+        "spark.executor.extraJavaOptions": quick,
+        "spark.sql.codegen.wholeStage": "false",
         "spark.executor.memory": "1024m",
         "spark.sql.shuffle.partitions": "2",
         "spark.task.maxFailures": "2",

@@ -112,6 +112,52 @@ def test_every_output_is_the_same_on_spark(spark: Any, in_memory: dict[str, Any]
     assert spark.table("people").toArrow().sort_by("person").equals(people().sort_by("person"))
 
 
+def test_the_page_on_spark_says_what_happens(spark: Any) -> None:
+    assert [(outcome.example.line, outcome.got) for outcome in run_sequence(SPARK) if not outcome.is_as_written] == []
+
+
+def test_without_an_id_risk_is_told_by_the_keys(spark: Any, tmp_path: Path) -> None:
+    frame = spark.createDataFrame(people().select(["sex", "age", "marital"]))
+    config = RunConfig(input="people", keys=("sex", "age", "marital"), population=277_677, model="single")
+    found = rc.assess(config, frame=frame, out=tmp_path / "out")
+    risk = pq.read_table(tmp_path / "out" / "risk.parquet")
+    assert risk.column_names[:4] == ["sex", "age", "marital", "cell_count"]
+    assert risk.num_rows == 9809
+    assert sum(risk["unique_probability"].to_pylist()) == pytest.approx(found.risk.expected_population_uniques)
+
+
+def test_what_spark_cannot_do_is_told_before_anything_is_counted(spark: Any, tmp_path: Path) -> None:
+    frame = spark.createDataFrame(people())
+    for changes, problem in (
+        ({"id": None}, "a column that names each record"),
+        ({"household": "citizenship"}, "the household of a record"),
+        ({"protect": ProtectConfig(records=(3,))}, "row number"),
+        ({"protect": ProtectConfig(top=3, within=("citizenship",))}, r"outside the keys .*\(citizenship\)"),
+        ({"population": None, "strata": "citizenship", "populations": {"0": 300_000}}, "the stratum 'citizenship'"),
+    ):
+        with pytest.raises(BadInput, match=problem):
+            rc.protect(CONFIG.with_changes(**changes), frame=frame, out=tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+
+def test_the_command_reads_tables_and_paths(spark: Any, tmp_path: Path) -> None:
+    def command(*arguments: str) -> Any:
+        options = ["--keys", "sex,marital", "--population", "277677", "--model", "single", "--quiet"]
+        return CliRunner().invoke(main, ["assess", *arguments, *options])
+
+    pq.write_table(people(), tmp_path / "people.parquet")
+    done = command("--spark-table", str(tmp_path / "people.parquet"), "--json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["records"] == 9809
+    unknown = command("--spark-table", "no_such_table")
+    assert unknown.exit_code == 1
+    assert "no table 'no_such_table'" in unknown.output
+    both = command(str(tmp_path / "people.parquet"), "--spark-table", "people")
+    assert "name one of them" in both.output
+    with pytest.raises(RarecellError, match="name one of them"):
+        RunConfig(input="", keys=("a",), population=10, sql="select 1", spark_table="people")
+
+
 class LosesExecutors(SilentProgress):
     """Has the executor of the next task killed when a stage begins: once, or whenever a task comes."""
 
@@ -161,49 +207,3 @@ def test_lost_executors_leave_nothing_half_written_and_a_rerun_completes(spark: 
     found = pq.read_table(out / "risk.parquet").sort_by("record")
     by_id = expected.set_column(0, "record", people()["person"]).sort_by("record")
     assert found.select(by_id.column_names).to_pylist() == by_id.to_pylist()
-
-
-def test_the_page_on_spark_says_what_happens(spark: Any) -> None:
-    assert [(outcome.example.line, outcome.got) for outcome in run_sequence(SPARK) if not outcome.is_as_written] == []
-
-
-def test_without_an_id_risk_is_told_by_the_keys(spark: Any, tmp_path: Path) -> None:
-    frame = spark.createDataFrame(people().select(["sex", "age", "marital"]))
-    config = RunConfig(input="people", keys=("sex", "age", "marital"), population=277_677, model="single")
-    found = rc.assess(config, frame=frame, out=tmp_path / "out")
-    risk = pq.read_table(tmp_path / "out" / "risk.parquet")
-    assert risk.column_names[:4] == ["sex", "age", "marital", "cell_count"]
-    assert risk.num_rows == 9809
-    assert sum(risk["unique_probability"].to_pylist()) == pytest.approx(found.risk.expected_population_uniques)
-
-
-def test_what_spark_cannot_do_is_told_before_anything_is_counted(spark: Any, tmp_path: Path) -> None:
-    frame = spark.createDataFrame(people())
-    for changes, problem in (
-        ({"id": None}, "a column that names each record"),
-        ({"household": "citizenship"}, "the household of a record"),
-        ({"protect": ProtectConfig(records=(3,))}, "row number"),
-        ({"protect": ProtectConfig(top=3, within=("citizenship",))}, r"outside the keys .*\(citizenship\)"),
-        ({"population": None, "strata": "citizenship", "populations": {"0": 300_000}}, "the stratum 'citizenship'"),
-    ):
-        with pytest.raises(BadInput, match=problem):
-            rc.protect(CONFIG.with_changes(**changes), frame=frame, out=tmp_path / "out")
-        assert not (tmp_path / "out").exists()
-
-
-def test_the_command_reads_tables_and_paths(spark: Any, tmp_path: Path) -> None:
-    def command(*arguments: str) -> Any:
-        options = ["--keys", "sex,marital", "--population", "277677", "--model", "single", "--quiet"]
-        return CliRunner().invoke(main, ["assess", *arguments, *options])
-
-    pq.write_table(people(), tmp_path / "people.parquet")
-    done = command("--spark-table", str(tmp_path / "people.parquet"), "--json")
-    assert done.exit_code == 0, done.output
-    assert json.loads(done.stdout)["records"] == 9809
-    unknown = command("--spark-table", "no_such_table")
-    assert unknown.exit_code == 1
-    assert "no table 'no_such_table'" in unknown.output
-    both = command(str(tmp_path / "people.parquet"), "--spark-table", "people")
-    assert "name one of them" in both.output
-    with pytest.raises(RarecellError, match="name one of them"):
-        RunConfig(input="", keys=("a",), population=10, sql="select 1", spark_table="people")

@@ -273,9 +273,14 @@ class _ScanRun:
             self._below(self.whole, -1)
             return
         first: dict[int, Undecided] = {}
+        of_first = self._bounds(self.whole, list(range(n_keys)))
 
         def work(pair: tuple[int, int]) -> None:
             i, j = pair
+            if self._is_over():
+                with self._lock:
+                    self.most_left = max(self.most_left, of_first[i])
+                return
             with self._lock:
                 if i not in first:
                     first.clear()

@@ -54,7 +54,7 @@ def test_sets_are_counted_from_projections(table: rc.ContingencyTable, data: st.
                 assert marginals.positions(mask, marginals.level_rows(mask)).tolist() == list(range(len(cells.keys)))
 
 
-def test_small_sets_of_many_rows_are_counted_from_larger_ones() -> None:
+def test_small_sets_of_many_rows_are_counted_from_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     sizes = [9, 9, 9, 5, 4, 3]
     table = rc.ContingencyTable.from_codes(rng.integers(0, sizes, (20_000, 6)).astype(np.int32), categories(sizes))

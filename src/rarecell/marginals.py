@@ -35,7 +35,7 @@ _WORTH_A_THREAD = 1_000_000
 _FEW_KEYS = 16
 """Projections are made of tables with at most so many keys: two sets of more keys seldom have one in common."""
 
-_WORTH_PROJECTING = 4_096
+_WORTH_PROJECTING = 131_072
 """Rows from which a projection to fewer of them pays."""
 
 
@@ -132,10 +132,11 @@ class Marginals:
         self._level_codes = [table.level_codes(v).astype(np.int64) for v in range(table.n_vertices)]
         self._entropy: dict[int, float] = {0: 0.0}
         # Passing over the rows takes as long as reading them from memory: short codes are quicker.
-        code_type = np.uint16 if max(self._levels) <= 2**16 else np.int32
+        code_type = next(kind for kind in (np.uint8, np.uint16, np.int32) if max(self._levels) <= np.iinfo(kind).max)
         self._table_rows = _Rows(np.asfortranarray(table.cells, code_type), self._cell_counts)
         self._bases: _Kept[_Rows] = _Kept(memory_budget // 2)
-        self._hardly_fewer: set[int] = set()
+        # Rows whose projections are hardly fewer unless they must be, because few of them agree on anything.
+        self._spread_out: set[int] = set()
         self._lock = threading.RLock()
         self._kept: _Kept[Marginal] = _Kept(memory_budget // 4)
         self._kept_cells: _Kept[MarginalCells] = _Kept(memory_budget // 4)
@@ -347,8 +348,11 @@ class Marginals:
                 n_rows = len(rows.counts)
                 if n_rows < _WORTH_PROJECTING or base == self.table.close(mask):
                     return rows
-                most_cells = [bound for bound in (4 * n_rows, n_rows // 2) if n_possible <= bound]
-                if not any(self._keep_base(self._enlarged(mask, base, bound), rows) for bound in most_cells):
+                if n_possible <= 4 * n_rows and base not in self._spread_out:
+                    if self._keep_base(self._enlarged(mask, base, 4 * n_rows), rows):
+                        continue
+                    self._spread_out.add(base)
+                if not (2 * n_possible <= n_rows and self._keep_base(self._enlarged(mask, base, n_rows // 2), rows)):
                     return rows
 
     def _keys_of(self, mask: int) -> int:
@@ -361,22 +365,22 @@ class Marginals:
 
     def _enlarged(self, mask: int, base: int, most_cells: int) -> int:
         """More vertices of ``base``, those of few levels first, while the set has at most so many possible cells; closed."""
-        finest = self._keys_of(mask) & base
-        others = [v for v in range(self.table.n_vertices) if (base & ~mask) >> v & 1]
-        # The set's own keys come first, at full resolution: its other resolutions are asked for soon.
-        for v in sorted(others, key=lambda v: (not finest >> v & 1, self._levels[v])):
-            if self._radix(self.table.reduce(mask | 1 << v)).n_possible <= most_cells:
-                mask |= 1 << v
+        own = self._keys_of(mask)
+        inside = [v for v in range(self.table.n_vertices) if (base & ~mask) >> v & 1]
+        # The set's own keys come first, because their other resolutions are asked for soon; other keys as they are.
+        of_own_keys = [v for v in inside if own >> int(self.table.vertex_key[v]) & 1]
+        others = [v for v in inside if v < self.table.n_keys and not own >> v & 1]
+        for vertices, most in ((of_own_keys, most_cells), (others, most_cells // 8)):
+            for v in sorted(vertices, key=self._levels.__getitem__):
+                if self._radix(self.table.reduce(mask | 1 << v)).n_possible <= most:
+                    mask |= 1 << v
         return self.table.close(mask)
 
     def _keep_base(self, mask: int, rows: _Rows) -> bool:
         """Project rows to a set and keep them, unless they are hardly fewer; whether they were kept."""
-        if mask in self._hardly_fewer:
-            return False
         radix = self._radix(self.table.reduce(mask))
         keys, counts = self._projected(rows, radix)
         if 2 * len(keys) > len(rows.counts):
-            self._hardly_fewer.add(mask)
             return False
         made = _Rows(self._level_rows(keys, radix, rows.codes.dtype), counts)
         self._bases.put(mask, made, made.codes.nbytes + made.counts.nbytes)

@@ -59,6 +59,7 @@ def test_small_sets_of_many_rows_are_counted_from_larger_ones(monkeypatch: pytes
     sizes = [9, 9, 9, 5, 4, 3]
     table = rc.ContingencyTable.from_codes(rng.integers(0, sizes, (20_000, 6)).astype(np.int32), categories(sizes))
     masks = np.arange(64, dtype=np.uint64)
+    monkeypatch.setattr("rarecell.marginals._WORTH_PROJECTING", 4096)
     marginals = Marginals(table)
     np.testing.assert_allclose(marginals.entropy_terms(masks), [naive.entropy_term(table, int(m)) for m in masks], atol=1e-7)
     assert marginals._bases.items()

@@ -187,7 +187,7 @@ class Marginals:
         if radix.n_possible >= _LARGEST_KEY:
             return self.of(reduced).position if cells is None else self._positions_by_rows(self.of(reduced), cells)
         rows = self._table_rows.codes if cells is None else cells
-        return np.asarray(kernels.positions(self._numbers(rows, radix), self.cells_of(reduced).keys, radix.n_possible))
+        return _ranked(self._numbers(rows, radix), self.cells_of(reduced).keys, radix.n_possible)
 
     def cells_of(self, mask: int) -> MarginalCells:
         """The occupied marginal cells alone, from the smallest projection at hand."""
@@ -229,10 +229,10 @@ class Marginals:
         if radix.n_possible >= _LARGEST_KEY:
             codes = np.stack([self.table.vertex_codes(v) for v in radix.members], axis=1)
             position = self._collapse_rows(codes, radix.members)[1]
-            counts = kernels.add_up(position, self._cell_counts, int(position.max()) + 1)
+            counts = _added_up(position, self._cell_counts, int(position.max()) + 1)
             return Marginal(radix.members, radix.strides, None, counts, position)
         keys, counts = self.cells_of(reduced)
-        position = kernels.positions(self._numbers(self._table_rows.codes, radix), keys, radix.n_possible)
+        position = _ranked(self._numbers(self._table_rows.codes, radix), keys, radix.n_possible)
         return Marginal(radix.members, radix.strides, keys, counts, position)
 
     def _radix(self, reduced: int) -> _Radix:
@@ -388,4 +388,31 @@ class Marginals:
 
     def _projected(self, rows: _Rows, radix: _Radix) -> MarginalCells:
         numbers = self._numbers(rows.codes, radix)
-        return MarginalCells(*kernels.project(numbers, rows.counts, radix.n_possible))
+        if radix.n_possible <= 4 * len(numbers) + 1024:
+            sums = _added_up(numbers, rows.counts, radix.n_possible)
+            keys = np.flatnonzero(sums)
+            return MarginalCells(keys, sums[keys])
+        distinct, number = np.empty(len(numbers), dtype=np.int64), np.empty(len(numbers), dtype=np.int32)
+        n_distinct = kernels.number_distinct(numbers, _hash_table(len(numbers)), distinct, number)
+        order = np.argsort(distinct[:n_distinct])
+        return MarginalCells(distinct[order], _added_up(number, rows.counts, n_distinct)[order])
+
+
+def _added_up(positions: NDArray[Any], values: NDArray[Any], n_sums: int) -> NDArray[Any]:
+    sums = np.zeros(n_sums, dtype=values.dtype)
+    kernels.add_up(positions, values, sums)
+    return sums
+
+
+def _ranked(keys: NDArray[np.int64], distinct: NDArray[np.int64], n_possible: int) -> NDArray[np.int32]:
+    """Position of each key among the increasing ``distinct`` keys; −1 where it is not among them."""
+    found = np.empty(len(keys), dtype=np.int32)
+    if n_possible <= 4 * max(len(keys), len(distinct)) + 1024:
+        kernels.rank_dense(keys, distinct, np.full(n_possible, -1, dtype=np.int32), found)
+    else:
+        kernels.rank_hashed(keys, distinct, _hash_table(len(distinct)), found)
+    return found
+
+
+def _hash_table(n_keys: int) -> NDArray[np.int32]:
+    return np.full(1 << max(4, (2 * n_keys - 1).bit_length()), -1, dtype=np.int32)

@@ -82,16 +82,17 @@ def sums_of_n_log_n(codes, counts, first, columns, begins, adds, n_possible, sum
 
 
 @njit(cache=True, nogil=True)
-def _number_distinct(keys):  # type: ignore[no-untyped-def]
-    """Distinct keys in the order they appear, and which of them each key is."""
-    bits = 4
-    while (1 << bits) < 2 * len(keys):
-        bits += 1
-    shift = np.uint64(64 - bits)
-    wrap = (1 << bits) - 1
-    owner = np.full(1 << bits, np.int32(-1))
-    distinct = np.empty(len(keys), dtype=np.int64)
-    number = np.empty(len(keys), dtype=np.int32)
+def number_distinct(keys, owner, distinct, number):  # type: ignore[no-untyped-def]
+    """Distinct keys in the order they appear, and which of them each key is; how many there are.
+
+    ``owner`` is a hash table of a power of two of at least twice the keys, filled with −1.
+    """
+    shift = np.uint64(64)
+    size = len(owner)
+    while size > 1:
+        size >>= 1
+        shift -= np.uint64(1)
+    wrap = len(owner) - 1
     n_distinct = 0
     for i in range(len(keys)):
         slot = _slot(keys[i], shift)
@@ -102,22 +103,7 @@ def _number_distinct(keys):  # type: ignore[no-untyped-def]
             distinct[n_distinct] = keys[i]
             n_distinct += 1
         number[i] = owner[slot]
-    return distinct[:n_distinct].copy(), number
-
-
-@njit(cache=True, nogil=True)
-def project(keys, counts, n_possible):  # type: ignore[no-untyped-def]
-    """The distinct keys in increasing order, and the sum of the counts of each; keys are below ``n_possible``."""
-    if n_possible <= 4 * len(keys) + 1024:
-        sums = np.zeros(n_possible, dtype=counts.dtype)
-        for i in range(len(keys)):
-            sums[keys[i]] += counts[i]
-        distinct = np.flatnonzero(sums > 0)
-        return distinct, sums[distinct]
-    distinct, number = _number_distinct(keys)
-    sums = add_up(number, counts, len(distinct))
-    order = np.argsort(distinct)
-    return distinct[order], sums[order]
+    return n_distinct
 
 
 @njit(cache=True, nogil=True)
@@ -132,22 +118,23 @@ def unpack(keys, strides, columns, begins, levels, rows):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
-def positions(keys, distinct, n_possible):  # type: ignore[no-untyped-def]
-    """Position of each key among the increasing ``distinct`` keys; −1 where it is not among them."""
-    found = np.empty(len(keys), dtype=np.int32)
-    if n_possible <= 4 * max(len(keys), len(distinct)) + 1024:
-        rank = np.full(n_possible, np.int32(-1))
-        for k in range(len(distinct)):
-            rank[distinct[k]] = k
-        for i in range(len(keys)):
-            found[i] = rank[keys[i]]
-        return found
-    bits = 4
-    while (1 << bits) < 2 * len(distinct):
-        bits += 1
-    shift = np.uint64(64 - bits)
-    wrap = (1 << bits) - 1
-    owner = np.full(1 << bits, np.int32(-1))
+def rank_dense(keys, distinct, rank, found):  # type: ignore[no-untyped-def]
+    """Position of each key among the ``distinct`` ones; −1 where it is not among them. ``rank`` has a −1 for every possible key."""
+    for k in range(len(distinct)):
+        rank[distinct[k]] = k
+    for i in range(len(keys)):
+        found[i] = rank[keys[i]]
+
+
+@njit(cache=True, nogil=True)
+def rank_hashed(keys, distinct, owner, found):  # type: ignore[no-untyped-def]
+    """:func:`rank_dense` with a hash table of a power of two of at least twice the distinct keys, filled with −1."""
+    shift = np.uint64(64)
+    size = len(owner)
+    while size > 1:
+        size >>= 1
+        shift -= np.uint64(1)
+    wrap = len(owner) - 1
     for k in range(len(distinct)):
         slot = _slot(distinct[k], shift)
         while owner[slot] != -1:
@@ -158,13 +145,10 @@ def positions(keys, distinct, n_possible):  # type: ignore[no-untyped-def]
         while owner[slot] != -1 and distinct[owner[slot]] != keys[i]:
             slot = (slot + 1) & wrap
         found[i] = owner[slot]
-    return found
 
 
 @njit(cache=True, nogil=True)
-def add_up(positions, values, n):  # type: ignore[no-untyped-def]
-    """Sum of ``values`` at each position; whole numbers stay whole."""
-    sums = np.zeros(n, dtype=values.dtype)
+def add_up(positions, values, sums):  # type: ignore[no-untyped-def]
+    """Add each value to the sum at its position; whole numbers stay whole."""
     for i in range(len(positions)):
         sums[positions[i]] += values[i]
-    return sums

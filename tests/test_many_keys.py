@@ -141,6 +141,9 @@ def test_an_exact_search_that_takes_too_long_gives_way_to_what_was_found_before(
     table = records(11)
     exact = rc.select_model(table)
     assert exact.certified_optimal
+    monkeypatch.setattr("rarecell.search.select.MOST_KEYS", 10)
+    assert rc.select_model(table, restarts=1).method == "greedy"
+    monkeypatch.undo()
     monkeypatch.setattr("rarecell.search.select._PATIENCE", 1e-12)
     found = rc.select_model(table, restarts=1)
     assert not found.certified_optimal

@@ -32,6 +32,8 @@ PENALTIES = (0.5, 0.7, 1.0, 1.5)
 """Penalties per degree of freedom whose optima are averaged; AIC is 1."""
 AUTO_SECONDS = 30.0
 """``auto`` is exact when that is estimated to take less."""
+MOST_KEYS = 24
+"""``auto`` does not try to be exact with more keys."""
 GREEDY_SECONDS = 45.0
 """A greedy search ends after this time, wherever it is."""
 ROUNDS_PER_RESTART = 10
@@ -164,7 +166,7 @@ class _Search:
         self.known = KnownScores(score, max_clique=max_clique, max_cells=MAX_CLIQUE_CELLS)
         self.max_seconds = max_seconds
         self.began = time.monotonic()
-        self.climbs: Climbs | None = None
+        self.before: tuple[Climbs, int] | None = None
 
     def exact(self, n_best: int, max_seconds: float) -> SearchResult:
         """The certified best model; :class:`TooManySets` when that is estimated to take longer than ``max_seconds``."""
@@ -189,12 +191,15 @@ class _Search:
     def _sets_that_matter(self, max_seconds: float) -> tuple[ScoredFamily, float]:
         """The sets that the exact search compares, and the score they are compared for."""
         n_sets = estimate_exact(self.table, self.max_clique).n_sets
+        if self.table.n_keys > MOST_KEYS and math.isfinite(max_seconds):
+            # Even the bounds need every marginal that leaves out one key.
+            raise TooManySets(f"{self.table.n_keys} keys are too many")
         if n_sets <= _FEW_SETS:
             return all_sets(self.score, max_clique=self.max_clique), -math.inf
         if n_sets > MAX_SETS and not isinstance(self.score, PenalisedLikelihood):
             raise TooManySets(f"all {n_sets:,} sets of vertices would have to be compared")
         climbs, n_rounds = greedy_search(self.known, rounds=_ROUNDS_BEFORE_EXACT, max_seconds=max_seconds, progress=self.progress)
-        self.climbs = climbs
+        self.before = climbs, n_rounds
         if n_rounds < _ROUNDS_BEFORE_EXACT:
             raise TooManySets("a first greedy search took all the time there is")
         return (
@@ -238,15 +243,15 @@ class _Search:
     def greedy(self, restarts: int, seed: int) -> SearchResult:
         """From the best forest, by exchanges and shakes."""
         rounds = ROUNDS_PER_RESTART * restarts
-        if self.climbs is not None and self._seconds_left == 0:
-            climbs, n_rounds = self.climbs, 0
+        if self.before is not None and self._seconds_left == 0:
+            climbs, n_rounds = self.before
         else:
             # What an earlier search of this kind has counted is known, so that its way is gone again in no time.
             climbs, n_rounds = greedy_search(
                 self.known, rounds=rounds, seed=seed, max_seconds=self._seconds_left, progress=self.progress
             )
-            if self.climbs is not None and self.climbs.best_score > climbs.best_score:
-                climbs = self.climbs
+            if self.before is not None and self.before[0].best_score > climbs.best_score:
+                climbs, n_rounds = self.before
         optima = _by_score(climbs.score_of, climbs.times_met)
         found = self._result("greedy", optima, starts=1 + n_rounds, n_sets=self.known.n_known, path=climbs.path)
         if n_rounds == rounds:

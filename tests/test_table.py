@@ -51,6 +51,7 @@ def test_sets_are_counted_from_projections(table: rc.ContingencyTable, data: st.
                 reduced = table.reduce(mask)
                 cells = marginals.cells_of(mask)
                 assert sorted(cells.counts.tolist()) == sorted(naive.marginal_counts(table, reduced).values())
+                assert marginals.n_uniques(mask) == (cells.counts == 1).sum()
                 assert marginals.positions(mask, marginals.level_rows(mask)).tolist() == list(range(len(cells.keys)))
 
 

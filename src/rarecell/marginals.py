@@ -199,6 +199,15 @@ class Marginals:
             self._kept_cells.put(reduced, found, found.keys.nbytes + found.counts.nbytes)
         return found
 
+    def n_uniques(self, mask: int) -> int:
+        """Number of marginal cells with a count of one."""
+        reduced = self.table.reduce(mask)
+        radix = self._radix(reduced)
+        if radix.n_possible >= _LARGEST_KEY:
+            return int((self.of(reduced).counts == 1).sum())
+        rows = self._base_for(reduced, radix.n_possible)
+        return int((_counted(self._numbers(rows.codes, radix), rows.counts, radix.n_possible)[1] == 1).sum())
+
     def level_rows(self, mask: int) -> NDArray[np.int32]:
         """Key codes of a cell of the table's categories for each of the marginal cells of :meth:`cells_of`.
 
@@ -388,14 +397,22 @@ class Marginals:
 
     def _projected(self, rows: _Rows, radix: _Radix) -> MarginalCells:
         numbers = self._numbers(rows.codes, radix)
-        if radix.n_possible <= 4 * len(numbers) + 1024:
-            sums = _added_up(numbers, rows.counts, radix.n_possible)
-            keys = np.flatnonzero(sums)
-            return MarginalCells(keys, sums[keys])
-        distinct, number = np.empty(len(numbers), dtype=np.int64), np.empty(len(numbers), dtype=np.int32)
-        n_distinct = kernels.number_distinct(numbers, _hash_table(len(numbers)), distinct, number)
-        order = np.argsort(distinct[:n_distinct])
-        return MarginalCells(distinct[order], _added_up(number, rows.counts, n_distinct)[order])
+        keys, counts, is_sorted = _counted(numbers, rows.counts, radix.n_possible)
+        if is_sorted:
+            return MarginalCells(keys, counts)
+        order = np.argsort(keys)
+        return MarginalCells(keys[order], counts[order])
+
+
+def _counted(numbers: NDArray[np.int64], values: NDArray[Any], n_possible: int) -> tuple[NDArray[np.int64], NDArray[Any], bool]:
+    """The distinct numbers, the sum of the values of each, and whether the numbers are in order."""
+    if n_possible <= 4 * len(numbers) + 1024:
+        sums = _added_up(numbers, values, n_possible)
+        occupied = np.flatnonzero(sums)
+        return occupied, sums[occupied], True
+    distinct, number = np.empty(len(numbers), dtype=np.int64), np.empty(len(numbers), dtype=np.int32)
+    n_distinct = kernels.number_distinct(numbers, _hash_table(len(numbers)), distinct, number)
+    return distinct[:n_distinct], _added_up(number, values, n_distinct), False
 
 
 def _added_up(positions: NDArray[Any], values: NDArray[Any], n_sums: int) -> NDArray[Any]:

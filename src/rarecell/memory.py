@@ -21,7 +21,7 @@ LEAST = 10**9
 _LIBRARIES = 600 * 10**6
 """Interpreter and libraries."""
 
-_BYTES_OF_CELL = 700
+_BYTES_OF_CELL = 1_000
 """Counts, probabilities, risks and scores of a cell, and room to compute them, as measured by benchmarks/scale.py."""
 
 _BYTES_OF_CODE = 8

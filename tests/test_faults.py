@@ -30,6 +30,7 @@ from rarecell import audit, run
 from rarecell.config import ProtectConfig, RunConfig
 from rarecell.errors import BadInput, NotWritten, RarecellError
 from rarecell.progress import SILENT, SilentProgress
+from rarecell.stages import Stages
 
 KEYS = ("age", "sex", "region")
 ROWS = [(str(i * 7 % 23), "fm"[i % 2], str(i * i % 5)) for i in range(300)]
@@ -122,7 +123,7 @@ def at_every_moment(folder: Path) -> dict[str, int]:
     source = write_csv(folder / "survey.csv")
     before = source.read_bytes()
     config = config_for(source)
-    found = run._assessed(config, run.Stages(SILENT))
+    found = run._assessed(config, Stages(SILENT))
     run._assessed = lambda *_, **__: found  # type: ignore[assignment]
     rarecell.report.write_report = light_report  # type: ignore[assignment]
     run.assess(config, out=folder / "reference")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from rarecell.errors import BadInput
 from rarecell.marginals import Marginals
 from rarecell.model.additive import AdditiveModel
 from rarecell.model.average import AverageModel, CellModel
-from rarecell.model.backoff import fit_backoff
+from rarecell.model.backoff import MANY_CELLS, fit_backoff
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.regularised import RegularisedModel
 from rarecell.model.stacking import stack
@@ -34,12 +34,16 @@ from rarecell.search.hierarchical import improve_model
 from rarecell.search.sampling import sample_models
 from rarecell.structure import StructuralZeros, find_structural_zeros
 from rarecell.table import ContingencyTable
+from rarecell.thinning import random_part
 
 SKINNER_SHLOMO = "skinner-shlomo"
 """The criterion that asks how the penalty would have to be for the test of Skinner and Shlomo to see no bias."""
 
 TRIED_PENALTIES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
 """Penalties that the criterion of Skinner and Shlomo chooses from."""
+
+_FEW_KEYS = 16
+"""With more keys than this, comparisons that need many fits share the time and the records of one."""
 
 N_DRAWN_MODELS = 200
 """Draws from the posterior of models that are averaged."""
@@ -231,3 +235,31 @@ def _detail(name: str, value: float, assumes: str, message: str = "") -> dict[st
         "assumes": assumes,
         "message": message,
     }
+
+
+# ---------------------------------------------------------------------- comparisons that need many fits
+
+
+def quick_model(table: ContingencyTable, config: RunConfig) -> CellModel:
+    """The run's kind of model for a changed table, with fewer members, for comparisons that need many fits."""
+    if config.model == "average" and config.resolution == "multi":
+        return fit_backoff(table, n_orders=2 if table.n_cells < MANY_CELLS // 2 else 1, seed=config.seed)
+    model = config.model if config.model in ("independence", "saturated") else "single"
+    limit = config.time_limit if table.n_keys <= _FEW_KEYS else config.time_limit / table.n_keys
+    return choose_models(table, replace(config, model=model, cliques=(), time_limit=limit)).risk_model
+
+
+def quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
+    """τ1 of a changed table under :func:`quick_model`."""
+    return risk_of(table, quick_model(table, config), config).expected_population_uniques
+
+
+def part_for_comparisons(table: ContingencyTable, config: RunConfig) -> ContingencyTable:
+    """The table itself, or a random part of one that would take long to fit many times.
+
+    With many keys there are as many more fits, each with more to compare; the part is smaller in the same proportion.
+    """
+    n_records = MANY_CELLS * _FEW_KEYS // max(table.n_keys, _FEW_KEYS)
+    if table.n_cells <= n_records:
+        return table
+    return random_part(table, n_records, np.random.default_rng(config.seed))

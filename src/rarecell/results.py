@@ -23,7 +23,8 @@ from rarecell.risk.unsafe import individual_risk
 from rarecell.threads import on_all_cores
 
 if TYPE_CHECKING:
-    from rarecell.run import Assessment, Stages
+    from rarecell.run import Assessment
+    from rarecell.stages import Stages
 
 _PIECE = 1_000_000
 

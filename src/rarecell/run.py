@@ -6,51 +6,37 @@ them to counts, chooses the models, computes the risk, and writes its results wh
 
 from __future__ import annotations
 
-import contextlib
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell import audit, choice, datasets, results, summary
+from rarecell import audit, choice, datasets, protection, results, summary
 from rarecell.config import ProtectConfig, RunConfig
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.output import write_parquet
 from rarecell.errors import BadInput
 from rarecell.memory import MemoryLimit, gigabytes
 from rarecell.microdata import Microdata
-from rarecell.model.average import CellModel
-from rarecell.model.backoff import MANY_CELLS, fit_backoff
 from rarecell.model.decomposable import DecomposableModel
-from rarecell.progress import SILENT, OnlyCancelled, Progress, checkpoint
-from rarecell.risk.diagnostics import FitDiagnostics, fit_diagnostics
+from rarecell.progress import SILENT, Progress
+from rarecell.risk.diagnostics import fit_diagnostics
 from rarecell.risk.explain import KeyCost, costs_by_key, explain_records, key_costs
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.population_uniques import population_uniques
 from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity, unsafe_combinations
+from rarecell.stages import Stages
 from rarecell.structure import StructuralZeros
-from rarecell.swap.plan import SwapPlan, plan_swaps
-from rarecell.swap.rules import SwapConstraints
+from rarecell.swap.plan import SwapPlan
 from rarecell.swap.swappable import Swappability, swappability
-from rarecell.swap.units import CodedColumn
 from rarecell.table import ContingencyTable
-from rarecell.thinning import random_part
-from rarecell.threads import on_all_cores
-
-_FEW_KEYS = 16
-"""With more keys than this, comparisons that need many fits share the time and the records of one."""
 
 N_LISTED = 50
 """Riskiest records that the internal report explains one by one."""
-
-MOST_LEVELS = 10_000
-"""Columns outside the keys with more levels than this are not looked at for associations."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,42 +77,6 @@ class Protection:
 
     def __str__(self) -> str:
         return str(self.summary["swap"]["verdict"])
-
-
-class Stages:
-    """Times the stages of a run and passes them on to whoever watches."""
-
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self.seconds: dict[str, float] = {}
-
-    @contextlib.contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        checkpoint(self.progress, name)
-        self.progress.start(name)
-        started = time.perf_counter()
-        yield
-        self._add(name, started)
-        self.progress.done()
-
-    def together(self, title: str, work: Mapping[str, Callable[[Progress], Any]]) -> tuple[Any, ...]:
-        """Stages that do not need each other, on all cores; what they returned, in order."""
-        checkpoint(self.progress, title)
-        self.progress.start(title, len(work))
-
-        def one(name: str, task: Callable[[Progress], Any]) -> Any:
-            started = time.perf_counter()
-            found = task(OnlyCancelled(self.progress))
-            self._add(name, started)
-            self.progress.advance(1)
-            return found
-
-        found = on_all_cores(one, list(work.items()))
-        self.progress.done()
-        return tuple(found)
-
-    def _add(self, name: str, started: float) -> None:
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
 
 # ---------------------------------------------------------------------- assess
@@ -191,7 +141,7 @@ def _assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: P
     progress = stages.progress
     with stages.stage("reading and counting"):
         data = read(config, frame)
-        table = data.table(records=True if _needs_records(config, wanted, data) else None)
+        table = data.table(records=True if protection.needs_records(config, wanted, data) else None)
         limit = MemoryLimit.of(config.memory)
         limit.check(n_cells=table.n_cells, n_keys=table.n_keys, n_records=_n_held(table))
     with stages.stage("choosing resolutions"):
@@ -208,7 +158,11 @@ def _assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: P
 
     def checks(_: Progress) -> tuple[Any, ...]:
         fit = fit_diagnostics(
-            table, chosen.risk_model, population=risk.population, refit=lambda part: _quick_model(part, config), seed=config.seed
+            table,
+            chosen.risk_model,
+            population=risk.population,
+            refit=lambda part: choice.quick_model(part, config),
+            seed=config.seed,
         )
         estimates = population_uniques(table.size_indices, population=risk.population)
         return fit, estimates, choice.model_estimates(table, chosen, risk, config, stratum=stratum)
@@ -216,9 +170,9 @@ def _assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: P
     def costs_of_keys(progress: Progress) -> tuple[KeyCost, ...]:
         return key_costs(
             table,
-            lambda changed: _quick_uniques(changed, config),
+            lambda changed: choice.quick_uniques(changed, config),
             baseline=risk.expected_population_uniques,
-            part=_part_for_comparisons(table, config),
+            part=choice.part_for_comparisons(table, config),
             progress=progress,
         )
 
@@ -235,7 +189,7 @@ def _assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: P
     whole: dict[str, Any] = {
         "rarecell": audit.versions()["rarecell"],
         "records": table.n_records,
-        "population": _whole(risk.population),
+        "population": summary.whole(risk.population),
         "sampling_fraction": table.n_records / risk.population,
         "records_dropped": data.n_dropped,
         "missing": {"policy": config.missing, "records": {key: n for key, n in data.n_missing.items() if n}},
@@ -258,10 +212,10 @@ def _assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: P
                 **{e.name: e.expected_population_uniques for e in estimates},
             },
             "estimator_details": [*of_models, *summary.of_estimates(estimates)],
-            "diagnostics": _of_fit(fit),
+            "diagnostics": summary.of_fit(fit),
             "k_anonymity": {str(k): n for k, n in k_anonymity(table).items()},
             "key_costs": costs_by_key(costs),
-            "unsafe_combinations": _commonest(unsafe),
+            "unsafe_combinations": summary.commonest_unsafe(unsafe),
             "key_contributions": {key: float(share) for key, share in unsafe.key_contributions.items()},
             "fixed_records": int(table.counts[can_swap.fixed_cells].sum()),
         }
@@ -272,60 +226,12 @@ def _assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: P
     return Assessment(config, data, table, zeros, chosen, risk, can_swap, unsafe, riskiest, whole, stages.seconds)
 
 
-def _needs_records(config: RunConfig, protection: ProtectConfig | None, data: Microdata) -> bool:
-    """Whether the run asks for more of a record than its cell; refused at once where records stay on other machines."""
-    wanted = protection or ProtectConfig()
-    named = {*_constraints(wanted).columns, *(name for margin in wanted.keep for name in margin)}
-    # Coarsenings are named after their key: age/10.
-    outside = sorted(name for name in named if name not in config.keys and name.rpartition("/")[0] not in config.keys)
-    reasons = {
-        "the household of a record": config.household is not None or wanted.households,
-        f"the stratum '{config.strata}', which is no key": config.strata is not None and config.strata not in config.keys,
-        "records by their row number": wanted.records is not None,
-        f"columns outside the keys to keep or to swap within ({', '.join(outside)})": bool(outside),
-    }
-    needed = [reason for reason, applies in reasons.items() if applies]
-    if not data.source.keeps_rows:
-        if needed:
-            raise BadInput(
-                f"The records of {data.source.name} stay on its machines, and this run asks for {'; '.join(needed)}. Leave that out, or write "
-                "the data to Parquet files and name these instead."
-            )
-        if protection is not None:
-            data.check_id()
-    return bool(needed)
-
-
 def _stratum_of_records(data: Microdata, table: ContingencyTable, config: RunConfig) -> NDArray[Any] | None:
     """The stratum of each record as text, when strata are given by a column that is not a key."""
     if config.strata is None or config.strata in table.keys:
         return None
     codes, (categories,) = data.column_codes([config.strata])
     return np.array(categories.labels)[codes[:, 0]]
-
-
-def _quick_model(table: ContingencyTable, config: RunConfig) -> CellModel:
-    """The run's kind of model for a changed table, with fewer members, for comparisons that need many fits."""
-    if config.model == "average" and config.resolution == "multi":
-        return fit_backoff(table, n_orders=2 if table.n_cells < MANY_CELLS // 2 else 1, seed=config.seed)
-    model = config.model if config.model in ("independence", "saturated") else "single"
-    limit = config.time_limit if table.n_keys <= _FEW_KEYS else config.time_limit / table.n_keys
-    return choice.choose_models(table, replace(config, model=model, cliques=(), time_limit=limit)).risk_model
-
-
-def _quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
-    return choice.risk_of(table, _quick_model(table, config), config).expected_population_uniques
-
-
-def _part_for_comparisons(table: ContingencyTable, config: RunConfig) -> ContingencyTable:
-    """The table itself, or a random part of one that would take long to fit many times.
-
-    With many keys there are as many more fits, each with more to compare; the part is smaller in the same proportion.
-    """
-    n_records = MANY_CELLS * _FEW_KEYS // max(table.n_keys, _FEW_KEYS)
-    if table.n_cells <= n_records:
-        return table
-    return random_part(table, n_records, np.random.default_rng(config.seed))
 
 
 def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombinations) -> list[dict[str, Any]]:
@@ -349,27 +255,6 @@ def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombina
     return listed
 
 
-def _of_fit(fit: FitDiagnostics) -> dict[str, Any]:
-    return {
-        "sentence": fit.verdict,
-        "statistics": [
-            {"name": name, "value": test.statistic, "standard_error": float(np.sqrt(test.variance)), "z": test.z}
-            for name, test in (("B1, population uniques", fit.unique_test), ("B2, correct matches", fit.match_test))
-            if test is not None
-        ],
-        "size_indices": [
-            {"size": size, "observed": fit.observed_sizes[size], "expected": n} for size, n in fit.expected_sizes.items()
-        ],
-    }
-
-
-def _commonest(unsafe: UnsafeCombinations, n_listed: int = 20) -> list[dict[str, Any]]:
-    """The combinations of keys that make most records unique."""
-    masks, numbers = np.unique(unsafe.mask, return_counts=True)
-    order = np.lexsort((masks, -numbers))[:n_listed]
-    return [{"variables": list(unsafe.table.names_of(int(masks[i]))), "records": int(numbers[i])} for i in order]
-
-
 def _of_households(data: Microdata, risk: RecordRisk, config: RunConfig) -> dict[str, Any]:
     assert config.household is not None
     codes = data.column_codes([config.household])[0][:, 0]
@@ -380,10 +265,6 @@ def _of_households(data: Microdata, risk: RecordRisk, config: RunConfig) -> dict
         "expected_with_an_identified_member": float(probability[first].sum()),
         "above_threshold": int((probability[first] >= config.threshold).sum()),
     }
-
-
-def _whole(number: float) -> float | int:
-    return int(number) if float(number).is_integer() else float(number)
 
 
 # ---------------------------------------------------------------------- protect
@@ -420,11 +301,11 @@ def _protected(
     from rarecell.utility import first_found_distance, swap_summary
 
     with stages.stage("planning the swaps"):
-        plan, target = _planned(config, wanted, found, stages.progress)
+        plan, target = protection.planned_swaps(config, wanted, found, stages.progress)
     with stages.stage("comparing margins"):
         margins = checked_margins(plan)
     with stages.stage("what it cost"):
-        columns = _other_columns(found.data, plan)
+        columns = protection.other_columns(found.data, plan)
         swap = swap_summary(
             plan,
             found.risk,
@@ -438,7 +319,7 @@ def _protected(
             swap["target"] = {"met": target["met"], "sentence": target["sentence"]}
             swap["verdict"] = f"{target['sentence']} {swap['verdict']}"
         if wanted.keep:
-            swap["keep"] = _costs_of_keeping(found, wanted)
+            swap["keep"] = protection.costs_of_keeping(found, wanted)
     result = Protection(found, plan, {**found.summary, "swap": swap})
     if folder is not None:
         with stages.stage("writing the protected file"):
@@ -447,111 +328,6 @@ def _protected(
         results.write_assessment(folder, found, result.summary, stages)
         results.publish(folder, "protect", config, found, stages)
     return result
-
-
-def _planned(
-    config: RunConfig, wanted: ProtectConfig, found: Assessment, progress: Progress
-) -> tuple[SwapPlan, dict[str, Any] | None]:
-    from rarecell.swap.distance import Distances
-    from rarecell.swap.households import plan_household_swaps
-    from rarecell.swap.target import plan_to_target
-
-    risk, table = found.risk, found.table
-    constraints = replace(_constraints(wanted), structural_zeros=found.zeros or None)
-    named = {*constraints.columns, *(name for margin in wanted.keep for name in margin)}
-    columns = _values_of(found.data, sorted(named - set(table.vertex_names)))
-    options: dict[str, Any] = {
-        "keep": wanted.keep,
-        "columns": columns,
-        "constraints": constraints,
-        "distances": Distances(kinds=dict(wanted.distances), weights=dict(wanted.weights)),
-        "seed": config.seed,
-        "progress": progress,
-    }
-    record_ids = found.data.record_names if table.record_cell is not None else None
-    if wanted.max_population_uniques is not None or wanted.max_record_risk is not None:
-        reached = plan_to_target(
-            table,
-            found.model,
-            risk,
-            max_population_uniques=wanted.max_population_uniques,
-            max_record_risk=wanted.max_record_risk,
-            record_ids=record_ids,
-            **options,
-        )
-        return reached.plan, {"met": reached.is_met, "sentence": reached.sentence, "frontier": reached.frontier}
-    records = _chosen_records(risk, wanted)
-    if not wanted.households:
-        return plan_swaps(table, found.model, records=records, risk=risk, record_ids=record_ids, **options), None
-    if config.household is None:
-        raise BadInput(
-            "Whole households are to be swapped, but no column says which records live together; name it with --household."
-        )
-    households = found.data.column_codes([config.household])[0][:, 0]
-    return plan_household_swaps(table, found.model, households=households, records=records, risk=risk, **options), None
-
-
-def _constraints(wanted: ProtectConfig) -> SwapConstraints:
-    return SwapConstraints.from_dict(
-        {
-            "never_swap": list(wanted.never_swap),
-            "within": list(wanted.within),
-            "forbidden": list(wanted.rules),
-            "untouched": list(wanted.untouched),
-        }
-    )
-
-
-def _chosen_records(risk: RecordRisk, wanted: ProtectConfig) -> NDArray[np.int64]:
-    if wanted.records is not None:
-        return np.array(wanted.records, dtype=np.int64)
-    if wanted.risk_above is not None:
-        return risk.above(wanted.risk_above)
-    if wanted.top is not None:
-        return risk.riskiest(wanted.top)
-    assert wanted.cell_probability_below is not None
-    return risk.cell_probability_below(wanted.cell_probability_below)
-
-
-def _values_of(data: Microdata, names: list[str]) -> dict[str, NDArray[np.int32]]:
-    if not names:
-        return {}
-    codes, categories = data.column_codes(names)
-    return {
-        name: np.array(c.levels, dtype=object)[codes[:, k]] for k, (name, c) in enumerate(zip(names, categories, strict=True))
-    }
-
-
-def _other_columns(data: Microdata, plan: SwapPlan) -> dict[str, Any]:
-    """Columns outside the keys whose association with the swapped keys is worth telling: not names, weights or households.
-
-    None where the records of a file are not in memory; Spark counts them where they are.
-    """
-    left_out = {*plan.table.keys, data.weight, data.household, data.id}
-    names = [column.name for column in data.source.columns() if column.name not in left_out and column.kind != "other"]
-    most = min(MOST_LEVELS, max(50, data.n_records // 100))
-    moved = [key for key in plan.table.keys if plan.moves(key).any()]
-    if not data.source.keeps_rows:
-        from rarecell.utility import CrossedColumn
-
-        names = data.few_valued_columns(names, most)
-        counted = data.crossed_columns(plan.table, moved, names, plan.rows, seed=plan.seed) if names and moved else {}
-        return {
-            n: CrossedColumn(c.levels, joint, of_rows) for n, (c, joint, of_rows) in counted.items() if 1 < c.n_levels <= most
-        }
-    if not names or plan.table.record_cell is None:
-        return {}
-    codes, categories = data.column_codes(names)
-    return {c.key: CodedColumn(codes[:, k], c.levels) for k, c in enumerate(categories) if 1 < c.n_levels <= most}
-
-
-def _costs_of_keeping(found: Assessment, wanted: ProtectConfig) -> list[dict[str, Any]]:
-    """What each further margin costs in records that become fixed."""
-    from rarecell.swap.swappable import cost_of_keeping
-
-    names = sorted({name for margin in wanted.keep for name in margin} - set(found.table.vertex_names))
-    costs = cost_of_keeping(found.table, found.model, wanted.keep, columns=_values_of(found.data, names))
-    return [{"variables": list(margin), "records_fixed": int(n)} for margin, n in costs.items()]
 
 
 # ---------------------------------------------------------------------- demo, forecast, pairs

@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 
 from rarecell.model.decomposable import DecomposableModel
+from rarecell.risk.diagnostics import FitDiagnostics
 from rarecell.risk.population_uniques import UniquesEstimate
 from rarecell.risk.records import RecordRisk
+from rarecell.risk.unsafe import UnsafeCombinations
 from rarecell.structure import StructuralZeros
 from rarecell.table import ContingencyTable
 
@@ -139,3 +141,30 @@ def against_truth(summary: Mapping[str, Any], population_counts: np.ndarray) -> 
             f"The estimate was {estimate:,.1f}, {estimate / true_uniques:.2f} times the truth, which lies {inside} the interval."
         ),
     }
+
+
+def of_fit(fit: FitDiagnostics) -> dict[str, Any]:
+    """Whether the risk is likely over- or understated, and the numbers behind it."""
+    return {
+        "sentence": fit.verdict,
+        "statistics": [
+            {"name": name, "value": test.statistic, "standard_error": float(np.sqrt(test.variance)), "z": test.z}
+            for name, test in (("B1, population uniques", fit.unique_test), ("B2, correct matches", fit.match_test))
+            if test is not None
+        ],
+        "size_indices": [
+            {"size": size, "observed": fit.observed_sizes[size], "expected": n} for size, n in fit.expected_sizes.items()
+        ],
+    }
+
+
+def commonest_unsafe(unsafe: UnsafeCombinations, n_listed: int = 20) -> list[dict[str, Any]]:
+    """The combinations of keys that make most records unique."""
+    masks, numbers = np.unique(unsafe.mask, return_counts=True)
+    order = np.lexsort((masks, -numbers))[:n_listed]
+    return [{"variables": list(unsafe.table.names_of(int(masks[i]))), "records": int(numbers[i])} for i in order]
+
+
+def whole(number: float) -> float | int:
+    """A number without a fraction as an integer."""
+    return int(number) if float(number).is_integer() else float(number)

@@ -1,0 +1,157 @@
+"""What does a user's wish to protect records mean for swaps?
+
+From the words of a :class:`~rarecell.config.ProtectConfig` to a plan: which records, under which rules, towards which target, and
+which further columns have to be looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.config import ProtectConfig, RunConfig
+from rarecell.errors import BadInput
+from rarecell.microdata import Microdata
+from rarecell.progress import Progress
+from rarecell.risk.records import RecordRisk
+from rarecell.swap.plan import SwapPlan, plan_swaps
+from rarecell.swap.rules import SwapConstraints
+from rarecell.swap.units import CodedColumn
+
+if TYPE_CHECKING:
+    from rarecell.run import Assessment
+
+MOST_LEVELS = 10_000
+"""Columns outside the keys with more levels than this are not looked at for associations."""
+
+
+def needs_records(config: RunConfig, protection: ProtectConfig | None, data: Microdata) -> bool:
+    """Whether the run asks for more of a record than its cell; refused at once where records stay on other machines."""
+    wanted = protection or ProtectConfig()
+    named = {*_constraints(wanted).columns, *(name for margin in wanted.keep for name in margin)}
+    # Coarsenings are named after their key: age/10.
+    outside = sorted(name for name in named if name not in config.keys and name.rpartition("/")[0] not in config.keys)
+    reasons = {
+        "the household of a record": config.household is not None or wanted.households,
+        f"the stratum '{config.strata}', which is no key": config.strata is not None and config.strata not in config.keys,
+        "records by their row number": wanted.records is not None,
+        f"columns outside the keys to keep or to swap within ({', '.join(outside)})": bool(outside),
+    }
+    needed = [reason for reason, applies in reasons.items() if applies]
+    if not data.source.keeps_rows:
+        if needed:
+            raise BadInput(
+                f"The records of {data.source.name} stay on its machines, and this run asks for {'; '.join(needed)}. Leave that out, or write "
+                "the data to Parquet files and name these instead."
+            )
+        if protection is not None:
+            data.check_id()
+    return bool(needed)
+
+
+def planned_swaps(
+    config: RunConfig, wanted: ProtectConfig, found: Assessment, progress: Progress
+) -> tuple[SwapPlan, dict[str, Any] | None]:
+    from rarecell.swap.distance import Distances
+    from rarecell.swap.households import plan_household_swaps
+    from rarecell.swap.target import plan_to_target
+
+    risk, table = found.risk, found.table
+    constraints = replace(_constraints(wanted), structural_zeros=found.zeros or None)
+    named = {*constraints.columns, *(name for margin in wanted.keep for name in margin)}
+    columns = _values_of(found.data, sorted(named - set(table.vertex_names)))
+    options: dict[str, Any] = {
+        "keep": wanted.keep,
+        "columns": columns,
+        "constraints": constraints,
+        "distances": Distances(kinds=dict(wanted.distances), weights=dict(wanted.weights)),
+        "seed": config.seed,
+        "progress": progress,
+    }
+    record_ids = found.data.record_names if table.record_cell is not None else None
+    if wanted.max_population_uniques is not None or wanted.max_record_risk is not None:
+        reached = plan_to_target(
+            table,
+            found.model,
+            risk,
+            max_population_uniques=wanted.max_population_uniques,
+            max_record_risk=wanted.max_record_risk,
+            record_ids=record_ids,
+            **options,
+        )
+        return reached.plan, {"met": reached.is_met, "sentence": reached.sentence, "frontier": reached.frontier}
+    records = _chosen_records(risk, wanted)
+    if not wanted.households:
+        return plan_swaps(table, found.model, records=records, risk=risk, record_ids=record_ids, **options), None
+    if config.household is None:
+        raise BadInput(
+            "Whole households are to be swapped, but no column says which records live together; name it with --household."
+        )
+    households = found.data.column_codes([config.household])[0][:, 0]
+    return plan_household_swaps(table, found.model, households=households, records=records, risk=risk, **options), None
+
+
+def _constraints(wanted: ProtectConfig) -> SwapConstraints:
+    return SwapConstraints.from_dict(
+        {
+            "never_swap": list(wanted.never_swap),
+            "within": list(wanted.within),
+            "forbidden": list(wanted.rules),
+            "untouched": list(wanted.untouched),
+        }
+    )
+
+
+def _chosen_records(risk: RecordRisk, wanted: ProtectConfig) -> NDArray[np.int64]:
+    if wanted.records is not None:
+        return np.array(wanted.records, dtype=np.int64)
+    if wanted.risk_above is not None:
+        return risk.above(wanted.risk_above)
+    if wanted.top is not None:
+        return risk.riskiest(wanted.top)
+    assert wanted.cell_probability_below is not None
+    return risk.cell_probability_below(wanted.cell_probability_below)
+
+
+def _values_of(data: Microdata, names: list[str]) -> dict[str, NDArray[np.int32]]:
+    if not names:
+        return {}
+    codes, categories = data.column_codes(names)
+    return {
+        name: np.array(c.levels, dtype=object)[codes[:, k]] for k, (name, c) in enumerate(zip(names, categories, strict=True))
+    }
+
+
+def other_columns(data: Microdata, plan: SwapPlan) -> dict[str, Any]:
+    """Columns outside the keys whose association with the swapped keys is worth telling: not names, weights or households.
+
+    None where the records of a file are not in memory; Spark counts them where they are.
+    """
+    left_out = {*plan.table.keys, data.weight, data.household, data.id}
+    names = [column.name for column in data.source.columns() if column.name not in left_out and column.kind != "other"]
+    most = min(MOST_LEVELS, max(50, data.n_records // 100))
+    moved = [key for key in plan.table.keys if plan.moves(key).any()]
+    if not data.source.keeps_rows:
+        from rarecell.utility import CrossedColumn
+
+        names = data.few_valued_columns(names, most)
+        counted = data.crossed_columns(plan.table, moved, names, plan.rows, seed=plan.seed) if names and moved else {}
+        return {
+            n: CrossedColumn(c.levels, joint, of_rows) for n, (c, joint, of_rows) in counted.items() if 1 < c.n_levels <= most
+        }
+    if not names or plan.table.record_cell is None:
+        return {}
+    codes, categories = data.column_codes(names)
+    return {c.key: CodedColumn(codes[:, k], c.levels) for k, c in enumerate(categories) if 1 < c.n_levels <= most}
+
+
+def costs_of_keeping(found: Assessment, wanted: ProtectConfig) -> list[dict[str, Any]]:
+    """What each further margin costs in records that become fixed."""
+    from rarecell.swap.swappable import cost_of_keeping
+
+    names = sorted({name for margin in wanted.keep for name in margin} - set(found.table.vertex_names))
+    costs = cost_of_keeping(found.table, found.model, wanted.keep, columns=_values_of(found.data, names))
+    return [{"variables": list(margin), "records_fixed": int(n)} for margin, n in costs.items()]

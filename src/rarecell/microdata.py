@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.counted import Counted, KeyCounting, number_of_each, plain_value
 from rarecell.engine import open_source
-from rarecell.engine.coding import MISSING_POLICIES, CodedLevels, Coding, code_levels
+from rarecell.engine.coding import MISSING_POLICIES, Coding, code_levels
 from rarecell.engine.levels import settle
 from rarecell.engine.source import EncodedColumn, KeyCells, Source
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns, nearest_names
 from rarecell.memory import MemoryLimit
-from rarecell.table import MAX_VERTICES, Categories, Coarsening, ContingencyTable
+from rarecell.table import MAX_VERTICES, Categories, ContingencyTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,6 +93,9 @@ class Microdata:
         self._check_names([*given_codings], [*given_hierarchies])
         self.coding = {key: Coding.of(given, key=key) for key, given in given_codings.items()}
         self.hierarchies: dict[str, str | Path] = given_hierarchies
+        self._counting = KeyCounting(
+            self.source, self._columns, self.keys, self.weight, self.missing, self.coding, self.hierarchies
+        )
 
     # ------------------------------------------------------------------ checks
 
@@ -151,15 +154,15 @@ class Microdata:
         """
         wants_records = self._fits_in_memory if records is None else records
         if wants_records not in self._counted:
-            self._counted[wants_records] = self._count(wants_records)
+            self._counted[wants_records] = self._counting.count(wants_records)
         return self._counted[wants_records].table
 
     @cached_property
-    def _counted(self) -> dict[bool, _Counted]:
+    def _counted(self) -> dict[bool, Counted]:
         return {}
 
     @property
-    def _any_counted(self) -> _Counted:
+    def _any_counted(self) -> Counted:
         self._counted or self.table()
         return next(iter(self._counted.values()))
 
@@ -167,113 +170,6 @@ class Microdata:
     def _fits_in_memory(self) -> bool:
         most = min(CODES_IN_MEMORY, self._memory.codes)
         return self.source.keeps_rows and self.source.approximate_rows * len(self.keys) * 4 <= most
-
-    def _count(self, wants_records: bool) -> _Counted:
-        from rarecell._kernels.counting import collapse_records
-
-        numbers: NDArray[np.int64] | None = None
-        recoded: dict[str, _CodedKey] = {}
-        if wants_records:
-            records = self.source.encode(self.keys, weight=self.weight)
-            columns, weights = records.columns, records.weights
-        else:
-            recoded = self._recoded_keys()
-            recodes = {key: EncodedColumn(coded.values, coded.coded.code_of_value) for key, coded in recoded.items()}
-            grouped = self.source.counts(self.keys, weight=self.weight, recodes=recodes)
-            columns, weights, numbers = grouped.columns, grouped.weights, grouped.counts
-        if not len(columns[0].codes):
-            raise BadInput(f"{self.source.name} has column names but no records. Name the file that holds the data.")
-
-        coded_keys, new_codes = [], []
-        for key, column in zip(self.keys, columns, strict=True):
-            if key in recoded:
-                coded_keys.append(recoded[key])
-                new_codes.append(np.array(column.values.to_pylist(), dtype=np.int32))
-            else:
-                coded_keys.append(self._code(key, column.values, _number_of_each(column, numbers)))
-                new_codes.append(coded_keys[-1].coded.code_of_value)
-        self._refuse_missing(coded_keys)
-        n_levels = [len(coded.coded.levels) for coded in coded_keys]
-        collapsed = collapse_records([column.codes for column in columns], n_levels, new_codes)
-        return self._of_cells(coded_keys, *collapsed, numbers, weights)
-
-    def _code(self, key: str, values: pa.Array, numbers: NDArray[np.int64]) -> _CodedKey:
-        column = self._columns[key]
-        raw = settle(values, column, decimal_mark=self.source.decimal_mark)
-        coded = code_levels(
-            key,
-            raw,
-            numbers,
-            self.coding.get(key, Coding()),
-            missing="drop" if self.missing != "level" else "level",
-            level_order=column.level_order,
-        )
-        return _CodedKey(key, values, coded, raw.note)
-
-    def _recoded_keys(self) -> dict[str, _CodedKey]:
-        """Keys whose numbers are binned: coded before counting, so that no more combinations come back than there are bins."""
-        keys = [key for key in self.keys if key in self.coding and self.coding[key].bounds_numbers]
-        return {key: self._code(key, *found) for key, found in self.source.levels(keys).items()}
-
-    def _refuse_missing(self, coded_keys: Sequence[_CodedKey]) -> None:
-        lacking = [coded for coded in coded_keys if coded.coded.n_missing]
-        if self.missing == "refuse" and lacking:
-            raise BadInput(
-                f"{self.source.name} has missing values in {_numbers_of(lacking)} records, and missing values are to be refused. Complete "
-                "the data, or let a missing value be a level of its own (missing = 'level') or drop its record (missing = 'drop')."
-            )
-
-    def _of_cells(
-        self,
-        coded_keys: Sequence[_CodedKey],
-        cells: NDArray[np.int32],
-        n_rows: NDArray[np.int64],
-        row_cell: NDArray[np.int64],
-        numbers: NDArray[np.int64] | None,
-        weights: NDArray[np.float64] | None,
-    ) -> _Counted:
-        """The table of collapsed rows, which are records, or combinations with their ``numbers`` of records."""
-        if not len(cells):
-            raise BadInput(
-                f"Every record of {self.source.name} has a missing key value ({_numbers_of(coded_keys)} records), so dropping such records "
-                "leaves none. Keep missing values as a level, or leave out the keys that are always missing."
-            )
-        counts = n_rows if numbers is None else _sums(row_cell, numbers, len(cells)).astype(np.int64)
-        n_dropped = (len(row_cell) if numbers is None else int(numbers.sum())) - int(counts.sum())
-        categories, lookups = [], []
-        for position, coded in enumerate(coded_keys):
-            cells[:, position], levels, new_code = _without_unobserved(cells[:, position], coded.coded, bool(n_dropped))
-            categories.append(Categories(coded.key, levels, coded.coded.is_ordered))
-            lookups.append(EncodedColumn(coded.values, new_code))
-        self._refuse_constant(categories)
-        weight_sums = None if weights is None else _sums(row_cell, weights, len(cells))
-        record_cell = row_cell if numbers is None else None
-        table = ContingencyTable.of_sorted_cells(tuple(categories), cells, counts, weight_sums, record_cell)
-        table = table.with_coarsenings(self._coarsenings(categories))
-        notes = tuple(coded.note for coded in coded_keys if coded.note)
-        n_missing = {coded.key: coded.coded.n_missing for coded in coded_keys}
-        return _Counted(table, tuple(lookups), n_missing, n_dropped, notes)
-
-    def _refuse_constant(self, categories: Sequence[Categories]) -> None:
-        constant = [c for c in categories if c.n_levels == 1]
-        if constant:
-            told = ", ".join(f"'{c.key}' (always '{c.labels[0]}')" for c in constant)
-            raise BadInput(
-                f"In {self.source.name} the key {told} has the same value in every record, so it cannot tell records apart. Leave it out of "
-                "the keys, or check that the right column and coding were named."
-            )
-
-    def _coarsenings(self, categories: Sequence[Categories]) -> list[Coarsening]:
-        from rarecell.engine.hierarchy import read_hierarchy
-
-        found = []
-        for c in categories:
-            if c.key in self.hierarchies:
-                levels = [None if level is None else label for level, label in zip(c.levels, c.labels, strict=True)]
-                for grouping in read_hierarchy(self.hierarchies[c.key], key=c.key, levels=levels):
-                    name = f"{c.key}/{len(grouping.labels)}"
-                    found.append(Coarsening(name, c.key, grouping.group_of_level, grouping.labels))
-        return found
 
     # ------------------------------------------------------------------ records
 
@@ -289,14 +185,14 @@ class Microdata:
         for codes in self._key_codes(counted):
             yield index.find(codes)
 
-    def _key_codes(self, counted: _Counted) -> Iterator[list[NDArray[np.int32]]]:
+    def _key_codes(self, counted: Counted) -> Iterator[list[NDArray[np.int32]]]:
         """Codes of the keys, one array a key, some records at a time."""
         from rarecell.engine.source import code_chunk
 
         def codes_of(array: pa.Array, code_of_raw: Mapping[Any, int]) -> NDArray[np.int32]:
             chunk = code_chunk(array)
             # A value that is listed in a chunk without occurring in it may be in no record, and has no code.
-            new_code = [code_of_raw.get(_plain(value), -1) for value in (*chunk.values.to_pylist(), None)]
+            new_code = [code_of_raw.get(plain_value(value), -1) for value in (*chunk.values.to_pylist(), None)]
             return np.asarray(np.array(new_code, dtype=np.int32)[chunk.codes])
 
         with ThreadPoolExecutor() as pool:
@@ -357,7 +253,7 @@ class Microdata:
         for position, (name, column) in enumerate(zip(columns, encoded.columns, strict=True)):
             raw = settle(column.values, self._columns[name], decimal_mark=self.source.decimal_mark)
             order = self._columns[name].level_order
-            coded = code_levels(name, raw, _number_of_each(column, None), self.coding.get(name, Coding()), level_order=order)
+            coded = code_levels(name, raw, number_of_each(column, None), self.coding.get(name, Coding()), level_order=order)
             codes[:, position] = coded.code_of_value[column.codes]
             categories.append(Categories(name, coded.levels, coded.is_ordered))
         return codes, tuple(categories)
@@ -382,7 +278,7 @@ class Microdata:
             encoded = unified([code_chunk(chunk) for chunk in chunks])
             raw = settle(encoded.values, self._columns[name], decimal_mark=self.source.decimal_mark)
             order = self._columns[name].level_order
-            coded = code_levels(name, raw, _number_of_each(encoded, None), Coding(), level_order=order)
+            coded = code_levels(name, raw, number_of_each(encoded, None), Coding(), level_order=order)
             *of_pairs, of_numbers = np.split(coded.code_of_value[encoded.codes], np.cumsum([len(chunk) for chunk in chunks[:-1]]))
             joint = {}
             for key, pair, codes in zip(keys, pairs, of_pairs, strict=True):
@@ -400,8 +296,8 @@ class Microdata:
             raise BadInput(
                 f"Counts of cliques only are for Spark frames; the cells of {self.source.name} can be counted: use record_risk."
             )
-        coded = {key: self._code(key, *found) for key, found in self.source.levels(self.keys).items()}
-        self._refuse_missing(list(coded.values()))
+        coded = {key: self._counting.code(key, *found) for key, found in self.source.levels(self.keys).items()}
+        self._counting.refuse_missing(list(coded.values()))
         lookups = tuple(EncodedColumn(coded[key].values, coded[key].coded.code_of_value) for key in self.keys)
         none = np.empty((0, len(self.keys)), dtype=np.int32)
         return self._spark.with_clique_risk(KeyCells(self.keys, lookups, none), factors, population)
@@ -483,30 +379,6 @@ def suggest_roles(data: Any, *, settings: EngineSettings | None = None) -> list[
     return roles.suggest_roles(open_source(data, settings=settings))
 
 
-@dataclass(frozen=True, eq=False)
-class _CodedKey:
-    """A key's distinct values as they stand, and the level of each."""
-
-    key: str
-    values: pa.Array
-    coded: CodedLevels
-    note: str | None
-
-
-@dataclass(frozen=True, eq=False)
-class _Counted:
-    table: ContingencyTable
-    lookups: tuple[EncodedColumn, ...]
-    n_missing: dict[str, int]
-    n_dropped: int
-    notes: tuple[str, ...]
-
-    @cached_property
-    def code_of_raw(self) -> tuple[dict[Any, int], ...]:
-        """For each key the code of each value."""
-        return tuple(_code_by_value(lookup.values, lookup.codes) for lookup in self.lookups)
-
-
 def _unknown(role: str, name: str, available: Sequence[str]) -> str:
     near = nearest_names(str(name), available)
     hint = f" Did you mean {', '.join(repr(found) for found in near)}?" if near else ""
@@ -515,51 +387,3 @@ def _unknown(role: str, name: str, available: Sequence[str]) -> str:
 
 def _repeated(names: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys(names) if names.count(name) > 1]
-
-
-def _numbers_of(coded_keys: Sequence[_CodedKey]) -> str:
-    return ", ".join(f"{coded.key} {coded.coded.n_missing:,}" for coded in coded_keys if coded.coded.n_missing)
-
-
-def _number_of_each(column: EncodedColumn, numbers: NDArray[np.int64] | None) -> NDArray[np.int64]:
-    """Records that have each value of a column; ``numbers`` are the records behind each code."""
-    from rarecell._kernels.counting import count_values
-
-    found = np.zeros(len(column.values), dtype=np.int64)
-    if numbers is None:
-        count_values(column.codes, found)
-    else:
-        found += np.bincount(column.codes, weights=numbers, minlength=len(found)).astype(np.int64)
-    return found
-
-
-def _sums(row_cell: NDArray[np.int64], values: NDArray[Any], n_cells: int) -> NDArray[np.float64]:
-    """Sum of the values of the rows of each cell; sums of whole numbers are exact below 2^53."""
-    kept = row_cell >= 0
-    if kept.all():
-        return np.bincount(row_cell, weights=values, minlength=n_cells).astype(np.float64)
-    return np.bincount(row_cell[kept], weights=values[kept], minlength=n_cells).astype(np.float64)
-
-
-def _without_unobserved(
-    codes: NDArray[np.int32], coded: CodedLevels, was_dropped: bool
-) -> tuple[NDArray[np.int32], tuple[Any, ...], NDArray[np.int32]]:
-    """Leave out levels that occur in dropped records only: codes of cells, levels, and the new code of each distinct value."""
-    # Without a dropped record every level was observed, because levels come from the records.
-    observed = np.unique(codes) if was_dropped else np.arange(len(coded.levels))
-    if len(observed) == len(coded.levels):
-        return codes, coded.levels, coded.code_of_value
-    new_code = np.full(len(coded.levels) + 1, -1, dtype=np.int32)
-    new_code[observed] = np.arange(len(observed), dtype=np.int32)
-    # The last place serves the code -1.
-    levels = tuple(coded.levels[code] for code in observed)
-    return new_code[codes], levels, new_code[coded.code_of_value]
-
-
-def _code_by_value(values: pa.Array, codes: NDArray[np.int32]) -> dict[Any, int]:
-    return {_plain(value): int(code) for value, code in zip(values.to_pylist(), codes, strict=True)}
-
-
-def _plain(value: Any) -> Any:
-    """NaN differs from itself and so cannot be looked up; it is missing."""
-    return None if value is None or value != value else value

@@ -18,7 +18,6 @@ Witten and Bell (1991), The zero-frequency problem. IEEE Transactions on Informa
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,44 +28,17 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import backoff as kernels
 from rarecell._kernels import gamma
-from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.model.backoff_contexts import POWERS, STRENGTHS, Context, Floats, Growth, Rows, n_values, parent_of
+from rarecell.progress import SILENT, Progress
 from rarecell.table import ContingencyTable
 from rarecell.thinning import random_part
 from rarecell.threads import in_parts, on_all_cores
-
-Floats = NDArray[np.float64]
-
-STRENGTHS = 2.0 ** np.arange(-4.0, 10.0)
-"""What the shorter context may be worth; the best by leave-one-out likelihood is taken."""
-
-POWERS = np.array([0.0, 0.5])
-"""The shorter context counts as so many records, or as so many roots of the records of the longer one; the better is taken."""
 
 N_ORDERS = 6
 """Orders of the keys that are averaged."""
 
 MANY_CELLS = 20_000
 """With more occupied cells than this, contexts are chosen on a random part of the records."""
-
-N_PARTNERS = 8
-"""Beyond the first step, a context grows by the keys that helped most in the first step."""
-
-
-@dataclass(frozen=True)
-class Context:
-    """Vertices whose values are given, and how much the next shorter context counts beside it."""
-
-    mask: int
-    strength: float
-    power: float
-
-    def weight(self, n_records: Floats) -> Floats:
-        """Records that the shorter context is worth beside ``n_records`` in this one.
-
-        A fixed number is right when the values in this context are a sample of what the shorter one says. When they are
-        not, more records here do not make the shorter context as much less relevant, and the root is the better law.
-        """
-        return np.asarray(self.strength * n_records**self.power)
 
 
 @dataclass(frozen=True)
@@ -99,7 +71,7 @@ class BackoffNetwork:
         self.order = tuple(order)
         conditionals = []
         total = np.zeros((table.n_cells, 3))
-        for vertex, masks in _Growth(part or table, progress).conditionals(self.order):
+        for vertex, masks in Growth(part or table, progress).conditionals(self.order):
             conditional, fitted = _fitted(table, vertex, masks)
             conditionals.append(conditional)
             position = table.marginals.positions(conditional.pair, None)
@@ -166,7 +138,7 @@ class BackoffNetwork:
         """Posterior mean and variance where a value was not seen in the longest context, and perhaps not in shorter ones."""
         table = self.table
         codes = table.map_cells(cells, conditional.vertex)
-        mean = 1.0 / _n_values(table, conditional.vertex)[codes]
+        mean = 1.0 / n_values(table, conditional.vertex)[codes]
         variance = np.zeros(len(codes))
         for context in conditional.contexts:
             if not len(cells):
@@ -280,48 +252,7 @@ def fit_backoff(table: ContingencyTable, *, n_orders: int = N_ORDERS, seed: int 
     return BackoffModel(on_all_cores(fit, [(table, order) for order in orders]))
 
 
-# ---------------------------------------------------------------------- growing contexts
-
-
-class _Rows:
-    """Groups of some rows of key codes, with their counts, by the values of some vertices."""
-
-    def __init__(self, table: ContingencyTable, rows: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
-        self.table = table
-        self.rows = rows
-        self.counts = counts.astype(np.float64)
-        size = 1 << max(4, int(2 * len(rows) - 1).bit_length())
-        self._owner = np.empty(size, dtype=np.int64)
-        self._number = np.empty(size, dtype=np.int32)
-        self._codes: dict[int, NDArray[np.int32]] = {}
-
-    def codes(self, vertex: int) -> NDArray[np.int32]:
-        found = self._codes.get(vertex)
-        if found is None:
-            found = self._codes[vertex] = np.ascontiguousarray(self.table.map_cells(self.rows, vertex))
-        return found
-
-    def start(self, vertex: int, parent: int | None) -> tuple[_Groups, _Groups]:
-        """The shortest context of a vertex, and its pairs."""
-        everyone = _Groups(np.zeros(len(self.rows), dtype=np.int32), 1)
-        contexts = everyone if parent is None else self.refined(everyone, parent)
-        return contexts, self.refined(contexts, vertex)
-
-    def refined(self, groups: _Groups, vertex: int) -> _Groups:
-        found = np.empty(len(self.rows), dtype=np.int32)
-        n_levels = int(self.table.vertex_levels[vertex])
-        n_found = kernels.refine(groups.of_row, groups.n_groups, self.codes(vertex), n_levels, self._owner, self._number, found)
-        return _Groups(found, n_found)
-
-    def tally(self, contexts: _Groups, pairs: _Groups) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        """For each pair its records, those of its context, and its first row."""
-        found = kernels.tally(pairs.of_row, pairs.n_groups, contexts.of_row, contexts.n_groups, self.counts)
-        return found[0], found[1], found[2]
-
-
-class _Groups(NamedTuple):
-    of_row: NDArray[np.int32]
-    n_groups: int
+# ---------------------------------------------------------------------- fitting
 
 
 class _Fitted(NamedTuple):
@@ -350,14 +281,14 @@ def _fitted(
     4. Mean and variance of the posterior follow from those of the shorter context.
     """
     longest = (masks[-1] if masks else 0) | 1 << vertex
-    rows = _Rows(table, table.marginals.level_rows(longest), table.marginals.counts(longest))
+    rows = Rows(table, table.marginals.level_rows(longest), table.marginals.counts(longest))
     before = rows.codes(vertex)
-    mean = 1.0 / _n_values(table, vertex)
+    mean = 1.0 / n_values(table, vertex)
     variance, left_out = np.zeros(len(mean)), mean
     found: list[Context] = []
     for place, mask in enumerate(masks):
         if place == 0:
-            given, pairs = rows.start(vertex, _parent(table, vertex))
+            given, pairs = rows.start(vertex, parent_of(table, vertex))
         else:
             added = (mask & ~masks[place - 1]).bit_length() - 1
             given, pairs = rows.refined(given, added), rows.refined(pairs, added)
@@ -381,87 +312,6 @@ def _fitted(
     return Conditional(vertex, tuple(found)), _Fitted(mean[before], variance[before])
 
 
-class _Growth:
-    """Chooses the contexts of every vertex."""
-
-    def __init__(self, table: ContingencyTable, progress: Progress) -> None:
-        self.table = table
-        self.progress = progress
-        self.rows = _Rows(table, table.cells, table.counts)
-
-    def conditionals(self, order: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
-        """For each vertex, in the order it is predicted, the masks of its contexts, the shortest first."""
-        found: list[tuple[int, tuple[int, ...]]] = []
-        for place, key in enumerate(order):
-            chain = self.table.chains[key]
-            for step, vertex in enumerate(chain):
-                parent = chain[step - 1] if step else None
-                checkpoint(self.progress, "fitting back-off networks")
-                if step and (_n_siblings(self.table, vertex) == 1).all():
-                    found.append((vertex, ()))
-                    continue
-                found.append((vertex, self._contexts(vertex, parent, order[:place])))
-        return found
-
-    def _contexts(self, vertex: int, parent: int | None, earlier: Sequence[int]) -> tuple[int, ...]:
-        contexts, pairs = self.rows.start(vertex, parent)
-        of_value = 1.0 / _n_values(self.table, vertex)
-        mask = 0 if parent is None else 1 << parent
-        masks = [mask]
-        reached = dict.fromkeys(earlier, 0)
-        score, shorter = self._shrunk(contexts, pairs, of_value, self.rows.codes(vertex))
-        partners = list(earlier)
-        while partners:
-            tried = self._tried(contexts, pairs, shorter, reached, partners)
-            # A gain of 1 pays for the strength, the logarithm for having chosen among so many.
-            if not tried or tried[0][0] < score + 1.0 + math.log(len(tried)):
-                break
-            if len(masks) == 1 and len(partners) > N_PARTNERS:
-                best_first = list(dict.fromkeys(key for _, key, _ in tried))
-                partners = best_first[:N_PARTNERS]
-            _, key, level = tried[0]
-            chain = self.table.chains[key]
-            if reached[key]:
-                mask &= ~(1 << chain[reached[key] - 1])
-            reached[key] = level
-            mask |= 1 << chain[level - 1]
-            masks.append(mask)
-            before = pairs.of_row
-            contexts = self.rows.refined(contexts, chain[level - 1])
-            pairs = self.rows.refined(pairs, chain[level - 1])
-            score, shorter = self._shrunk(contexts, pairs, shorter, before)
-        return tuple(masks)
-
-    def _shrunk(self, contexts: _Groups, pairs: _Groups, shorter: Floats, before: NDArray[np.int32]) -> tuple[float, Floats]:
-        """Leave-one-out likelihood in a context, and the probability of each pair; ``before`` is each row's shorter pair."""
-        of_pair, of_context, first = self.rows.tally(contexts, pairs)
-        of_shorter = shorter[before[first]]
-        _, strength, power = kernels.best_weight(of_pair, of_context, of_shorter, STRENGTHS, POWERS)
-        found = np.empty(len(of_pair))
-        score = kernels.leave_one_out(of_pair, of_context, of_shorter, strength, power, found)
-        return float(score), found
-
-    def _tried(
-        self,
-        contexts: _Groups,
-        pairs: _Groups,
-        shorter: Floats,
-        reached: dict[int, int],
-        partners: Sequence[int],
-    ) -> list[tuple[float, int, int]]:
-        """Leave-one-out likelihood of every next context, best first: a key one or two steps finer than it is now."""
-        tried = []
-        for key in partners:
-            chain = self.table.chains[key]
-            for level in range(reached[key] + 1, min(reached[key] + 2, len(chain)) + 1):
-                finer = chain[level - 1]
-                of_pair, of_context, first = self.rows.tally(self.rows.refined(contexts, finer), self.rows.refined(pairs, finer))
-                of_shorter = shorter[pairs.of_row[first]]
-                score, _, _ = kernels.best_weight(of_pair, of_context, of_shorter, STRENGTHS, POWERS[:1])
-                tried.append((float(score), key, level))
-        return sorted(tried, key=lambda one: (-one[0], one[1], one[2]))
-
-
 def _thinned(table: ContingencyTable, seed: int) -> ContingencyTable:
     """A random part of the records with few enough cells, or the table itself."""
     if table.n_cells <= MANY_CELLS:
@@ -470,46 +320,14 @@ def _thinned(table: ContingencyTable, seed: int) -> ContingencyTable:
     return random_part(table, n_kept, np.random.default_rng(seed))
 
 
-# ---------------------------------------------------------------------- vertices and their contexts
-
-
-def _parent(table: ContingencyTable, vertex: int) -> int | None:
-    chain = table.chains[int(table.vertex_key[vertex])]
-    step = chain.index(vertex)
-    return chain[step - 1] if step else None
-
-
-def _n_siblings(table: ContingencyTable, vertex: int) -> NDArray[np.int64]:
-    """For each code of a vertex, how many codes fall into the same group of the next coarser vertex."""
-    parent = _parent(table, vertex)
-    if parent is None:
-        return np.full(int(table.vertex_levels[vertex]), int(table.vertex_levels[vertex]))
-    group = table.level_codes(parent)[table.first_level(vertex)]
-    return np.asarray(np.bincount(group)[group])
-
-
-def _n_values(table: ContingencyTable, vertex: int) -> Floats:
-    """Like :func:`_n_siblings`, with an estimate of the codes that exist and were not seen: Chao's, s1(s1−1)/(2(s2+1)).
-
-    s1 and s2 are the codes of the group with one and two records. What unseen values deserve is left to them.
-    """
-    seen = _n_siblings(table, vertex)
-    n_records = np.zeros(len(seen))
-    of_vertex = table.marginals.cells_of(1 << vertex)
-    n_records[of_vertex.keys] = of_vertex.counts
-    parent = _parent(table, vertex)
-    group = np.zeros(len(seen), dtype=np.int64)
-    if parent is not None:
-        group = table.level_codes(parent)[table.first_level(vertex)].astype(np.int64)
-    once, twice = (np.bincount(group, weights=n_records == k) for k in (1, 2))
-    return np.asarray(seen + (once * (once - 1.0) / (2.0 * (twice + 1.0)))[group])
+# ---------------------------------------------------------------------- drawing
 
 
 def _uniform_siblings(
     table: ContingencyTable, vertex: int, drawn: NDArray[np.int32], rng: np.random.Generator
 ) -> NDArray[np.int32]:
     """A code of the vertex for each record, uniform among those inside what was drawn of its key so far."""
-    parent = _parent(table, vertex)
+    parent = parent_of(table, vertex)
     n_levels = int(table.vertex_levels[vertex])
     if parent is None:
         return rng.integers(0, n_levels, len(drawn)).astype(np.int32)

@@ -1,0 +1,203 @@
+"""In which contexts is a vertex predicted, and from how many records?
+
+A context is a set of earlier vertices. Contexts grow by the vertex that raises the leave-one-out likelihood most, until none does;
+rows that agree on a context and a value are a *pair*, and only pairs are counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels import backoff as kernels
+from rarecell.progress import Progress, checkpoint
+from rarecell.table import ContingencyTable
+
+Floats = NDArray[np.float64]
+
+STRENGTHS = 2.0 ** np.arange(-4.0, 10.0)
+"""What the shorter context may be worth; the best by leave-one-out likelihood is taken."""
+
+POWERS = np.array([0.0, 0.5])
+"""The shorter context counts as so many records, or as so many roots of the records of the longer one; the better is taken."""
+
+N_PARTNERS = 8
+"""Beyond the first step, a context grows by the keys that helped most in the first step."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Vertices whose values are given, and how much the next shorter context counts beside it."""
+
+    mask: int
+    strength: float
+    power: float
+
+    def weight(self, n_records: Floats) -> Floats:
+        """Records that the shorter context is worth beside ``n_records`` in this one.
+
+        A fixed number is right when the values in this context are a sample of what the shorter one says. When they are
+        not, more records here do not make the shorter context as much less relevant, and the root is the better law.
+        """
+        return np.asarray(self.strength * n_records**self.power)
+
+
+class Groups(NamedTuple):
+    """The group of each row."""
+
+    of_row: NDArray[np.int32]
+    n_groups: int
+
+
+class Rows:
+    """Groups of some rows of key codes, with their counts, by the values of some vertices."""
+
+    def __init__(self, table: ContingencyTable, rows: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
+        self.table = table
+        self.rows = rows
+        self.counts = counts.astype(np.float64)
+        size = 1 << max(4, int(2 * len(rows) - 1).bit_length())
+        self._owner = np.empty(size, dtype=np.int64)
+        self._number = np.empty(size, dtype=np.int32)
+        self._codes: dict[int, NDArray[np.int32]] = {}
+
+    def codes(self, vertex: int) -> NDArray[np.int32]:
+        found = self._codes.get(vertex)
+        if found is None:
+            found = self._codes[vertex] = np.ascontiguousarray(self.table.map_cells(self.rows, vertex))
+        return found
+
+    def start(self, vertex: int, parent: int | None) -> tuple[Groups, Groups]:
+        """The shortest context of a vertex, and its pairs."""
+        everyone = Groups(np.zeros(len(self.rows), dtype=np.int32), 1)
+        contexts = everyone if parent is None else self.refined(everyone, parent)
+        return contexts, self.refined(contexts, vertex)
+
+    def refined(self, groups: Groups, vertex: int) -> Groups:
+        found = np.empty(len(self.rows), dtype=np.int32)
+        n_levels = int(self.table.vertex_levels[vertex])
+        n_found = kernels.refine(groups.of_row, groups.n_groups, self.codes(vertex), n_levels, self._owner, self._number, found)
+        return Groups(found, n_found)
+
+    def tally(self, contexts: Groups, pairs: Groups) -> tuple[Floats, Floats, NDArray[np.int64]]:
+        """For each pair its records, those of its context, and its first row."""
+        found = kernels.tally(pairs.of_row, pairs.n_groups, contexts.of_row, contexts.n_groups, self.counts)
+        return found[0], found[1], found[2]
+
+
+class Growth:
+    """Chooses the contexts of every vertex."""
+
+    def __init__(self, table: ContingencyTable, progress: Progress) -> None:
+        self.table = table
+        self.progress = progress
+        self.rows = Rows(table, table.cells, table.counts)
+
+    def conditionals(self, order: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
+        """For each vertex, in the order it is predicted, the masks of its contexts, the shortest first."""
+        found: list[tuple[int, tuple[int, ...]]] = []
+        for place, key in enumerate(order):
+            chain = self.table.chains[key]
+            for step, vertex in enumerate(chain):
+                parent = chain[step - 1] if step else None
+                checkpoint(self.progress, "fitting back-off networks")
+                if step and (n_siblings(self.table, vertex) == 1).all():
+                    found.append((vertex, ()))
+                    continue
+                found.append((vertex, self._contexts(vertex, parent, order[:place])))
+        return found
+
+    def _contexts(self, vertex: int, parent: int | None, earlier: Sequence[int]) -> tuple[int, ...]:
+        contexts, pairs = self.rows.start(vertex, parent)
+        of_value = 1.0 / n_values(self.table, vertex)
+        mask = 0 if parent is None else 1 << parent
+        masks = [mask]
+        reached = dict.fromkeys(earlier, 0)
+        score, shorter = self._shrunk(contexts, pairs, of_value, self.rows.codes(vertex))
+        partners = list(earlier)
+        while partners:
+            tried = self._tried(contexts, pairs, shorter, reached, partners)
+            # A gain of 1 pays for the strength, the logarithm for having chosen among so many.
+            if not tried or tried[0][0] < score + 1.0 + math.log(len(tried)):
+                break
+            if len(masks) == 1 and len(partners) > N_PARTNERS:
+                best_first = list(dict.fromkeys(key for _, key, _ in tried))
+                partners = best_first[:N_PARTNERS]
+            _, key, level = tried[0]
+            chain = self.table.chains[key]
+            if reached[key]:
+                mask &= ~(1 << chain[reached[key] - 1])
+            reached[key] = level
+            mask |= 1 << chain[level - 1]
+            masks.append(mask)
+            before = pairs.of_row
+            contexts = self.rows.refined(contexts, chain[level - 1])
+            pairs = self.rows.refined(pairs, chain[level - 1])
+            score, shorter = self._shrunk(contexts, pairs, shorter, before)
+        return tuple(masks)
+
+    def _shrunk(self, contexts: Groups, pairs: Groups, shorter: Floats, before: NDArray[np.int32]) -> tuple[float, Floats]:
+        """Leave-one-out likelihood in a context, and the probability of each pair; ``before`` is each row's shorter pair."""
+        of_pair, of_context, first = self.rows.tally(contexts, pairs)
+        of_shorter = shorter[before[first]]
+        _, strength, power = kernels.best_weight(of_pair, of_context, of_shorter, STRENGTHS, POWERS)
+        found = np.empty(len(of_pair))
+        score = kernels.leave_one_out(of_pair, of_context, of_shorter, strength, power, found)
+        return float(score), found
+
+    def _tried(
+        self,
+        contexts: Groups,
+        pairs: Groups,
+        shorter: Floats,
+        reached: dict[int, int],
+        partners: Sequence[int],
+    ) -> list[tuple[float, int, int]]:
+        """Leave-one-out likelihood of every next context, best first: a key one or two steps finer than it is now."""
+        tried = []
+        for key in partners:
+            chain = self.table.chains[key]
+            for level in range(reached[key] + 1, min(reached[key] + 2, len(chain)) + 1):
+                finer = chain[level - 1]
+                of_pair, of_context, first = self.rows.tally(self.rows.refined(contexts, finer), self.rows.refined(pairs, finer))
+                of_shorter = shorter[pairs.of_row[first]]
+                score, _, _ = kernels.best_weight(of_pair, of_context, of_shorter, STRENGTHS, POWERS[:1])
+                tried.append((float(score), key, level))
+        return sorted(tried, key=lambda one: (-one[0], one[1], one[2]))
+
+
+def parent_of(table: ContingencyTable, vertex: int) -> int | None:
+    chain = table.chains[int(table.vertex_key[vertex])]
+    step = chain.index(vertex)
+    return chain[step - 1] if step else None
+
+
+def n_siblings(table: ContingencyTable, vertex: int) -> NDArray[np.int64]:
+    """For each code of a vertex, how many codes fall into the same group of the next coarser vertex."""
+    parent = parent_of(table, vertex)
+    if parent is None:
+        return np.full(int(table.vertex_levels[vertex]), int(table.vertex_levels[vertex]))
+    group = table.level_codes(parent)[table.first_level(vertex)]
+    return np.asarray(np.bincount(group)[group])
+
+
+def n_values(table: ContingencyTable, vertex: int) -> Floats:
+    """Like :func:`n_siblings`, with an estimate of the codes that exist and were not seen: Chao's, s1(s1−1)/(2(s2+1)).
+
+    s1 and s2 are the codes of the group with one and two records. What unseen values deserve is left to them.
+    """
+    seen = n_siblings(table, vertex)
+    n_records = np.zeros(len(seen))
+    of_vertex = table.marginals.cells_of(1 << vertex)
+    n_records[of_vertex.keys] = of_vertex.counts
+    parent = parent_of(table, vertex)
+    group = np.zeros(len(seen), dtype=np.int64)
+    if parent is not None:
+        group = table.level_codes(parent)[table.first_level(vertex)].astype(np.int64)
+    once, twice = (np.bincount(group, weights=n_records == k) for k in (1, 2))
+    return np.asarray(seen + (once * (once - 1.0) / (2.0 * (twice + 1.0)))[group])

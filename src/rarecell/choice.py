@@ -240,18 +240,18 @@ def _detail(name: str, value: float, assumes: str, message: str = "") -> dict[st
 # ---------------------------------------------------------------------- comparisons that need many fits
 
 
-def quick_model(table: ContingencyTable, config: RunConfig) -> CellModel:
+def quick_model(table: ContingencyTable, config: RunConfig, *, n_orders: int = 2) -> CellModel:
     """The run's kind of model for a changed table, with fewer members, for comparisons that need many fits."""
     if config.model == "average" and config.resolution == "multi":
-        return fit_backoff(table, n_orders=2 if table.n_cells < MANY_CELLS // 2 else 1, seed=config.seed)
+        return fit_backoff(table, n_orders=n_orders if table.n_cells < MANY_CELLS // 2 else 1, seed=config.seed)
     model = config.model if config.model in ("independence", "saturated") else "single"
     limit = config.time_limit if table.n_keys <= _FEW_KEYS else config.time_limit / table.n_keys
     return choose_models(table, replace(config, model=model, cliques=(), time_limit=limit)).risk_model
 
 
 def quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
-    """τ1 of a changed table under :func:`quick_model`."""
-    return risk_of(table, quick_model(table, config), config).expected_population_uniques
+    """τ1 of a changed table under the quickest model of the run's kind, to be held against that of the unchanged one."""
+    return risk_of(table, quick_model(table, config, n_orders=1), config).expected_population_uniques
 
 
 def part_for_comparisons(table: ContingencyTable, config: RunConfig) -> ContingencyTable:

@@ -190,8 +190,8 @@ def key_costs(
     baseline : float, optional
         τ1 of the file as it is, if already known.
     part : ContingencyTable, optional
-        A random part of a large file, from :func:`~rarecell.thinning.random_part`: τ1 is compared on it, and the file's
-        changes in the same proportion.
+        The file, or a random part of a large one from :func:`~rarecell.thinning.random_part`: τ1 is compared on it, and that
+        of the file changes in the same proportion. Needed when ``baseline`` does not come from ``evaluate``.
     progress : Progress, optional
         Told of each evaluation.
 
@@ -215,7 +215,7 @@ def key_costs(
         as_it_is = evaluate(table)
         checkpoint(progress, stage, 1)
     compared, scale = table, 1.0
-    if part is not None and part is not table:
+    if part is not None:
         of_part = evaluate(part)
         compared, scale = part, as_it_is / of_part if of_part > 0.0 else table.n_records / part.n_records
     costs = []

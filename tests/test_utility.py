@@ -15,6 +15,7 @@ from rarecell.datasets import CENSUS_POPULATION, census_sample
 from rarecell.swap.plan import plan_swaps
 from rarecell.swap.target import frontier
 from rarecell.utility import (
+    _Dummies,
     _quantiles,
     association_changes,
     cramers_v,
@@ -169,3 +170,26 @@ def test_the_summary_holds_what_a_reader_needs() -> None:
     empty = swap_summary(plan_swaps(table, model, records=[]), risk)
     assert empty["values_changed"] == 0
     assert empty["pmse"] == 0.0
+
+
+@given(st.integers(1, 60), st.integers(1, 5), st.integers(1, 9), st.integers(0, 2**32 - 1))
+@settings(max_examples=25, deadline=None)
+def test_products_with_dummies_are_those_of_the_whole_matrix(n_rows: int, n_margins: int, n_columns: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    columns = rng.integers(0, n_columns, (n_rows, n_margins)).astype(np.int32)
+    design = np.zeros((n_rows, n_columns))
+    np.add.at(design, (np.arange(n_rows)[:, None], columns), 1.0)
+    dummies = _Dummies(columns, n_columns)
+    coefficients, values = rng.normal(size=n_columns), rng.normal(size=n_rows)
+    np.testing.assert_allclose(dummies.of_rows(coefficients), design @ coefficients, atol=1e-12)
+    np.testing.assert_allclose(dummies.of_columns(values), design.T @ values, atol=1e-12)
+
+
+def test_one_step_of_the_regression_is_enough_where_files_differ_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = census_table()
+    plan = plan_swaps(table, rc.select_model(table, seed=0).best, records=np.arange(0, 9000, 300), seed=0)
+    whole = propensity(table, plan.table_after)
+    monkeypatch.setattr("rarecell.utility.MOST_TERMS", 1)
+    quick = propensity(table, plan.table_after)
+    assert quick.n_parameters == whole.n_parameters
+    assert quick.pmse == pytest.approx(whole.pmse, rel=0.5)

@@ -1,0 +1,23 @@
+"""Products with a design matrix of dummy variables, in which every row has a one in as many columns as there are margins."""
+
+from __future__ import annotations
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True)
+def add_columns(columns, coefficients, rows):  # type: ignore[no-untyped-def]
+    """Design times coefficients: for each row the sum of the coefficients of its columns."""
+    for i in range(columns.shape[0]):
+        total = 0.0
+        for j in range(columns.shape[1]):
+            total += coefficients[columns[i, j]]
+        rows[i] = total
+
+
+@njit(cache=True, nogil=True)
+def add_rows(columns, values, totals):  # type: ignore[no-untyped-def]
+    """Transposed design times values: adds to each column the values of its rows."""
+    for i in range(columns.shape[0]):
+        for j in range(columns.shape[1]):
+            totals[columns[i, j]] += values[i]

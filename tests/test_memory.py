@@ -18,12 +18,15 @@ from rarecell.memory import MemoryLimit, machine_memory
 
 KEYS = ("region", "age", "job", "sex")
 
+# Not ru_maxrss, which begins with what the parent process used.
 MEASURED = """
-import resource, sys
+import sys
+from pathlib import Path
 from rarecell import run
 from rarecell.config import RunConfig
 run.assess(RunConfig.read(sys.argv[1]), out=sys.argv[2])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024))
+peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+print(int(peak.split()[1]) * 1024)
 """
 
 
@@ -63,6 +66,7 @@ def test_a_run_that_would_not_keep_to_its_limit_is_refused_before_its_long_work(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell the peak of a process")
 def test_a_run_needs_no_more_than_was_stated(many_cells: RunConfig, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(many_cells.to_toml())
     stated = run.forecast(many_cells).splitlines()[-1]
@@ -71,4 +75,4 @@ def test_a_run_needs_no_more_than_was_stated(many_cells: RunConfig, tmp_path: Pa
     assert f"{needed / 1e9:,.1f} GB at the peak" in stated
     command = [sys.executable, "-c", MEASURED, str(tmp_path / "run.toml"), str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert int(done.stdout) <= needed
+    assert 0.3 * needed < int(done.stdout) <= needed

@@ -6,7 +6,7 @@ assessment runs in a process of its own and writes all its results. Beside it, a
 ``GROUP BY`` of the keys in DuckDB and nothing else: the ratio of the two is the price of the answer over that of the counts.
 
     python benchmarks/scale.py                       # 1e4 to 1e7 records
-    python benchmarks/scale.py --most 1e8 --model census --memory 4
+    python benchmarks/scale.py --most 1e8 --model census --memory 4 --protect 500
 """
 
 from __future__ import annotations
@@ -95,12 +95,14 @@ def _count(path: str, keys: list[str], memory: float) -> dict[str, Any]:
     return {"seconds": time.perf_counter() - started, "cells": found.num_rows}
 
 
-def _assess(path: str, keys: list[str], n_records: int, out: str) -> dict[str, Any]:
+def _assess(path: str, keys: list[str], n_records: int, out: str, memory: float, n_protected: int) -> dict[str, Any]:
     from rarecell import run
-    from rarecell.config import RunConfig
+    from rarecell.config import ProtectConfig, RunConfig
 
+    protect = ProtectConfig(top=n_protected) if n_protected else None
+    config = RunConfig(input=path, keys=tuple(keys), population=20 * n_records, memory=f"{memory}GB", protect=protect)
     started = time.perf_counter()
-    found = run.assess(RunConfig(input=path, keys=tuple(keys), population=20 * n_records), out=out)
+    found = run.protect(config, out=out).assessment if n_protected else run.assess(config, out=out)
     seconds = time.perf_counter() - started
     return {"seconds": seconds, "stages": found.seconds, "uniques": found.summary["risk"]["sample_uniques"]}
 
@@ -130,7 +132,7 @@ def growth(sizes: list[int], seconds: list[float]) -> float:
     return math.log(seconds[-1] / seconds[-2]) / math.log(sizes[-1] / sizes[-2])
 
 
-def compare(name: str, sizes: list[int], memory: float) -> list[dict[str, Any]]:
+def compare(name: str, sizes: list[int], memory: float, n_protected: int) -> list[dict[str, Any]]:
     tree = MODELS[name]
     rows = []
     for n_records in sizes:
@@ -138,17 +140,24 @@ def compare(name: str, sizes: list[int], memory: float) -> list[dict[str, Any]]:
             path = Path(folder) / "records.parquet"
             write_records(tree, n_records, path)
             counted = measured(_count, str(path), list(tree.keys), memory)
-            assessed = measured(_assess, str(path), list(tree.keys), n_records, str(Path(folder) / "out"))
+            about = (str(path), list(tree.keys), n_records)
+            assessed = measured(_assess, *about, str(Path(folder) / "out"), memory, 0)
+            protected = measured(_assess, *about, str(Path(folder) / "protected"), memory, n_protected) if n_protected else None
         ratio = assessed["seconds"] / counted["seconds"]
-        rows.append({"model": name, "records": n_records, "group_by": counted, "assess": assessed, "ratio": ratio})
+        rows.append(
+            {"model": name, "records": n_records, "group_by": counted, "assess": assessed, "ratio": ratio, "protect": protected}
+        )
         print(
             f"{name:8} {n_records:>12,} records {counted['cells']:>11,} cells {assessed['uniques']:>10,} uniques | "
             f"GROUP BY {counted['seconds']:7.2f} s {counted['gigabytes']:5.2f} GB | "
             f"assess {assessed['seconds']:7.2f} s {assessed['gigabytes']:5.2f} GB | ratio {ratio:6.1f}",
             flush=True,
         )
-        for stage, seconds in assessed["stages"].items():
-            if seconds > 0.02 * assessed["seconds"]:
+        if protected:
+            print(f"{'':10}protect {n_protected:,} records: {protected['seconds']:.2f} s, {protected['gigabytes']:.2f} GB")
+        slow = protected or assessed
+        for stage, seconds in slow["stages"].items():
+            if seconds > 0.02 * slow["seconds"]:
                 print(f"{'':10}{stage:32} {seconds:8.2f} s")
     found = [growth(sizes, [row[what]["seconds"] for row in rows]) for what in ("group_by", "assess")]
     print(f"{name}: seconds grow with the power {found[0]:.2f} (GROUP BY) and {found[1]:.2f} (assess) of the records at the end")
@@ -160,14 +169,15 @@ def main() -> None:
     parser.add_argument("--least", type=float, default=1e4)
     parser.add_argument("--most", type=float, default=1e7)
     parser.add_argument("--model", choices=[*MODELS, "both"], default="both")
-    parser.add_argument("--memory", type=float, default=4.0, help="memory limit of the plain GROUP BY, in GB")
+    parser.add_argument("--memory", type=float, default=4.0, help="what the GROUP BY and the runs may use, in GB")
+    parser.add_argument("--protect", type=int, default=0, metavar="K", help="also protect the K riskiest records")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     options = parser.parse_args()
     steps = round(math.log10(options.most / options.least))
     sizes = [int(options.least * 10**step) for step in range(steps + 1)]
     rows = []
     for name in MODELS if options.model == "both" else [options.model]:
-        rows += compare(name, sizes, options.memory)
+        rows += compare(name, sizes, options.memory, options.protect)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=2) + "\n")
     last = [row for row in rows if row["records"] == sizes[-1]]

@@ -17,7 +17,7 @@ import html5lib
 import pytest
 
 from rarecell.report import render_report, report_context, write_report
-from rarecell.report.words import best_recode, number, percent, verdict
+from rarecell.report.words import best_recode, number, percent, steps, verdict
 from tests.summaries import census_summary, demo_summary, protected_summary, riskiest_records
 
 EDITIONS = ("internal", "external")
@@ -314,3 +314,14 @@ def test_the_context_is_what_the_app_shows_too() -> None:
     context = report_context(demo_summary(), riskiest_records())
     assert [anchor for anchor, _ in context["contents"]][:2] == ["verdict", "data"]
     assert set(context["pictures"]) == {"funnel", "decades", "histogram", "key_costs", "estimators", "sizes", "graph", "tree"}
+
+
+def test_a_file_with_risky_records_left_is_not_to_be_released() -> None:
+    summary = copy.deepcopy(protected_summary())
+    summary["risk"]["threshold"] = 0.2
+    summary["swap"]["risk_after"]["highest"] = 0.1
+    assert any("then release the protected file" in step["text"] for step in steps(summary))
+    summary["swap"]["risk_after"]["highest"] = 0.98
+    told = steps(summary)
+    assert not any("then release" in step["text"] for step in told)
+    assert any("up to 0.98" in step["text"] and "--risk-above 0.2" in step["command"] for step in told)

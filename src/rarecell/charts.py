@@ -198,9 +198,10 @@ def before_after(before: Mapping[str, float], after: Mapping[str, float]) -> alt
     moments = (("before", before), ("after", after))
     rows = [{"measure": name, "value": part[name], "when": when} for name in order for when, part in moments]
     y = alt.Y("measure:N", sort=order, title=None, axis=_row_axis(order))
-    x = alt.X("value:Q", title="records", scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(tickCount=6))
+    x = alt.X("value:Q", title="records", scale=alt.Scale(zero=True, nice=True), axis=alt.Axis(tickCount=5, labelFlush=False))
     whens = alt.Scale(domain=["before", "after"], range=[PALETTE["risk"], PALETTE["accent"]])
     base = alt.Chart(alt.Data(values=rows)).encode(y=y, x=x)
+    numbers = base.transform_calculate(label="format(datum.value, datum.value < 10 ? ',.1f' : ',.0f')")
     colour = alt.Color("when:N", scale=whens, legend=alt.Legend(title=None, orient="top"))
     spans = [{"measure": name, "low": min(before[name], after[name]), "high": max(before[name], after[name])} for name in order]
     return _styled(
@@ -211,11 +212,13 @@ def before_after(before: Mapping[str, float], after: Mapping[str, float]) -> alt
             base.mark_point(filled=True, size=120, opacity=1).encode(
                 color=colour, shape=alt.Shape("when:N", scale=alt.Scale(domain=["before", "after"], range=["circle", "diamond"]))
             ),
-            base.transform_calculate(label="format(datum.value, datum.value < 10 ? ',.1f' : ',.0f')")
-            .mark_text(dy=-13)
-            .encode(text="label:N", color=colour),
+            # Above and below the line, so that numbers that are close to each other can be read.
+            *(
+                numbers.transform_filter(f"datum.when === '{when}'").mark_text(dy=dy).encode(text="label:N", color=colour)
+                for when, dy in (("before", -14), ("after", 15))
+            ),
         ),
-        height=48 * len(order) + 90,
+        height=56 * len(order) + 90,
     )
 
 

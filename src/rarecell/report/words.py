@@ -192,7 +192,16 @@ def steps(summary: Mapping[str, Any], *, edition: str = "internal") -> list[dict
                     "text": f"Look at the {counted(left, 'record')} that could not be swapped, and make a key coarser or drop them if they matter."
                 }
             )
-        found.append({"text": "See what the swaps cost in the section on protection, then release the protected file."})
+        highest, threshold = swap.get("risk_after", {}).get("highest"), risk.get("threshold")
+        if isinstance(highest, int | float) and isinstance(threshold, int | float) and highest > threshold:
+            found.append(
+                {
+                    "text": f"The file still has records with a risk of up to {highest:.2f}. Do not release it before these are protected as well:",
+                    "command": f"rarecell protect --config run.toml --risk-above {threshold:g} --out protected",
+                }
+            )
+        else:
+            found.append({"text": "See what the swaps cost in the section on protection, then release the protected file."})
         found.append(
             {
                 "text": "Keep swaps.parquet, risk.parquet and this report inside: they say which records were risky. report-external.html may travel with the file."

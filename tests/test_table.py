@@ -51,7 +51,6 @@ def test_sets_are_counted_from_projections(table: rc.ContingencyTable, data: st.
                 reduced = table.reduce(mask)
                 cells = marginals.cells_of(mask)
                 assert sorted(cells.counts.tolist()) == sorted(naive.marginal_counts(table, reduced).values())
-                assert marginals.n_uniques(mask) == (cells.counts == 1).sum()
                 assert marginals.positions(mask, marginals.level_rows(mask)).tolist() == list(range(len(cells.keys)))
 
 
@@ -64,6 +63,23 @@ def test_small_sets_of_many_rows_are_counted_from_larger_ones(monkeypatch: pytes
     marginals = Marginals(table)
     np.testing.assert_allclose(marginals.entropy_terms(masks), [naive.entropy_term(table, int(m)) for m in masks], atol=1e-7)
     assert marginals._bases.items()
+
+
+def test_margins_of_far_more_possible_than_occupied_cells_are_hashed() -> None:
+    rng = np.random.default_rng(0)
+    sizes = [400, 300, 500, 2]
+    table = rc.ContingencyTable.from_codes(rng.integers(0, sizes, (3000, 4)).astype(np.int32), categories(sizes))
+    for mask in (0b0111, 0b1111, 0b0101):
+        counted = naive.marginal_counts(table, mask)
+        members = [v for v in range(4) if mask >> v & 1]
+        assert table.marginals.at_cells(mask).tolist() == [counted[tuple(row)] for row in table.cells[:, members].tolist()]
+        keys = table.marginals.cells_of(mask).keys
+        assert (np.diff(keys) > 0).all()
+        assert table.marginals.positions(mask, table.marginals.level_rows(mask)).tolist() == list(range(len(keys)))
+        unseen = rng.integers(0, sizes, (50, 4)).astype(np.int32)
+        assert table.marginals.lookup(mask, unseen).tolist() == [
+            counted.get(tuple(row), 0) for row in unseen[:, members].tolist()
+        ]
 
 
 @given(tables(), st.data())

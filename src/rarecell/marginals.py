@@ -8,11 +8,9 @@ Counts are exact integers; under survey weights they are the weight sums, scaled
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -20,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import margins as kernels
+from rarecell._kernels.counting import collapse_records, fill_slots, find_slots
 from rarecell.memory import marginals_budget
+from rarecell.threads import n_cores, on_all_cores
 
 if TYPE_CHECKING:
     from rarecell.table import ContingencyTable
@@ -199,15 +199,6 @@ class Marginals:
             self._kept_cells.put(reduced, found, found.keys.nbytes + found.counts.nbytes)
         return found
 
-    def n_uniques(self, mask: int) -> int:
-        """Number of marginal cells with a count of one."""
-        reduced = self.table.reduce(mask)
-        radix = self._radix(reduced)
-        if radix.n_possible >= _LARGEST_KEY:
-            return int((self.of(reduced).counts == 1).sum())
-        rows = self._base_for(reduced, radix.n_possible)
-        return int((_counted(self._numbers(rows.codes, radix), rows.counts, radix.n_possible)[1] == 1).sum())
-
     def level_rows(self, mask: int) -> NDArray[np.int32]:
         """Key codes of a cell of the table's categories for each of the marginal cells of :meth:`cells_of`.
 
@@ -267,8 +258,6 @@ class Marginals:
         return np.asarray(kernels.marginal_keys(rows, *self._parts([radix])[1:]))
 
     def _collapse_rows(self, codes: NDArray[np.int32], members: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        from rarecell._kernels.counting import collapse_records
-
         levels = np.array([self._levels[v] for v in members], dtype=np.int64)
         rows, _, position = collapse_records(np.asfortranarray(codes), levels)
         return rows, position.astype(np.int32)
@@ -329,12 +318,8 @@ class Marginals:
             kernels.sums_of_n_log_n(*rows, *self._parts(part), n_possible, found)
             sums[start::step] = found
 
-        n_threads = min(os.cpu_count() or 1, len(sets)) if len(sets) * len(rows.counts) >= _WORTH_A_THREAD else 1
-        if n_threads == 1:
-            count(0, 1)
-        else:
-            with ThreadPoolExecutor(n_threads) as pool:
-                list(pool.map(count, range(n_threads), [n_threads] * n_threads))
+        n_parts = min(n_cores(), len(sets)) if len(sets) * len(rows.counts) >= _WORTH_A_THREAD else 1
+        on_all_cores(count, [(start, n_parts) for start in range(n_parts)])
         return sums
 
     # ------------------------------------------------------------------ projections to count from
@@ -397,22 +382,14 @@ class Marginals:
 
     def _projected(self, rows: _Rows, radix: _Radix) -> MarginalCells:
         numbers = self._numbers(rows.codes, radix)
-        keys, counts, is_sorted = _counted(numbers, rows.counts, radix.n_possible)
-        if is_sorted:
-            return MarginalCells(keys, counts)
-        order = np.argsort(keys)
-        return MarginalCells(keys[order], counts[order])
-
-
-def _counted(numbers: NDArray[np.int64], values: NDArray[Any], n_possible: int) -> tuple[NDArray[np.int64], NDArray[Any], bool]:
-    """The distinct numbers, the sum of the values of each, and whether the numbers are in order."""
-    if n_possible <= 4 * len(numbers) + 1024:
-        sums = _added_up(numbers, values, n_possible)
-        occupied = np.flatnonzero(sums)
-        return occupied, sums[occupied], True
-    distinct, number = np.empty(len(numbers), dtype=np.int64), np.empty(len(numbers), dtype=np.int32)
-    n_distinct = kernels.number_distinct(numbers, _hash_table(len(numbers)), distinct, number)
-    return distinct[:n_distinct], _added_up(number, values, n_distinct), False
+        if radix.n_possible <= 4 * len(numbers) + 1024:
+            sums = _added_up(numbers, rows.counts, radix.n_possible)
+            occupied = np.flatnonzero(sums)
+            return MarginalCells(occupied, sums[occupied])
+        distinct, number = np.empty(len(numbers), dtype=np.int64), np.empty(len(numbers), dtype=np.int32)
+        n_distinct = kernels.number_distinct(numbers, *_hash_table(len(numbers)), distinct, number)
+        order = np.argsort(distinct[:n_distinct])
+        return MarginalCells(distinct[order], _added_up(number, rows.counts, n_distinct)[order])
 
 
 def _added_up(positions: NDArray[Any], values: NDArray[Any], n_sums: int) -> NDArray[Any]:
@@ -427,9 +404,13 @@ def _ranked(keys: NDArray[np.int64], distinct: NDArray[np.int64], n_possible: in
     if n_possible <= 4 * max(len(keys), len(distinct)) + 1024:
         kernels.rank_dense(keys, distinct, np.full(n_possible, -1, dtype=np.int32), found)
     else:
-        kernels.rank_hashed(keys, distinct, _hash_table(len(distinct)), found)
+        slots, n_bits = _hash_table(len(distinct))
+        fill_slots(distinct, slots, n_bits)
+        find_slots(keys, distinct, slots, n_bits, found)
     return found
 
 
-def _hash_table(n_keys: int) -> NDArray[np.int32]:
-    return np.full(1 << max(4, (2 * n_keys - 1).bit_length()), -1, dtype=np.int32)
+def _hash_table(n_keys: int) -> tuple[NDArray[np.int32], int]:
+    """An empty hash table of at least twice as many slots as keys, and the logarithm of its size."""
+    n_bits = max(4, (2 * n_keys - 1).bit_length())
+    return np.full(1 << n_bits, -1, dtype=np.int32), n_bits

@@ -15,22 +15,25 @@ WORTH_A_THREAD = 20_000
 """Elements from which a further thread pays."""
 
 
-def n_threads(n_elements: int) -> int:
-    """Threads that work on so many elements pays for."""
-    return max(1, min(os.cpu_count() or 1, n_elements // WORTH_A_THREAD))
+def n_cores() -> int:
+    """Cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
 
 
 def in_parts(work: Callable[..., Any], *arrays: Any) -> list[Any]:
     """Call ``work`` with a part of each array, on all cores; what the parts returned, in order."""
     length = len(arrays[0])
-    n_parts = n_threads(length)
+    n_parts = max(1, min(n_cores(), length // WORTH_A_THREAD))
     bounds = [length * part // n_parts for part in range(n_parts + 1)]
     return on_all_cores(work, [[array[start:stop] for array in arrays] for start, stop in pairwise(bounds)])
 
 
 def on_all_cores(work: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> list[Any]:
     """Call ``work`` with each of these arguments; what the calls returned, in order."""
-    if len(calls) == 1:
-        return [work(*calls[0])]
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    if len(calls) <= 1:
+        return [work(*arguments) for arguments in calls]
+    with ThreadPoolExecutor(n_cores()) as pool:
         return list(pool.map(lambda arguments: work(*arguments), calls))

@@ -82,16 +82,12 @@ def sums_of_n_log_n(codes, counts, first, columns, begins, adds, n_possible, sum
 
 
 @njit(cache=True, nogil=True)
-def number_distinct(keys, owner, distinct, number):  # type: ignore[no-untyped-def]
+def number_distinct(keys, owner, n_bits, distinct, number):  # type: ignore[no-untyped-def]
     """Distinct keys in the order they appear, and which of them each key is; how many there are.
 
-    ``owner`` is a hash table of a power of two of at least twice the keys, filled with −1.
+    ``owner`` is a hash table of ``2 ** n_bits`` slots, at least twice the keys, filled with −1.
     """
-    shift = np.uint64(64)
-    size = len(owner)
-    while size > 1:
-        size >>= 1
-        shift -= np.uint64(1)
+    shift = np.uint64(64 - n_bits)
     wrap = len(owner) - 1
     n_distinct = 0
     for i in range(len(keys)):
@@ -124,27 +120,6 @@ def rank_dense(keys, distinct, rank, found):  # type: ignore[no-untyped-def]
         rank[distinct[k]] = k
     for i in range(len(keys)):
         found[i] = rank[keys[i]]
-
-
-@njit(cache=True, nogil=True)
-def rank_hashed(keys, distinct, owner, found):  # type: ignore[no-untyped-def]
-    """:func:`rank_dense` with a hash table of a power of two of at least twice the distinct keys, filled with −1."""
-    shift = np.uint64(64)
-    size = len(owner)
-    while size > 1:
-        size >>= 1
-        shift -= np.uint64(1)
-    wrap = len(owner) - 1
-    for k in range(len(distinct)):
-        slot = _slot(distinct[k], shift)
-        while owner[slot] != -1:
-            slot = (slot + 1) & wrap
-        owner[slot] = k
-    for i in range(len(keys)):
-        slot = _slot(keys[i], shift)
-        while owner[slot] != -1 and distinct[owner[slot]] != keys[i]:
-            slot = (slot + 1) & wrap
-        found[i] = owner[slot]
 
 
 @njit(cache=True, nogil=True)

@@ -97,6 +97,7 @@ class BackoffNetwork:
         return _LogMoments(*self.log_moment_rows(cells).T)
 
     def log_moment_rows(self, cells: NDArray[np.int32] | None) -> Floats:
+        """:meth:`log_moments` as three numbers a row."""
         if cells is None and self._at_cells is not None:
             return self._at_cells
         asked = self.table.cells if cells is None else cells

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 from rarecell._kernels import exact as kernels
 from rarecell.errors import TooLarge
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.search.family import Family, n_threads
+from rarecell.search.family import Family
 from rarecell.table import ContingencyTable
+from rarecell.threads import n_cores
 
 SECONDS_PER_DIVISION = 0.6e-9
 SECONDS_PER_STATE_AND_KEY = 2.5e-9
@@ -111,7 +112,7 @@ def best_cliques(
             "greedily."
         )
     programme = _Programme(family, q, together)
-    threads = threads or (n_threads() if family.n_states >= _STATES_FOR_THREADS else 1)
+    threads = threads or (n_cores() if family.n_states >= _STATES_FOR_THREADS else 1)
     programme.run(threads, progress)
     return programme.trace()
 

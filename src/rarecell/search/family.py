@@ -7,7 +7,6 @@ one for each key: 0 when the key is absent, r_k when it is there at full resolut
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,14 +17,6 @@ from numpy.typing import NDArray
 from rarecell._kernels.exact import Links
 
 Chains = Sequence[Sequence[int]]
-
-
-def n_threads() -> int:
-    """Cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 def masks_of_levels(levels: NDArray[np.int64], chains: Chains) -> NDArray[np.uint64]:

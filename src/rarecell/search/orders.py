@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import orders as kernels
-from rarecell.search.family import n_threads
+from rarecell.threads import n_cores
 
 MAX_ENTRIES = 200_000_000
 """Largest table of gains, of four bytes each: lattice points times keys."""
@@ -64,7 +64,7 @@ class OrderBound:
                 large = is_large.reshape(by_level.shape)
                 np.maximum(by_level, of_level[None, :, None], out=by_level, where=large)
 
-        with ThreadPoolExecutor(n_threads()) as pool:
+        with ThreadPoolExecutor(n_cores()) as pool:
             list(pool.map(fill, range(len(shape))))
         completions: NDArray[np.float64] = kernels.best_completion(best, self.radix, self.stride)
         return completions

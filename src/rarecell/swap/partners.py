@@ -9,9 +9,7 @@ pair outside such a group is ever compared; a record for which the stretches hel
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -29,6 +27,7 @@ from rarecell.swap.interactions import FittedModel, Interactions
 from rarecell.swap.rules import SwapConstraints, matching_levels
 from rarecell.swap.units import ColumnValues, Units
 from rarecell.table import ContingencyTable
+from rarecell.threads import n_cores, on_all_cores
 
 MOST_MOVES = 96
 """So many pairs of a separator and a side are looked at for one record."""
@@ -357,13 +356,9 @@ def exchanged_cells(
 
 def in_threads(work: Callable[[tuple[int, int]], Any], n_rows: int) -> None:
     """Share the rows out to all cores; the kernels let go of the interpreter, and each row is written by one thread."""
-    n_parts = max(1, min(4 * (os.cpu_count() or 1), n_rows // _WORTH_A_THREAD))
+    n_parts = max(1, min(4 * n_cores(), n_rows // _WORTH_A_THREAD))
     bounds = [n_rows * part // n_parts for part in range(n_parts + 1)]
-    if n_parts == 1:
-        work((0, n_rows))
-        return
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        list(pool.map(work, pairwise(bounds)))
+    on_all_cores(work, [(rows,) for rows in pairwise(bounds)])
 
 
 def _empty_lists(n_rows: int, n_candidates: int) -> kernels.Lists:

@@ -25,7 +25,7 @@ from rarecell.model.backoff import MANY_CELLS, fit_backoff
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.regularised import RegularisedModel
 from rarecell.model.stacking import stack
-from rarecell.progress import SILENT, Progress
+from rarecell.progress import SILENT, OnlyCancelled, Progress
 from rarecell.resolution import automatic_coarsenings
 from rarecell.risk.diagnostics import fit_diagnostics
 from rarecell.risk.records import RecordRisk, record_risk
@@ -35,6 +35,7 @@ from rarecell.search.sampling import sample_models
 from rarecell.structure import StructuralZeros, find_structural_zeros
 from rarecell.table import ContingencyTable
 from rarecell.thinning import random_part
+from rarecell.threads import on_all_cores
 
 SKINNER_SHLOMO = "skinner-shlomo"
 """The criterion that asks how the penalty would have to be for the test of Skinner and Shlomo to see no bias."""
@@ -104,15 +105,25 @@ def structural_zeros(table: ContingencyTable, config: RunConfig) -> StructuralZe
 
 
 def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> ModelChoice:
-    """Search for the best model and fit those that the risk comes from."""
+    """Find the best model and fit those that the risk comes from, both at once where neither needs the other."""
     marginals = Marginals(table, weighted=True) if table.weights is not None else table.marginals
-    found = None
-    if config.cliques:
-        best = DecomposableModel(table, cliques=config.cliques, marginals=marginals)
-    else:
+
+    def find_best() -> tuple[DecomposableModel, SearchResult | None]:
+        if config.cliques:
+            return DecomposableModel(table, cliques=config.cliques, marginals=marginals), None
         found = _searched(table, config, marginals, progress)
-        best = found.best
-    return ModelChoice(best, found, _risk_model(table, config, best, marginals, progress))
+        return found.best, found
+
+    if config.model in ("single", "hierarchical"):
+        best, found = find_best()
+        if config.model == "single":
+            return ModelChoice(best, found, best)
+        improved = improve_model(table, [best], criterion=_penalty_of(config), marginals=marginals, progress=progress).best
+        return ModelChoice(best, found, improved)
+    (best, found), risk_model = on_all_cores(
+        lambda task: task(), [[find_best], [lambda: _risk_model(table, config, marginals, OnlyCancelled(progress))]]
+    )
+    return ModelChoice(best, found, risk_model)
 
 
 def _penalty_of(config: RunConfig) -> str | float:
@@ -145,11 +156,8 @@ def _searched(table: ContingencyTable, config: RunConfig, marginals: Marginals, 
     return found[int(np.argmin([abs(test.z) for test in tests if test is not None]))]
 
 
-def _risk_model(
-    table: ContingencyTable, config: RunConfig, best: DecomposableModel, marginals: Marginals, progress: Progress
-) -> CellModel:
-    if config.model == "single":
-        return best
+def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals, progress: Progress) -> CellModel:
+    """The model that the risk comes from, if it is not built on the best one."""
     if config.model == "independence":
         return DecomposableModel(table, cliques=[(key,) for key in table.keys], marginals=marginals)
     if config.model == "saturated":
@@ -157,8 +165,6 @@ def _risk_model(
     if config.model == "bayes":
         drawn = sample_models(table, N_DRAWN_MODELS, seed=config.seed, max_clique=config.max_clique, progress=progress)
         return AverageModel(drawn.models, drawn.weights)
-    if config.model == "hierarchical":
-        return improve_model(table, [best], criterion=_penalty_of(config), marginals=marginals, progress=progress).best
     if config.model == "regularised":
         return RegularisedModel(table, marginals=marginals, progress=progress)
     if config.model == "stacked":

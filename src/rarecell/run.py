@@ -138,7 +138,6 @@ def read(config: RunConfig, frame: Any = None) -> Microdata:
 
 
 def _assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: ProtectConfig | None = None) -> Assessment:
-    progress = stages.progress
     with stages.stage("reading and counting"):
         data = read(config, frame)
         table = data.table(records=True if protection.needs_records(config, wanted, data) else None)
@@ -149,8 +148,14 @@ def _assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: P
         zeros = choice.structural_zeros(table, config)
         if config.zeros != "swaps":
             table = table.with_structural_zeros(zeros)
-    with stages.stage("searching for the model"):
-        chosen = choice.choose_models(table, config, progress=progress)
+    chosen, unsafe = stages.together(
+        "searching for the model",
+        {
+            "searching for the model": lambda progress: choice.choose_models(table, config, progress=progress),
+            "unsafe combinations": lambda _: unsafe_combinations(table),
+        },
+        shown="searching for the model",
+    )
     with stages.stage("risk of every record"):
         stratum = _stratum_of_records(data, table, config)
         risk = choice.risk_of(table, chosen.risk_model, config, stratum=stratum)
@@ -176,10 +181,9 @@ def _assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: P
             progress=progress,
         )
 
-    unsafe, (fit, estimates, of_models), costs, interval = stages.together(
+    (fit, estimates, of_models), costs, interval = stages.together(
         "interval, checks and comparisons",
         {
-            "unsafe combinations": lambda _: unsafe_combinations(table),
             "checks of fit": checks,
             "what each key costs": costs_of_keys,
             "interval": lambda _: risk_interval(risk, chosen.risk_model, seed=config.seed),

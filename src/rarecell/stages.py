@@ -27,16 +27,22 @@ class Stages:
         self._add(name, started)
         self.progress.done()
 
-    def together(self, title: str, work: Mapping[str, Callable[[Progress], Any]]) -> tuple[Any, ...]:
-        """Stages that do not need each other, on all cores; what they returned, in order."""
+    def together(
+        self, title: str, work: Mapping[str, Callable[[Progress], Any]], *, shown: str | None = None
+    ) -> tuple[Any, ...]:
+        """Stages that do not need each other, on all cores; what they returned, in order.
+
+        Who watches is told how many are finished, or of the steps of the one that is ``shown``, because it takes longest.
+        """
         checkpoint(self.progress, title)
-        self.progress.start(title, len(work))
+        self.progress.start(title, None if shown else len(work))
 
         def one(name: str, task: Callable[[Progress], Any]) -> Any:
             started = time.perf_counter()
-            found = task(OnlyCancelled(self.progress))
+            found = task(self.progress if name == shown else OnlyCancelled(self.progress))
             self._add(name, started)
-            self.progress.advance(1)
+            if shown is None:
+                self.progress.advance(1)
             return found
 
         found = on_all_cores(one, list(work.items()))

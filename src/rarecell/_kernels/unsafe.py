@@ -11,32 +11,35 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+_ONE = np.uint32(1)
+
 
 @njit(cache=True, nogil=True)
-def split_groups(codes, counts, members, ends, n_groups, buffers, out_members, out_ends):
-    """Split each group of ``members`` by ``codes``; alone cells go to ``buffers[2]``, the rest to the output.
+def split_groups(codes, members, ends, n_groups, buffers, out_members, out_ends):
+    """Split each group of ``members`` by ``codes``; alone uniques go to ``buffers[3]``, the rest to the output.
 
-    Groups without a sample unique, and cells alone in their group with more than one record, cannot lead to anything
-    and are dropped. ``buffers`` is (size of each level, first seen levels, alone cells). Returns the numbers of output
-    groups and of alone uniques.
+    A member is twice its cell, plus one when the cell holds a single record. Groups without such a unique, and cells alone
+    in their group with more than one record, cannot lead to anything and are dropped. ``buffers`` is (size of each level,
+    its number of uniques, first seen levels, alone cells). Returns the numbers of output groups and of alone uniques.
     """
-    level_size, seen_level, alone = buffers
+    level_size, level_uniques, seen_level, alone = buffers
     n_out, n_alone, written = 0, 0, 0
     start = 0
     for g in range(n_groups):
         end = ends[g]
         n_seen = 0
         for k in range(start, end):
-            level = codes[members[k]]
+            level = codes[members[k] >> _ONE]
             if level_size[level] == 0:
                 seen_level[n_seen] = level
                 n_seen += 1
             level_size[level] += 1
-        # From sizes to first free places; an alone cell has no place.
+            level_uniques[level] += members[k] & _ONE
+        # From sizes to first free places; an alone cell has no place, nor has a group without a unique.
         for s in range(n_seen):
             level = seen_level[s]
             size = level_size[level]
-            if size == 1:
+            if size == 1 or level_uniques[level] == 0:
                 level_size[level] = -1
             else:
                 level_size[level] = written
@@ -44,39 +47,19 @@ def split_groups(codes, counts, members, ends, n_groups, buffers, out_members, o
                 out_ends[n_out] = written
                 n_out += 1
         for k in range(start, end):
-            cell = members[k]
-            place = level_size[codes[cell]]
+            level = codes[members[k] >> _ONE]
+            place = level_size[level]
             if place >= 0:
-                out_members[place] = cell
-                level_size[codes[cell]] = place + 1
-            elif counts[cell] == 1:
-                alone[n_alone] = cell
+                out_members[place] = members[k]
+                level_size[level] = place + 1
+            elif members[k] & _ONE:
+                alone[n_alone] = members[k] >> _ONE
                 n_alone += 1
         for s in range(n_seen):
             level_size[seen_level[s]] = 0
+            level_uniques[seen_level[s]] = 0
         start = end
     return n_out, n_alone
-
-
-@njit(cache=True, nogil=True)
-def keep_groups_with_uniques(counts, members, ends, n_groups):
-    """Close up the groups in place, leaving out those in which no cell holds a single record."""
-    kept, written, start = 0, 0, 0
-    for g in range(n_groups):
-        end = ends[g]
-        has_unique = False
-        for k in range(start, end):
-            if counts[members[k]] == 1:
-                has_unique = True
-                break
-        if has_unique:
-            for k in range(start, end):
-                members[written] = members[k]
-                written += 1
-            ends[kept] = written
-            kept += 1
-        start = end
-    return kept
 
 
 @njit(cache=True, nogil=True)
@@ -125,14 +108,15 @@ def minimal_unsafe_sets(codes, counts, n_levels, max_size):
     found_cell, found_mask : arrays, in the order found
     """
     n_keys, n_cells = codes.shape
-    members = np.empty((max_size + 1, n_cells), np.int32)
+    members = np.empty((max_size + 1, n_cells), np.uint32)
     ends = np.empty((max_size + 1, n_cells), np.int32)
     n_groups = np.zeros(max_size + 1, np.int64)
     for cell in range(n_cells):
-        members[0, cell] = cell
+        members[0, cell] = 2 * cell + (counts[cell] == 1)
     ends[0, 0] = n_cells
     n_groups[0] = 1
-    buffers = (np.zeros(n_levels.max(), np.int64), np.empty(n_levels.max(), np.int64), np.empty(n_cells, np.int32))
+    most = n_levels.max()
+    buffers = (np.zeros(most, np.int64), np.zeros(most, np.int64), np.empty(most, np.int64), np.empty(n_cells, np.int32))
     first = np.full(n_cells, -1, np.int64)
     following, found_cell = np.empty(n_cells, np.int64), np.empty(n_cells, np.int32)
     found_mask = np.empty(n_cells, np.uint64)
@@ -148,16 +132,15 @@ def minimal_unsafe_sets(codes, counts, n_levels, max_size):
                 if lowest < 0:
                     lowest = k
         if size <= max_size and n_groups[size - 1] > 0:
-            groups, n_alone = split_groups(
-                codes[lowest], counts, members[size - 1], ends[size - 1], n_groups[size - 1], buffers, members[size], ends[size]
+            n_groups[size], n_alone = split_groups(
+                codes[lowest], members[size - 1], ends[size - 1], n_groups[size - 1], buffers, members[size], ends[size]
             )
-            n_groups[size] = keep_groups_with_uniques(counts, members[size], ends[size], groups)
             if n_found + n_alone > found_cell.size:
                 room = 2 * (n_found + n_alone)
                 following = longer(following, room)
                 found_cell = longer(found_cell, room)
                 found_mask = longer(found_mask, room)
-            n_found = record_minimal(buffers[2], n_alone, mask, first, following, found_cell, found_mask, n_found)
+            n_found = record_minimal(buffers[3], n_alone, mask, first, following, found_cell, found_mask, n_found)
         # Nothing below a set that is too large or whose groups are all split: pass over its descendants.
         is_leaf = size >= max_size or n_groups[size] == 0
         step = one << np.uint64(lowest) if is_leaf else one

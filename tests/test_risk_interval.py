@@ -10,6 +10,7 @@ from scipy.special import gammaln
 
 import rarecell as rc
 from rarecell.errors import BadInput, UnknownChoice
+from rarecell.risk import interval
 from rarecell.risk.interval import most_probable_mass, posterior_log_cell_probability, risk_interval
 from rarecell.risk.records import record_risk
 from rarecell.score import HyperDirichlet, graph_score
@@ -166,6 +167,15 @@ def test_an_average_is_centred_on_its_estimate_and_wider_than_a_member() -> None
     assert low < risk.expected_population_uniques < high
     alone = risk_interval(record_risk(table, model, population=20_000), model, n_draws=100, centre="estimate")
     assert high - low > alone.population_uniques[1] - alone.population_uniques[0]
+
+
+def test_drawn_shares_of_nearly_nothing_do_not_overflow() -> None:
+    table, _, model = tree_world(2)
+    average = rc.AverageModel([model, KnownModel(table, np.full(LEVELS, 1.0))], weights=[1.0, 1e-3])
+    uniques = np.flatnonzero(table.counts == 1)
+    drawn = interval._posterior(average, uniques, 600, np.random.default_rng(0), None, set())
+    # The second member is certain of every cell; its share is often so small that its reciprocal is not a number.
+    assert (drawn <= 1e-12).all()
 
 
 def test_a_model_without_posterior_still_has_chance() -> None:

@@ -27,9 +27,7 @@ class Stages:
         self._add(name, started)
         self.progress.done()
 
-    def together(
-        self, title: str, work: Mapping[str, Callable[[Progress], Any]], *, shown: str | None = None
-    ) -> tuple[Any, ...]:
+    def together(self, title: str, work: Mapping[str, Callable[[Progress], Any]], *, shown: str | None = None) -> tuple[Any, ...]:
         """Stages that do not need each other, on all cores; what they returned, in order.
 
         Who watches is told how many are finished, or of the steps of the one that is ``shown``, because it takes longest.

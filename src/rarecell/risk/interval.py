@@ -278,7 +278,8 @@ def _posterior(
         shares = rng.dirichlet(np.maximum(weights, 1e-12) * len(members), n_draws)
         parts = [_posterior(member, cells, n_draws, rng, mass, kinds) for member in members]
         with np.errstate(divide="ignore"):
-            return np.asarray(special.logsumexp(np.stack(parts), axis=0, b=shares.T[:, :, None]), dtype=np.float64)
+            # Added to the logarithms: as factors, shares of nearly nothing would overflow where their member is largest.
+            return np.asarray(special.logsumexp(np.log(shares.T)[:, :, None] + np.stack(parts), axis=0), dtype=np.float64)
     kinds.add(isinstance(model, DecomposableModel))
     if isinstance(model, DecomposableModel):
         return posterior_log_cell_probability(model, cells, n_draws, rng, prior_mass=mass)

@@ -15,7 +15,7 @@ PACKAGE = Path(rarecell.__file__).parent
 
 # From the bottom up: a module imports only from its own layer or a lower one.
 LAYERS = [
-    ("errors", "progress", "threads", "memory", "_kernels", "config", "datasets"),
+    ("errors", "progress", "threads", "memory", "_kernels", "addresses", "config", "datasets"),
     ("engine",),
     ("table",),
     ("counted", "marginals", "refinement", "resolution", "thinning", "compatibility"),

@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from rarecell.addresses import without_password
 from rarecell.errors import BadInput, UnknownChoice, nearest_names
 from rarecell.memory import MemoryLimit
 
@@ -77,7 +78,7 @@ class RunConfig:
 
     Attributes
     ----------
-    input : path of the microdata file, or of a database together with ``sql``
+    input : path of the microdata file, or path or address of a database together with ``sql``
     keys : columns an intruder could know
     population : number of units the sample was drawn from; None takes it from the weights or the strata
     populations : with ``strata``, the number of units of each stratum
@@ -165,14 +166,14 @@ class RunConfig:
     # ------------------------------------------------------------------ TOML
 
     def to_toml(self) -> str:
-        """The choices that differ from the defaults, and those every reader wants to see."""
+        """The choices that differ from the defaults, and those every reader wants to see; a password is left out."""
         import tomlkit
 
         document = tomlkit.document()
         document.add(tomlkit.comment("Rerun with: rarecell assess --config run.toml --out DIR   (or protect)"))
         always = {"input", "keys", "population", "criterion", "search", "model", "resolution", "seed"}
         for part in fields(self):
-            value = getattr(self, part.name)
+            value = without_password(self.input) if part.name == "input" else getattr(self, part.name)
             if part.name == "protect" or value is None or (part.name not in always and value == _default(part)):
                 continue
             document[part.name] = _plain(value)

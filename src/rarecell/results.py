@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell import audit
+from rarecell.addresses import without_password
 from rarecell.config import RunConfig
 from rarecell.engine.output import write_parquet
 from rarecell.risk.records import household_risk
@@ -118,7 +119,7 @@ def _record_cells(found: Assessment) -> Iterator[NDArray[np.int64]]:
 
 
 def publish(folder: audit.RunFolder, command: str, config: RunConfig, found: Assessment, stages: Stages) -> None:
-    given: dict[str, Any] = {"path": config.spark_table or config.input, "records": found.data.n_records}
+    given: dict[str, Any] = {"path": config.spark_table or without_password(config.input), "records": found.data.n_records}
     paths = found.data.source.paths or ([Path(config.input)] if Path(config.input).is_file() else [])
     if paths:
         given["sha256"] = audit.files_hash(paths)

@@ -1,0 +1,95 @@
+"""How is a database on a server named, and what of its name may be written down?
+
+An address is a URI, ``postgresql://user@host:port/database?option=value``, or ``postgres:`` and pairs such as
+``host=db dbname=census``; PostgreSQL's own library, libpq, reads both. Its complaints about an address that it cannot
+read repeat parts of it, which may be parts of a password. So the form is checked here first, and a password is taken out
+of whatever is stored or shown.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rarecell.errors import BadInput
+
+_SERVER = re.compile(r"postgres(ql)?:")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+_HOST = r"(?:\[[0-9A-Fa-f:.%]*\]|[^\s:@/?#\[\],]*)(?::[0-9]*)?"
+_OPTION = r"[A-Za-z0-9_]+=[^\s@#&=]*"
+_URI = re.compile(
+    r"(?P<scheme>postgres(?:ql)?://)"
+    r"(?:(?P<user>[^\s:@/?#]*)(?P<password>:[^\s@/?#]*)?@)?"
+    rf"(?P<place>{_HOST}(?:,{_HOST})*(?:/[^\s@?#]*)?)"
+    rf"(?:\?(?P<options>{_OPTION}(?:&{_OPTION})*)?)?"
+)
+_BAD_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})|%00")
+_PAIR = re.compile(r"\s*(?P<name>\w+)\s*=\s*(?:'(?:[^'\\]|\\.)*'|(?!')(?:[^\s\\]|\\.)*)(?=\s|$)", re.DOTALL)
+
+_SECRET = frozenset({"password", "sslpassword"})
+
+
+def is_server(address: str) -> bool:
+    """True for the address of a PostgreSQL database, well-formed or not."""
+    return _SERVER.match(address) is not None
+
+
+def check_place(place: str, *, has_query: bool) -> None:
+    """Refuse a server that is not asked, or not in the way it can be; a path is left to those who open it."""
+    if is_server(place):
+        if not has_query:
+            raise BadInput(
+                "A database was named without a query. Say which rows are the records, with --sql 'SELECT …' (sql= in Python)."
+            )
+        connection_string(place)
+    elif found := _SCHEME.match(place):
+        raise BadInput(
+            f"Data at addresses that begin with {found[1]}:// are not read. Name a file by its path, or a PostgreSQL database as "
+            "postgresql://user@host/database together with a query."
+        )
+
+
+def connection_string(address: str) -> str:
+    """What libpq is given for an address; refused when it is in neither form."""
+    if _URI.fullmatch(address) and not _BAD_PERCENT.search(address):
+        return address
+    pairs = address.removeprefix("postgres:")
+    if pairs != address and not pairs.startswith("//") and _pairs(pairs) is not None:
+        return pairs
+    raise BadInput(
+        "The address of the database cannot be understood. It is written as postgresql://user@host:port/database?option=value, where "
+        "characters such as @ : / ? # % inside a part are written as %40 %3A %2F %3F %23 %25, or as postgres: with pairs, as in "
+        "'postgres:host=db dbname=census'. Leave a password out of it; PGPASSWORD or ~/.pgpass can hold it."
+    )
+
+
+def without_password(address: str) -> str:
+    """An address as it may be stored; anything else, such as a path, as it is."""
+    if not is_server(address):
+        return address
+    if found := _URI.fullmatch(address):
+        options = [option for option in (found["options"] or "").split("&") if option.partition("=")[0] not in _SECRET | {""}]
+        user = "" if found["user"] is None else f"{found['user']}@"
+        return f"{found['scheme']}{user}{found['place']}{'?' if options else ''}{'&'.join(options)}"
+    pairs = _pairs(address.removeprefix("postgres:")) or []
+    return f"postgres:{' '.join(text.strip() for name, text in pairs if name not in _SECRET)}"
+
+
+def redacted(message: str) -> str:
+    """A message of a server or an engine, which may repeat the address it was given, without passwords."""
+    return re.sub(
+        r"(://[^:/@\s]*:)[^@\s]*@|(password\s*=\s*)('[^']*'|\S+)", lambda met: f"{met[1]}…@" if met[1] else f"{met[2]}…", message
+    )
+
+
+def _pairs(text: str) -> list[tuple[str, str]] | None:
+    """The names and the text of all pairs, or None when there is something else."""
+    pairs, place = [], 0
+    text = text.rstrip()
+    while place < len(text):
+        found = _PAIR.match(text, place)
+        if found is None:
+            return None
+        pairs.append((found["name"], found[0]))
+        place = found.end()
+    return pairs

@@ -24,7 +24,7 @@ LAYERS = [
     ("score",),
     ("model",),
     ("search",),
-    ("risk", "swap", "utility"),
+    ("risk", "swap", "associations", "utility"),
     ("audit", "choice", "scan", "stages", "summary"),
     ("charts",),
     ("report",),

@@ -11,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
+from rarecell.associations import _quantiles, association_changes, cramers_v
 from rarecell.datasets import CENSUS_POPULATION, census_sample
 from rarecell.swap.plan import plan_swaps
 from rarecell.swap.target import frontier
 from rarecell.utility import (
     _Dummies,
-    _quantiles,
-    association_changes,
-    cramers_v,
     first_found_distance,
     hellinger_distances,
     propensity,

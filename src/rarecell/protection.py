@@ -135,7 +135,7 @@ def other_columns(data: Microdata, plan: SwapPlan) -> dict[str, Any]:
     most = min(MOST_LEVELS, max(50, data.n_records // 100))
     moved = [key for key in plan.table.keys if plan.moves(key).any()]
     if not data.source.keeps_rows:
-        from rarecell.utility import CrossedColumn
+        from rarecell.associations import CrossedColumn
 
         names = data.few_valued_columns(names, most)
         counted = data.crossed_columns(plan.table, moved, names, plan.rows, seed=plan.seed) if names and moved else {}

@@ -15,15 +15,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import regression
 from rarecell._kernels.counting import collapse_records
+from rarecell.associations import Association, CrossedColumn, association_changes
 from rarecell.swap.effect import RiskAfter, risk_after
-from rarecell.swap.units import ColumnValues, code_column, records_of
+from rarecell.swap.units import ColumnValues
 from rarecell.table import ContingencyTable
 from rarecell.threads import in_parts
 
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
 
 MOST_MARGINS = 2_000
 """So many margins of each order are compared; with more keys a sample of them, spread evenly over the list."""
-
-MOST_VALUES = 40
-"""A column with more distinct numbers than this is cut into ten groups of equal size before its association is measured."""
 
 RIDGE = 0.1
 """Penalty on squared coefficients of the propensity regression, against sums over records."""
@@ -232,103 +230,6 @@ def _rank_of_dummies(both: BothFiles, order: int) -> int:
     for size in range(1, order + 1):
         n_parameters += sum(int(np.prod([occupied[k] for k in keys])) for keys in combinations(range(len(occupied)), size))
     return min(n_parameters, len(both.before))
-
-
-# ---------------------------------------------------------------------- associations with other columns
-
-
-@dataclass(frozen=True)
-class Association:
-    """Cramér's V of a key with a column outside the keys, in input and output."""
-
-    key: str
-    column: str
-    before: float
-    after: float
-
-    @property
-    def change(self) -> float:
-        return self.after - self.before
-
-
-class CrossedColumn(NamedTuple):
-    """A column outside the keys, counted against them.
-
-    ``joint`` has for each key that moves the records of each pair of levels, ``of_rows`` the code of the column in each of
-    the plan's rows.
-    """
-
-    levels: Sequence[Any]
-    joint: Mapping[str, NDArray[np.int64]]
-    of_rows: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, plan: SwapPlan, name: str, values: ColumnValues) -> CrossedColumn:
-        """Count a column of which the value of each record is known."""
-        table = plan.table
-        cell = records_of(table)
-        codes, levels = code_column(name, values, len(cell))
-        kept = cell >= 0
-        joint = {}
-        for k, categories in enumerate(table.categories):
-            if plan.moves(categories.key).any():
-                sizes = (categories.n_levels, len(levels))
-                pairs = table.cells[cell[kept], k].astype(np.int64) * sizes[1] + codes[kept]
-                joint[categories.key] = np.bincount(pairs, minlength=sizes[0] * sizes[1]).reshape(sizes)
-        return cls(levels, joint, codes[plan.rows])
-
-    def grouped(self) -> CrossedColumn:
-        """Numbers of many values in ten groups of equal size, and one for those missing; other columns as they are."""
-        real = [level for level in self.levels if level is not None]
-        if len(real) <= MOST_VALUES or not all(isinstance(level, (int, float)) for level in real) or not self.joint:
-            return self
-        numbers = np.array([np.nan if level is None else float(level) for level in self.levels])
-        counts = next(iter(self.joint.values())).sum(axis=0)
-        edges = _quantiles(numbers, counts, np.arange(1, 10) / 10)
-        group = np.where(np.isnan(numbers), 10, np.searchsorted(edges, numbers, side="right"))
-        joint = {}
-        for key, table in self.joint.items():
-            joint[key] = np.zeros((len(table), 11), dtype=np.int64)
-            np.add.at(joint[key].T, group, table.T)
-        return CrossedColumn(range(11), joint, group[self.of_rows].astype(np.int32))
-
-
-def _quantiles(values: Floats, counts: NDArray[np.int64], shares: Floats) -> Floats:
-    """Quantiles of values that occur so many times, between neighbours by interpolation; not a number is left out."""
-    order = np.argsort(values)[: int((~np.isnan(values)).sum())]
-    ends = np.cumsum(counts[order])
-    place = (ends[-1] - 1) * shares
-    low, high = (values[order[np.searchsorted(ends, end(place), side="right")]] for end in (np.floor, np.ceil))
-    return np.asarray(low + (high - low) * (place % 1.0))
-
-
-def association_changes(plan: SwapPlan, columns: Mapping[str, ColumnValues | CrossedColumn]) -> tuple[Association, ...]:
-    """Cramér's V of every key that moves with every given column, before and after; the largest change first.
-
-    Numbers of more than :data:`MOST_VALUES` values count by tenths.
-    """
-    old_codes = plan.table.cells[plan.table.cell_of(plan.rows)]
-    found = []
-    for name, values in columns.items():
-        crossed = (values if isinstance(values, CrossedColumn) else CrossedColumn.of(plan, name, values)).grouped()
-        for key, before in crossed.joint.items():
-            k = plan.table.keys.index(key)
-            after = before.copy()
-            np.add.at(after, (old_codes[:, k], crossed.of_rows), -1)
-            np.add.at(after, (plan.new_cells[:, k], crossed.of_rows), 1)
-            found.append(Association(key, name, cramers_v(before), cramers_v(after)))
-    return tuple(sorted(found, key=lambda each: -abs(each.change)))
-
-
-def cramers_v(joint: NDArray[np.int64]) -> float:
-    """√(χ² / (n (min(rows, columns) − 1))) over the levels that occur; 0 when one of the two is constant."""
-    joint = joint[joint.any(axis=1)][:, joint.any(axis=0)]
-    smaller = min(joint.shape) - 1
-    if smaller < 1:
-        return 0.0
-    expected = joint.sum(axis=1)[:, None] * joint.sum(axis=0)[None, :] / joint.sum()
-    chi_square = ((joint - expected) ** 2 / expected).sum()
-    return float(np.sqrt(chi_square / (joint.sum() * smaller)))
 
 
 # ---------------------------------------------------------------------- all together

@@ -20,6 +20,7 @@ LAYERS = [
     ("table",),
     ("counted", "marginals", "refinement", "resolution", "thinning", "compatibility"),
     ("microdata",),
+    ("crossing",),
     ("graph", "structure"),
     ("score",),
     ("model",),

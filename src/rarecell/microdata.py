@@ -89,12 +89,12 @@ class Microdata:
         self.sensitive: tuple[str, ...] = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
         self.missing = missing
         given_codings, given_hierarchies = dict(coding or {}), dict(hierarchies or {})
-        self._columns = {column.name: column for column in self.source.columns()}
+        self.columns = {column.name: column for column in self.source.columns()}
         self._check_names([*given_codings], [*given_hierarchies])
         self.coding = {key: Coding.of(given, key=key) for key, given in given_codings.items()}
         self.hierarchies: dict[str, str | Path] = given_hierarchies
         self._counting = KeyCounting(
-            self.source, self._columns, self.keys, self.weight, self.missing, self.coding, self.hierarchies
+            self.source, self.columns, self.keys, self.weight, self.missing, self.coding, self.hierarchies
         )
 
     # ------------------------------------------------------------------ checks
@@ -111,9 +111,9 @@ class Microdata:
         }
         roles += [(role, name) for role, name in single.items() if name is not None]
         roles += [("sensitive column", name) for name in self.sensitive]
-        available = list(self._columns)
+        available = list(self.columns)
 
-        unknown = [_unknown(role, name, available) for role, name in roles if name not in self._columns]
+        unknown = [_unknown(role, name, available) for role, name in roles if name not in self.columns]
         other = [_unknown("key", key, self.keys) for key in [*coded, *with_hierarchy] if key not in self.keys]
         if not self.keys:
             other.append("No key was named; name the columns an intruder could know, for example --keys age,sex,region.")
@@ -128,9 +128,9 @@ class Microdata:
             if len(distinct) > 1:
                 other.append(f"Column '{name}' is given as {' and as '.join(sorted(distinct))}; it has one role.")
         for key in dict.fromkeys(self.keys):
-            if key in self._columns and self._columns[key].kind == "other":
+            if key in self.columns and self.columns[key].kind == "other":
                 other.append(f"Column '{key}' cannot be a key: it {self.source.why_no_key(key)}.")
-        if self.weight in self._columns and self._columns[self.weight].kind in ("other", "date"):
+        if self.weight in self.columns and self.columns[self.weight].kind in ("other", "date"):
             other.append(f"Column '{self.weight}' cannot be the weight: it does not hold numbers.")
         if unknown or other:
             listing = f" The data have: {', '.join(repr(str(name)) for name in available)}." if unknown else ""
@@ -182,11 +182,14 @@ class Microdata:
 
         counted = self._any_counted
         index = CellIndex((table or counted.table).cells, [c.n_levels for c in counted.table.categories])
-        for codes in self._key_codes(counted):
+        for codes, _ in self.key_codes():
             yield index.find(codes)
 
-    def _key_codes(self, counted: Counted) -> Iterator[list[NDArray[np.int32]]]:
-        """Codes of the keys, one array a key, some records at a time."""
+    def key_codes(self, columns: Sequence[str] = ()) -> Iterator[tuple[list[NDArray[np.int32]], list[pa.Array]]]:
+        """Codes of the keys, one array a key, some records at a time, and other columns of these records as they stand.
+
+        The code of a dropped record is −1 in at least one key.
+        """
         from rarecell.engine.source import code_chunk
 
         def codes_of(array: pa.Array, code_of_raw: Mapping[Any, int]) -> NDArray[np.int32]:
@@ -196,13 +199,14 @@ class Microdata:
             return np.asarray(np.array(new_code, dtype=np.int32)[chunk.codes])
 
         with ThreadPoolExecutor() as pool:
-            for batch in self.source.batches(self.keys):
-                yield list(pool.map(codes_of, batch.columns, counted.code_of_raw))
+            for batch in self.source.batches([*self.keys, *columns]):
+                keys, others = batch.columns[: len(self.keys)], batch.columns[len(self.keys) :]
+                yield list(pool.map(codes_of, keys, self._any_counted.code_of_raw)), others
 
     def check_id(self) -> None:
         """Refuse data whose records have neither a position nor a usable id, before anything is counted."""
-        if self._spark is not None:
-            self._spark.usable_id(self.id)
+        if self.spark is not None:
+            self.spark.usable_id(self.id)
 
     def key_cells(self, table: ContingencyTable) -> KeyCells:
         """The cells of a table of these data, and how values of the keys become their codes."""
@@ -224,8 +228,8 @@ class Microdata:
 
         wanted = table.cell_of(numbers)
         rank = numbers - table.first_row[wanted]
-        if self._spark is not None:
-            return self._spark.drawn_records(self.key_cells(table), wanted, rank, id_column=self.id, seed=seed, columns=columns)
+        if self.spark is not None:
+            return self.spark.drawn_records(self.key_cells(table), wanted, rank, id_column=self.id, seed=seed, columns=columns)
         is_wanted = np.zeros(table.n_cells + 1, dtype=bool)
         is_wanted[wanted] = True
         rows, cells, first = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], 0
@@ -244,55 +248,25 @@ class Microdata:
 
         Keys are coded as in the table, other columns by their values.
         """
-        unknown = [name for name in columns if name not in self._columns]
+        unknown = [name for name in columns if name not in self.columns]
         if unknown:
-            raise UnknownColumns.among(unknown, list(self._columns))
+            raise UnknownColumns.among(unknown, list(self.columns))
         encoded = self.source.encode(columns)
         codes = np.empty((len(encoded.columns[0].codes), len(columns)), dtype=np.int32, order="F")
         categories = []
         for position, (name, column) in enumerate(zip(columns, encoded.columns, strict=True)):
-            raw = settle(column.values, self._columns[name], decimal_mark=self.source.decimal_mark)
-            order = self._columns[name].level_order
+            raw = settle(column.values, self.columns[name], decimal_mark=self.source.decimal_mark)
+            order = self.columns[name].level_order
             coded = code_levels(name, raw, number_of_each(column, None), self.coding.get(name, Coding()), level_order=order)
             codes[:, position] = coded.code_of_value[column.codes]
             categories.append(Categories(name, coded.levels, coded.is_ordered))
         return codes, tuple(categories)
 
-    def crossed_columns(
-        self, table: ContingencyTable, keys: Sequence[str], columns: Sequence[str], numbers: NDArray[np.int64], *, seed: int
-    ) -> dict[str, tuple[Categories, dict[str, NDArray[np.int64]], NDArray[np.int32]]]:
-        """Columns of a Spark frame against its keys, without its records.
-
-        For each column its levels, for each key the number of records of each pair of levels, and the codes of the column in
-        the records that ``table`` numbers so (see :meth:`drawn_records`).
-        """
-        assert self._spark is not None, "records of other data are there to be counted"
-        from rarecell.engine.source import code_chunk, unified
-
-        counted = self._spark.crossed(self.key_cells(table), keys, columns)
-        _, values = self.drawn_records(table, numbers, seed=seed, columns=columns)
-        found = {}
-        for name in columns:
-            pairs = [counted[key, name] for key in keys]
-            chunks = [*(pair.column("value").combine_chunks() for pair in pairs), values[name]]
-            encoded = unified([code_chunk(chunk) for chunk in chunks])
-            raw = settle(encoded.values, self._columns[name], decimal_mark=self.source.decimal_mark)
-            order = self._columns[name].level_order
-            coded = code_levels(name, raw, number_of_each(encoded, None), Coding(), level_order=order)
-            *of_pairs, of_numbers = np.split(coded.code_of_value[encoded.codes], np.cumsum([len(chunk) for chunk in chunks[:-1]]))
-            joint = {}
-            for key, pair, codes in zip(keys, pairs, of_pairs, strict=True):
-                levels = table.categories[table.keys.index(key)].n_levels
-                joint[key] = np.zeros((levels, len(coded.levels)), dtype=np.int64)
-                np.add.at(joint[key], (pair.column("code").to_numpy(), codes), pair.column("records").to_numpy())
-            found[name] = (Categories(name, coded.levels, coded.is_ordered), joint, of_numbers)
-        return found
-
     def with_clique_risk(
         self, factors: Sequence[tuple[Sequence[int], int]], population: float
     ) -> tuple[Any, tuple[int, int, float, float]]:
         """A Spark frame with the risk of its records from the counts of some sets of keys; see :mod:`rarecell.risk.cliques`."""
-        if self._spark is None:
+        if self.spark is None:
             raise BadInput(
                 f"Counts of cliques only are for Spark frames; the cells of {self.source.name} can be counted: use record_risk."
             )
@@ -300,12 +274,7 @@ class Microdata:
         self._counting.refuse_missing(list(coded.values()))
         lookups = tuple(EncodedColumn(coded[key].values, coded[key].coded.code_of_value) for key in self.keys)
         none = np.empty((0, len(self.keys)), dtype=np.int32)
-        return self._spark.with_clique_risk(KeyCells(self.keys, lookups, none), factors, population)
-
-    def few_valued_columns(self, columns: Sequence[str], most: int) -> list[str]:
-        """Those of the ``columns`` of a Spark frame that have about ``most`` values or fewer."""
-        assert self._spark is not None, "columns of other data are coded to be counted"
-        return self._spark.columns_of_few_values(columns, most)
+        return self.spark.with_clique_risk(KeyCells(self.keys, lookups, none), factors, population)
 
     def record_weights(self) -> NDArray[np.float64] | None:
         """The weight of each record, or None without a weight column."""
@@ -317,28 +286,29 @@ class Microdata:
 
     def replaced(self, rows: Any, columns: Mapping[str, Any]) -> Any:
         """A frame like the one given, with new values at some records, which are given as :meth:`drawn_records` gives them."""
-        spark = self._spark
+        spark = self.spark
         return spark.replaced_by_id(self.id, rows, columns) if spark else self.source.replaced(rows, columns)
 
     def write_with_replacements(self, path: str | Path, rows: Any, columns: Mapping[str, Any]) -> Path:
         """The data in their own format and order, with new values at some records; moved into place when complete."""
-        spark = self._spark
+        spark = self.spark
         if spark is not None:
             return spark.write(spark.replaced_by_id(self.id, rows, columns), path)
         return self.source.write_with_replacements(path, rows, columns)
 
     def write_cell_values(self, path: Path, table: ContingencyTable, values: Mapping[str, NDArray[Any]]) -> None:
         """For every record of a Spark frame the values of its cell, under its id, or under its keys without one."""
-        assert self._spark is not None, "files are written in their order, from record_cells"
+        assert self.spark is not None, "files are written in their order, from record_cells"
         named = {key: key for key in self.keys} if self.id is None else {"record": self.id}
-        self._spark.write_cell_values(path, self.key_cells(table), values, named)
+        self.spark.write_cell_values(path, self.key_cells(table), values, named)
 
     def read_back(self, written: Path) -> Any:
         """What :meth:`write_with_replacements` wrote, as data."""
-        return self._spark.reader.parquet(written.absolute().as_uri()) if self._spark else written
+        return self.spark.reader.parquet(written.absolute().as_uri()) if self.spark else written
 
     @property
-    def _spark(self) -> SparkSource | None:
+    def spark(self) -> SparkSource | None:
+        """The source, when it is a Spark frame."""
         from rarecell.engine.spark import SparkSource
 
         return self.source if isinstance(self.source, SparkSource) else None

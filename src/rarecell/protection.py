@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.associations import CrossedColumn
 from rarecell.config import ProtectConfig, RunConfig
+from rarecell.crossing import crossed_columns
 from rarecell.errors import BadInput
 from rarecell.microdata import Microdata
 from rarecell.progress import Progress
@@ -126,23 +128,15 @@ def _values_of(data: Microdata, names: list[str]) -> dict[str, NDArray[np.int32]
 
 
 def other_columns(data: Microdata, plan: SwapPlan) -> dict[str, Any]:
-    """Columns outside the keys whose association with the swapped keys is worth telling: not names, weights or households.
-
-    None where the records of a file are not in memory; Spark counts them where they are.
-    """
+    """Columns outside the keys whose association with the swapped keys is worth telling: not names, weights or households."""
     left_out = {*plan.table.keys, data.weight, data.household, data.id}
     names = [column.name for column in data.source.columns() if column.name not in left_out and column.kind != "other"]
     most = min(MOST_LEVELS, max(50, data.n_records // 100))
-    moved = [key for key in plan.table.keys if plan.moves(key).any()]
-    if not data.source.keeps_rows:
-        from rarecell.associations import CrossedColumn
-
-        names = data.few_valued_columns(names, most)
-        counted = data.crossed_columns(plan.table, moved, names, plan.rows, seed=plan.seed) if names and moved else {}
-        return {
-            n: CrossedColumn(c.levels, joint, of_rows) for n, (c, joint, of_rows) in counted.items() if 1 < c.n_levels <= most
-        }
-    if not names or plan.table.record_cell is None:
+    if plan.table.record_cell is None:
+        moved = [key for key in plan.table.keys if plan.moves(key).any()]
+        counted = crossed_columns(data, plan.table, moved, names, plan.rows, seed=plan.seed, most_values=most)
+        return {name: CrossedColumn(one.categories.levels, one.joint, one.of_records) for name, one in counted.items()}
+    if not names:
         return {}
     codes, categories = data.column_codes(names)
     return {c.key: CodedColumn(codes[:, k], c.levels) for k, c in enumerate(categories) if 1 < c.n_levels <= most}

@@ -102,6 +102,14 @@ def count_values(keys: IntArray, histogram: IntArray) -> None:
 
 
 @njit(cache=True, nogil=True)
+def count_pairs(codes: IntArray, values: IntArray, place: IntArray, joint: IntArray) -> None:
+    """Add to ``joint[code, place[value]]`` how often each pair occurs; a record with a negative code is passed over."""
+    for record in range(codes.size):
+        if codes[record] >= 0:
+            joint[codes[record], place[values[record]]] += 1
+
+
+@njit(cache=True, nogil=True)
 def find_parts(keys: IntArray, shift: int, part_of_prefix: IntArray, parts: IntArray, sizes: IntArray) -> None:
     """Which part each key belongs to by its leading bits ``key >> shift``; adds to the ``sizes`` of the parts."""
     for record in range(keys.size):

@@ -21,7 +21,7 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.run
 	$(BIN)/rarecell demo --out demo --overwrite
 
-# The browser tests need a Chromium and the Spark tests a Java; both come from the system's packages when they can.
+# Tests need a Chromium, a Java for Spark, and a PostgreSQL server; they come from the system's packages when they can.
 test: $(VENV)/.test
 	@sh tests/system_packages.sh
 	$(BIN)/ruff check .

@@ -1,10 +1,12 @@
 #!/bin/sh
-# Install a browser and a Java runtime for the tests, where they are missing and this user may install packages.
+# Install a browser, a Java runtime and a PostgreSQL server for the tests, where they are missing and this user may install packages.
 have() { command -v "$1" >/dev/null 2>&1; }
 
 wanted=""
 have chromium || have chromium-browser || have google-chrome || wanted="chromium"
 have java || wanted="$wanted default-jre-headless"
+# Debian keeps the programs of the server out of the path.
+have postgres || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || wanted="$wanted postgresql"
 [ -n "$wanted" ] || exit 0
 
 if ! have apt-get; then

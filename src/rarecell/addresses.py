@@ -54,7 +54,7 @@ def connection_string(address: str) -> str:
     if _URI.fullmatch(address) and not _BAD_PERCENT.search(address):
         return address
     pairs = address.removeprefix("postgres:")
-    if pairs != address and not pairs.startswith("//") and _pairs(pairs) is not None:
+    if pairs != address and _pairs(pairs):
         return pairs
     raise BadInput(
         "The address of the database cannot be understood. It is written as postgresql://user@host:port/database?option=value, where "
@@ -83,9 +83,8 @@ def redacted(message: str) -> str:
 
 
 def _pairs(text: str) -> list[tuple[str, str]] | None:
-    """The names and the text of all pairs, or None when there is something else."""
-    pairs, place = [], 0
-    text = text.rstrip()
+    """The name and the whole text of each pair, or None when there is something else among them."""
+    pairs, place, text = [], 0, text.rstrip()
     while place < len(text):
         found = _PAIR.match(text, place)
         if found is None:

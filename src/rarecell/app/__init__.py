@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rarecell.addresses import redacted
 from rarecell.errors import BadInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def serve(folder: str | Path = ".", *, file: str | Path | None = None, open_brow
     if file is not None:
         place = Path(file).resolve()
         if not place.is_file():
-            raise BadInput(f"There is no file {file}.")
+            raise BadInput(f"There is no file {redacted(str(file))}.")
         if chosen.root not in place.parents:
             raise OutsideFolder.named(str(file))
         name = chosen.relative(place)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rarecell.addresses import check_place
+
 if TYPE_CHECKING:
     from rarecell.engine.duck import EngineSettings
     from rarecell.engine.source import Source
@@ -17,13 +19,15 @@ def open_source(data: Any, *, sql: str | None = None, settings: EngineSettings |
 
     Parameters
     ----------
-    data : a path; a pandas, polars, pyarrow, DuckDB or Spark frame; a source; or with ``sql`` a database to query, which
-        may be None when the query names its own files
+    data : a path; a pandas, polars, pyarrow, DuckDB or Spark frame; a source; or with ``sql`` a database to query (a path, or the
+        address of a PostgreSQL server), which may be None when the query names its own files
     sql : a query to read instead of the whole of ``data``
     settings : how much of the machine reading may use
     """
     from rarecell.engine.source import Source
 
+    if isinstance(data, str):
+        check_place(data, has_query=sql is not None)
     if sql is not None:
         from rarecell.engine.sql import SqlSource
 

@@ -1,9 +1,9 @@
 """How is a query read instead of a file?
 
-DuckDB runs it: over files it names itself, over a DuckDB or PostgreSQL database, or over a data file, which it then calls
-``data``. SQLite databases are asked through Python's own library. A database is opened for reading only, and the query
-must be one SELECT. Its rows are kept in a private file while the program works, so that their order stays the same; the
-protected data are written as Parquet.
+DuckDB runs it: over files it names itself, over a DuckDB database, or over a data file, which it then calls ``data``.
+SQLite databases are asked through Python's own library, PostgreSQL servers through :mod:`rarecell.engine.postgres`. A
+database is opened for reading only, and the query must be one SELECT. Its rows are kept in a private file while the
+program works, so that their order stays the same; the protected data are written as Parquet.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rarecell.addresses import is_server, redacted
 from rarecell.engine.cached import CachedSource, write_parquet_copy
 from rarecell.engine.csv import refuse_duplicates
 from rarecell.engine.duck import EngineSettings, arrow_batches, connect, private_directory
 from rarecell.engine.files import CsvSource, ParquetSource, existing_file, is_wildcard, open_file
 from rarecell.engine.source import BATCH_ROWS, Column
 from rarecell.errors import BadInput
-
-_SERVERS = ("postgres://", "postgresql://", "postgres:")
 
 
 class SqlSource(CachedSource):
@@ -37,30 +36,34 @@ class SqlSource(CachedSource):
         super().__init__("the query", settings=settings or EngineSettings())
         self.query = query.strip().rstrip(";").strip()
         self.database = None if database is None or str(database) == "" else str(database)
-        self._has_untyped_text = False
+        self._untyped: frozenset[str] = frozenset()
         self._kind = _kind_of_database(self.database)
-        if self._kind != "sqlite":
+        if self._kind not in ("sqlite", "postgres"):
             _refuse_other_than_select(self.query)
 
     def columns(self) -> tuple[Column, ...]:
-        found = self._inner.columns()
-        if not self._has_untyped_text:
-            return found
-        return tuple(replace(column, kind="untyped") if column.kind == "text" else column for column in found)
+        def is_untyped(column: Column) -> bool:
+            return column.kind == "text" and column.name in self._untyped
+
+        return tuple(replace(column, kind="untyped") if is_untyped(column) else column for column in self._inner.columns())
 
     def _fill(self, path: Path) -> None:
-        if self._kind == "sqlite":
-            assert self.database is not None
+        if self.database is not None and self._kind == "sqlite":
             _copy_from_sqlite(self.database, self.query, path)
+        elif self.database is not None and self._kind == "postgres":
+            from rarecell.engine.postgres import copy_query
+
+            self._untyped = copy_query(self.database, self.query, path)
         else:
             self._copy_from_duckdb(path)
 
     def _copy_from_duckdb(self, path: Path) -> None:
         connection = connect(self, self.settings)
         with _readable_errors():
-            self._make_visible(connection)
+            is_untyped = self._make_visible(connection)
             relation = connection.sql(self.query)
             refuse_duplicates(relation.columns, self.name)
+            self._untyped = frozenset(relation.columns if is_untyped else ())
             writer: pq.ParquetWriter | None = None
             try:
                 for batch in arrow_batches(relation, BATCH_ROWS):
@@ -73,35 +76,31 @@ class SqlSource(CachedSource):
                     writer.close()
                 connection.close()
 
-    def _make_visible(self, connection: Any) -> None:
-        """Let the query see the database, or the file under the name ``data``."""
+    def _make_visible(self, connection: Any) -> bool:
+        """Let the query see the database, or the file under the name ``data``; True when the text in it has no type."""
         if self.database is None:
-            return
+            return False
         if self._kind == "file":
             source = open_file(self.database, settings=self.settings)
             if isinstance(source, ParquetSource) and source.can_scan:
                 relation = connection.read_parquet(self.database)
             else:
                 # Read by its own rules into a private copy. Of delimited text the values decide later what is a number.
-                self._has_untyped_text = isinstance(source, CsvSource)
                 copy = private_directory(self, self.settings) / "data.parquet"
                 write_parquet_copy(source, copy)
                 relation = connection.read_parquet(str(copy))
             relation.create_view("data")
-            return
+            return isinstance(source, CsvSource)
         quoted = self.database.replace("'", "''")
-        if self._kind == "postgres":
-            connection.execute("LOAD postgres")
-            connection.execute(f"ATTACH '{quoted}' AS source (TYPE postgres, READ_ONLY)")
-        else:
-            connection.execute(f"ATTACH '{quoted}' AS source (READ_ONLY)")
+        connection.execute(f"ATTACH '{quoted}' AS source (READ_ONLY)")
         connection.execute("USE source")
+        return False
 
 
 def _kind_of_database(database: str | None) -> str:
     if database is None:
         return "none"
-    if database.startswith(_SERVERS):
+    if is_server(database):
         return "postgres"
     if os.path.isdir(database) or is_wildcard(database):
         return "file"
@@ -134,7 +133,7 @@ def _readable_errors() -> Iterator[None]:
         extension = _missing_extension(str(problem))
         if extension is not None:
             raise BadInput(_how_to_install(extension)) from None
-        reason = _without_password(str(problem).split("\n")[0].rstrip("."))
+        reason = redacted(str(problem).split("\n")[0].rstrip("."))
         raise BadInput(f"The query could not be run: {reason}. Correct it, and try it first with a small LIMIT.") from None
 
 
@@ -153,13 +152,6 @@ def _how_to_install(extension: str) -> str:
         f"unasked.{aside} Install it once while online with: python -c \"import duckdb; duckdb.sql('INSTALL {extension}')\". Without a "
         f"network, bring the file {extension}.duckdb_extension made for DuckDB {duckdb.__version__} and this kind of computer from "
         f"another one, and name its path in that INSTALL."
-    )
-
-
-def _without_password(message: str) -> str:
-    """An error of a server may repeat the address it was given."""
-    return re.sub(
-        r"(://[^:/@\s]*:)[^@\s]*@|(password\s*=\s*)('[^']*'|\S+)", lambda met: f"{met[1]}…@" if met[1] else f"{met[2]}…", message
     )
 
 

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from pathlib import Path
 from threading import Lock, Thread
 from typing import Any
@@ -34,7 +35,7 @@ _FIRST_DAY = -2_440_588
 """The first day that PostgreSQL knows, in 4714 BC, counted from 1970; both infinities come as a day long before it."""
 
 _PATIENCE = 2.0
-"""Seconds for which a thread that was asked to stop is waited for; one that still waits for a connection cannot be asked."""
+"""Seconds for which a thread that was asked to stop is waited for: while it waits for a connection it cannot be asked."""
 
 _READ_ONLY, _CANNOT_BE_NESTED, _SYNTAX = "25006", "0A000", "42601"
 
@@ -45,25 +46,28 @@ def copy_query(address: str, query: str, path: Path) -> frozenset[str]:
     Returns the ``numeric`` columns that had to stay text, because a value is not finite or has more digits than a
     decimal number can have.
     """
-    driver, cancellation, result = _driver(), _Cancellation(), Future[frozenset[str]]()
-
-    def work() -> None:
-        try:
-            result.set_result(_copy(driver, address, query, path, cancellation))
-        except BaseException as problem:
-            result.set_exception(problem)
-
+    cancellation, result = _Cancellation(), Future[frozenset[str]]()
     # A call that waits for a server does not let Ctrl-C through; here it does, because another thread waits.
-    thread = Thread(target=work, daemon=True)
-    thread.start()
+    Thread(target=_work, args=(result, _driver(), address, query, path, cancellation), daemon=True).start()
     try:
-        while thread.is_alive():
-            thread.join(0.2)
+        while not result.done():
+            wait([result], timeout=0.2)
+        return result.result()
     except KeyboardInterrupt:
-        cancellation.ask()
-        thread.join(_PATIENCE)
+        cancellation.ask_until_over(result)
         raise
-    return result.result()
+    finally:
+        # An error knows the frames that it came through. Those that know it do not keep it, nor the private files.
+        del result
+
+
+def _work(result: Future[frozenset[str]], *given: Any) -> None:
+    try:
+        result.set_result(_copy(*given))
+    except BaseException as problem:
+        result.set_exception(problem)
+    finally:
+        del result
 
 
 def _copy(driver: Any, address: str, query: str, path: Path, cancellation: _Cancellation) -> frozenset[str]:
@@ -126,13 +130,17 @@ class _Cancellation:
             with self._lock:
                 self._cursor = None
 
-    def ask(self) -> None:
+    def ask_until_over(self, result: Future[Any]) -> None:
+        """Ask more than once: between two commands the server has nothing to cancel, and forgets that it was asked."""
         self.is_asked = True
-        with self._lock:
-            if self._cursor is not None:
-                # When the server cannot be told, the closed connection tells it.
-                with contextlib.suppress(Exception):
-                    self._cursor.adbc_cancel()
+        deadline = time.monotonic() + _PATIENCE
+        while not result.done() and time.monotonic() < deadline:
+            with self._lock:
+                if self._cursor is not None:
+                    # When the server cannot be told, the closed connection tells it.
+                    with contextlib.suppress(Exception):
+                        self._cursor.adbc_cancel()
+            wait([result], timeout=0.1)
 
 
 # ---------------------------------------------------------------------- types

@@ -7,6 +7,10 @@ printed with the name of their case, and the exit code is 1.
 
     python benchmarks/fuzz.py --seconds 60 --seed 1
     python benchmarks/fuzz.py --case csv:17        # one case again, with its traceback
+    python benchmarks/fuzz.py --guided csv -max_total_time=600    # coverage guides the cases; needs the package atheris
+
+What follows the kind of guided cases is handed to atheris, such as a folder to keep inputs in, or the file of an input that ended
+badly, to see it again.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import argparse
 import csv
 import datetime
 import decimal
+import importlib
 import io
 import math
 import multiprocessing
@@ -401,7 +406,11 @@ def fuzz_frame(rng: random.Random, folder: Path) -> str:
 
         frame: Any = polars.from_arrow(table)
     else:
-        frame = table if kind == "pyarrow" else table.to_pandas()
+        try:
+            frame = table if kind == "pyarrow" else table.to_pandas()
+        except pa.ArrowNotImplementedError:
+            # Two columns of one name and several types are too much for pandas.
+            kind, frame = "pyarrow", table
     data = Microdata(frame, **roles)
     # pandas keeps whole numbers beside missing values as decimals, which hold 53 bits.
     return _checked(data, table, rng) if kind == "pyarrow" else (data.table() and "read")
@@ -601,12 +610,13 @@ KINDS: dict[str, tuple[Callable[[random.Random, Path], str], float]] = {
 }
 
 
+ENDED_WELL = ("counted", "read", "refused")
+
 # ---------------------------------------------------------------------- running
 
 
-def outcome_of(kind: str, seed: int, folder: Path) -> tuple[str, str]:
+def outcome_of(kind: str, rng: random.Random, folder: Path) -> tuple[str, str]:
     """How a case ended, and the words for it."""
-    rng = random.Random(f"{kind}:{seed}")
     try:
         return KINDS[kind][0](rng, folder), ""
     except RarecellError as problem:
@@ -627,7 +637,8 @@ def work(jobs: Any, folder: Path) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
     while (case := jobs.recv()) is not None:
-        jobs.send(outcome_of(*case, folder))
+        kind, number = case
+        jobs.send(outcome_of(kind, random.Random(f"{kind}:{number}"), folder))
 
 
 def fuzz(seconds: float, seed: int) -> tuple[Counter[tuple[str, str]], list[tuple[str, str, str]]]:
@@ -661,7 +672,7 @@ def fuzz(seconds: float, seed: int) -> tuple[Counter[tuple[str, str]], list[tupl
                 worker.join()
                 words, worker = f"exit code {worker.exitcode}", None
             counts[kind, outcome] += 1
-            if outcome not in ("counted", "read", "refused"):
+            if outcome not in ENDED_WELL:
                 bad.append((f"{kind}:{number}", outcome, words))
                 print(f"{kind}:{number}  {outcome}: {words.strip().splitlines()[-1] if words.strip() else ''}", flush=True)
         if worker is not None:
@@ -670,18 +681,59 @@ def fuzz(seconds: float, seed: int) -> tuple[Counter[tuple[str, str]], list[tupl
     return counts, bad
 
 
+class Steered(random.Random):
+    """Draws what given bytes say, so that who chooses the bytes chooses the case; at random when they are used up."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(0)
+        self._rest = io.BytesIO(data)
+
+    def getrandbits(self, k: int) -> int:
+        taken = self._rest.read((k + 7) // 8)
+        return int.from_bytes(taken, "little") & ((1 << k) - 1) if 8 * len(taken) >= k else super().getrandbits(k)
+
+    def random(self) -> float:
+        return self.getrandbits(53) / (1 << 53)
+
+
+def fuzz_guided(kind: str, options: Sequence[str]) -> None:
+    """Let atheris look for inputs that reach new lines of the package."""
+    try:
+        import atheris
+    except ImportError:
+        sys.exit("Guided cases need the package atheris: pip install atheris")
+    for name in [name for name in sys.modules if name.split(".")[0] == "rarecell"]:
+        del sys.modules[name]
+    with atheris.instrument_imports(include=["rarecell"]):
+        cases: Any = importlib.import_module("fuzz")
+
+    def one_case(data: bytes) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            outcome, words = cases.outcome_of(kind, Steered(data), Path(folder))
+        if outcome not in ENDED_WELL:
+            raise RuntimeError(f"{outcome}: {words}")
+
+    atheris.Setup([sys.argv[0], f"-timeout={SECONDS_A_CASE:.0f}", "-len_control=0", *options], one_case)
+    atheris.Fuzz()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--case", help="run one case again, as it was printed")
-    options = parser.parse_args()
+    parser.add_argument("--guided", choices=list(KINDS), help="let coverage guide cases of this kind")
+    options, further = parser.parse_known_args()
+    if options.guided:
+        fuzz_guided(options.guided, further)
+    if further:
+        parser.error(f"unknown: {' '.join(further)}")
     if options.case:
         kind, _, number = options.case.partition(":")
         with tempfile.TemporaryDirectory() as folder:
-            outcome, words = outcome_of(kind, int(number), Path(folder))
+            outcome, words = outcome_of(kind, random.Random(f"{kind}:{int(number)}"), Path(folder))
         print(outcome, words)
-        sys.exit(outcome not in ("counted", "read", "refused"))
+        sys.exit(outcome not in ENDED_WELL)
     counts, bad = fuzz(options.seconds, options.seed)
     outcomes = sorted({outcome for _, outcome in counts})
     print(f"{'':12}" + "".join(f"{outcome:>16}" for outcome in outcomes))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import numpy as np
+import polars
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rarecell.config import RunConfig
@@ -118,3 +122,26 @@ def test_whatever_stands_below_a_null_is_not_followed() -> None:
         chunks.append(pa.DictionaryArray.from_arrays(indices, pa.array(values), safe=False))
     found = unified([code_chunk(chunk) for chunk in chunks])
     assert [found.values[int(code)].as_py() for code in found.codes] == ["y", None, "x", "z", None, "y"]
+
+
+@pytest.mark.parametrize("name", ["*", "^k$", "a.b", "$1", "c0", 'a"b', "__rarecell_value_1"])
+def test_names_that_an_engine_could_misread_are_names(name: str, tmp_path: Path) -> None:
+    people = pa.table({name: [1, 1, 2], "k": [1, 2, 2], "w.t": [1.0, 2.0, 3.0]})
+    pq.write_table(people, tmp_path / "named.parquet")
+    for given in (tmp_path / "named.parquet", people, duckdb.from_arrow(people), polars.LazyFrame(people)):
+        data = Microdata(given, [name, "k"], weight="w.t")
+        for records in (True, False):
+            assert data.table(records=records).cells.tolist() == [[0, 0], [0, 1], [1, 1]]
+            assert data.table(records=records).weights.tolist() == [1.0, 2.0, 3.0]
+
+
+def test_bytes_steer_a_case_and_chance_ends_it() -> None:
+    spec = importlib.util.spec_from_file_location("fuzz", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    fuzz = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fuzz)
+    steered = fuzz.Steered(bytes([3, 0, 2]))
+    assert [steered.getrandbits(8) for _ in range(3)] == [3, 0, 2]
+    assert len(set(steered.sample(range(100), 50))) == 50
+    assert [fuzz.Steered(b"").random() for _ in range(2)] == [fuzz.Steered(b"").random()] * 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,12 @@ def connect(owner: object, settings: EngineSettings) -> duckdb.DuckDBPyConnectio
     if settings.threads is not None:
         options["threads"] = settings.threads
     return duckdb.connect(config=options)
+
+
+def renamed(relation: Any, columns: Sequence[str], new_names: Sequence[str]) -> Any:
+    """Some columns of a relation under new names."""
+    quoted = (column.replace('"', '""') for column in columns)
+    return relation.project(", ".join(f'"{column}" AS "{new}"' for column, new in zip(quoted, new_names, strict=True)))
 
 
 def arrow_batches(relation: Any, n_rows: int) -> Iterator[pa.RecordBatch]:

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rarecell.engine import csv
-from rarecell.engine.duck import EngineSettings, connect
+from rarecell.engine.duck import EngineSettings, connect, renamed
 from rarecell.engine.output import atomic_path
 from rarecell.engine.recoding import recoded_batches
 from rarecell.engine.replacing import replaced_table
@@ -144,22 +144,22 @@ class FileSource(Source):
     ) -> GroupedCounts:
         import narwhals.stable.v2 as nw
 
-        from rarecell.engine.grouping import count_groups
+        from rarecell.engine.grouping import count_groups, new_names
 
         self._refuse_change()
         # What goes wrong in our own reading passes through the engine, which wraps it in words of its own.
         refused: list[RarecellError] = []
         can_scan = not recodes and (weight is None or self._has_numbers(weight))
+        names = [*columns, *([] if weight is None else [weight])]
         try:
             with readable_errors(self.path_in_messages):
                 relation = self._scanned() if can_scan else None
                 if relation is not None:
-                    return count_groups(nw.from_native(relation), columns, weight, name=self.name)
-                # Names by position: DuckDB does not tell upper from lower case.
-                names = [f"c{position}" for position in range(len(columns))]
-                reader = self._reader(columns, weight, recodes or {}, [*names, "weight"], refused)
-                frame = nw.from_native(self._connection.from_arrow(reader))
-                return count_groups(frame, names, None if weight is None else "weight", name=self.name, weight_name=weight)
+                    relation = renamed(relation, names, new_names(len(names)))
+                else:
+                    reader = self._reader(names, weight, recodes or {}, new_names(len(names)), refused)
+                    relation = self._connection.from_arrow(reader)
+                return count_groups(nw.from_native(relation), len(columns), weight=weight, name=self.name)
         except RarecellError as problem:
             raise (refused[0] if refused else problem) from None
 
@@ -172,14 +172,13 @@ class FileSource(Source):
 
     def _reader(
         self,
-        columns: Sequence[str],
+        names: Sequence[str],
         weight: str | None,
         recodes: Mapping[str, EncodedColumn],
         new_names: Sequence[str],
         refused: list[RarecellError],
     ) -> pa.RecordBatchReader:
         """The columns with their values recoded, and the weights as numbers; errors are put into ``refused``."""
-        names = [*columns, *([] if weight is None else [weight])]
         fields = []
         for field in self._schema(names):
             new_type = pa.float64() if field.name == weight else pa.int32() if field.name in recodes else field.type

@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from rarecell.engine.duck import renamed
+from rarecell.engine.grouping import count_groups, new_names
 from rarecell.engine.output import atomic_path
 from rarecell.engine.replacing import replaced_table
 from rarecell.engine.source import BATCH_ROWS, Column, EncodedColumn, GroupedCounts, Kind, Source, kind_of
@@ -114,7 +116,16 @@ class FrameSource(Source):
         if isinstance(self.frame, nw.DataFrame):
             # By position in the frame: for polars a column selected by the name '*' is all columns.
             return self.frame[list(columns)]
-        return self.frame.select(list(columns)).collect("pyarrow")
+        return nw.from_native(self._renamed(columns).collect("pyarrow").to_arrow().rename_columns(list(columns)), eager_only=True)
+
+    def _renamed(self, columns: Sequence[str]) -> nw.LazyFrame[Any]:
+        """Columns of a lazy frame under names without a second meaning."""
+        assert isinstance(self.frame, nw.LazyFrame)
+        names = new_names(len(columns))
+        if self.frame.implementation.is_duckdb():
+            chosen: nw.LazyFrame[Any] = nw.from_native(renamed(self.frame.to_native(), columns, names))
+            return chosen
+        return self.frame.rename(dict(zip(columns, names, strict=True))).select(names)
 
     def _arrow(self, columns: Sequence[str]) -> pa.Table:
         try:
@@ -134,9 +145,8 @@ class FrameSource(Source):
         has_numbers = weight is None or self._kind(weight) in ("integer", "number")
         if isinstance(self.frame, nw.DataFrame) or recodes or not has_numbers:
             return super().counts(columns, weight=weight, recodes=recodes)
-        from rarecell.engine.grouping import count_groups
-
-        return count_groups(self.frame, columns, weight, name=self.name)
+        names = [*columns, *([] if weight is None else [weight])]
+        return count_groups(self._renamed(names), len(columns), weight=weight, name=self.name)
 
     def _kind(self, column: str) -> Kind:
         return next(c.kind for c in self._columns if c.name == column)

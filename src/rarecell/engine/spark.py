@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from rarecell.engine.drawing import hashed_text
 from rarecell.engine.frames import FrameSource
-from rarecell.engine.grouping import count_groups
+from rarecell.engine.grouping import count_groups, new_names
 from rarecell.engine.output import remove
 from rarecell.engine.source import EncodedColumn, GroupedCounts, KeyCells, Kind, Source
 from rarecell.errors import BadInput, EngineFailed, MissingExtra, RarecellError, TooLarge
@@ -147,13 +147,17 @@ class SparkSource(FrameSource):
     def counts(
         self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
     ) -> GroupedCounts:
+        from pyspark.sql import functions
+
         if weight is not None and self._kind(weight) not in ("integer", "number"):
             raise BadInput(f"The weight column '{weight}' of {self.name} is not a column of numbers. Cast it to double first.")
         native = self.native
         for name, recode in (recodes or {}).items():
             native = _recoded(native, name, recode)
         self._refuse_too_many(native, columns)
-        grouped = count_groups(nw.from_native(native), columns, weight, name=self.name)
+        names = [*columns, *([] if weight is None else [weight])]
+        chosen = [functions.col(_quoted(old)).alias(new) for old, new in zip(names, new_names(len(names)), strict=True)]
+        grouped = count_groups(nw.from_native(native.select(*chosen)), len(columns), weight=weight, name=self.name)
         self._n_rows = int(grouped.counts.sum())
         return grouped
 
@@ -186,7 +190,7 @@ class SparkSource(FrameSource):
         """Write for every record the values of its cell, after some ``columns`` of it, which are given by their new names."""
         from pyspark.sql import functions
 
-        names = _new_names(len(values))
+        names = new_names(len(values))
         joined = self.with_cell_values(cells, dict(zip(names, values.values(), strict=True)))
         # A record without a cell has no records like it and no probability, as in a file.
         empty = [
@@ -213,7 +217,7 @@ class SparkSource(FrameSource):
         for code in codes:
             coded = coded.filter(functions.col(code) >= 0)
         n_records = coded.count()
-        names = _new_names(len(factors), "margin")
+        names = new_names(len(factors), "margin")
         joined = coded
         for name, (keys, _) in zip(names, factors, strict=True):
             among = [codes[k] for k in keys]
@@ -259,7 +263,7 @@ class SparkSource(FrameSource):
         last = np.zeros(len(needed), dtype=np.int64)
         np.maximum.at(last, place, rank)
         coded, codes = self._coded(cells)
-        cell, most, drawn = _new_names(3, "drawn")
+        cell, most, drawn = new_names(3, "drawn")
         small = _spark_table(coded, {**_code_columns(cells.cells[needed]), cell: np.arange(len(needed)), most: last})
         text = functions.col(_quoted(name)).cast("string")
         hashed = functions.sha2(functions.concat(functions.lit(hashed_text(seed, "")), text), 256)
@@ -306,8 +310,8 @@ class SparkSource(FrameSource):
         for code in codes:
             coded = coded.filter(functions.col(code) >= 0)
         code_of = dict(zip(cells.keys, codes, strict=True))
-        new_name = dict(zip(columns, _new_names(len(columns), "column"), strict=True))
-        n_records, group = _new_names(2, "crossed")
+        new_name = dict(zip(columns, new_names(len(columns), "column"), strict=True))
+        n_records, group = new_names(2, "crossed")
         wanted = [(key, column) for key in keys for column in columns]
         grouped = [*(code_of[key] for key in keys), *new_name.values()]
         chosen = [functions.col(code_of[key]) for key in keys]
@@ -342,7 +346,7 @@ class SparkSource(FrameSource):
         if ids.null_count:
             raise BadInput(f"The id column '{id_column}' of {self.name} has missing values; swaps need an id for every record.")
         native, distinct = self.native, ids.unique()
-        (number,) = _new_names(1, "id")
+        (number,) = new_names(1, "id")
         small = _spark_table(native, {number: distinct})
         same = native.join(functions.broadcast(small), native[_quoted(id_column)] == small[number], "left_semi").count()
         if len(distinct) < len(ids) or same > len(ids):
@@ -350,7 +354,7 @@ class SparkSource(FrameSource):
 
     def _coded(self, cells: KeyCells) -> tuple[Any, list[str]]:
         """The Spark frame with the codes of the keys in further columns, and the names of these."""
-        native, codes = self.native, _new_names(len(cells.keys), "code")
+        native, codes = self.native, new_names(len(cells.keys), "code")
         for code, key, lookup in zip(codes, cells.keys, cells.lookups, strict=True):
             small = _spark_table(native, {f"{code}_value": lookup.values, code: lookup.codes.astype(np.int32)})
             native = _looked_up(native, key, small, f"{code}_value").drop(f"{code}_value")
@@ -363,7 +367,7 @@ class SparkSource(FrameSource):
 
         name = self.usable_id(id_column)
         native = self.native
-        number, is_new, *new = _new_names(2 + len(columns), "new")
+        number, is_new, *new = new_names(2 + len(columns), "new")
         values = dict(zip(new, columns.values(), strict=True))
         small = _spark_table(native, {number: ids, is_new: np.ones(len(ids), dtype=bool), **values})
         joined = native.join(_sent(small, len(ids)), native[_quoted(name)] == small[number], "left")
@@ -403,7 +407,7 @@ class SparkSource(FrameSource):
 
 def _recoded(native: Any, name: str, recode: EncodedColumn) -> Any:
     """The frame with the values of a column replaced by their codes."""
-    value, code = _new_names(2, "recoded")
+    value, code = new_names(2, "recoded")
     small = _spark_table(native, {value: recode.values, code: recode.codes.astype(np.int32)})
     joined = _looked_up(native, name, small, value)
     kept = [small[code].alias(name) if column == name else native[_quoted(column)] for column in native.columns]
@@ -428,12 +432,7 @@ def _sent(small: Any, n_rows: int) -> Any:
 
 
 def _code_columns(cells: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:
-    return {name: np.ascontiguousarray(cells[:, k]) for k, name in enumerate(_new_names(cells.shape[1], "code"))}
-
-
-def _new_names(n_names: int, kind: str = "value") -> list[str]:
-    """Names that no column of a user has."""
-    return [f"__rarecell_{kind}_{number}" for number in range(n_names)]
+    return {name: np.ascontiguousarray(cells[:, k]) for k, name in enumerate(new_names(cells.shape[1], "code"))}
 
 
 def _spark_table(native: Any, columns: Mapping[str, Any]) -> Any:

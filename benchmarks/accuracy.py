@@ -4,8 +4,9 @@
 
 Draws simple random samples from the census of Massachusetts and from Adult, with several sets of keys, and prints for
 every estimator: the mean estimate over the mean truth of the population uniques (τ1) and correct matches (τ2) among the
-sample uniques, and log-loss, Brier score and AUC of the per-record probability. Then medians and worst cases over the
-combinations with at least 50 true population uniques on average, and a calibration table of the default.
+sample uniques, log-loss, Brier score and AUC of the per-record probability, and in how many of the samples the interval of
+95 % held the true number of population uniques. Then medians and worst cases over the combinations with at least 50 true
+population uniques on average, and a calibration table of the default.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import rarecell as rc
 from rarecell import choice, datasets
 from rarecell.config import RunConfig
+from rarecell.risk.interval import RiskInterval, risk_interval
 from rarecell.risk.population_uniques import ewens, pitman
 from tests.reference import ADULT_KEYS, adult_population, sampled, table_of
 
@@ -81,7 +83,13 @@ def one_sample(task: tuple[str, float, int]) -> list[dict[str, object]]:
     truth = population_count == 1
     results = []
 
-    def record(label: str, probability: np.ndarray, matches: float | None, seconds: float) -> None:
+    def record(
+        label: str,
+        probability: np.ndarray,
+        matches: float | None = None,
+        seconds: float = 0.0,
+        interval: RiskInterval | None = None,
+    ) -> None:
         p = np.clip(probability, 1e-6, 1 - 1e-6)
         order = np.argsort(np.argsort(p, kind="stable"))
         n_true, n_false = int(truth.sum()), int((~truth).sum())
@@ -96,6 +104,8 @@ def one_sample(task: tuple[str, float, int]) -> list[dict[str, object]]:
                 "estimate": float(probability.sum()),
                 "true_matches": float((1 / population_count).sum()),
                 "matches": matches,
+                "covered": None if interval is None else covers(interval.population_uniques, truth.sum()),
+                "covered_matches": None if interval is None else covers(interval.correct_matches, (1 / population_count).sum()),
                 "log_loss": float(-np.mean(np.where(truth, np.log(p), np.log1p(-p)))),
                 "brier": float(np.mean((p - truth) ** 2)),
                 "auc": auc,
@@ -112,13 +122,23 @@ def one_sample(task: tuple[str, float, int]) -> list[dict[str, object]]:
         started = time.perf_counter()
         config = RunConfig(input="", keys=keys, population=n_population, **options)
         table = choice.with_resolutions(plain, config.resolution)
-        risk = choice.risk_of(table, choice.choose_models(table, config).risk_model, config)
-        record(label, risk.unique_probability[unique], risk.expected_correct_matches, time.perf_counter() - started)
+        model = choice.choose_models(table, config).risk_model
+        risk = choice.risk_of(table, model, config)
+        matches, seconds = risk.expected_correct_matches, time.perf_counter() - started
+        record(label, risk.unique_probability[unique], matches, seconds, risk_interval(risk, model, seed=seed))
     for label, estimate in (("Ewens, maximum likelihood", ewens), ("Pitman, maximum likelihood", pitman)):
         found = estimate(plain.size_indices, population=n_population)
         if found.unique_probability is not None:
-            record(label, np.full(len(unique), found.unique_probability), None, 0.0)
+            record(label, np.full(len(unique), found.unique_probability))
     return results
+
+
+def covers(interval: tuple[float, float], truth: float) -> bool:
+    return bool(interval[0] <= truth <= interval[1])
+
+
+def share(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.0%}"
 
 
 def report(rows: list[dict[str, object]]) -> None:
@@ -132,8 +152,9 @@ def report(rows: list[dict[str, object]]) -> None:
 
     errors: dict[str, list[float]] = defaultdict(list)
     losses: dict[str, list[float]] = defaultdict(list)
+    held: dict[str, list[list[float]]] = defaultdict(list)
     print(
-        f"{'keys':<10} {'fraction':>8} {'true τ1':>8}  {'estimator':<34} {'τ1/true':>8} {'τ2/true':>8} {'log-loss':>8} {'Brier':>7} {'AUC':>6} {'s':>6}"
+        f"{'keys':<10} {'fraction':>8} {'true τ1':>8}  {'estimator':<34} {'τ1/true':>8} {'τ2/true':>8} {'log-loss':>8} {'Brier':>7} {'AUC':>6} {'held':>5} {'s':>6}"
     )
     for (name, fraction), of_estimator in sorted(by_combination.items()):
         for label, found in of_estimator.items():
@@ -142,15 +163,18 @@ def report(rows: list[dict[str, object]]) -> None:
             matched = mean(found, "matches") / mean(found, "true_matches")
             print(
                 f"{name:<10} {fraction:>8.3f} {truth:>8.1f}  {label:<34} {ratio:>8.3f} {matched:>8.3f} "
-                f"{mean(found, 'log_loss'):>8.4f} {mean(found, 'brier'):>7.4f} {mean(found, 'auc'):>6.3f} {mean(found, 'seconds'):>6.2f}"
+                f"{mean(found, 'log_loss'):>8.4f} {mean(found, 'brier'):>7.4f} {mean(found, 'auc'):>6.3f} "
+                f"{share(mean(found, 'covered')):>5} {mean(found, 'seconds'):>6.2f}"
             )
             if truth >= LEAST_TRUTH:
                 errors[label].append(abs(ratio - 1))
                 losses[label].append(mean(found, "log_loss"))
+                held[label].append([mean(found, "covered"), mean(found, "covered_matches")])
     single = "single AIC, full resolution"
     print(f"\nCombinations with at least {LEAST_TRUTH} true population uniques:")
     print(
-        f"{'estimator':<34} {'number':>6} {'median error':>12} {'worst error':>11} {'mean log-loss':>13} {'log-loss below single AIC':>25}"
+        f"{'estimator':<34} {'number':>6} {'median error':>12} {'worst error':>11} {'mean log-loss':>13} {'log-loss below single AIC':>25} "
+        f"{'τ1 held':>8} {'τ2 held':>8}"
     )
     for label, found in errors.items():
         better = (
@@ -158,8 +182,10 @@ def report(rows: list[dict[str, object]]) -> None:
             if len(losses[label]) == len(losses[single])
             else 0
         )
+        uniques_held, matches_held = np.mean(held[label], axis=0)
         print(
-            f"{label:<34} {len(found):>6} {np.median(found):>12.1%} {max(found):>11.1%} {np.mean(losses[label]):>13.4f} {better:>18} of {len(losses[single])}"
+            f"{label:<34} {len(found):>6} {np.median(found):>12.1%} {max(found):>11.1%} {np.mean(losses[label]):>13.4f} "
+            f"{better:>19} of {len(losses[single])} {share(uniques_held):>8} {share(matches_held):>8}"
         )
     print("\nCalibration of the default: records with an estimated risk in each band")
     print(f"{'risk':<10} {'records':>9} {'expected uniques':>17} {'true uniques':>13}")

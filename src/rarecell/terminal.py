@@ -108,8 +108,12 @@ def show_assessment(summary: Mapping[str, Any]) -> None:
     for note in summary.get("notes", ()):
         console.print(f"Note: {note}", markup=False)
     console.print(risk["verdict"], style="bold", markup=False)
-    low, high = risk["interval"]
     truth = summary.get("truth", {})
+
+    def interval(name: str) -> str:
+        low, high = risk[name]
+        return f"{number(low, 0)} to {number(high, 0)}"
+
     lines = [
         ("records in the file", number(summary["records"]), "", ""),
         ("population", number(summary["population"]), "", ""),
@@ -117,13 +121,13 @@ def show_assessment(summary: Mapping[str, Any]) -> None:
         (
             "of these unique in the population",
             number(risk["expected_population_uniques"]),
-            f"{number(low, 0)} to {number(high, 0)}",
+            interval("interval"),
             number(truth.get("population_uniques")) if truth else "",
         ),
         (
             "correct matches an intruder can expect",
             number(risk["expected_correct_matches"]),
-            "",
+            interval("interval_correct_matches"),
             number(truth.get("correct_matches")) if truth else "",
         ),
         (f"records with a risk of {risk['threshold']:g} or more", number(risk["records_above_threshold"]), "", ""),

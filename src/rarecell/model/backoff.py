@@ -34,6 +34,13 @@ from rarecell.table import ContingencyTable
 from rarecell.thinning import random_part
 from rarecell.threads import in_parts, on_all_cores
 
+RELATIVE_ERROR = (0.03, 0.015)
+"""How far estimates of population uniques and of correct matches are off beyond chance, as standard deviations relative to them.
+
+On samples from known populations with many uniques, where chance is small, it was 0.020 and 0.010 (``benchmarks/accuracy.py``);
+other files are allowed half as much again.
+"""
+
 N_ORDERS = 6
 """Orders of the keys that are averaged."""
 
@@ -174,6 +181,8 @@ class BackoffNetwork:
 
 class BackoffModel:
     """The average over several orders of the keys; fit it with :func:`fit_backoff`."""
+
+    relative_error = RELATIVE_ERROR
 
     def __init__(self, members: Sequence[BackoffNetwork]) -> None:
         self.members = tuple(members)

@@ -293,7 +293,7 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     ),
     (
         "interval",
-        "With probability 95 % the number lies between the two ends, if the model is right. It does not cover a wrong model.",
+        "With probability 95 % the number lies between the two ends, unless the model is further off than it was on files whose truth is known.",
     ),
     ("junction tree", "The cliques in an order in which each new one touches the earlier ones in one separator only."),
     ("key", "A variable that somebody trying to recognise a record could know about a person."),

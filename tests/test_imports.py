@@ -31,7 +31,7 @@ LAYERS = [
     ("report",),
     ("protection", "results"),
     ("run",),
-    ("terminal", "app"),
+    ("terminal", "app", "command_options"),
     ("cli",),
     ("__main__",),
 ]

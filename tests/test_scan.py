@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from itertools import combinations
 from math import comb
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -132,3 +134,22 @@ def test_the_command_prints_the_sets() -> None:
     done = CliRunner().invoke(main, [*arguments[:-1], "9", "--population", "277677"])
     assert done.exit_code == 1
     assert "between 1 and 8" in done.output
+
+
+def test_the_command_reads_what_other_commands_read(tmp_path: Path) -> None:
+    sample = str(datasets.census_sample_path())
+    by_query = ["scan", sample, "--sql", "SELECT sex, age, marital, 28.0 AS w FROM data WHERE CAST(age AS INT) > 20", "--weight", "w"]
+    done = CliRunner().invoke(main, [*by_query, "--keys", "sex,age,marital", "--size", "2", "--quiet"])
+    assert done.exit_code == 0, done.output
+    # The command that is proposed works as it is printed.
+    proposed = shlex.split(done.output.rpartition("with:\n")[2])
+    assert proposed[:2] == ["rarecell", "assess"]
+    again = CliRunner().invoke(main, [*proposed[1:-2], "--json", "--quiet"])
+    assert again.exit_code == 0, again.output
+    assert [key["name"] for key in json.loads(again.stdout)["keys"]] == ["age", "marital"]
+    config = tmp_path / "run.toml"
+    config.write_text(f"input = {json.dumps(sample)}\nkeys = ['sex', 'age']\npopulation = 277677\n[coding.age]\nwidth = 50\n")
+    done = CliRunner().invoke(main, ["scan", "--config", str(config), "--size", "2", "--json", "--quiet"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["sets"][0]["sample_uniques"] == 0
+    assert CliRunner().invoke(main, ["scan", sample, "--keys", "sex,age", "--size", "2"]).exit_code == 1

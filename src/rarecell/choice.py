@@ -133,6 +133,12 @@ def _penalty_of(config: RunConfig) -> str | float:
     return config.criterion if config.criterion in ("aic", "bic") else float(config.criterion)
 
 
+def population_of(table: ContingencyTable, config: RunConfig) -> float:
+    """Number of units in the population: as given, of all strata together, or by the weights."""
+    weighed = 0.0 if table.weights is None else float(table.weights.sum())
+    return float(config.population or sum(config.populations.values()) or weighed)
+
+
 def _searched(table: ContingencyTable, config: RunConfig, marginals: Marginals, progress: Progress) -> SearchResult:
     def search(criterion: str | float) -> SearchResult:
         return select_model(
@@ -149,8 +155,7 @@ def _searched(table: ContingencyTable, config: RunConfig, marginals: Marginals, 
 
     if config.criterion != SKINNER_SHLOMO:
         return search(config.criterion)
-    weighed = 0.0 if table.weights is None else float(table.weights.sum())
-    population = config.population or sum(config.populations.values()) or weighed
+    population = population_of(table, config)
     found = [search(penalty) for penalty in TRIED_PENALTIES]
     tests = [fit_diagnostics(table, one.best, population=population, seed=config.seed).unique_test for one in found]
     return found[int(np.argmin([abs(test.z) for test in tests if test is not None]))]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from rarecell import __version__
+from rarecell.command_options import config_of, data_options, protect_options, run_options, wishes_of, words_for_data
 from rarecell.errors import RarecellError
 
 _EXIT_RISKY = 3
@@ -38,11 +39,6 @@ class _Group(click.Group):
             ctx.exit(0)
 
 
-def _names(text: str | None) -> tuple[str, ...]:
-    """A comma-separated list of names."""
-    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
-
-
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="rarecell")
 def main() -> None:
@@ -54,141 +50,6 @@ def main() -> None:
     then take your own file:
         rarecell assess survey.csv --keys age,sex,region --population 1000000 --out run
     """
-
-
-def _options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
-    def apply(command: Callable[..., Any]) -> Callable[..., Any]:
-        for decorator in reversed(decorators):
-            command = decorator(command)
-        return command
-
-    return apply
-
-
-_run_options = _options(
-    click.argument("file", required=False, type=click.Path(path_type=str)),
-    click.option("--keys", help="Columns an intruder could know, separated by commas."),
-    click.option("--population", type=int, help="Number of units the sample was drawn from."),
-    click.option("--weight", help="Column of survey weights; gives the population when --population does not."),
-    click.option("--household", help="Column that says which records live together."),
-    click.option("--geography", help="Column of the area."),
-    click.option("--strata", help="Column of the sampling strata."),
-    click.option("--populations", help='Population of each stratum: "north=120000,south=80000".'),
-    click.option("--sensitive", help="Columns an intruder would like to learn, separated by commas."),
-    click.option("--id", "id_column", help="Column that names the record."),
-    click.option(
-        "--missing",
-        type=click.Choice(["level", "drop", "refuse"]),
-        help="What a missing key value means: its own level (default), a record to drop, or an error.",
-    ),
-    click.option(
-        "--hierarchy",
-        "hierarchies",
-        multiple=True,
-        metavar="KEY=CSV",
-        help="Nested groups of a key's levels, one row a level. Repeatable.",
-    ),
-    click.option("--sql", help="A query to read instead of a file; FILE is then a database to attach, if any."),
-    click.option("--spark-table", metavar="NAME", help="A table of Spark, or a path that Spark reads, instead of a file."),
-    click.option("--criterion", help="aic (default), bic, bayes, skinner-shlomo, or a penalty for each degree of freedom."),
-    click.option(
-        "--search", type=click.Choice(["auto", "exact", "local", "greedy"]), help="How the model is searched for (default auto)."
-    ),
-    click.option(
-        "--model",
-        type=click.Choice(["average", "single", "bayes", "hierarchical", "regularised", "stacked", "independence", "saturated"]),
-        help="Risk from the average over penalties and resolutions (default), or from one model.",
-    ),
-    click.option("--cliques", help='A model by name instead of a search: "a,b;b,c".'),
-    click.option(
-        "--resolution",
-        type=click.Choice(["multi", "full"]),
-        help="Offer keys with many levels at coarser resolutions too (multi, default), or not.",
-    ),
-    click.option(
-        "--zeros",
-        metavar="swaps|detect|off|FILE",
-        help="Structural zeros: keep swaps from creating them (default), also count them out of the model, ignore them, or a list.",
-    ),
-    click.option("--max-clique", type=click.IntRange(1), help="Largest number of keys in a clique."),
-    click.option("--restarts", type=click.IntRange(1), help="Starts of the local search (default 100)."),
-    click.option(
-        "--time-limit",
-        type=click.FloatRange(0, min_open=True),
-        metavar="SECONDS",
-        help="Time after which a search among many keys ends with the best model so far (default 45).",
-    ),
-    click.option(
-        "--form",
-        type=click.Choice(["multinomial", "poisson", "poisson-gamma"]),
-        help="Distribution of the population count of a cell.",
-    ),
-    click.option("--threshold", type=click.FloatRange(0, 1), help="Risk from which a record is listed (default 0.2)."),
-    click.option("--memory", metavar="SIZE", help="What the run may use, such as 4GB (default half of the machine's memory)."),
-    click.option("--seed", type=int, help="Seed of every random choice (default 0)."),
-    click.option(
-        "--config", type=click.Path(exists=True, dir_okay=False), help="A run.toml; options on the command line go before it."
-    ),
-    click.option("--out", type=click.Path(file_okay=False), help="Folder for the results."),
-    click.option("--overwrite", is_flag=True, help="Allow results to be overwritten."),
-    click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of tables."),
-    click.option("--fail-above", type=click.FloatRange(0, 1), metavar="P", help="Exit with 3 when a record's risk is above P."),
-    click.option("--dry-run", is_flag=True, help="Say cells, memory and time, and do nothing."),
-    click.option("--quiet", is_flag=True, help="No progress."),
-)
-
-
-_PASSED_ON = (
-    *("population", "weight", "household", "geography", "strata", "missing", "sql", "spark_table", "criterion", "search"),
-    *("model", "resolution", "max_clique", "restarts", "time_limit", "form", "threshold", "memory", "seed", "zeros"),
-)
-"""Options with the same name and meaning in a configuration."""
-
-
-def _config(options: dict[str, Any], protect: dict[str, Any] | None = None) -> Any:
-    """The configuration: the file named by --config, then what the command line adds."""
-    import tomllib
-
-    from rarecell.config import RunConfig
-    from rarecell.errors import BadInput
-
-    base: dict[str, Any] = {}
-    if options["config"]:
-        RunConfig.read(options["config"])  # every problem of the file itself is told first
-        base = tomllib.loads(Path(options["config"]).read_text(encoding="utf-8"))
-    given: dict[str, Any] = {name: options[name] for name in _PASSED_ON if options[name] is not None}
-    if options["file"]:
-        given["input"] = options["file"]
-    elif options["sql"] or options["spark_table"]:
-        given["input"] = ""
-    if options["keys"]:
-        given["keys"] = list(_names(options["keys"]))
-    if options["populations"]:
-        sizes = [part.rpartition("=") for part in _names(options["populations"])]
-        if any(not name or not size.strip().isdigit() for name, _, size in sizes):
-            raise click.UsageError("--populations takes the number of units of each stratum, as in north=120000,south=80000.")
-        given["populations"] = {name.strip(): int(size) for name, _, size in sizes}
-    if options["sensitive"]:
-        given["sensitive"] = list(_names(options["sensitive"]))
-    if options["id_column"]:
-        given["id"] = options["id_column"]
-    if options["cliques"]:
-        given["cliques"] = [list(_names(part)) for part in options["cliques"].split(";")]
-    if options["hierarchies"]:
-        pairs = [text.partition("=") for text in options["hierarchies"]]
-        if any(not path for _, _, path in pairs):
-            raise BadInput("--hierarchy takes KEY=CSV, for example --hierarchy occupation=occupation.csv.")
-        given["hierarchies"] = {key: path for key, _, path in pairs}
-    merged = {**base, **given}
-    if protect is not None:
-        merged["protect"] = {**base.get("protect", {}), **protect}
-    for needed, how in (
-        ("input", "Name the microdata file."),
-        ("keys", "Name the columns an intruder could know with --keys a,b,c."),
-    ):
-        if needed not in merged:
-            raise click.UsageError(f"{how} 'rarecell assess --help' has an example.")
-    return RunConfig.from_mapping(merged, source=options["config"] or "the command line")
 
 
 def _finish(result: Any, options: dict[str, Any]) -> None:
@@ -225,7 +86,7 @@ def _run(action: str, config: Any, options: dict[str, Any]) -> None:
 
 
 @main.command()
-@_run_options
+@run_options
 def assess(**options: Any) -> None:
     """Estimate the identification risk of every record in FILE.
 
@@ -233,25 +94,12 @@ def assess(**options: Any) -> None:
     Example:
         rarecell assess survey.csv --keys age,sex,region,job --population 1000000 --out run
     """
-    _run("assess", _config(options), options)
+    _run("assess", config_of(options), options)
 
 
 @main.command()
-@_run_options
-@click.option("--records", help="Row numbers to protect, from 0, separated by commas.")
-@click.option("--risk-above", type=click.FloatRange(0, 1), metavar="P", help="Protect records with a risk above P.")
-@click.option("--top", type=click.IntRange(1), metavar="K", help="Protect the K riskiest records.")
-@click.option(
-    "--cell-probability-below", type=float, metavar="P", help="Protect unique records whose cell has a probability below P."
-)
-@click.option(
-    "--max-population-uniques", type=float, metavar="T", help="Protect until at most T population uniques are expected."
-)
-@click.option("--max-record-risk", type=click.FloatRange(0, 1), metavar="P", help="Protect until no record has a risk above P.")
-@click.option("--keep", help='Further marginals that must not change: "sex,education;region,employed".')
-@click.option("--never-swap", help="Keys that must stay with their record, separated by commas.")
-@click.option("--within", help="Swap only between records that agree on these columns.")
-@click.option("--households", is_flag=True, help="Swap whole households with others of the same composition.")
+@run_options
+@protect_options
 def protect(**options: Any) -> None:
     """Swap values of risky records in FILE so that every marginal of the model stays exactly as it was.
 
@@ -259,24 +107,7 @@ def protect(**options: Any) -> None:
     Example:
         rarecell protect survey.csv --keys age,sex,region --population 1000000 --risk-above 0.2 --out run
     """
-    chosen: dict[str, Any] = {
-        name: options[name]
-        for name in ("risk_above", "top", "cell_probability_below", "max_population_uniques", "max_record_risk")
-        if options[name] is not None
-    }
-    if options["records"]:
-        try:
-            chosen["records"] = [int(number) for number in _names(options["records"])]
-        except ValueError:
-            raise click.UsageError("--records takes row numbers such as 3,17,250.") from None
-    if options["keep"]:
-        chosen["keep"] = [list(_names(part)) for part in options["keep"].split(";") if part.strip()]
-    for name in ("never_swap", "within"):
-        if options[name]:
-            chosen[name] = list(_names(options[name]))
-    if options["households"]:
-        chosen["households"] = True
-    _run("protect", _config(options, chosen), options)
+    _run("protect", config_of(options, protect=wishes_of(options)), options)
 
 
 @main.command()
@@ -370,9 +201,7 @@ def compare(runs: Sequence[str]) -> None:
 
 
 @main.command()
-@click.argument("file", type=click.Path(path_type=str))
-@click.option("--keys", required=True, help="Columns that come into question, separated by commas.")
-@click.option("--population", type=int, required=True, help="Number of units the sample was drawn from.")
+@data_options
 @click.option("--size", type=click.IntRange(1), default=5, show_default=True, help="Keys an intruder is assumed to know.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Sets to show.")
 @click.option(
@@ -383,9 +212,6 @@ def compare(runs: Sequence[str]) -> None:
     show_default=True,
     help="Time after which the scan ends with the best so far.",
 )
-@click.option("--seed", type=int, default=0, help="Seed of the random part that a first search looks at.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
-@click.option("--quiet", is_flag=True, help="No progress.")
 def scan(**options: Any) -> None:
     """Find the sets of keys in FILE that make most records unique: which few variables would an intruder need?
 
@@ -393,19 +219,22 @@ def scan(**options: Any) -> None:
     Example:
         rarecell scan survey.csv --keys age,sex,region,job,car,pets --size 3 --population 1000000
     """
-    from rarecell import terminal
-    from rarecell.microdata import Microdata
+    from rarecell import run, terminal
+    from rarecell.choice import population_of
     from rarecell.scan import scan_subsets
 
-    table = Microdata(options["file"], keys=_names(options["keys"])).table()
+    # Here it ends the scan, not the search of a model.
+    seconds = options.pop("time_limit")
+    config = config_of(options)
+    table = run.read(config).table()
     with terminal.watched(quiet=options["quiet"]) as progress:
         found = scan_subsets(
             table,
             size=options["size"],
-            population=options["population"],
+            population=population_of(table, config),
             top=options["top"],
-            seed=options["seed"],
-            max_seconds=options["time_limit"],
+            seed=config.seed,
+            max_seconds=seconds,
             progress=progress,
         )
     if options["as_json"]:
@@ -421,7 +250,7 @@ def scan(**options: Any) -> None:
         right=(1, 2),
     )
     click.echo(f"\n{found}")
-    click.echo(f"Assess the riskiest set with:\n  {found.assess_command(options['file'], options['population'])}")
+    click.echo(f"Assess the riskiest set with:\n  {found.assess_command(words_for_data(options))}")
 
 
 @main.command("explain-pair")

@@ -21,7 +21,7 @@ import os
 import shlex
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations
@@ -119,10 +119,9 @@ class Scan:
             ],
         }
 
-    def assess_command(self, file: str, population: float) -> str:
-        """The command that assesses the file on the riskiest set."""
-        keys = ",".join(self.sets[0].keys)
-        return f"rarecell assess {shlex.quote(file)} --keys {shlex.quote(keys)} --population {population:.0f} --out run"
+    def assess_command(self, words: Sequence[str]) -> str:
+        """The command that assesses the riskiest set; ``words`` name the data and the population."""
+        return f"rarecell assess {shlex.join([*words, '--keys', ','.join(self.sets[0].keys)])} --out run"
 
     def __str__(self) -> str:
         best = self.sets[0]

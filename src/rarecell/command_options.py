@@ -1,0 +1,209 @@
+"""Which options do the commands share, and what do they mean for a run?
+
+Options of a configuration have the same names there; what is left out on the command line is not in the configuration either.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rarecell.addresses import without_password
+from rarecell.config import RunConfig
+from rarecell.errors import BadInput
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    """A comma-separated list of names."""
+    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
+
+
+def _options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
+    def apply(command: Callable[..., Any]) -> Callable[..., Any]:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return apply
+
+
+data_options = _options(
+    click.argument("file", required=False, type=click.Path(path_type=str)),
+    click.option("--keys", help="Columns an intruder could know, separated by commas."),
+    click.option("--population", type=int, help="Number of units the sample was drawn from."),
+    click.option("--weight", help="Column of survey weights; gives the population when --population does not."),
+    click.option(
+        "--missing",
+        type=click.Choice(["level", "drop", "refuse"]),
+        help="What a missing key value means: its own level (default), a record to drop, or an error.",
+    ),
+    click.option("--sql", help="A query to read instead of a file; FILE is then a database to attach, if any."),
+    click.option("--spark-table", metavar="NAME", help="A table of Spark, or a path that Spark reads, instead of a file."),
+    click.option("--memory", metavar="SIZE", help="What the run may use, such as 4GB (default half of the machine's memory)."),
+    click.option("--seed", type=int, help="Seed of every random choice (default 0)."),
+    click.option(
+        "--config", type=click.Path(exists=True, dir_okay=False), help="A run.toml; options on the command line go before it."
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables."),
+    click.option("--quiet", is_flag=True, help="No progress."),
+)
+"""Options of every command that reads microdata."""
+
+run_options = _options(
+    data_options,
+    click.option("--household", help="Column that says which records live together."),
+    click.option("--geography", help="Column of the area."),
+    click.option("--strata", help="Column of the sampling strata."),
+    click.option("--populations", help='Population of each stratum: "north=120000,south=80000".'),
+    click.option("--sensitive", help="Columns an intruder would like to learn, separated by commas."),
+    click.option("--id", "id_column", help="Column that names the record."),
+    click.option(
+        "--hierarchy",
+        "hierarchies",
+        multiple=True,
+        metavar="KEY=CSV",
+        help="Nested groups of a key's levels, one row a level. Repeatable.",
+    ),
+    click.option("--criterion", help="aic (default), bic, bayes, skinner-shlomo, or a penalty for each degree of freedom."),
+    click.option(
+        "--search", type=click.Choice(["auto", "exact", "local", "greedy"]), help="How the model is searched for (default auto)."
+    ),
+    click.option(
+        "--model",
+        type=click.Choice(["average", "single", "bayes", "hierarchical", "regularised", "stacked", "independence", "saturated"]),
+        help="Risk from the average over penalties and resolutions (default), or from one model.",
+    ),
+    click.option("--cliques", help='A model by name instead of a search: "a,b;b,c".'),
+    click.option(
+        "--resolution",
+        type=click.Choice(["multi", "full"]),
+        help="Offer keys with many levels at coarser resolutions too (multi, default), or not.",
+    ),
+    click.option(
+        "--zeros",
+        metavar="swaps|detect|off|FILE",
+        help="Structural zeros: keep swaps from creating them (default), also count them out of the model, ignore them, or a list.",
+    ),
+    click.option("--max-clique", type=click.IntRange(1), help="Largest number of keys in a clique."),
+    click.option("--restarts", type=click.IntRange(1), help="Starts of the local search (default 100)."),
+    click.option(
+        "--time-limit",
+        type=click.FloatRange(0, min_open=True),
+        metavar="SECONDS",
+        help="Time after which a search among many keys ends with the best model so far (default 45).",
+    ),
+    click.option(
+        "--form",
+        type=click.Choice(["multinomial", "poisson", "poisson-gamma"]),
+        help="Distribution of the population count of a cell.",
+    ),
+    click.option("--threshold", type=click.FloatRange(0, 1), help="Risk from which a record is listed (default 0.2)."),
+    click.option("--out", type=click.Path(file_okay=False), help="Folder for the results."),
+    click.option("--overwrite", is_flag=True, help="Allow results to be overwritten."),
+    click.option("--fail-above", type=click.FloatRange(0, 1), metavar="P", help="Exit with 3 when a record's risk is above P."),
+    click.option("--dry-run", is_flag=True, help="Say cells, memory and time, and do nothing."),
+)
+
+
+protect_options = _options(
+    click.option("--records", help="Row numbers to protect, from 0, separated by commas."),
+    click.option("--risk-above", type=click.FloatRange(0, 1), metavar="P", help="Protect records with a risk above P."),
+    click.option("--top", type=click.IntRange(1), metavar="K", help="Protect the K riskiest records."),
+    click.option(
+        "--cell-probability-below", type=float, metavar="P", help="Protect unique records whose cell has a probability below P."
+    ),
+    click.option(
+        "--max-population-uniques", type=float, metavar="T", help="Protect until at most T population uniques are expected."
+    ),
+    click.option(
+        "--max-record-risk", type=click.FloatRange(0, 1), metavar="P", help="Protect until no record has a risk above P."
+    ),
+    click.option("--keep", help='Further marginals that must not change: "sex,education;region,employed".'),
+    click.option("--never-swap", help="Keys that must stay with their record, separated by commas."),
+    click.option("--within", help="Swap only between records that agree on these columns."),
+    click.option("--households", is_flag=True, help="Swap whole households with others of the same composition."),
+)
+"""Which records to protect, and how."""
+
+
+_PASSED_ON = (
+    *("population", "weight", "household", "geography", "strata", "missing", "sql", "spark_table", "criterion", "search"),
+    *("model", "resolution", "max_clique", "restarts", "time_limit", "form", "threshold", "memory", "seed", "zeros"),
+)
+"""Options with the same name and meaning in a configuration."""
+
+
+def config_of(options: Mapping[str, Any], *, protect: Mapping[str, Any] | None = None) -> RunConfig:
+    """The configuration: the file named by --config, then what the command line adds."""
+    base: dict[str, Any] = {}
+    if options["config"]:
+        RunConfig.read(options["config"])  # every problem of the file itself is told first
+        base = tomllib.loads(Path(options["config"]).read_text(encoding="utf-8"))
+    given: dict[str, Any] = {name: options[name] for name in _PASSED_ON if options.get(name) is not None}
+    if options["file"]:
+        given["input"] = options["file"]
+    elif options["sql"] or options["spark_table"]:
+        given["input"] = ""
+    if options["keys"]:
+        given["keys"] = list(_names(options["keys"]))
+    if options.get("populations"):
+        sizes = [part.rpartition("=") for part in _names(options["populations"])]
+        if any(not name or not size.strip().isdigit() for name, _, size in sizes):
+            raise click.UsageError("--populations takes the number of units of each stratum, as in north=120000,south=80000.")
+        given["populations"] = {name.strip(): int(size) for name, _, size in sizes}
+    if options.get("sensitive"):
+        given["sensitive"] = list(_names(options["sensitive"]))
+    if options.get("id_column"):
+        given["id"] = options["id_column"]
+    if options.get("cliques"):
+        given["cliques"] = [list(_names(part)) for part in options["cliques"].split(";")]
+    if options.get("hierarchies"):
+        pairs = [text.partition("=") for text in options["hierarchies"]]
+        if any(not path for _, _, path in pairs):
+            raise BadInput("--hierarchy takes KEY=CSV, for example --hierarchy occupation=occupation.csv.")
+        given["hierarchies"] = {key: path for key, _, path in pairs}
+    merged = {**base, **given}
+    if protect is not None:
+        merged["protect"] = {**base.get("protect", {}), **protect}
+    for needed, how in (
+        ("input", "Name the microdata file."),
+        ("keys", "Name the columns an intruder could know with --keys a,b,c."),
+    ):
+        if needed not in merged:
+            raise click.UsageError(f"{how} 'rarecell assess --help' has an example.")
+    return RunConfig.from_mapping(merged, source=options["config"] or "the command line")
+
+
+def wishes_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that says what to protect."""
+    chosen: dict[str, Any] = {
+        name: options[name]
+        for name in ("risk_above", "top", "cell_probability_below", "max_population_uniques", "max_record_risk")
+        if options[name] is not None
+    }
+    if options["records"]:
+        try:
+            chosen["records"] = [int(number) for number in _names(options["records"])]
+        except ValueError:
+            raise click.UsageError("--records takes row numbers such as 3,17,250.") from None
+    if options["keep"]:
+        chosen["keep"] = [list(_names(part)) for part in options["keep"].split(";") if part.strip()]
+    for name in ("never_swap", "within"):
+        if options[name]:
+            chosen[name] = list(_names(options[name]))
+    if options["households"]:
+        chosen["households"] = True
+    return chosen
+
+
+def words_for_data(options: Mapping[str, Any]) -> list[str]:
+    """What was said on the command line of the data and the population, but for the keys."""
+    words = [without_password(options["file"])] if options["file"] else []
+    for name in ("population", "weight", "missing", "sql", "spark_table", "memory", "config"):
+        if options[name] is not None:
+            words += [f"--{name.replace('_', '-')}", str(options[name])]
+    return words

@@ -138,7 +138,14 @@ def test_the_command_prints_the_sets() -> None:
 
 def test_the_command_reads_what_other_commands_read(tmp_path: Path) -> None:
     sample = str(datasets.census_sample_path())
-    by_query = ["scan", sample, "--sql", "SELECT sex, age, marital, 28.0 AS w FROM data WHERE CAST(age AS INT) > 20", "--weight", "w"]
+    by_query = [
+        "scan",
+        sample,
+        "--sql",
+        "SELECT sex, age, marital, 28.0 AS w FROM data WHERE CAST(age AS INT) > 20",
+        "--weight",
+        "w",
+    ]
     done = CliRunner().invoke(main, [*by_query, "--keys", "sex,age,marital", "--size", "2", "--quiet"])
     assert done.exit_code == 0, done.output
     # The command that is proposed works as it is printed.

@@ -11,6 +11,7 @@ import rarecell as rc
 from rarecell._kernels import agglomeration
 from rarecell._kernels import backoff as kernels
 from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff
+from rarecell.model.backoff_contexts import POWERS, STRENGTHS
 from rarecell.resolution import automatic_coarsenings
 from rarecell.swap.effect import risk_after
 from tests.naive import backoff as naive
@@ -67,6 +68,23 @@ def test_probabilities_sum_to_one_less_what_is_left_to_unseen_values(table: rc.C
         assert 0.0 < total <= 1.0 + 1e-12
     else:
         assert total == pytest.approx(1.0)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 60), st.sampled_from([1.0, 5.0, 1e4]), st.sampled_from([0.0, -30.0, -70.0]))
+def test_all_strengths_at_once_are_each_of_them_alone(seed: int, n_pairs: int, records: float, smallest: float) -> None:
+    rng = np.random.default_rng(seed)
+    of_pair = np.maximum(1.0, rng.poisson(rng.gamma(0.3, records, n_pairs)))
+    context = rng.integers(0, n_pairs, n_pairs)
+    of_context = np.bincount(context, weights=of_pair)[context]
+    shorter = 10.0 ** rng.uniform(smallest, 0.0, n_pairs)
+    best, strength, power = kernels.best_weight(of_pair, of_context, shorter, STRENGTHS, POWERS)
+    alone = {
+        (float(s), float(p)): kernels.leave_one_out(of_pair, of_context, shorter, s, p, np.empty(n_pairs))
+        for p in POWERS
+        for s in STRENGTHS
+    }
+    assert best == pytest.approx(max(alone.values()), rel=1e-11, abs=1e-9)
+    assert alone[strength, power] == pytest.approx(best, rel=1e-11, abs=1e-9)
 
 
 @given(coarsened_tables(max_records=25))

@@ -10,6 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+_FEW_RECORDS = 16.0
+_SMALL = 1e-120
+"""A product above this stays above zero when a pair of few records joins it: only a pair of one record has a tiny probability."""
+
 
 @njit(cache=True, nogil=True)
 def refine(groups, n_groups, codes, n_levels, owner, number, refined):  # type: ignore[no-untyped-def]
@@ -75,15 +79,49 @@ def leave_one_out(of_pair, of_context, shorter, strength, power, found):  # type
 
 
 @njit(cache=True, nogil=True)
+def _take_logarithms(product, total):  # type: ignore[no-untyped-def]
+    for s in range(len(product)):
+        total[s] += np.log(product[s])
+        product[s] = 1.0
+
+
+@njit(cache=True, nogil=True)
+def leave_one_out_of_all(of_pair, of_context, shorter, strengths, power, total):  # type: ignore[no-untyped-def]
+    """Add to ``total`` the log-likelihood of :func:`leave_one_out` for each strength.
+
+    Logarithms take most of the time of it, and most pairs have few records: probabilities are multiplied until the product
+    becomes small. It is smallest at the first or the last strength, because each probability rises or falls with it.
+    """
+    n_strengths = len(strengths)
+    product, p = np.ones(n_strengths), np.empty(n_strengths)
+    for i in range(len(of_pair)):
+        others, n, q = of_context[i] - 1.0, of_pair[i], shorter[i]
+        scale = 1.0 if power == 0.0 else np.sqrt(others)
+        for s in range(n_strengths):
+            weight = strengths[s] * scale
+            p[s] = (n - 1.0 + weight * q) / (others + weight) if others > 0.0 else q
+        if n <= _FEW_RECORDS:
+            for _ in range(int(n)):
+                for s in range(n_strengths):
+                    product[s] *= p[s]
+            if min(product[0], product[n_strengths - 1]) < _SMALL:
+                _take_logarithms(product, total)
+        else:
+            for s in range(n_strengths):
+                total[s] += n * np.log(p[s])
+    _take_logarithms(product, total)
+
+
+@njit(cache=True, nogil=True)
 def best_weight(of_pair, of_context, shorter, strengths, powers):  # type: ignore[no-untyped-def]
     """The strength and power with the largest leave-one-out likelihood, and that likelihood."""
-    scratch = np.empty(len(of_pair))
     best, strength, power = -np.inf, strengths[0], powers[0]
     for candidate in powers:
-        for s in strengths:
-            value = leave_one_out(of_pair, of_context, shorter, s, candidate, scratch)
-            if value > best:
-                best, strength, power = value, s, candidate
+        total = np.zeros(len(strengths))
+        leave_one_out_of_all(of_pair, of_context, shorter, strengths, candidate, total)
+        for s in range(len(strengths)):
+            if total[s] > best:
+                best, strength, power = total[s], strengths[s], candidate
     return best, strength, power
 
 

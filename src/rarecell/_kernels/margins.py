@@ -11,6 +11,13 @@ from numba import njit
 
 _EMPTY = np.int64(-1)
 
+_ROWS_AT_ONCE = 4096
+"""Rows whose keys stay near the processor until they are counted."""
+
+_TABULATED = 4096
+_N_LOG_N = np.concatenate([np.zeros(1), np.arange(1, _TABULATED) * np.log(np.arange(1, _TABULATED))])
+"""n log n of small counts: most counts are small, and a logarithm takes longer than finding its cell."""
+
 
 @njit(cache=True, inline="always")
 def _slot(key, shift):  # type: ignore[no-untyped-def]
@@ -18,28 +25,45 @@ def _slot(key, shift):  # type: ignore[no-untyped-def]
     return np.int64((np.uint64(key) * np.uint64(11400714819323198485)) >> shift)
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _n_log_n(n):  # type: ignore[no-untyped-def]
+    whole = np.int64(n)
+    if whole < _TABULATED and whole == n:
+        return _N_LOG_N[whole]
+    return n * np.log(n)
+
+
 @njit(cache=True, nogil=True)
 def marginal_keys(codes, columns, begins, adds):  # type: ignore[no-untyped-def]
     """Mixed-radix number of each row: member j looks at a column, and code c of it adds ``adds[begins[j] + c]``."""
-    n = codes.shape[0]
-    keys = np.zeros(n, dtype=np.int64)
-    for j in range(len(columns)):
-        column = codes[:, columns[j]]
-        add = adds[begins[j] : begins[j + 1]]
-        for i in range(n):
-            keys[i] += add[column[i]]
+    keys = np.empty(codes.shape[0], dtype=np.int64)
+    _fill_keys(codes, columns, begins, adds, keys)
     return keys
 
 
 @njit(cache=True, nogil=True)
-def _sum_of_n_log_n_dense(keys, counts, n_possible):  # type: ignore[no-untyped-def]
-    sums = np.zeros(n_possible, dtype=counts.dtype)
+def _fill_keys(codes, columns, begins, adds, keys):  # type: ignore[no-untyped-def]
     for i in range(len(keys)):
-        sums[keys[i]] += counts[i]
+        keys[i] = 0
+    for j in range(len(columns)):
+        column = codes[:, columns[j]]
+        add = adds[begins[j] : begins[j + 1]]
+        for i in range(len(keys)):
+            keys[i] += add[column[i]]
+
+
+@njit(cache=True, nogil=True)
+def _sum_of_n_log_n_dense(codes, counts, columns, begins, adds, n_possible):  # type: ignore[no-untyped-def]
+    sums = np.zeros(n_possible, dtype=counts.dtype)
+    keys = np.empty(_ROWS_AT_ONCE, dtype=np.int64)
+    for start in range(0, len(counts), _ROWS_AT_ONCE):
+        stop = min(start + _ROWS_AT_ONCE, len(counts))
+        _fill_keys(codes[start:stop], columns, begins, adds, keys[: stop - start])
+        for i in range(start, stop):
+            sums[keys[i - start]] += counts[i]
     total = 0.0
-    for s in sums:
-        if s > 0:
-            total += s * np.log(s)
+    for n in sums:
+        total += _n_log_n(n)
     return total
 
 
@@ -61,7 +85,7 @@ def _sum_of_n_log_n_hashed(keys, counts):  # type: ignore[no-untyped-def]
     total = 0.0
     for slot in range(len(owner)):
         if owner[slot] != _EMPTY:
-            total += sums[slot] * np.log(sums[slot])
+            total += _n_log_n(sums[slot])
     return total
 
 
@@ -74,11 +98,10 @@ def sums_of_n_log_n(codes, counts, first, columns, begins, adds, n_possible, sum
     """
     for j in range(len(n_possible)):
         low, high = first[j], first[j + 1]
-        keys = marginal_keys(codes, columns[low:high], begins[low : high + 1], adds)
         if n_possible[j] <= 4 * len(counts) + 1024:
-            sums[j] = _sum_of_n_log_n_dense(keys, counts, n_possible[j])
+            sums[j] = _sum_of_n_log_n_dense(codes, counts, columns[low:high], begins[low : high + 1], adds, n_possible[j])
         else:
-            sums[j] = _sum_of_n_log_n_hashed(keys, counts)
+            sums[j] = _sum_of_n_log_n_hashed(marginal_keys(codes, columns[low:high], begins[low : high + 1], adds), counts)
 
 
 @njit(cache=True, nogil=True)

@@ -100,7 +100,7 @@ def test_kernel_equals_enumeration(table: rc.ContingencyTable, max_size: int) ->
 def test_kernel_with_the_largest_number_of_keys() -> None:
     rng = np.random.default_rng(2)
     codes = rng.integers(0, 2, (64, 40)).astype(np.int32)
-    cells, masks = minimal_unsafe_sets(codes, np.ones(40, dtype=np.int64), np.full(64, 2, dtype=np.int64), 2)
+    cells, masks = minimal_unsafe_sets(codes, np.ones(40, dtype=np.int64), 2, 2)
     assert set(zip(cells.tolist(), masks.tolist(), strict=True)) == naive.minimal_unsafe_sets(
         codes, np.ones(40, dtype=np.int64), 2
     )

@@ -17,6 +17,8 @@ from rarecell._kernels.swapping import borrowing
 EPSILON = 1e-9
 """A gain below this is rounding."""
 
+_NOBODY = np.int64(-1)
+
 
 class Offers(NamedTuple):
     """Possible swaps of waiting records: r may take a record of ``unit[first[r]:first[r+1]]`` at ``cost``.
@@ -41,6 +43,16 @@ class Served(NamedTuple):
 
 
 @njit(cache=True)
+def _lowest(bids, start, end):  # type: ignore[no-untyped-def]
+    """Where the lowest of some bids is."""
+    found = start
+    for slot in range(start + 1, end):
+        if bids[slot] < bids[found]:
+            found = slot
+    return found
+
+
+@njit(cache=True)
 def auction(first, objects, costs, capacity, penalty, epsilon):  # type: ignore[no-untyped-def]
     """Assign each bidder one of its objects, or none.
 
@@ -52,19 +64,23 @@ def auction(first, objects, costs, capacity, penalty, epsilon):  # type: ignore[
     choice : edge of each bidder, −1 for none
     price : of each object
     """
+    # Loops instead of expressions with whole arrays, which take seconds to compile.
     n_bidders, n_objects = len(penalty), len(capacity)
-    wanted = np.zeros(n_objects, dtype=np.int64)
+    places = np.zeros(n_objects, dtype=np.int64)
     for o in objects:
-        wanted[o] += 1
-    places = np.minimum(capacity, wanted)
+        places[o] += 1
     start = np.zeros(n_objects + 1, dtype=np.int64)
-    start[1:] = np.cumsum(places)
+    for o in range(n_objects):
+        places[o] = min(places[o], capacity[o])
+        start[o + 1] = start[o] + places[o]
     holder = np.full(start[n_objects], -1, dtype=np.int64)
     bids = np.zeros(start[n_objects])
     n_held = np.zeros(n_objects, dtype=np.int64)
     price = np.zeros(n_objects)
     choice = np.full(n_bidders, -1, dtype=np.int64)
-    waiting = np.arange(n_bidders)[::-1].copy()
+    waiting = np.empty(n_bidders, dtype=np.int64)
+    for b in range(n_bidders):
+        waiting[b] = n_bidders - 1 - b
     n_waiting = n_bidders
     while n_waiting > 0:
         n_waiting -= 1
@@ -85,20 +101,22 @@ def auction(first, objects, costs, capacity, penalty, epsilon):  # type: ignore[
         if n_held[o] < places[o]:
             n_held[o] += 1
         else:
-            slot = start[o] + np.argmin(bids[start[o] : start[o + 1]])
+            slot = _lowest(bids, start[o], start[o + 1])
             choice[holder[slot]] = -1
             waiting[n_waiting] = holder[slot]
             n_waiting += 1
         holder[slot], bids[slot], choice[b] = b, bid, edge
         if n_held[o] == capacity[o]:
-            price[o] = bids[start[o] : start[o + 1]].min()
+            price[o] = bids[_lowest(bids, start[o], start[o + 1])]
     return choice, price
 
 
 @njit(cache=True)
 def least_total(first, objects, costs, capacity, penalty, price):  # type: ignore[no-untyped-def]
     """What every assignment costs at least, by linear-programming duality, whatever the prices of 0 or more."""
-    total = -(capacity * price).sum()
+    total = 0.0
+    for o in range(len(capacity)):
+        total -= capacity[o] * price[o]
     for b in range(len(penalty)):
         least = penalty[b]
         for e in range(first[b], first[b + 1]):
@@ -175,7 +193,10 @@ def pairs_of_chains(chosen, cost_to_next, has_own):  # type: ignore[no-untyped-d
             if length % 2 == 1 and length > 1 and not has_own[members[length - 1]]:
                 skip = _member_to_skip(members, cost_to_next, is_cycle)
             elif is_cycle and length % 2 == 0:
-                even, odd = cost_to_next[members[0::2]].sum(), cost_to_next[members[1::2]].sum()
+                even, odd = 0.0, 0.0
+                for place in range(0, length, 2):
+                    even += cost_to_next[members[place]]
+                    odd += cost_to_next[members[place + 1]]
                 skip = -1 if even <= odd else 0
             _pair_from(members, is_cycle, skip, mate)
     return mate
@@ -326,7 +347,7 @@ def improve(offers, served, n_sweeps):  # type: ignore[no-untyped-def]
         for r in range(len(served.mate)):
             for e in range(offers.first[r], offers.first[r + 1]):
                 u = offers.unit[e]
-                if served.capacity[u] > 0 and try_offer(offers, served, r, e, -1):
+                if served.capacity[u] > 0 and try_offer(offers, served, r, e, _NOBODY):
                     n_taken += 1
                 for place in range(offers.waiting_first[u], offers.waiting_first[u + 1]):
                     if try_offer(offers, served, r, e, offers.waiting[place]):

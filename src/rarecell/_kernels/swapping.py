@@ -378,7 +378,8 @@ def scan_runs(search, runs, risky, rows, is_free, lists, per_run, limit):  # typ
                 start, length = runs.run_start[run], runs.run_start[run + 1] - runs.run_start[run]
                 offset = np.int64(mixed(np.uint64(i)) % np.uint64(length))
                 for step in range(min(length, per_run)):
-                    j = runs.order[start + (offset + step) % length]
+                    # As the other callers have it, so that what it is passed on to is compiled once.
+                    j = np.int64(runs.order[start + (offset + step) % length])
                     looked += 1
                     if is_free[j]:
                         offer(search, lists, row, i, j)

@@ -93,14 +93,14 @@ def longer(array, size):
 
 
 @njit(cache=True, nogil=True)
-def minimal_unsafe_sets(codes, counts, n_levels, max_size):
+def minimal_unsafe_sets(codes, counts, most_levels, max_size):
     """All pairs (cell, key set) such that the set, and no smaller one, singles out a cell with one record.
 
     Parameters
     ----------
     codes : level codes, keys in rows, cells in columns; key k has the bit 1 << k
     counts : records of each cell
-    n_levels : number of levels of each key
+    most_levels : largest number of levels of a key
     max_size : largest set to look for
 
     Returns
@@ -115,8 +115,8 @@ def minimal_unsafe_sets(codes, counts, n_levels, max_size):
         members[0, cell] = 2 * cell + (counts[cell] == 1)
     ends[0, 0] = n_cells
     n_groups[0] = 1
-    most = n_levels.max()
-    buffers = (np.zeros(most, np.int64), np.zeros(most, np.int64), np.empty(most, np.int64), np.empty(n_cells, np.int32))
+    level_size, level_uniques = np.zeros(most_levels, np.int64), np.zeros(most_levels, np.int64)
+    buffers = (level_size, level_uniques, np.empty(most_levels, np.int64), np.empty(n_cells, np.int32))
     first = np.full(n_cells, -1, np.int64)
     following, found_cell = np.empty(n_cells, np.int64), np.empty(n_cells, np.int32)
     found_mask = np.empty(n_cells, np.uint64)

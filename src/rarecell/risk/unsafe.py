@@ -165,7 +165,7 @@ def unsafe_combinations(table: ContingencyTable, *, max_size: int | None = None)
     # Codes are looked up in the order of the groups: short ones stay near the processor.
     code_type = next(kind for kind in (np.uint8, np.int32) if levels.max() - 1 <= np.iinfo(kind).max)
     codes = np.ascontiguousarray(table.cells.T[order], code_type)
-    cell, permuted = minimal_unsafe_sets(codes, table.counts, levels[order], largest)
+    cell, permuted = minimal_unsafe_sets(codes, table.counts, int(levels.max()), largest)
     mask = np.zeros(len(permuted), dtype=np.uint64)
     for bit, key in enumerate(order.tolist()):
         mask |= ((permuted >> np.uint64(bit)) & np.uint64(1)) << np.uint64(key)

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import rarecell as rc
+from rarecell import datasets
 from rarecell.cli import main
 from rarecell.config import ProtectConfig, RunConfig
 from rarecell.datasets import census_sample
@@ -24,27 +25,26 @@ from tests.documentation import SPARK, run_sequence
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-KEYS = ("relationship", "sex", "age", "marital.status", "education")
+KEYS = ("relationship", "sex", "age", "marital.status", "citizenship", "spouse", "own_child", "child_age")
 CONFIG = RunConfig(
     input="",
     keys=KEYS,
     population=277_677,
     id="person",
-    model="single",
     seed=11,
     missing="drop",
     coding={"age": {"top": 85}},
-    protect=ProtectConfig(max_population_uniques=60, keep=(("sex", "age"),), never_swap=("education",)),
+    protect=ProtectConfig(max_population_uniques=60, keep=(("sex", "age"),), never_swap=("citizenship",)),
 )
 
 
 def people() -> pa.Table:
     """The census sample with ids in no order, a missing value here and there, and columns outside the keys."""
     rng = np.random.default_rng(5)
-    sample = census_sample().select(["relationship", "sex", "age", "marital", "education", "citizenship"])
+    sample = census_sample().select([*datasets.CENSUS_KEYS, "education"])
     marital = pa.array(sample["marital"].to_numpy(), mask=rng.random(sample.num_rows) < 0.01)
     # R and pandas leave dots in names, which Spark and DuckDB take for something else.
-    sample = sample.set_column(3, "marital.status", marital)
+    sample = sample.set_column(datasets.CENSUS_KEYS.index("marital"), "marital.status", marital)
     hours = rng.random(sample.num_rows).round(2)
     sample = sample.append_column("hours.worked", pa.array(hours, mask=hours > 0.9))
     return sample.append_column("person", pa.array([f"p{number:05d}" for number in rng.permutation(sample.num_rows)]))
@@ -100,7 +100,7 @@ def test_every_output_is_the_same_on_spark(spark: Any, in_memory: dict[str, Any]
     found = files(out)
     for name, expected in in_memory.items():
         assert found[name] == expected, name
-    assert {each["column"] for each in found["summary"]["swap"]["associations"]} == {"citizenship", "hours.worked"}
+    assert {each["column"] for each in found["summary"]["swap"]["associations"]} == {"education", "hours.worked"}
     assert RunConfig.read(out / "run.toml") == config
     assert all(stat.S_IMODE(path.stat().st_mode) in (0o600, 0o700) for path in out.rglob("*"))
     assert all(path.suffix == ".parquet" for path in (out / "risk.parquet").iterdir())
@@ -125,10 +125,10 @@ def test_what_spark_cannot_do_is_told_before_anything_is_counted(spark: Any, tmp
     frame = spark.createDataFrame(people())
     for changes, problem in (
         ({"id": None}, "a column that names each record"),
-        ({"household": "citizenship"}, "the household of a record"),
+        ({"household": "education"}, "the household of a record"),
         ({"protect": ProtectConfig(records=(3,))}, "row number"),
-        ({"protect": ProtectConfig(top=3, within=("citizenship",))}, r"outside the keys .*\(citizenship\)"),
-        ({"population": None, "strata": "citizenship", "populations": {"0": 300_000}}, "the stratum 'citizenship'"),
+        ({"protect": ProtectConfig(top=3, within=("education",))}, r"outside the keys .*\(education\)"),
+        ({"population": None, "strata": "education", "populations": {"0": 300_000}}, "the stratum 'education'"),
     ):
         with pytest.raises(BadInput, match=problem):
             rc.protect(CONFIG.with_changes(**changes), frame=frame, out=tmp_path / "out")

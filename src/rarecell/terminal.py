@@ -63,11 +63,25 @@ def watched(*, quiet: bool = False) -> Iterator[RichProgress]:
     in_main_thread = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, on_interrupt) if in_main_thread else None
     try:
-        with bars:
+        with bars, _told_of_first_use(bars):
             yield progress
     finally:
         if in_main_thread:
             signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _told_of_first_use(bars: RichBars) -> Iterator[None]:
+    """Say why the first run takes longer, when something has to be compiled and somebody watches."""
+    if bars.disable:
+        yield
+        return
+    from rarecell._kernels.compilation import when_compiling
+
+    with when_compiling(
+        lambda: bars.console.print("Compiling for this computer. It takes up to a minute, and only the first time.")
+    ):
+        yield
 
 
 def _console() -> Console:

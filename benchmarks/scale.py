@@ -1,11 +1,14 @@
 """How do time and memory of a whole ``assess`` grow with the number of records?
 
 Records are drawn from a decomposable model with the paper's dimensions, 14×2×91×5×14×7×2×5 and the cliques of its best model,
-and from a sparser one with two more keys, in which most cells hold a single record; they are streamed to a Parquet file. The
-assessment runs in a process of its own and writes all its results. Beside it, another process counts the same file by one
-``GROUP BY`` of the keys in DuckDB and nothing else: the ratio of the two is the price of the answer over that of the counts.
+and from a sparser one with two more keys, in which most cells hold a single record; they are streamed to a file: Parquet with
+small whole numbers, which is what an engine reads fastest, Parquet with labels in words, or CSV. The assessment runs in a
+process of its own and writes all its results. Beside it, another process counts the same file by one ``GROUP BY`` of the keys
+in DuckDB and nothing else: the ratio of the two is the price of the answer over that of the counts. Both are timed from the
+first import on.
 
     python benchmarks/scale.py                       # 1e4 to 1e7 records
+    python benchmarks/scale.py --model census --least 1e7 --layout csv
     python benchmarks/scale.py --most 1e8 --model census --memory 4 --protect 500
 """
 
@@ -25,6 +28,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 CHUNK = 1_000_000
@@ -73,35 +77,47 @@ SPARSE = Tree((*CENSUS.keys, "region", "occupation"), (*CENSUS.levels, 60, 25), 
 MODELS = {"census": CENSUS, "sparse": SPARSE}
 
 
-def write_records(tree: Tree, n_records: int, path: Path) -> None:
-    writer = None
+LAYOUTS = ("numbers", "labels", "csv")
+
+
+def write_records(tree: Tree, n_records: int, path: Path, layout: str) -> None:
+    writer: pq.ParquetWriter | pa_csv.CSVWriter | None = None
     for batch in tree.chunks(n_records):
-        writer = writer or pq.ParquetWriter(path, batch.schema)
+        if layout == "labels":
+            batch = pa.record_batch(
+                [_labels(key, batch.column(key), n) for key, n in zip(tree.keys, tree.levels, strict=True)], tree.keys
+            )
+        if writer is None:
+            writer = pa_csv.CSVWriter(path, batch.schema) if layout == "csv" else pq.ParquetWriter(path, batch.schema)
         writer.write_batch(batch)
     assert writer is not None
     writer.close()
+
+
+def _labels(key: str, codes: pa.Array, n_levels: int) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(codes, [f"{key}, category {code}" for code in range(n_levels)]).dictionary_decode()
 
 
 # ---------------------------------------------------------------------- measured in a process of its own
 
 
 def _count(path: str, keys: list[str], memory: float) -> dict[str, Any]:
+    started = time.perf_counter()
     import duckdb
 
     connection = duckdb.connect(config={"memory_limit": f"{memory}GB"})
     names = ", ".join(f'"{key}"' for key in keys)
-    started = time.perf_counter()
-    found = connection.sql(f"SELECT {names}, count(*) AS n FROM read_parquet('{path}') GROUP BY ALL").to_arrow_table()
+    found = connection.sql(f"SELECT {names}, count(*) AS n FROM '{path}' GROUP BY ALL").to_arrow_table()
     return {"seconds": time.perf_counter() - started, "cells": found.num_rows}
 
 
 def _assess(path: str, keys: list[str], n_records: int, out: str, memory: float, n_protected: int) -> dict[str, Any]:
+    started = time.perf_counter()
     from rarecell import run
     from rarecell.config import ProtectConfig, RunConfig
 
     protect = ProtectConfig(top=n_protected) if n_protected else None
     config = RunConfig(input=path, keys=tuple(keys), population=20 * n_records, memory=f"{memory}GB", protect=protect)
-    started = time.perf_counter()
     found = run.protect(config, out=out).assessment if n_protected else run.assess(config, out=out)
     seconds = time.perf_counter() - started
     return {"seconds": seconds, "stages": found.seconds, "uniques": found.summary["risk"]["sample_uniques"]}
@@ -132,13 +148,13 @@ def growth(sizes: list[int], seconds: list[float]) -> float:
     return math.log(seconds[-1] / seconds[-2]) / math.log(sizes[-1] / sizes[-2])
 
 
-def compare(name: str, sizes: list[int], memory: float, n_protected: int) -> list[dict[str, Any]]:
+def compare(name: str, sizes: list[int], layout: str, memory: float, n_protected: int) -> list[dict[str, Any]]:
     tree = MODELS[name]
     rows = []
     for n_records in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "records.parquet"
-            write_records(tree, n_records, path)
+            path = Path(folder) / ("records.csv" if layout == "csv" else "records.parquet")
+            write_records(tree, n_records, path, layout)
             counted = measured(_count, str(path), list(tree.keys), memory)
             about = (str(path), list(tree.keys), n_records)
             assessed = measured(_assess, *about, str(Path(folder) / "out"), memory, 0)
@@ -169,6 +185,7 @@ def main() -> None:
     parser.add_argument("--least", type=float, default=1e4)
     parser.add_argument("--most", type=float, default=1e7)
     parser.add_argument("--model", choices=[*MODELS, "both"], default="both")
+    parser.add_argument("--layout", choices=LAYOUTS, default="numbers", help="what the file is like")
     parser.add_argument("--memory", type=float, default=4.0, help="what the GROUP BY and the runs may use, in GB")
     parser.add_argument("--protect", type=int, default=0, metavar="K", help="also protect the K riskiest records")
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
@@ -177,7 +194,7 @@ def main() -> None:
     sizes = [int(options.least * 10**step) for step in range(steps + 1)]
     rows = []
     for name in MODELS if options.model == "both" else [options.model]:
-        rows += compare(name, sizes, options.memory, options.protect)
+        rows += compare(name, sizes, options.layout, options.memory, options.protect)
     if options.json:
         options.json.write_text(json.dumps(rows, indent=2) + "\n")
     last = [row for row in rows if row["records"] == sizes[-1]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from hypothesis import assume
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 import rarecell as rc
 from rarecell.errors import NotChordal
+from rarecell.swap.plan import SwapPlan
 from tests.strategies import coarsened_tables, tables
 from tests.strategies_graph import chordal_graphs
 
@@ -58,6 +59,13 @@ def vertex_rows(table: rc.ContingencyTable) -> list[tuple[int, ...]]:
     codes = np.stack([table.vertex_codes(v) for v in range(table.n_vertices)], axis=1)
     assert table.record_cell is not None
     return [tuple(row) for row in codes[table.record_cell].tolist()]
+
+
+def swapped_table(plan: SwapPlan) -> rc.ContingencyTable:
+    """The table of the swapped file, collapsed anew from its records."""
+    codes = plan.table.cells[plan.table.record_cell]
+    codes[plan.rows] = plan.new_cells
+    return replace(rc.ContingencyTable.from_codes(codes, plan.table.categories), coarsenings=plan.table.coarsenings)
 
 
 def follows(table: rc.ContingencyTable) -> dict[int, list[int]]:

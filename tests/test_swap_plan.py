@@ -31,7 +31,7 @@ from rarecell.utility import first_found_distance
 from tests.naive import swap as naive
 from tests.reference import census_table, cliques_by_number
 from tests.strategies import categories
-from tests.strategies_swap import AnyModel, decomposable_cases, follows, hierarchical_cases, members, vertex_rows
+from tests.strategies_swap import AnyModel, decomposable_cases, follows, hierarchical_cases, members, swapped_table, vertex_rows
 
 
 @cache
@@ -208,7 +208,7 @@ def test_risk_after_is_that_of_the_swapped_table() -> None:
     table, model, risk = census_risk()
     plan = plan_swaps(table, model, records=risk.above(0.3), risk=risk)
     after = risk_after(risk, plan)
-    swapped = plan.table_after
+    swapped = swapped_table(plan)
     refitted = rc.DecomposableModel(swapped, graph=model.graph)
     again = rc.record_risk(swapped, refitted, population=CENSUS_POPULATION)
     assert after.n_sample_uniques == again.n_sample_uniques
@@ -220,6 +220,7 @@ def test_risk_after_is_that_of_the_swapped_table() -> None:
     alone = (swapped.counts[swapped.record_cell] == 1) & ~is_swapped
     assert after.expected_correct_matches == pytest.approx(again.match_probability[swapped.record_cell][alone].sum())
     assert after.highest == pytest.approx(of_record.max())
+    assert (after.counts == swapped.marginals.lookup((1 << table.n_keys) - 1, table.cells)).all()
     empty = risk_after(risk, plan, np.zeros(len(plan), dtype=bool))
     assert empty.expected_population_uniques == pytest.approx(risk.expected_population_uniques)
 

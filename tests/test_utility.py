@@ -16,6 +16,7 @@ from rarecell.datasets import CENSUS_POPULATION, census_sample
 from rarecell.swap.plan import plan_swaps
 from rarecell.swap.target import frontier
 from rarecell.utility import (
+    BothFiles,
     _Dummies,
     first_found_distance,
     hellinger_distances,
@@ -26,7 +27,7 @@ from rarecell.utility import (
 from tests.naive import swap as naive
 from tests.reference import census_table, cliques_by_number
 from tests.strategies import categories
-from tests.strategies_swap import decomposable_cases, vertex_rows
+from tests.strategies_swap import decomposable_cases, swapped_table, vertex_rows
 
 
 @settings(max_examples=40)
@@ -36,9 +37,11 @@ def test_hellinger_distances_follow_the_definition_and_vanish_inside_cliques(mod
     rng = np.random.default_rng(seed)
     assert table.record_cell is not None
     plan = plan_swaps(table, model, records=np.flatnonzero(rng.random(len(table.record_cell)) < 0.3))
-    after = plan.table_after
+    after = swapped_table(plan)
+    assert (plan.table_after.cells == after.cells).all()
+    assert (plan.table_after.counts == after.counts).all()
     before_rows, after_rows = vertex_rows(table), vertex_rows(after)
-    for order, distances in hellinger_distances(table, after).items():
+    for order, distances in hellinger_distances(BothFiles.of(table, plan.table_after)).items():
         assert [d.variables for d in distances] == [
             tuple(table.keys[k] for k in keys) for keys in combinations(range(table.n_keys), order)
         ]
@@ -54,7 +57,7 @@ def test_many_keys_are_sampled_evenly() -> None:
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, (50, 12)).astype(np.int32)
     table = rc.ContingencyTable.from_codes(codes, categories([2] * 12))
-    found = hellinger_distances(table, table, most=30)
+    found = hellinger_distances(BothFiles.of(table, table), most=30)
     assert {order: len(distances) for order, distances in found.items()} == {1: 12, 2: 30, 3: 30}
     assert found[3][0].variables == ("a", "b", "c")
     assert found[3][-1].variables == ("j", "k", "l")
@@ -80,12 +83,12 @@ def test_the_propensity_of_a_regression_agrees_with_statsmodels() -> None:
                     columns.append((both[:, chosen] == np.array(levels) + 1).all(axis=1).astype(float))
         fit = sm.Logit(is_after, np.stack(columns, axis=1)).fit(disp=0)
         expected = float(((fit.predict() - 0.5) ** 2).mean())
-        found = propensity(one, other, order=order)
+        found = propensity(BothFiles.of(one, other), order=order)
         assert found.pmse == pytest.approx(expected, rel=0.02)
         assert found.n_parameters == len(columns)
         assert found.expected == pytest.approx((len(columns) - 1) / (8 * 800))
-    assert propensity(one, one).pmse == 0.0
-    full = propensity(one, other, order=None)
+    assert propensity(BothFiles.of(one, one)).pmse == 0.0
+    full = propensity(BothFiles.of(one, other), order=None)
     cells = {tuple(row) for row in both.tolist()}
     share = {cell: (both[is_after == 1] == cell).all(axis=1).sum() / (both == cell).all(axis=1).sum() for cell in cells}
     assert full.pmse == pytest.approx(np.mean([(share[tuple(row)] - 0.5) ** 2 for row in both.tolist()]))
@@ -94,8 +97,9 @@ def test_the_propensity_of_a_regression_agrees_with_statsmodels() -> None:
 def test_main_effects_cannot_tell_a_swapped_file() -> None:
     table, model, risk = census()
     plan = plan_swaps(table, model, records=risk.riskiest(100), risk=risk)
-    assert propensity(table, plan.table_after, order=1).pmse == 0.0
-    assert 0.0 < propensity(table, plan.table_after, order=2).ratio < 0.2
+    both = BothFiles.of(table, plan.table_after)
+    assert propensity(both, order=1).pmse == 0.0
+    assert 0.0 < propensity(both, order=2).ratio < 0.2
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2)), min_size=1, max_size=40))
@@ -131,7 +135,9 @@ def test_associations_with_other_columns_are_those_of_the_two_files() -> None:
     race = np.unique(sample["race"].to_numpy(), return_inverse=True)[1]
     k = table.keys.index("age")
     of_age = next(a for a in found if (a.key, a.column) == ("age", "race"))
-    before, after = table.cells[table.record_cell, k], plan.table_after.cells[plan.table_after.record_cell, k]
+    before = table.cells[table.record_cell, k]
+    after = before.copy()
+    after[plan.rows] = plan.new_cells[:, k]
     assert of_age.before == pytest.approx(naive.cramers_v(list(zip(before.tolist(), race.tolist(), strict=True))))
     assert of_age.after == pytest.approx(naive.cramers_v(list(zip(after.tolist(), race.tolist(), strict=True))))
     assert of_age.before != of_age.after
@@ -186,8 +192,9 @@ def test_products_with_dummies_are_those_of_the_whole_matrix(n_rows: int, n_marg
 def test_one_step_of_the_regression_is_enough_where_files_differ_little(monkeypatch: pytest.MonkeyPatch) -> None:
     table = census_table()
     plan = plan_swaps(table, rc.select_model(table, seed=0).best, records=np.arange(0, 9000, 300), seed=0)
-    whole = propensity(table, plan.table_after)
+    both = BothFiles.of(table, plan.table_after)
+    whole = propensity(both)
     monkeypatch.setattr("rarecell.utility.MOST_TERMS", 1)
-    quick = propensity(table, plan.table_after)
+    quick = propensity(both)
     assert quick.n_parameters == whole.n_parameters
     assert quick.pmse == pytest.approx(whole.pmse, rel=0.5)

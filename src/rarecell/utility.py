@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from math import comb
 from typing import TYPE_CHECKING, Any
@@ -52,8 +53,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class BothFiles:
-    """The cells of two files with the same keys, and the records of each in them."""
+    """The cells of two files with the same keys and as many records, and the records of each in them.
 
+    ``table`` is that of the first file.
+    """
+
+    table: ContingencyTable
     cells: NDArray[np.int32]
     levels: tuple[int, ...]
     before: NDArray[np.int64]
@@ -67,13 +72,22 @@ class BothFiles:
         counts = np.zeros((2, len(cells)), dtype=np.int64)
         counts[0, position[: before.n_cells]] = before.counts
         counts[1, position[before.n_cells :]] = after.counts
-        return cls(cells, levels, counts[0], counts[1])
+        return cls(before, cells, levels, counts[0], counts[1])
 
-    def project(self, keys: Sequence[int]) -> tuple[Floats, Floats]:
-        """Counts of the occupied cells of a margin in both files."""
-        _, counts, position = collapse_records([self.cells[:, k] for k in keys], [self.levels[k] for k in keys])
-        before, after = (np.bincount(position, weights=n, minlength=len(counts)) for n in (self.before, self.after))
-        return np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
+    @cached_property
+    def _changed(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Cells with another number of records in the second file, and how many more it has there."""
+        more = self.after - self.before
+        return self.cells[more != 0], more[more != 0]
+
+    def changed_margin(self, keys: Sequence[int]) -> tuple[Floats, Floats]:
+        """Counts in both files of those cells of a margin that may differ."""
+        cells, more = self._changed
+        _, counts, position = collapse_records([cells[:, k] for k in keys], [self.levels[k] for k in keys])
+        first = np.zeros(len(counts), dtype=np.int64)
+        first[position] = np.arange(len(position))
+        before = self.table.marginals.lookup(sum(1 << k for k in keys), cells[first]).astype(np.float64)
+        return before, before + np.bincount(position, weights=more, minlength=len(counts))
 
 
 @dataclass(frozen=True)
@@ -85,32 +99,30 @@ class MarginDistance:
 
 
 def hellinger_distances(
-    before: ContingencyTable, after: ContingencyTable, *, orders: Sequence[int] = (1, 2, 3), most: int = MOST_MARGINS
+    both: BothFiles, *, orders: Sequence[int] = (1, 2, 3), most: int = MOST_MARGINS
 ) -> dict[int, tuple[MarginDistance, ...]]:
     """Hellinger distance √(½ Σ(√p−√q)²) of all one-, two- and three-way margins; exactly 0 where nothing changed.
 
     Of margins of one order at most ``most`` are compared.
     """
-    both = BothFiles.of(before, after)
+    names = both.table.keys
     found: dict[int, tuple[MarginDistance, ...]] = {}
     for order in orders:
-        if order > before.n_keys:
+        if order > len(names):
             continue
-        n_sets = comb(before.n_keys, order)
+        n_sets = comb(len(names), order)
         chosen = set(np.unique(np.linspace(0, n_sets - 1, min(n_sets, most)).astype(np.int64)).tolist())
         distances = []
-        for number, keys in enumerate(combinations(range(before.n_keys), order)):
+        for number, keys in enumerate(combinations(range(len(names)), order)):
             if number in chosen:
-                distances.append(MarginDistance(tuple(before.keys[k] for k in keys), _hellinger(*both.project(keys))))
+                apart = _hellinger(*both.changed_margin(keys), both.table.n_records)
+                distances.append(MarginDistance(tuple(names[k] for k in keys), apart))
         found[order] = tuple(distances)
     return found
 
 
-def _hellinger(before: Floats, after: Floats) -> float:
-    changed = before != after
-    if not changed.any():
-        return 0.0
-    apart = np.sqrt(before[changed] / before.sum()) - np.sqrt(after[changed] / after.sum())
+def _hellinger(before: Floats, after: Floats, n_records: int) -> float:
+    apart = np.sqrt(before[before != after] / n_records) - np.sqrt(after[before != after] / n_records)
     return float(np.sqrt(0.5 * (apart**2).sum()))
 
 
@@ -134,16 +146,15 @@ class Propensity:
         return self.pmse / self.expected if self.expected else 0.0
 
 
-def propensity(before: ContingencyTable, after: ContingencyTable, *, order: int | None = 2) -> Propensity:
+def propensity(both: BothFiles, *, order: int | None = 2) -> Propensity:
     """pMSE of a logistic regression of "is from the swapped file" on the keys.
 
     Parameters
     ----------
-    before, after : tables of the two files
+    both : the two files
     order : interactions up to this order are regressors: 1 main effects, 2 also pairs. None is the classifier with all
         interactions, whose score in a cell is simply the share of the swapped file
     """
-    both = BothFiles.of(before, after)
     total = both.before + both.after
     if order is None:
         score = both.after / total
@@ -264,13 +275,13 @@ class UtilityReport:
 
 def utility(plan: SwapPlan, columns: Mapping[str, ColumnValues | CrossedColumn] | None = None) -> UtilityReport:
     """Compare the file before and after a plan; ``columns`` are values of columns outside the keys, one for each record."""
-    after = plan.table_after
+    both = BothFiles.of(plan.table, plan.table_after)
     return UtilityReport(
         values_changed=plan.n_values_changed,
         share_changed=plan.n_values_changed / (plan.table.n_records * plan.table.n_keys),
-        hellinger=hellinger_distances(plan.table, after),
-        pairs_propensity=propensity(plan.table, after, order=min(2, plan.table.n_keys)),
-        full_propensity=propensity(plan.table, after, order=None),
+        hellinger=hellinger_distances(both),
+        pairs_propensity=propensity(both, order=min(2, plan.table.n_keys)),
+        full_propensity=propensity(both, order=None),
         associations=association_changes(plan, columns or {}),
     )
 

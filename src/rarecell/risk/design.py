@@ -58,7 +58,7 @@ class SamplingDesign:
         """Units outside the sample that could fall into each cell, (1−π) times the reference population."""
         return (1.0 - self.inclusion) * self.reference_population
 
-    def at(self, cells: NDArray[Any]) -> SamplingDesign:
+    def at(self, cells: NDArray[Any] | slice) -> SamplingDesign:
         """The design of some cells alone."""
         return replace(
             self,

@@ -25,6 +25,8 @@ from rarecell.table import ContingencyTable
 
 Floats = NDArray[np.float64]
 
+_EVERYWHERE = slice(None)
+
 FORMS = ("multinomial", "poisson", "poisson-gamma")
 
 
@@ -91,26 +93,27 @@ class RecordRisk:
     @cached_property
     def unique_probability(self) -> Floats:
         """P(unique in the population | unique in the sample) of each cell; 0 where it has more than one record."""
-        return self._unique_at(self.sample_count)
+        return self._unique_at(_EVERYWHERE, self.sample_count)
 
     @cached_property
     def match_probability(self) -> Floats:
         """E(1/F) of each cell."""
-        return self._match_at(self.sample_count)
+        return self._match_at(_EVERYWHERE, self.sample_count)
 
-    def at_counts(self, sample_count: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Unique and match probability of every cell, had it so many records: what a swap leaves behind."""
-        return self._unique_at(sample_count), self._match_at(sample_count)
+    def at_counts(self, cells: NDArray[np.int64], sample_count: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Unique and match probability of some cells, had they so many records: what a swap leaves behind."""
+        return self._unique_at(cells, sample_count), self._match_at(cells, sample_count)
 
-    def _unique_at(self, sample_count: NDArray[np.int64]) -> Floats:
+    def _unique_at(self, cells: NDArray[np.int64] | slice, sample_count: NDArray[np.int64]) -> Floats:
         found = np.zeros(len(sample_count))
         alone = np.flatnonzero(sample_count == 1)
-        design = self.design.at(alone)
+        where = alone if isinstance(cells, slice) else cells[alone]
+        design = self.design.at(where)
         if self._gamma_law is not None:
             shape, scale = self._gamma_law
-            found[alone] = posterior_unique_probability(shape[alone], scale[alone], design.n_unseen)
+            found[alone] = posterior_unique_probability(shape[where], scale[where], design.n_unseen)
             return found
-        log_p = self.log_cell_probability[alone] + design.log_scale
+        log_p = self.log_cell_probability[where] + design.log_scale
         if self.form == "multinomial":
             found[alone] = formulas.unique_probability(log_p, design.n_unseen)
             return found
@@ -122,11 +125,12 @@ class RecordRisk:
             found[alone] = formulas.gamma_unique_probability(rate, self.shape, design.inclusion)
         return found
 
-    def _match_at(self, sample_count: NDArray[np.int64]) -> Floats:
-        design = self.design
+    def _match_at(self, cells: NDArray[np.int64] | slice, sample_count: NDArray[np.int64]) -> Floats:
+        design = self.design.at(cells)
         if self._gamma_law is not None:
-            return posterior_match_probability(*self._gamma_law, design.n_unseen, sample_count)
-        log_p = self.log_cell_probability + design.log_scale
+            shape, scale = self._gamma_law
+            return posterior_match_probability(shape[cells], scale[cells], design.n_unseen, sample_count)
+        log_p = self.log_cell_probability[cells] + design.log_scale
         if self.form == "multinomial":
             return formulas.match_probability(log_p, design.n_unseen, sample_count)
         rate = np.exp(log_p) * design.reference_population

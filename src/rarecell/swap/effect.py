@@ -67,23 +67,32 @@ def risk_after(risk: RecordRisk, plan: SwapPlan, pairs: NDArray[Any] | None = No
     table = plan.table
     old_cell = table.cell_of(part.rows)
     entered, n_new_uniques = _entered(part)
-    n_left = np.bincount(old_cell, minlength=table.n_cells)
-    n_entered = np.bincount(entered[entered >= 0], minlength=table.n_cells)
-    unswapped = table.counts - n_left
-    counts = unswapped + n_entered
-    alone = (counts == 1) & (unswapped == 1)
+    # Few cells of a large file are touched; the others keep their risk.
+    touched = np.unique(np.concatenate([old_cell, entered[entered >= 0]]))
+    n_left, n_entered = (_number_in(touched, cells) for cells in (old_cell, entered[entered >= 0]))
+    unswapped = table.counts[touched] - n_left
+    sizes = unswapped + n_entered
+    alone = (sizes == 1) & (unswapped == 1)
+    counts, was_unique = table.counts.copy(), table.counts[touched] == 1
+    counts[touched] = sizes
 
-    sizes = np.where(counts > 0, counts, 1)
-    unique, match = risk.at_counts(sizes)
-    was_unique = table.counts == 1
+    is_unique = table.counts == 1
+    unique, match = risk.unique_probability.copy(), np.where(is_unique, risk.match_probability, 0.0)
+    for values, new in zip((unique, match), risk.at_counts(touched, np.maximum(sizes, 1)), strict=True):
+        values[touched] = np.where(alone, new, 0.0)
     return RiskAfter(
         counts=counts,
-        unique_probability=np.where(alone, unique, 0.0),
-        match_probability=np.where(alone, match, 0.0),
-        n_sample_uniques=int((counts == 1).sum()) + n_new_uniques,
-        n_vacated=int((was_unique & (counts == 0)).sum()),
+        unique_probability=unique,
+        match_probability=match,
+        n_sample_uniques=int(is_unique.sum() - was_unique.sum() + (sizes == 1).sum()) + n_new_uniques,
+        n_vacated=int((was_unique & (sizes == 0)).sum()),
         n_created=int((alone & ~was_unique).sum()),
     )
+
+
+def _number_in(touched: NDArray[np.int64], cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """How many of ``cells`` are each of the increasing ``touched`` ones, among which they all are."""
+    return np.bincount(np.searchsorted(touched, cells), minlength=len(touched))
 
 
 def _entered(plan: SwapPlan) -> tuple[NDArray[np.integer[Any]], int]:

@@ -112,18 +112,11 @@ class SwapPlan:
 
     @cached_property
     def table_after(self) -> ContingencyTable:
-        """The contingency table of the swapped file, collapsed anew from its records where they are known."""
-        cell = self.table.record_cell
-        if cell is None:
-            n_left = np.bincount(self.table.cell_of(self.rows), minlength=self.table.n_cells)
-            cells = np.concatenate([self.table.cells, self.new_cells])
-            counts = np.concatenate([self.table.counts - n_left, np.ones(len(self.new_cells), dtype=np.int64)])
-            after = ContingencyTable.from_counts(cells, counts, self.table.categories)
-            return replace(after, coarsenings=self.table.coarsenings)
-        codes = self.table.cells[np.maximum(cell, 0)]
-        codes[cell < 0] = -1
-        codes[self.rows] = self.new_cells
-        after = ContingencyTable.from_codes(codes, self.table.categories)
+        """The contingency table of the swapped file; it does not say which cell each record is in."""
+        n_left = np.bincount(self.table.cell_of(self.rows), minlength=self.table.n_cells)
+        cells = np.concatenate([self.table.cells, self.new_cells])
+        counts = np.concatenate([self.table.counts - n_left, np.ones(len(self.new_cells), dtype=np.int64)])
+        after = ContingencyTable.from_counts(cells, counts, self.table.categories)
         return replace(after, coarsenings=self.table.coarsenings)
 
     @property

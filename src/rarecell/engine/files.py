@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from rarecell.engine import csv
 from rarecell.engine.duck import EngineSettings, connect, renamed
-from rarecell.engine.output import atomic_path
+from rarecell.engine.output import atomic_path, write_in_turn
 from rarecell.engine.recoding import recoded_batches
 from rarecell.engine.replacing import replaced_table
 from rarecell.engine.source import BATCH_ROWS, Column, EncodedColumn, GroupedCounts, Source, kind_of
@@ -329,18 +329,22 @@ class ParquetSource(ColumnarSource):
         with readable_errors(self.path_in_messages):
             file = pq.ParquetFile(self.path)
             compression = _compression(file)
-        with (
-            atomic_path(path) as temporary,
-            pq.ParquetWriter(temporary, schema, compression=compression) as writer,
-        ):
+
+        def groups() -> Iterator[pa.Table]:
             first = 0
             for group in range(file.num_row_groups):
                 with readable_errors(self.path_in_messages):
                     table = file.read_row_group(group)
                 for name, value in (added or {}).items():
                     table = table.append_column(schema.field(name), pa.repeat(value, table.num_rows))
-                writer.write_table(replaced_table(table, first, rows, columns), row_group_size=max(1, table.num_rows))
+                yield replaced_table(table, first, rows, columns)
                 first += table.num_rows
+
+        with (
+            atomic_path(path) as temporary,
+            pq.ParquetWriter(temporary, schema, compression=compression) as writer,
+        ):
+            write_in_turn(writer, groups())
         return Path(path)
 
 

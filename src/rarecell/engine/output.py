@@ -6,6 +6,7 @@ Everything is written to a temporary name beside its place, with mode 0600, and 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 import tempfile
@@ -97,15 +98,21 @@ def write_parquet(path: str | Path, columns: Mapping[str, Any] | Iterable[Mappin
     with (
         atomic_path(path) as temporary,
         pq.ParquetWriter(temporary, table.schema, compression="snappy", **_encodings(table)) as writer,
-        ThreadPoolExecutor(1) as pool,
     ):
-        for piece in pieces:
-            # The next piece is made while this one is written.
-            writing = pool.submit(writer.write_table, table)
-            table = pa.table(dict(piece), schema=table.schema)
-            writing.result()
-        writer.write_table(table)
+        following = (pa.table(dict(piece), schema=table.schema) for piece in pieces)
+        write_in_turn(writer, itertools.chain([table], following))
     return Path(path)
+
+
+def write_in_turn(writer: pq.ParquetWriter, tables: Iterable[pa.Table]) -> None:
+    """Write one table after the other, each while the next is made; a row group is as large as its table."""
+    tables = iter(tables)
+    table = next(tables, None)
+    with ThreadPoolExecutor(1) as pool:
+        while table is not None:
+            writing = pool.submit(writer.write_table, table, row_group_size=max(1, table.num_rows))
+            table = next(tables, None)
+            writing.result()
 
 
 def _encodings(table: pa.Table) -> dict[str, Any]:

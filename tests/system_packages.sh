@@ -15,8 +15,12 @@ if ! have apt-get; then
 fi
 run=""
 [ "$(id -u)" = 0 ] || run="sudo -n"
-if $run apt-get update -qq && DEBIAN_FRONTEND=noninteractive $run apt-get install -y -qq $wanted >/dev/null; then
-    echo "Installed $wanted."
-else
-    echo "Could not install $wanted. The tests that need them will be skipped." >&2
-fi
+$run apt-get update -qq || true
+# One by one, so that a package that cannot be had does not take the others with it.
+for package in $wanted; do
+    if DEBIAN_FRONTEND=noninteractive $run apt-get install -y -qq "$package" >/dev/null; then
+        echo "Installed $package."
+    else
+        echo "Could not install $package. The tests that need it will be skipped." >&2
+    fi
+done

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
-from rarecell._kernels.unsafe import minimal_unsafe_sets
+from rarecell._kernels.unsafe import MOST_MARKED_KEYS, minimal_unsafe_sets
 from rarecell.errors import BadInput, PopulationTooSmall, UnknownChoice
 from rarecell.risk import unsafe
 from tests.naive import risk as naive
@@ -95,6 +95,18 @@ def test_kernel_equals_enumeration(table: rc.ContingencyTable, max_size: int) ->
     pairs = list(zip(found.cell.tolist(), found.mask.tolist(), strict=True))
     assert len(pairs) == len(set(pairs))
     assert set(pairs) == naive.minimal_unsafe_sets(table.cells.T, table.counts, min(max_size, table.n_keys))
+
+
+@pytest.mark.parametrize("n_keys", [MOST_MARKED_KEYS, MOST_MARKED_KEYS + 1])
+def test_marks_and_lists_find_the_same(n_keys: int) -> None:
+    rng = np.random.default_rng(n_keys)
+    codes = rng.integers(0, 3, (n_keys, 30)).astype(np.uint8)
+    counts = rng.integers(1, 3, 30)
+    cells, masks = minimal_unsafe_sets(codes, counts, 3, 4)
+    pairs = list(zip(cells.tolist(), masks.tolist(), strict=True))
+    assert len(pairs) > 100
+    assert len(set(pairs)) == len(pairs)
+    assert set(pairs) == naive.minimal_unsafe_sets(codes, counts, 4)
 
 
 def test_kernel_with_the_largest_number_of_keys() -> None:

@@ -13,6 +13,9 @@ from numba import njit
 
 _ONE = np.uint32(1)
 
+MOST_MARKED_KEYS = 10
+"""Up to so many keys a cell has a mark for every set of keys, 128 bytes at most; with more, a list of what was found."""
+
 
 @njit(cache=True, nogil=True)
 def split_groups(codes, members, ends, n_groups, buffers, out_members, out_ends):
@@ -84,6 +87,34 @@ def record_minimal(alone, n_alone, mask, first, following, found_cell, found_mas
 
 
 @njit(cache=True, nogil=True)
+def supersets_of_all(n_keys):
+    """A bit for each set, in rows of 64-bit words: row S has the bits of all sets that contain S."""
+    n_sets = 1 << n_keys
+    found = np.zeros((n_sets, (n_sets + 63) // 64), np.uint64)
+    for inner in range(n_sets):
+        for outer in range(inner, n_sets):
+            if inner & ~outer == 0:
+                found[inner, outer >> 6] |= np.uint64(1) << np.uint64(outer & 63)
+    return found
+
+
+@njit(cache=True, nogil=True)
+def record_marked(alone, n_alone, mask, marks, supersets, found_cell, found_mask, n_found):
+    """As :func:`record_minimal`, where each cell has a mark for every set that contains one of its list: one look decides."""
+    word, bit = np.int64(mask) >> 6, np.uint64(1) << (mask & np.uint64(63))
+    row = supersets[np.int64(mask)]
+    for a in range(n_alone):
+        cell = alone[a]
+        if marks[cell, word] & bit == 0:
+            found_cell[n_found] = cell
+            found_mask[n_found] = mask
+            n_found += 1
+            for w in range(len(row)):
+                marks[cell, w] |= row[w]
+    return n_found
+
+
+@njit(cache=True, nogil=True)
 def longer(array, size):
     """The same entries with room for more. Spelt out, because assignments of whole arrays take seconds to compile."""
     larger = np.empty(size, array.dtype)
@@ -117,8 +148,11 @@ def minimal_unsafe_sets(codes, counts, most_levels, max_size):
     n_groups[0] = 1
     level_size, level_uniques = np.zeros(most_levels, np.int64), np.zeros(most_levels, np.int64)
     buffers = (level_size, level_uniques, np.empty(most_levels, np.int64), np.empty(n_cells, np.int32))
-    first = np.full(n_cells, -1, np.int64)
-    following, found_cell = np.empty(n_cells, np.int64), np.empty(n_cells, np.int32)
+    is_marked = n_keys <= MOST_MARKED_KEYS
+    supersets = supersets_of_all(n_keys if is_marked else 0)
+    marks = np.zeros((n_cells if is_marked else 0, supersets.shape[1]), np.uint64)
+    first = np.full(0 if is_marked else n_cells, -1, np.int64)
+    following, found_cell = np.empty(0 if is_marked else n_cells, np.int64), np.empty(n_cells, np.int32)
     found_mask = np.empty(n_cells, np.uint64)
     n_found = 0
     one = np.uint64(1)
@@ -137,10 +171,13 @@ def minimal_unsafe_sets(codes, counts, most_levels, max_size):
             )
             if n_found + n_alone > found_cell.size:
                 room = 2 * (n_found + n_alone)
-                following = longer(following, room)
+                following = longer(following, 0 if is_marked else room)
                 found_cell = longer(found_cell, room)
                 found_mask = longer(found_mask, room)
-            n_found = record_minimal(buffers[3], n_alone, mask, first, following, found_cell, found_mask, n_found)
+            if is_marked:
+                n_found = record_marked(buffers[3], n_alone, mask, marks, supersets, found_cell, found_mask, n_found)
+            else:
+                n_found = record_minimal(buffers[3], n_alone, mask, first, following, found_cell, found_mask, n_found)
         # Nothing below a set that is too large or whose groups are all split: pass over its descendants.
         is_leaf = size >= max_size or n_groups[size] == 0
         step = one << np.uint64(lowest) if is_leaf else one

@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from rarecell._kernels.counting import count_pairs, count_values
 from rarecell.counted import number_of_each, plain_value
 from rarecell.engine.coding import Coding, code_levels
 from rarecell.engine.levels import settle
 from rarecell.engine.source import code_chunk, unified
 from rarecell.microdata import Microdata
 from rarecell.table import Categories, ContingencyTable
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 _FIRST_VALUES = 64
 """Values that a column has room for before it is found to have more."""
@@ -145,10 +144,6 @@ class _GrowingCounts:
         self._joint = [np.zeros((n, _FIRST_VALUES), dtype=np.int64) for n in n_levels]
 
     def add(self, of_keys: Sequence[NDArray[np.int32]], array: pa.Array) -> None:
-        import pyarrow as pa
-
-        from rarecell._kernels.counting import count_pairs, count_values
-
         if self.values is None:
             return
         chunk = code_chunk(array)
@@ -171,8 +166,6 @@ class _GrowingCounts:
             count_pairs(codes, chunk.codes, place, joint)
 
     def pairs(self) -> list[_Pairs]:
-        import pyarrow as pa
-
         assert self.values is not None
         values = pa.array(list(self.values), self._type)
         found = []

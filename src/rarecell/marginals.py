@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import margins as kernels
-from rarecell._kernels.counting import collapse_records, fill_slots, find_slots
+from rarecell._kernels.counting import collapse_records, fill_slots, find_slots, short_type
 from rarecell.memory import marginals_budget
 from rarecell.threads import n_cores, on_all_cores
 
@@ -131,9 +131,7 @@ class Marginals:
         self._levels = [int(n) for n in table.vertex_levels]
         self._level_codes = [table.level_codes(v).astype(np.int64) for v in range(table.n_vertices)]
         self._entropy: dict[int, float] = {0: 0.0}
-        # Passing over the rows takes as long as reading them from memory: short codes are quicker.
-        code_type = next(kind for kind in (np.uint8, np.uint16, np.int32) if max(self._levels) <= np.iinfo(kind).max)
-        self._table_rows = _Rows(np.asfortranarray(table.cells, code_type), self._cell_counts)
+        self._table_rows = _Rows(np.asfortranarray(table.cells, short_type(max(self._levels))), self._cell_counts)
         self._bases: _Kept[_Rows] = _Kept(memory_budget // 2)
         # Rows whose projections are hardly fewer unless they must be, because few of them agree on anything.
         self._spread_out: set[int] = set()

@@ -17,7 +17,6 @@ the most that any set left could reach.
 from __future__ import annotations
 
 import math
-import os
 import shlex
 import threading
 import time
@@ -37,6 +36,7 @@ from rarecell.refinement import Columns, Undecided
 from rarecell.risk.population_uniques import pitman
 from rarecell.table import ContingencyTable
 from rarecell.thinning import random_part
+from rarecell.threads import n_cores
 
 STAGE = "scanning sets of keys"
 
@@ -288,7 +288,7 @@ class _ScanRun:
             self._child(begun, j, self._bounds(begun, [j])[0])
 
         pairs = list(combinations(range(n_keys), 2))
-        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        with ThreadPoolExecutor(n_cores()) as pool:
             try:
                 list(pool.map(work, [(i, j) for i, j in pairs if n_keys - j > self.size - 2]))
             except BaseException:

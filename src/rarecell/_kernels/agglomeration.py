@@ -5,19 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-
-@njit(cache=True, inline="always")
-def _n_log_n(n):  # type: ignore[no-untyped-def]
-    return n * np.log(n) if n > 0.0 else 0.0
+from rarecell._kernels.margins import n_log_n
 
 
 @njit(cache=True)
 def _loss(joint, totals, n_others, a, b):  # type: ignore[no-untyped-def]
     """Fall of the pairwise log-likelihoods when levels a and b become one; at least 0."""
-    loss = -n_others * (_n_log_n(totals[a]) + _n_log_n(totals[b]) - _n_log_n(totals[a] + totals[b]))
+    loss = -n_others * (n_log_n(totals[a]) + n_log_n(totals[b]) - n_log_n(totals[a] + totals[b]))
     for w in range(joint.shape[1]):
         if joint[a, w] > 0.0 and joint[b, w] > 0.0:
-            loss += _n_log_n(joint[a, w]) + _n_log_n(joint[b, w]) - _n_log_n(joint[a, w] + joint[b, w])
+            loss += n_log_n(joint[a, w]) + n_log_n(joint[b, w]) - n_log_n(joint[a, w] + joint[b, w])
     return loss
 
 

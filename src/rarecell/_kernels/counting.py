@@ -13,15 +13,15 @@ The kernels release the interpreter's lock and work on slices; :func:`collapse_r
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numba import njit
+
+from rarecell.threads import n_cores, on_all_cores
 
 IntArray = npt.NDArray[np.integer[Any]]
 Keys = npt.NDArray[np.int64]
@@ -99,6 +99,11 @@ def count_values(keys: IntArray, histogram: IntArray) -> None:
     """Add to ``histogram`` how often each key occurs."""
     for record in range(keys.size):
         histogram[keys[record]] += 1
+
+
+def short_type(n_levels: int) -> type[np.integer[Any]]:
+    """The shortest type that holds the codes of so many levels: looking codes up takes as long as getting them from memory."""
+    return next(kind for kind in (np.uint8, np.uint16, np.int32) if n_levels - 1 <= np.iinfo(kind).max)
 
 
 @njit(cache=True, nogil=True)
@@ -302,16 +307,13 @@ def _columns(codes: IntArray | Sequence[IntArray]) -> list[IntArray]:
 
 
 def _slices(n_records: int, *, at_most: int | None = None) -> list[slice]:
-    n_threads = min(os.cpu_count() or 1, n_records // _WORTH_A_THREAD, n_records if at_most is None else at_most)
+    n_threads = min(n_cores(), n_records // _WORTH_A_THREAD, n_records if at_most is None else at_most)
     bounds = [n_records * thread // max(1, n_threads) for thread in range(max(1, n_threads) + 1)]
     return [slice(start, stop) for start, stop in pairwise(bounds)]
 
 
 def _in_threads(work: Callable[[int, slice], Any], slices: Sequence[slice]) -> list[Any]:
-    if len(slices) == 1:
-        return [work(0, slices[0])]
-    with ThreadPoolExecutor(min(len(slices), os.cpu_count() or 1)) as pool:
-        return list(pool.map(work, range(len(slices)), slices))
+    return on_all_cores(work, list(enumerate(slices)))
 
 
 def _fold(keys: Keys, columns: Sequence[IntArray], n_levels: Sequence[int], new_codes: Sequence[IntArray] | None = None) -> None:

@@ -26,7 +26,8 @@ def _slot(key, shift):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _n_log_n(n):  # type: ignore[no-untyped-def]
+def n_log_n(n):  # type: ignore[no-untyped-def]
+    """n log n, and 0 for 0."""
     whole = np.int64(n)
     if whole < _TABULATED and whole == n:
         return _N_LOG_N[whole]
@@ -63,7 +64,7 @@ def _sum_of_n_log_n_dense(codes, counts, columns, begins, adds, n_possible):  # 
             sums[keys[i - start]] += counts[i]
     total = 0.0
     for n in sums:
-        total += _n_log_n(n)
+        total += n_log_n(n)
     return total
 
 
@@ -85,7 +86,7 @@ def _sum_of_n_log_n_hashed(keys, counts):  # type: ignore[no-untyped-def]
     total = 0.0
     for slot in range(len(owner)):
         if owner[slot] != _EMPTY:
-            total += _n_log_n(sums[slot])
+            total += n_log_n(sums[slot])
     return total
 
 

@@ -144,8 +144,7 @@ def minimal_unsafe_sets(codes, counts, most_levels, max_size):
     n_groups = np.zeros(max_size + 1, np.int64)
     for cell in range(n_cells):
         members[0, cell] = 2 * cell + (counts[cell] == 1)
-    ends[0, 0] = n_cells
-    n_groups[0] = 1
+    ends[0, 0], n_groups[0] = n_cells, 1
     level_size, level_uniques = np.zeros(most_levels, np.int64), np.zeros(most_levels, np.int64)
     buffers = (level_size, level_uniques, np.empty(most_levels, np.int64), np.empty(n_cells, np.int32))
     is_marked = n_keys <= MOST_MARKED_KEYS

@@ -7,7 +7,6 @@ are on divides it into cliques; each clique is walked, and what it says about a 
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from rarecell._kernels.walk import Layout, walk
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.graph.masks import members
+from rarecell.threads import n_cores
 
 CELLS_PER_THREAD = 500_000
 """A clique is divided among threads when each gets at least so many cells."""
@@ -223,7 +223,7 @@ def _draw_rows(upper: NDArray[np.float64], rows: NDArray[np.int64], rng: np.rand
 
 
 def _n_threads() -> int:
-    return min(8, os.cpu_count() or 1)
+    return min(8, n_cores())
 
 
 @lru_cache(maxsize=1)

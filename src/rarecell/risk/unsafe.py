@@ -153,6 +153,7 @@ def unsafe_combinations(table: ContingencyTable, *, max_size: int | None = None)
     >>> found.suda_score
     array([0., 3., 3.])
     """
+    from rarecell._kernels.counting import short_type
     from rarecell._kernels.unsafe import minimal_unsafe_sets
 
     n_keys = table.n_keys
@@ -162,10 +163,9 @@ def unsafe_combinations(table: ContingencyTable, *, max_size: int | None = None)
     levels = np.array([categories.n_levels for categories in table.categories], dtype=np.int64)
     # The key with most levels gets the highest bit: half of all sets hold it, and it splits the cells best.
     order = np.argsort(levels, kind="stable")
-    # Codes are looked up in the order of the groups: short ones stay near the processor.
-    code_type = next(kind for kind in (np.uint8, np.int32) if levels.max() - 1 <= np.iinfo(kind).max)
-    codes = np.ascontiguousarray(table.cells.T[order], code_type)
-    cell, permuted = minimal_unsafe_sets(codes, table.counts, int(levels.max()), largest)
+    most_levels = int(levels.max())
+    codes = np.ascontiguousarray(table.cells.T[order], short_type(most_levels))
+    cell, permuted = minimal_unsafe_sets(codes, table.counts, most_levels, largest)
     mask = np.zeros(len(permuted), dtype=np.uint64)
     for bit, key in enumerate(order.tolist()):
         mask |= ((permuted >> np.uint64(bit)) & np.uint64(1)) << np.uint64(key)

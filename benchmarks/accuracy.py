@@ -26,10 +26,11 @@ import pyarrow as pa
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import rarecell as rc
-from rarecell import choice, datasets
-from rarecell.config import RunConfig
+from rarecell import datasets
 from rarecell.risk.interval import RiskInterval, risk_interval
 from rarecell.risk.population_uniques import ewens, pitman
+from rarecell.run import model_choice as choice
+from rarecell.run.config import RunConfig
 from tests.reference import ADULT_KEYS, adult_population, sampled, table_of
 
 KEY_SETS: dict[str, tuple[str, tuple[str, ...]]] = {

@@ -41,11 +41,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rarecell.config import CHOICES, RunConfig
+from rarecell.data.levels import MISSING_WORDS
+from rarecell.data.microdata import Microdata
 from rarecell.engine.files import CsvSource
-from rarecell.engine.levels import MISSING_WORDS
 from rarecell.errors import RarecellError
-from rarecell.microdata import Microdata
+from rarecell.run.config import CHOICES, RunConfig
 
 SECONDS_A_CASE = 60.0
 """A case that takes longer hangs. Machines that run tests are slow and busy."""
@@ -508,7 +508,7 @@ def fuzz_toml(rng: random.Random, folder: Path) -> str:
         config = RunConfig.from_mapping(given)
     if RunConfig.from_toml(config.to_toml()) != config:
         raise WrongCount("a configuration changed when it was written and read")
-    from rarecell.run import read
+    from rarecell.run.orchestration import read
 
     read(config).table()
     return "read"
@@ -518,7 +518,7 @@ def fuzz_command(rng: random.Random, folder: Path) -> str:
     import click
     from click.testing import CliRunner
 
-    from rarecell.cli import main
+    from rarecell.cli.commands import main
 
     path = small_csv(rng, folder)
     arguments = [rng.choice(["assess", "assess", "protect"]), str(rng.choice([path, path, path, folder, "nowhere.csv", ""]))]
@@ -578,7 +578,7 @@ def fuzz_command(rng: random.Random, folder: Path) -> str:
 
 
 def fuzz_run(rng: random.Random, folder: Path) -> str:
-    from rarecell import run
+    from rarecell.run import orchestration as run
 
     options: dict[str, Any] = {
         "input": str(small_csv(rng, folder)),

@@ -16,7 +16,7 @@ import numpy as np
 
 import rarecell as rc
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION, census_population, census_sample
-from rarecell.resolution import automatic_coarsenings
+from rarecell.table.coarsening import automatic_coarsenings
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:

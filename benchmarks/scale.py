@@ -113,8 +113,8 @@ def _count(path: str, keys: list[str], memory: float) -> dict[str, Any]:
 
 def _assess(path: str, keys: list[str], n_records: int, out: str, memory: float, n_protected: int) -> dict[str, Any]:
     started = time.perf_counter()
-    from rarecell import run
-    from rarecell.config import ProtectConfig, RunConfig
+    from rarecell.run import orchestration as run
+    from rarecell.run.config import ProtectConfig, RunConfig
 
     protect = ProtectConfig(top=n_protected) if n_protected else None
     config = RunConfig(input=path, keys=tuple(keys), population=20 * n_records, memory=f"{memory}GB", protect=protect)

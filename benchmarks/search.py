@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 import rarecell as rc
 from rarecell import datasets
-from rarecell.score import make_score
 from rarecell.search import estimate_exact, select_model
 from rarecell.search.exact import best_cliques
-from rarecell.search.family import Family, closed_levels
-from rarecell.search.known import KnownScores
 from rarecell.search.local import local_search
+from rarecell.search.score import make_score
+from rarecell.search.score_cache import KnownScores
+from rarecell.search.set_family import Family, closed_levels
 
 MOST_LEVELS = 200
 

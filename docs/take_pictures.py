@@ -26,7 +26,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="survey-") as outer:
         folder = Path(outer) / "survey"
         folder.mkdir()
-        command = [sys.executable, "-c", "from rarecell.cli import main; main()", "app", "--folder", str(folder), "--no-browser"]
+        command = [
+            sys.executable,
+            "-c",
+            "from rarecell.cli.commands import main; main()",
+            "app",
+            "--folder",
+            str(folder),
+            "--no-browser",
+        ]
         app = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert app.stdout is not None
         try:

@@ -108,7 +108,7 @@ def run_command(command: str) -> str:
     """What a command prints on both outputs, its exit code in the end when that is not 0."""
     from click.testing import CliRunner
 
-    from rarecell.cli import main
+    from rarecell.cli.commands import main
 
     words = shlex.split(command)
     if words[0] != "rarecell" or "|" in words:

@@ -20,8 +20,8 @@ from rarecell.app.columns import profile_file, suggest_role
 from rarecell.app.forms import assess_config, protect_config
 from rarecell.app.jobs import Job, Jobs, in_words
 from rarecell.app.runs import FinishedRun
-from rarecell.config import RunConfig
 from rarecell.errors import BadInput, RarecellError
+from rarecell.run.config import RunConfig
 from tests.app_client import Browser, write_run
 from tests.summaries import census_summary, protected_summary
 
@@ -346,7 +346,7 @@ def test_from_the_file_to_the_protected_file_as_in_the_terminal(folder: Path) ->
     assert told["state"] == "done", told["message"]
     assert "What protection changed" in browser.get("/run?name=two").text
 
-    command = [sys.executable, "-c", "from rarecell.cli import main; main()"]
+    command = [sys.executable, "-c", "from rarecell.cli.commands import main; main()"]
     for name, action in (("one", "assess"), ("two", "protect")):
         subprocess.run(
             [*command, action, "--config", str(folder / name / "run.toml"), "--out", str(folder / f"{name}-again"), "--quiet"],

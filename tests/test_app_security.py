@@ -350,7 +350,7 @@ def test_only_the_loopback_address_is_listened_on(house: Path) -> None:
     import socket
 
     process = subprocess.Popen(
-        [sys.executable, "-c", "from rarecell.cli import main; main()", "app", "--folder", str(house), "--no-browser"],
+        [sys.executable, "-c", "from rarecell.cli.commands import main; main()", "app", "--folder", str(house), "--no-browser"],
         stdout=subprocess.PIPE,
         text=True,
     )

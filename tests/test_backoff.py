@@ -12,8 +12,8 @@ from rarecell._kernels import agglomeration
 from rarecell._kernels import backoff as kernels
 from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff
 from rarecell.model.backoff_contexts import POWERS, STRENGTHS
-from rarecell.resolution import automatic_coarsenings
-from rarecell.swap.effect import risk_after
+from rarecell.swap.residual_risk import risk_after
+from rarecell.table.coarsening import automatic_coarsenings
 from tests.naive import backoff as naive
 from tests.reference import census_table
 from tests.strategies import coarsened_tables

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rarecell import charts
+from rarecell.report import charts
 from tests.summaries import demo_summary, protected_summary
 
 RISK = demo_summary()["risk"]

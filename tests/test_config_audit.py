@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rarecell.audit import open_run_folder
-from rarecell.config import CHOICES, ProtectConfig, RunConfig
 from rarecell.errors import BadInput, OutputExists, RarecellError
+from rarecell.run.config import CHOICES, ProtectConfig, RunConfig
+from rarecell.run.folder import open_run_folder
 
 words = st.text(st.characters(blacklist_categories=("Cs", "Cc")), min_size=1, max_size=12)
 

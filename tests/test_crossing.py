@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rarecell import crossing
 from rarecell._kernels.counting import count_pairs
-from rarecell.crossing import crossed_columns
-from rarecell.microdata import Microdata
+from rarecell.data import cross_tabulation as crossing
+from rarecell.data.cross_tabulation import crossed_columns
+from rarecell.data.microdata import Microdata
 from tests.naive import counting as naive
 
 VALUES = {

@@ -91,7 +91,7 @@ def test_pages_load_nothing_from_elsewhere_and_link_to_what_is_there(built: Path
 
 @pytest.mark.slow
 def test_every_public_name_and_command_is_documented(built: Path) -> None:
-    from rarecell.cli import main
+    from rarecell.cli.commands import main
 
     names = {path.stem.removeprefix("rarecell.") for path in (built / "reference" / "generated").glob("*.html")}
     assert set(rarecell._HOME) <= names

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rarecell.engine.coding import CodedLevels, Coding, code_levels
-from rarecell.engine.hierarchy import read_hierarchy
-from rarecell.engine.levels import settle
+from rarecell.data.coding import CodedLevels, Coding, code_levels
+from rarecell.data.hierarchies import read_hierarchy
+from rarecell.data.levels import settle
 from rarecell.engine.source import Column
 from rarecell.errors import BadInput
 

@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 import pyreadstat
 import pytest
 
+from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
 from rarecell.engine.duck import EngineSettings, connect
 from rarecell.engine.output import atomic_path, atomic_write_text, write_parquet
 from rarecell.errors import BadInput, MissingExtra, NotWritten
-from rarecell.memory import MemoryLimit
-from rarecell.microdata import Microdata
+from rarecell.machine.memory import MemoryLimit
 
 TABLE = pa.table(
     {
@@ -333,7 +333,7 @@ def test_an_extension_is_not_fetched_unasked(query: str, extension: str) -> None
 
 
 def test_an_error_of_a_server_does_not_repeat_its_password() -> None:
-    from rarecell.addresses import redacted
+    from rarecell.engine.addresses import redacted
 
     told = redacted("no connection to postgresql://me:s3cret@db/census or host=db password=s3cret user=me")
     assert told == "no connection to postgresql://me:…@db/census or host=db password=… user=me"

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rarecell import run
-from rarecell.config import ProtectConfig, RunConfig
+from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
 from rarecell.engine.parts import find_parts
 from rarecell.errors import BadInput
-from rarecell.microdata import Microdata
+from rarecell.run import orchestration as run
+from rarecell.run.config import ProtectConfig, RunConfig
 from tests.test_faults import AtStage, visible
 
 N = 400

@@ -30,13 +30,14 @@ import pytest
 from adbc_driver_postgresql import dbapi
 from click.testing import CliRunner
 
-from rarecell import datasets, run
-from rarecell.addresses import connection_string, without_password
-from rarecell.cli import main
-from rarecell.config import ProtectConfig, RunConfig
+from rarecell import datasets
+from rarecell.cli.commands import main
+from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
+from rarecell.engine.addresses import connection_string, without_password
 from rarecell.errors import BadInput, MissingExtra, RarecellError
-from rarecell.microdata import Microdata
+from rarecell.run import orchestration as run
+from rarecell.run.config import ProtectConfig, RunConfig
 
 PASSWORD = "open-sesame:1"
 ENCODED = "open-sesame%3A1"

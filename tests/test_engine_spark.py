@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import rarecell as rc
+from rarecell.data.microdata import Microdata, suggest_roles
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION, census_sample
 from rarecell.engine.spark import SparkSource
 from rarecell.errors import BadInput, NotChordal, TooLarge, UnknownColumns
-from rarecell.microdata import Microdata, suggest_roles
 from rarecell.swap.plan import plan_swaps
 from tests.reference import cliques_by_number
 from tests.test_microdata import KEYS, PEOPLE, assert_same_table

@@ -26,11 +26,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import rarecell.report
-from rarecell import audit, run
-from rarecell.config import ProtectConfig, RunConfig
 from rarecell.errors import BadInput, NotWritten, RarecellError
 from rarecell.progress import SILENT, SilentProgress
-from rarecell.stages import Stages
+from rarecell.run import folder as audit
+from rarecell.run import orchestration as run
+from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.stages import Stages
 
 KEYS = ("age", "sex", "region")
 ROWS = [(str(i * 7 % 23), "fm"[i % 2], str(i * i % 5)) for i in range(300)]

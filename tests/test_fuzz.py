@@ -15,12 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rarecell.config import RunConfig
-from rarecell.engine.coding import Coding
+from rarecell.data.coding import Coding
+from rarecell.data.microdata import Microdata
 from rarecell.engine.source import code_chunk, unified
 from rarecell.errors import BadInput, RarecellError, UnknownChoice
-from rarecell.microdata import Microdata
-from rarecell.score import make_score
+from rarecell.run.config import RunConfig
+from rarecell.search.score import make_score
 
 SCRIPT = Path(__file__).parents[1] / "benchmarks" / "fuzz.py"
 

@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
-from rarecell import resolution, structure
-from rarecell.cli import main
+from rarecell.cli.commands import main
 from rarecell.model.additive import AdditiveModel
-from rarecell.structure import find_structural_zeros
+from rarecell.table import coarsening as resolution
+from rarecell.table import structural_zeros as structure
+from rarecell.table.structural_zeros import find_structural_zeros
 from tests.naive import marginals as naive
 from tests.strategies import categories, tables
 
@@ -98,7 +99,7 @@ def test_a_search_ends_at_its_time_limit_and_says_how_far_it_came() -> None:
 
 
 def test_where_a_climb_is_cut_off_it_has_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rarecell.search import known
+    from rarecell.search import score_cache as known
 
     table = records(25)
     clock = iter(range(10_000))
@@ -128,7 +129,7 @@ def test_a_run_on_many_keys_tells_of_its_time_limit(tmp_path: Path) -> None:
 
 
 def test_margins_of_many_keys_are_counted_from_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rarecell.marginals._WORTH_PROJECTING", 10)
+    monkeypatch.setattr("rarecell.table.marginals._WORTH_PROJECTING", 10)
     for n_keys, has_projections in ((20, False), (8, True)):
         table = records(n_keys)
         masks = [1 << a | 1 << b for a, b in combinations(range(n_keys), 2)]

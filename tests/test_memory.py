@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rarecell import run
-from rarecell.config import RunConfig
 from rarecell.errors import BadInput, TooLarge
-from rarecell.memory import MemoryLimit, machine_memory
+from rarecell.machine.memory import MemoryLimit, machine_memory
+from rarecell.run import orchestration as run
+from rarecell.run.config import RunConfig
 
 KEYS = ("region", "age", "job", "sex")
 
@@ -22,8 +22,8 @@ KEYS = ("region", "age", "job", "sex")
 MEASURED = """
 import sys
 from pathlib import Path
-from rarecell import run
-from rarecell.config import RunConfig
+from rarecell.run import orchestration as run
+from rarecell.run.config import RunConfig
 run.assess(RunConfig.read(sys.argv[1]), out=sys.argv[2])
 peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
 print(int(peak.split()[1]) * 1024)

@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
-from rarecell import microdata
+from rarecell.data import microdata
+from rarecell.data.coding import Coding
+from rarecell.data.microdata import Microdata, suggest_roles
 from rarecell.datasets import CENSUS_KEYS, census_sample, census_sample_path
-from rarecell.engine.coding import Coding
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.microdata import Microdata, suggest_roles
 
 PEOPLE = pa.table(
     {

@@ -13,7 +13,7 @@ from rarecell.errors import BadInput, UnknownChoice
 from rarecell.risk import interval
 from rarecell.risk.interval import most_probable_mass, posterior_log_cell_probability, risk_interval
 from rarecell.risk.records import record_risk
-from rarecell.score import HyperDirichlet, graph_score
+from rarecell.search.score import HyperDirichlet, graph_score
 from tests.reference import census_table
 from tests.strategies import categories, coarsened_tables, tables
 from tests.test_risk_records import KnownModel

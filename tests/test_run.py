@@ -16,11 +16,12 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
-from rarecell import datasets, run
-from rarecell.cli import main
-from rarecell.config import ProtectConfig, RunConfig
+from rarecell import datasets
+from rarecell.cli.commands import main
 from rarecell.errors import Cancelled, RarecellError
 from rarecell.progress import SilentProgress
+from rarecell.run import orchestration as run
+from rarecell.run.config import ProtectConfig, RunConfig
 
 CENSUS = str(datasets.census_sample_path())
 KEYS = ",".join(datasets.CENSUS_KEYS)

@@ -16,11 +16,11 @@ from click.testing import CliRunner
 
 import rarecell as rc
 from rarecell import datasets
-from rarecell.cli import main
-from rarecell.config import ProtectConfig, RunConfig
+from rarecell.cli.commands import main
 from rarecell.datasets import census_sample
 from rarecell.errors import BadInput, EngineFailed, RarecellError
 from rarecell.progress import SilentProgress
+from rarecell.run.config import ProtectConfig, RunConfig
 from tests.documentation import SPARK, run_sequence
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -86,7 +86,7 @@ def test_a_file_that_is_counted_by_its_engine_gives_the_same(
 ) -> None:
     """As when it is too large for its records to be coded in memory."""
     pq.write_table(people(), tmp_path / "people.parquet")
-    monkeypatch.setattr("rarecell.microdata.CODES_IN_MEMORY", 0)
+    monkeypatch.setattr("rarecell.data.microdata.CODES_IN_MEMORY", 0)
     result = rc.protect(CONFIG.with_changes(input=str(tmp_path / "people.parquet")), out=tmp_path / "out")
     assert result.assessment.table.record_cell is None
     assert files(tmp_path / "out", people()["person"].to_pylist()) == in_memory

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell import datasets
-from rarecell.cli import main
+from rarecell.cli.commands import main
 from rarecell.errors import Cancelled
 from rarecell.progress import SilentProgress
-from rarecell.refinement import Columns, Undecided, n_uniques
-from rarecell.scan import scan_subsets
+from rarecell.risk.key_sets import scan_subsets
+from rarecell.table.uniqueness import Columns, Undecided, n_uniques
 from tests.naive.marginals import marginal_counts
 from tests.strategies import categories, coarsened_tables, tables
 
@@ -96,7 +96,7 @@ def test_uniques_on_any_vertices(table: rc.ContingencyTable, data: st.DataObject
 def test_groups_beyond_those_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     table = lumpy(9, 2000)
     expected = scan_subsets(table, size=3, population=10_000, top=4)
-    monkeypatch.setattr("rarecell.refinement.LARGEST_GROUP", 3)
+    monkeypatch.setattr("rarecell.table.uniqueness.LARGEST_GROUP", 3)
     assert scan_subsets(table, size=3, population=10_000, top=4).sets == expected.sets
 
 
@@ -104,7 +104,7 @@ def test_a_scan_that_runs_out_of_time_says_what_is_left(monkeypatch: pytest.Monk
     table = lumpy(12, 900)
     truth = scan_subsets(table, size=4, population=10_000, top=3)
     clock = iter(range(10**6))
-    monkeypatch.setattr("rarecell.scan.time.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("rarecell.risk.key_sets.time.monotonic", lambda: float(next(clock)))
     found = scan_subsets(table, size=4, population=10_000, top=3, max_seconds=20)
     assert not found.is_complete
     assert found.sets

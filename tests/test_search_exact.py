@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.score import graph_score, make_score
 from rarecell.search.bounds import admissible_sets
 from rarecell.search.exact import best_cliques
-from rarecell.search.family import Family, closed_levels
 from rarecell.search.orders import OrderBound
+from rarecell.search.score import graph_score, make_score
+from rarecell.search.set_family import Family, closed_levels
 from tests.naive import search as naive
 from tests.strategies import coarsened_tables, tables
 

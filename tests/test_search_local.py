@@ -15,11 +15,11 @@ import rarecell as rc
 from rarecell._kernels import local as kernels
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.graph.random import random_chordal_adjacency
-from rarecell.score import graph_score, make_score
 from rarecell.search import select_model
 from rarecell.search.greedy import greedy_search
-from rarecell.search.known import KnownScores
 from rarecell.search.local import local_search, random_start
+from rarecell.search.score import graph_score, make_score
+from rarecell.search.score_cache import KnownScores
 from tests.naive import search as naive
 from tests.strategies import categories, coarsened_tables, tables
 

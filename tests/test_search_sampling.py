@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from rarecell.errors import BadInput
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.score import graph_score, make_score
 from rarecell.search.bounds import ScoredFamily, all_sets
 from rarecell.search.sampling import _Sums, sample_models
+from rarecell.search.score import graph_score, make_score
 from tests.naive import search as naive
 from tests.strategies import coarsened_tables
 from tests.test_search_exact import plain_family, random_scores

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.errors import BadInput, Cancelled, TooLarge, UnknownChoice
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.score import graph_score, make_score
 from rarecell.search import estimate_exact, penalty_path, select_model
 from rarecell.search import select as select_module
 from rarecell.search.bounds import all_sets
 from rarecell.search.exact import cost_of
-from rarecell.search.ranked import best_graphs
+from rarecell.search.n_best import best_graphs
+from rarecell.search.score import graph_score, make_score
 from tests.naive import search as naive
 from tests.strategies import coarsened_tables, tables
 from tests.test_search_local import lumpy_table

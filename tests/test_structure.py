@@ -11,12 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
-from rarecell import compatibility as counting
-from rarecell.compatibility import Compatibility
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.model.decomposable import DecomposableModel
-from rarecell.score import CompatibleLikelihood, PenalisedLikelihood, graph_score, make_score
-from rarecell.structure import ExcludedCombination, FunctionalDependency, StructuralZeros, find_structural_zeros, violates
+from rarecell.search.score import CompatibleLikelihood, PenalisedLikelihood, graph_score, make_score
+from rarecell.table import possible_cells as counting
+from rarecell.table.possible_cells import Compatibility
+from rarecell.table.structural_zeros import (
+    ExcludedCombination,
+    FunctionalDependency,
+    StructuralZeros,
+    find_structural_zeros,
+    violates,
+)
 from tests.strategies import categories, coarsened_tables
 
 

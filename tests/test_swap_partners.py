@@ -158,7 +158,7 @@ def test_rules_break_only_when_a_swap_creates_them(conditions: list[dict[int, se
 
 
 def test_structural_zeros_are_tables_of_excluded_combinations() -> None:
-    from rarecell.structure import ExcludedCombination, StructuralZeros
+    from rarecell.table.structural_zeros import ExcludedCombination, StructuralZeros
 
     rng = np.random.default_rng(4)
     codes = rng.integers(0, 3, (30, 3)).astype(np.int32)

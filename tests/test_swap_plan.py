@@ -20,14 +20,14 @@ from rarecell.risk.records import RecordRisk
 from rarecell.swap import reasons
 from rarecell.swap.apply import compare_margins
 from rarecell.swap.distance import Distances
-from rarecell.swap.effect import risk_after
 from rarecell.swap.households import plan_household_swaps
 from rarecell.swap.partners import PartnerSearch
 from rarecell.swap.plan import SwapPlan, plan_swaps
+from rarecell.swap.residual_risk import risk_after
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.swappable import swappability
 from rarecell.swap.target import frontier, plan_to_target
-from rarecell.utility import first_found_distance
+from rarecell.swap.utility import first_found_distance
 from tests.naive import swap as naive
 from tests.reference import census_table, cliques_by_number
 from tests.strategies import categories
@@ -310,7 +310,7 @@ def test_a_cancelled_plan_stops() -> None:
 
 
 def test_coarsenings_keep_their_own_margins_on_the_census_sample() -> None:
-    from rarecell.resolution import automatic_coarsenings
+    from rarecell.table.coarsening import automatic_coarsenings
 
     base = census_table()
     table = base.with_coarsenings(automatic_coarsenings(base))

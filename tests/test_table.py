@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
-from rarecell.marginals import Marginals
-from rarecell.resolution import automatic_coarsenings
-from rarecell.score import possible_cells
+from rarecell.search.score import possible_cells
+from rarecell.table.coarsening import automatic_coarsenings
+from rarecell.table.marginals import Marginals
 from tests.naive import marginals as naive
 from tests.strategies import categories, coarsened_tables, tables
 
@@ -43,7 +43,7 @@ def test_sets_are_counted_from_projections(table: rc.ContingencyTable, data: st.
     """Projections of any size, kept or given up, asked for in any order, give the counts of the table."""
     some = data.draw(st.lists(st.integers(0, 2**table.n_vertices - 1), min_size=1, max_size=12))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rarecell.marginals._WORTH_PROJECTING", 1)
+        patch.setattr("rarecell.table.marginals._WORTH_PROJECTING", 1)
         marginals = Marginals(table, memory_budget=budget)
         for mask in some:
             assert marginals.entropy_term(mask) == pytest.approx(naive.entropy_term(table, mask), abs=1e-8)
@@ -59,7 +59,7 @@ def test_small_sets_of_many_rows_are_counted_from_larger_ones(monkeypatch: pytes
     sizes = [9, 9, 9, 5, 4, 3]
     table = rc.ContingencyTable.from_codes(rng.integers(0, sizes, (20_000, 6)).astype(np.int32), categories(sizes))
     masks = np.arange(64, dtype=np.uint64)
-    monkeypatch.setattr("rarecell.marginals._WORTH_PROJECTING", 4096)
+    monkeypatch.setattr("rarecell.table.marginals._WORTH_PROJECTING", 4096)
     marginals = Marginals(table)
     np.testing.assert_allclose(marginals.entropy_terms(masks), [naive.entropy_term(table, int(m)) for m in masks], atol=1e-7)
     assert marginals._bases.items()

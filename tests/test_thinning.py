@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.risk.explain import key_costs
-from rarecell.thinning import random_part
+from rarecell.table.subsample import random_part
 from tests.strategies import coarsened_tables
 
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
-from rarecell.associations import _quantiles, association_changes, cramers_v
 from rarecell.datasets import CENSUS_POPULATION, census_sample
+from rarecell.swap.associations import _quantiles, association_changes, cramers_v
 from rarecell.swap.plan import plan_swaps
 from rarecell.swap.target import frontier
-from rarecell.utility import (
+from rarecell.swap.utility import (
     BothFiles,
     _Dummies,
     first_found_distance,
@@ -194,7 +194,7 @@ def test_one_step_of_the_regression_is_enough_where_files_differ_little(monkeypa
     plan = plan_swaps(table, rc.select_model(table, seed=0).best, records=np.arange(0, 9000, 300), seed=0)
     both = BothFiles.of(table, plan.table_after)
     whole = propensity(both)
-    monkeypatch.setattr("rarecell.utility.MOST_TERMS", 1)
+    monkeypatch.setattr("rarecell.swap.utility.MOST_TERMS", 1)
     quick = propensity(both)
     assert quick.n_parameters == whole.n_parameters
     assert quick.pmse == pytest.approx(whole.pmse, rel=0.5)

@@ -19,7 +19,7 @@ class CommandReference(Directive):
     """The help of each command under a heading of its own."""
 
     def run(self) -> list[nodes.Node]:
-        from rarecell.cli import main
+        from rarecell.cli.commands import main
 
         made: list[nodes.Node] = []
         for name in ("", *sorted(main.commands)):
@@ -51,12 +51,12 @@ class GlossaryOfTheReport(Directive):
 
 
 TOPICS = {
-    "Data": ("microdata", "table", "engine.coding", "resolution", "marginals"),
-    "Graphs and models": ("graph.chordal", "model.", "structure"),
+    "Data": ("data.", "table."),
+    "Graphs and models": ("graph.", "model."),
     "Search": ("search",),
     "Risk": ("risk.",),
     "Swapping": ("swap.",),
-    "Whole runs": ("config", "run"),
+    "Whole runs": ("run.",),
     "Errors": ("errors",),
 }
 """Modules of the public names, by the heading they stand under."""

@@ -12,36 +12,36 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AdditiveModel": "model.additive",
-    "Assessment": "run",
+    "Assessment": "run.orchestration",
     "AverageModel": "model.average",
     "BackoffModel": "model.backoff",
-    "Categories": "table",
+    "Categories": "table.contingency",
     "ChordalGraph": "graph.chordal",
-    "Coarsening": "table",
-    "Coding": "engine.coding",
-    "ContingencyTable": "table",
+    "Coarsening": "table.contingency",
+    "Coding": "data.coding",
+    "ContingencyTable": "table.contingency",
     "DecomposableModel": "model.decomposable",
     "HierarchicalModel": "model.hierarchical",
     "RegularisedModel": "model.regularised",
-    "Marginals": "marginals",
-    "StructuralZeros": "structure",
-    "find_structural_zeros": "structure",
-    "Microdata": "microdata",
-    "ProtectConfig": "config",
-    "Protection": "run",
+    "Marginals": "table.marginals",
+    "StructuralZeros": "table.structural_zeros",
+    "find_structural_zeros": "table.structural_zeros",
+    "Microdata": "data.microdata",
+    "ProtectConfig": "run.config",
+    "Protection": "run.orchestration",
     "RarecellError": "errors",
     "RecordRisk": "risk.records",
-    "RunConfig": "config",
+    "RunConfig": "run.config",
     "SwapConstraints": "swap.rules",
-    "assess": "run",
-    "automatic_coarsenings": "resolution",
+    "assess": "run.orchestration",
+    "automatic_coarsenings": "table.coarsening",
     "clique_risk": "risk.cliques",
     "fit_backoff": "model.backoff",
     "fit_diagnostics": "risk.diagnostics",
     "penalty_path": "search",
     "plan_swaps": "swap.plan",
     "population_uniques": "risk.population_uniques",
-    "protect": "run",
+    "protect": "run.orchestration",
     "record_risk": "risk.records",
     "risk_interval": "risk.interval",
     "select_model": "search",
@@ -54,13 +54,10 @@ _HOME = {
 __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:
-    from rarecell.config import ProtectConfig as ProtectConfig
-    from rarecell.config import RunConfig as RunConfig
-    from rarecell.engine.coding import Coding as Coding
+    from rarecell.data.coding import Coding as Coding
+    from rarecell.data.microdata import Microdata as Microdata
     from rarecell.errors import RarecellError as RarecellError
     from rarecell.graph.chordal import ChordalGraph as ChordalGraph
-    from rarecell.marginals import Marginals as Marginals
-    from rarecell.microdata import Microdata as Microdata
     from rarecell.model.additive import AdditiveModel as AdditiveModel
     from rarecell.model.average import AverageModel as AverageModel
     from rarecell.model.backoff import BackoffModel as BackoffModel
@@ -70,7 +67,6 @@ if TYPE_CHECKING:
     from rarecell.model.regularised import RegularisedModel as RegularisedModel
     from rarecell.model.stacking import held_out_log_likelihood as held_out_log_likelihood
     from rarecell.model.stacking import stack as stack
-    from rarecell.resolution import automatic_coarsenings as automatic_coarsenings
     from rarecell.risk.cliques import clique_risk as clique_risk
     from rarecell.risk.diagnostics import fit_diagnostics as fit_diagnostics
     from rarecell.risk.interval import risk_interval as risk_interval
@@ -78,21 +74,25 @@ if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk as RecordRisk
     from rarecell.risk.records import record_risk as record_risk
     from rarecell.risk.unsafe import unsafe_combinations as unsafe_combinations
-    from rarecell.run import Assessment as Assessment
-    from rarecell.run import Protection as Protection
-    from rarecell.run import assess as assess
-    from rarecell.run import protect as protect
+    from rarecell.run.config import ProtectConfig as ProtectConfig
+    from rarecell.run.config import RunConfig as RunConfig
+    from rarecell.run.orchestration import Assessment as Assessment
+    from rarecell.run.orchestration import Protection as Protection
+    from rarecell.run.orchestration import assess as assess
+    from rarecell.run.orchestration import protect as protect
     from rarecell.search import penalty_path as penalty_path
     from rarecell.search import select_model as select_model
     from rarecell.search.hierarchical import improve_model as improve_model
-    from rarecell.structure import StructuralZeros as StructuralZeros
-    from rarecell.structure import find_structural_zeros as find_structural_zeros
     from rarecell.swap.plan import plan_swaps as plan_swaps
     from rarecell.swap.rules import SwapConstraints as SwapConstraints
     from rarecell.swap.swappable import swappability as swappability
-    from rarecell.table import Categories as Categories
-    from rarecell.table import Coarsening as Coarsening
-    from rarecell.table import ContingencyTable as ContingencyTable
+    from rarecell.table.coarsening import automatic_coarsenings as automatic_coarsenings
+    from rarecell.table.contingency import Categories as Categories
+    from rarecell.table.contingency import Coarsening as Coarsening
+    from rarecell.table.contingency import ContingencyTable as ContingencyTable
+    from rarecell.table.marginals import Marginals as Marginals
+    from rarecell.table.structural_zeros import StructuralZeros as StructuralZeros
+    from rarecell.table.structural_zeros import find_structural_zeros as find_structural_zeros
 
 
 def __getattr__(name: str) -> Any:

@@ -1,5 +1,5 @@
 """Run the command as ``python -m rarecell``."""
 
-from rarecell.cli import main
+from rarecell.cli.commands import main
 
 main()

@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def address(folder: Path) -> Iterator[str]:
     process = subprocess.Popen(
-        [sys.executable, "-c", "from rarecell.cli import main; main()", "app", "--folder", str(folder), "--no-browser"],
+        [sys.executable, "-c", "from rarecell.cli.commands import main; main()", "app", "--folder", str(folder), "--no-browser"],
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from rarecell.threads import n_cores, on_all_cores
+from rarecell.machine.threads import n_cores, on_all_cores
 
 IntArray = npt.NDArray[np.integer[Any]]
 Keys = npt.NDArray[np.int64]

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rarecell.addresses import redacted
+from rarecell.engine.addresses import redacted
 from rarecell.errors import BadInput, MissingExtra
 
 if TYPE_CHECKING:

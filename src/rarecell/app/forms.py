@@ -1,6 +1,6 @@
 """How do the fields of a form become the configuration of a run?
 
-The same checks as for a ``run.toml``: a form is turned into plain values and handed to :class:`~rarecell.config.RunConfig`.
+The same checks as for a ``run.toml``: a form is turned into plain values and handed to :class:`~rarecell.run.config.RunConfig`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from rarecell.app.columns import ROLES
-from rarecell.config import ProtectConfig, RunConfig
 from rarecell.errors import BadInput
+from rarecell.run.config import ProtectConfig, RunConfig
 
 Fields = Mapping[str, Sequence[str]]
 

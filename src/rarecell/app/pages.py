@@ -24,8 +24,8 @@ from rarecell.app.forms import assess_config, first, protect_config
 from rarecell.app.jobs import Jobs
 from rarecell.app.runs import DOWNLOADS, TABLE_OF_THRESHOLDS, FinishedRun
 from rarecell.app.security import Gate, read_form
-from rarecell.config import CHOICES, RunConfig
 from rarecell.errors import BadInput, OutputExists, RarecellError
+from rarecell.run.config import CHOICES, RunConfig
 
 if TYPE_CHECKING:
     import jinja2

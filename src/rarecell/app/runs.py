@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rarecell.config import RunConfig
 from rarecell.errors import BadInput
+from rarecell.run.config import RunConfig
 
 N_STEPS = 100
 """Thresholds of the slider: 0, 0.01, …, 1."""

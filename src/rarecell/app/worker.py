@@ -63,8 +63,8 @@ def main() -> int:
 
     threading.Thread(target=wait_for_the_end, daemon=True).start()
     try:
-        from rarecell import run
-        from rarecell.config import RunConfig
+        from rarecell.run import orchestration as run
+        from rarecell.run.config import RunConfig
 
         config = RunConfig.from_toml(request["config"], source="the form")
         act = run.protect if request["command"] == "protect" else run.assess

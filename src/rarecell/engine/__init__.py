@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rarecell.addresses import check_place
+from rarecell.engine.addresses import check_place
 
 if TYPE_CHECKING:
     from rarecell.engine.duck import EngineSettings

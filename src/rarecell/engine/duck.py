@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rarecell.memory import MemoryLimit
+from rarecell.machine.memory import MemoryLimit
 
 if TYPE_CHECKING:
     import duckdb

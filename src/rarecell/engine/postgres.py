@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rarecell.addresses import connection_string, redacted
+from rarecell.engine.addresses import connection_string, redacted
 from rarecell.engine.csv import refuse_duplicates
 from rarecell.errors import BadInput, MissingExtra
 

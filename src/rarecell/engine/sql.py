@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rarecell.addresses import is_server, redacted
+from rarecell.engine.addresses import is_server, redacted
 from rarecell.engine.cached import CachedSource, write_parquet_copy
 from rarecell.engine.csv import refuse_duplicates
 from rarecell.engine.duck import EngineSettings, arrow_batches, connect, private_directory

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.additive import one_plus_pairs
 from rarecell.errors import BadInput
-from rarecell.marginals import Marginals
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.marginals import Marginals
 
 _MOST_TERMS = 10_000_000
 """Up to so many pairs of levels are tabulated; beyond, each pair of keys is looked up at the cells."""

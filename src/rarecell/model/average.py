@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from rarecell.errors import BadInput, KeyMismatch
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 
 class CellModel(Protocol):

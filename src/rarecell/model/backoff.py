@@ -28,11 +28,11 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import backoff as kernels
 from rarecell._kernels import gamma
+from rarecell.machine.threads import in_parts, on_all_cores
 from rarecell.model.backoff_contexts import POWERS, STRENGTHS, Context, Floats, Growth, Rows, n_values, parent_of
 from rarecell.progress import SILENT, Progress
-from rarecell.table import ContingencyTable
-from rarecell.thinning import random_part
-from rarecell.threads import in_parts, on_all_cores
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.subsample import random_part
 
 RELATIVE_ERROR = (0.03, 0.015)
 """How far estimates of population uniques and of correct matches are off beyond chance, as standard deviations relative to them.

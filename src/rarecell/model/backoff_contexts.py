@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import backoff as kernels
 from rarecell.progress import Progress, checkpoint
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 Floats = NDArray[np.float64]
 

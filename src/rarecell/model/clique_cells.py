@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from rarecell.errors import TooLarge
 from rarecell.graph.masks import each_member
-from rarecell.marginals import Marginals
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.marginals import Marginals
 
 ROWS_AT_ONCE = 1_000_000
 """Candidates that one step of a join looks at together."""

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from rarecell.errors import KeyMismatch, NotChordal
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.marginals import Marginals
 from rarecell.model.likelihood import LikelihoodMeasures
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.marginals import Marginals
 
 
 class DecomposableModel(LikelihoodMeasures):

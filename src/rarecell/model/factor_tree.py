@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rarecell._kernels.walk import Layout, walk
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.graph.masks import members
-from rarecell.threads import n_cores
+from rarecell.machine.threads import n_cores
 
 CELLS_PER_THREAD = 500_000
 """A clique is divided among threads when each gets at least so many cells."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rarecell.errors import TooLarge, UnknownChoice
 from rarecell.graph.chordal import ChordalGraph, neighbours_of_cliques
 from rarecell.graph.masks import each_member, in_canonical_order
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 NAMED_CLASSES = {"all two-way": 2, "all three-way": 3}
 """Generating classes with a name, and the number of keys in each of their sets."""

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from rarecell.errors import KeyMismatch
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.marginals import Marginals
 from rarecell.model.generating_class import degrees_of_freedom, generating_class, maximal_sets, triangulation
 from rarecell.model.likelihood import LikelihoodMeasures
 from rarecell.model.proportional_fitting import fit_marginals
 from rarecell.progress import SILENT, Progress
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.marginals import Marginals
 
 TOLERANCE = 1e-3
 """Records by which a fitted marginal may deviate from the observed one."""

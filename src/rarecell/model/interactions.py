@@ -15,8 +15,8 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.marginals import Marginals
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.marginals import Marginals
 
 Vector = NDArray[np.float64]
 

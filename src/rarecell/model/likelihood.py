@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from scipy.special import gammaln
 
 if TYPE_CHECKING:
-    from rarecell.marginals import Marginals
-    from rarecell.table import ContingencyTable
+    from rarecell.table.contingency import ContingencyTable
+    from rarecell.table.marginals import Marginals
 
 
 class LikelihoodMeasures:

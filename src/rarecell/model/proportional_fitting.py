@@ -29,10 +29,10 @@ from rarecell._kernels import ipf as kernels
 from rarecell._kernels.quasi_newton import dot
 from rarecell.errors import NotConverged
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.marginals import Marginals
 from rarecell.model.clique_cells import CliqueCells, positive_cells
 from rarecell.model.quasi_newton import minimise
 from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.table.marginals import Marginals
 
 STAGE = "fitting marginals"
 

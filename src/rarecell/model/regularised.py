@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from rarecell._kernels.quasi_newton import dot
 from rarecell.errors import TooLarge
 from rarecell.graph.chordal import ChordalGraph, neighbours_of_cliques
-from rarecell.marginals import Marginals
 from rarecell.model.factor_tree import FactorTree
 from rarecell.model.generating_class import least_fill, maximal_sets
 from rarecell.model.interactions import Interactions, Vector, resolutions
 from rarecell.model.quasi_newton import minimise
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.marginals import Marginals
 
 MOST_CELLS = 5e6
 """Cells of all cliques that are walked for one gradient."""

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from rarecell.errors import BadInput
 from rarecell.model.average import AverageModel, CellModel
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 Fit = Callable[[ContingencyTable], CellModel]
 

@@ -183,7 +183,7 @@ def merged_counts(counts: Sequence[int]) -> list[tuple[int, int, int]]:
 
 def merged_decades(decades: Mapping[str, int]) -> list[tuple[str, int]]:
     """Decades of cell probability, commonest first, as pairs of a label and a count."""
-    from rarecell.charts import power_of_ten
+    from rarecell.report.charts import power_of_ten
 
     ordered = sorted(decades.items(), key=lambda item: -int(item[0]))
     labels = [power_of_ten(exponent) for exponent, _ in ordered]

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from rarecell.charts import finished_svg
 from rarecell.report import graph_layout
+from rarecell.report.charts import finished_svg
 
 _CHARACTER = 7.4
 """Room for a character in pixels: wide enough for the widest of the usual fonts at 13 pixels."""

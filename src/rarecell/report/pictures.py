@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rarecell import charts
+from rarecell.report import charts
 from rarecell.report.graph_picture import ModelPicture, graph_svg, junction_tree_svg
 from rarecell.report.tables import measure_name
 from rarecell.report.words import estimator_name, number
@@ -61,7 +61,7 @@ def _model_svgs(model: str) -> tuple[str, str]:
 
 
 def _chart(kind: str, values: Mapping[str, Any], *, name: str, title: str, description: str) -> str:
-    """The SVG of a function of :mod:`rarecell.charts`; drawn once when both editions show the same numbers."""
+    """The SVG of a function of :mod:`rarecell.report.charts`; drawn once when both editions show the same numbers."""
     return _drawn_chart(kind, json.dumps(values), name, title, description)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rarecell.charts import power_of_ten
+from rarecell.report.charts import power_of_ten
 from rarecell.report.graph_picture import ModelPicture
 from rarecell.report.words import estimator_name, number, percent
 

@@ -59,7 +59,7 @@ def number(value: object, digits: int | None = None) -> str:
 
 
 def _powered(value: float) -> str:
-    from rarecell.charts import power_of_ten
+    from rarecell.report.charts import power_of_ten
 
     exponent = math.floor(math.log10(abs(value)))
     return f"{value / 10**exponent:.1f} × {power_of_ten(exponent)}"

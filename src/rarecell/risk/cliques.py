@@ -15,7 +15,7 @@ from rarecell.graph.chordal import ChordalGraph
 from rarecell.graph.masks import members
 
 if TYPE_CHECKING:
-    from rarecell.microdata import Microdata
+    from rarecell.data.microdata import Microdata
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from rarecell.errors import BadInput, PopulationTooSmall, UnknownChoice
 from rarecell.model.average import CellModel
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 Floats = NDArray[np.float64]
 

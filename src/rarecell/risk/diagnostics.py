@@ -31,8 +31,8 @@ from scipy import special
 from rarecell.errors import KeyMismatch, PopulationTooSmall
 from rarecell.model.average import CellModel
 from rarecell.risk.records import record_risk
-from rarecell.table import ContingencyTable
-from rarecell.thinning import drawn_counts
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.subsample import drawn_counts
 
 Floats = NDArray[np.float64]
 

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from rarecell.model.average import CellModel
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.refinement import Columns, n_uniques
 from rarecell.risk.records import RecordRisk
-from rarecell.table import Coarsening, ContingencyTable
+from rarecell.table.contingency import Coarsening, ContingencyTable
+from rarecell.table.uniqueness import Columns, n_uniques
 
 LEFT_OUT = "left out"
 """The resolution of a key that is not released at all."""
@@ -190,7 +190,7 @@ def key_costs(
     baseline : float, optional
         τ1 of the file as it is, if already known.
     part : ContingencyTable, optional
-        The file, or a random part of a large one from :func:`~rarecell.thinning.random_part`: τ1 is compared on it, and that
+        The file, or a random part of a large one from :func:`~rarecell.table.subsample.random_part`: τ1 is compared on it, and that
         of the file changes in the same proportion. Needed when ``baseline`` does not come from ``evaluate``.
     progress : Progress, optional
         Told of each evaluation.

@@ -27,7 +27,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rarecell.threads import on_all_cores
+from rarecell.machine.threads import on_all_cores
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rarecell._kernels import gamma
+from rarecell.machine.threads import in_parts
 from rarecell.risk import formulas
-from rarecell.threads import in_parts
 
 Floats = NDArray[np.float64]
 

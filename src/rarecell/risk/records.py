@@ -21,7 +21,7 @@ from rarecell.model.average import CellModel
 from rarecell.risk import formulas
 from rarecell.risk.design import SamplingDesign, sampling_design
 from rarecell.risk.posterior import gamma_of_log_moments, posterior_match_probability, posterior_unique_probability
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 Floats = NDArray[np.float64]
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from rarecell.errors import BadInput, PopulationTooSmall, UnknownChoice
 from rarecell.risk import formulas
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 # The number of key sets that a search without a cap may visit, and that number times the cells to be told apart.
 _MOST_SETS = 1 << 12

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.score import PenalisedLikelihood, Score, possible_cells
-from rarecell.search.family import Family, closed_levels, masks_of_levels
 from rarecell.search.orders import OrderBound
+from rarecell.search.score import PenalisedLikelihood, Score, possible_cells
+from rarecell.search.set_family import Family, closed_levels, masks_of_levels
 
 SECONDS_PER_SET = 2e-5
 SECONDS_PER_CELL = 0.6e-9

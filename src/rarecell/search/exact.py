@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import exact as kernels
 from rarecell.errors import TooLarge
+from rarecell.machine.threads import n_cores
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.search.family import Family
-from rarecell.table import ContingencyTable
-from rarecell.threads import n_cores
+from rarecell.search.set_family import Family
+from rarecell.table.contingency import ContingencyTable
 
 SECONDS_PER_DIVISION = 0.6e-9
 SECONDS_PER_STATE_AND_KEY = 2.5e-9

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 
 from rarecell.errors import BadInput, TooLarge, UnknownChoice
 from rarecell.graph.masks import in_canonical_order
-from rarecell.marginals import Marginals
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.generating_class import degrees_of_freedom, maximal_sets, triangulation
 from rarecell.model.hierarchical import HierarchicalModel
 from rarecell.model.proportional_fitting import JunctionTreeFit
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.marginals import Marginals
 
 TOLERANCE = 0.01
 """Records by which marginals may deviate in models that are only compared."""

@@ -17,7 +17,7 @@ from rarecell.graph.chordal import neighbours_of_cliques
 from rarecell.graph.enumerate import chordal_adjacency
 from rarecell.graph.random import random_chordal_adjacency, random_labelling
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.search.known import KnownScores
+from rarecell.search.score_cache import KnownScores
 
 MAX_LISTED = 8
 """Up to so many vertices the paper draws its starts from the list of non-isomorphic graphs."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import orders as kernels
-from rarecell.threads import n_cores
+from rarecell.machine.threads import n_cores
 
 MAX_ENTRIES = 200_000_000
 """Largest table of gains, of four bytes each: lattice points times keys."""

@@ -24,7 +24,7 @@ class SearchResult:
     Attributes
     ----------
     best : the chosen model, fitted
-    score : its score, higher is better; a sum over cliques less separators as in :mod:`rarecell.score`
+    score : its score, higher is better; a sum over cliques less separators as in :mod:`rarecell.search.score`
     optima : distinct local optima that were met, best first; the n best models for an exact search
     certified_optimal : whether no decomposable model within ``max_clique`` has a better score
     method : ``"exact"``, ``"local"`` or ``"greedy"``

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from rarecell._kernels import sampling as kernels
 from rarecell.errors import BadInput, TooLarge
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.marginals import Marginals
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.score import make_score
 from rarecell.search.bounds import ScoredFamily, admissible_sets
 from rarecell.search.exact import available_bytes, cost_of, subsets
 from rarecell.search.greedy import greedy_search
-from rarecell.search.known import KnownScores
-from rarecell.table import ContingencyTable
+from rarecell.search.score import make_score
+from rarecell.search.score_cache import KnownScores
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.marginals import Marginals
 
 NEGLIGIBLE = 40.0
 """Models whose score is lower than a known one by more than this need not be drawn: together they weigh next to nothing."""

@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from rarecell._kernels import local as moves
 from rarecell.errors import BadInput, TooLarge, UnknownChoice
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.marginals import Marginals
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.progress import SILENT, Progress
-from rarecell.score import PenalisedLikelihood, Score, make_score
 from rarecell.search.bounds import MAX_SETS, ScoredFamily, TooManySets, admissible_sets, all_sets
 from rarecell.search.exact import available_bytes, best_cliques, cost_of, estimate_exact
 from rarecell.search.greedy import Climbs, greedy_search
-from rarecell.search.known import KnownScores
 from rarecell.search.local import local_search
-from rarecell.search.ranked import best_graphs
+from rarecell.search.n_best import best_graphs
 from rarecell.search.result import LocalOptimum, SearchResult
-from rarecell.table import ContingencyTable
+from rarecell.search.score import PenalisedLikelihood, Score, make_score
+from rarecell.search.score_cache import KnownScores
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.marginals import Marginals
 
 SEARCHES = ("auto", "exact", "local", "greedy")
 PENALTIES = (0.5, 0.7, 1.0, 1.5)

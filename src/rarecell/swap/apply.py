@@ -22,7 +22,7 @@ from rarecell.errors import BadInput
 from rarecell.graph.masks import members
 
 if TYPE_CHECKING:
-    from rarecell.microdata import Microdata
+    from rarecell.data.microdata import Microdata
     from rarecell.swap.plan import SwapPlan
 
 
@@ -122,7 +122,7 @@ def _expect_records(plan: SwapPlan, data: Microdata) -> None:
 
 def _check_recount(plan: SwapPlan, data: Microdata, output: Any) -> None:
     """Read the keys of the output as those of the input were read, and compare the table with the planned one."""
-    from rarecell.microdata import Microdata
+    from rarecell.data.microdata import Microdata
 
     counted = Microdata(output, data.keys, missing=data.missing, coding=data.coding)
     again = counted.table(records=plan.table.record_cell is not None)

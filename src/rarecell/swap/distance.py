@@ -27,7 +27,7 @@ from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 
 if TYPE_CHECKING:
     from rarecell._kernels.swapping import Nearness
-    from rarecell.table import Categories, ContingencyTable
+    from rarecell.table.contingency import Categories, ContingencyTable
 
 KINDS = ("ordinal", "numeric", "nominal")
 NOMINAL, PLACED, TABLED = 0, 1, 2

@@ -25,7 +25,7 @@ from rarecell.swap.planner import Untouched, risk_of_cells, row_numbers
 from rarecell.swap.reasons import DROPPED, NO_HOUSEHOLD, TAKEN, UNTOUCHED, Unswapped
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.units import ColumnValues, code_column
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from rarecell.errors import KeyMismatch, TooLarge
 from rarecell.graph.chordal import ChordalGraph, is_chordal
 from rarecell.graph.masks import components, each_member, in_canonical_order
-from rarecell.table import MAX_VERTICES, ContingencyTable
+from rarecell.table.contingency import MAX_VERTICES, ContingencyTable
 
 MOST_SEPARATORS = 2_000
 """A graph that is not chordal can have exponentially many minimal separators; so many are listed."""

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 from rarecell._kernels import swapping as kernels
 from rarecell.errors import UnknownColumns
 from rarecell.graph.masks import components, each_member, members
+from rarecell.machine.threads import n_cores, on_all_cores
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.swap.distance import Distances
 from rarecell.swap.interactions import FittedModel, Interactions
 from rarecell.swap.rules import SwapConstraints, matching_levels
 from rarecell.swap.units import ColumnValues, Units
-from rarecell.table import ContingencyTable
-from rarecell.threads import n_cores, on_all_cores
+from rarecell.table.contingency import ContingencyTable
 
 MOST_MOVES = 96
 """So many pairs of a separator and a side are looked at for one record."""
@@ -147,7 +147,7 @@ class PartnerSearch:
         """The structural zeros as tables over the keys they speak of: cells, start and strides of each."""
         if not self.constraints.structural_zeros:
             return np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64), np.zeros((0, self.table.n_keys), dtype=np.int64)
-        from rarecell.structure import compatibility
+        from rarecell.table.structural_zeros import compatibility
 
         tables = compatibility(self.table, self.constraints.structural_zeros).excluded
         stride = np.zeros((len(tables), self.table.n_keys), dtype=np.int64)

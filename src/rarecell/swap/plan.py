@@ -26,7 +26,7 @@ from rarecell.swap.planner import Planner, risk_of_cells, row_numbers
 from rarecell.swap.reasons import Unswapped
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.units import ColumnValues, Units
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk

@@ -34,7 +34,7 @@ from rarecell.swap.reasons import (
 from rarecell.swap.rules import matching_levels
 from rarecell.swap.swappable import swappability
 from rarecell.swap.units import Units
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk

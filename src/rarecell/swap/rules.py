@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from rarecell.errors import BadInput, UnknownColumns
 
 if TYPE_CHECKING:
-    from rarecell.structure import StructuralZeros
+    from rarecell.table.structural_zeros import StructuralZeros
 
 Condition = Mapping[str, Any]
 

@@ -29,7 +29,7 @@ from rarecell.graph.masks import components, each_member, members
 from rarecell.swap.interactions import FittedModel, Interactions, minimal_separators
 from rarecell.swap.partners import PartnerSearch
 from rarecell.swap.units import ColumnValues, Units, records_of
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 
 @dataclass(frozen=True)

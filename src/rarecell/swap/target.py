@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from rarecell.errors import BadInput
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.records import RecordRisk
-from rarecell.swap.effect import RiskAfter, risk_after
 from rarecell.swap.interactions import FittedModel
 from rarecell.swap.plan import SwapPlan, plan_swaps
-from rarecell.table import ContingencyTable
+from rarecell.swap.residual_risk import RiskAfter, risk_after
+from rarecell.table.contingency import ContingencyTable
 
 MOST_ATTEMPTS = 12
 STAGE = "growing the plan"

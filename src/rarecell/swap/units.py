@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
-    from rarecell.microdata import Microdata
+    from rarecell.data.microdata import Microdata
 
 
 class CodedColumn(NamedTuple):

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import regression
 from rarecell._kernels.counting import collapse_records
-from rarecell.associations import Association, CrossedColumn, association_changes
-from rarecell.swap.effect import RiskAfter, risk_after
+from rarecell.machine.threads import in_parts
+from rarecell.swap.associations import Association, CrossedColumn, association_changes
+from rarecell.swap.residual_risk import RiskAfter, risk_after
 from rarecell.swap.units import ColumnValues
-from rarecell.table import ContingencyTable
-from rarecell.threads import in_parts
+from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk

@@ -30,13 +30,13 @@ from typing import Any
 import numpy as np
 
 from rarecell.errors import BadInput, Cancelled
-from rarecell.marginals import Marginals
+from rarecell.machine.threads import n_cores
 from rarecell.progress import SILENT, Progress
-from rarecell.refinement import Columns, Undecided
 from rarecell.risk.population_uniques import pitman
-from rarecell.table import ContingencyTable
-from rarecell.thinning import random_part
-from rarecell.threads import n_cores
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.marginals import Marginals
+from rarecell.table.subsample import random_part
+from rarecell.table.uniqueness import Columns, Undecided
 
 STAGE = "scanning sets of keys"
 

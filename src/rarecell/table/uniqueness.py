@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import refinement as kernels
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 LARGEST_GROUP = 1 << 14
 """Groups are told apart by size up to here."""

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from rarecell.machine.threads import on_all_cores
 from rarecell.progress import OnlyCancelled, Progress, checkpoint
-from rarecell.threads import on_all_cores
 
 
 class Stages:

@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import margins as kernels
 from rarecell._kernels.counting import collapse_records, fill_slots, find_slots, short_type
-from rarecell.memory import marginals_budget
-from rarecell.threads import n_cores, on_all_cores
+from rarecell.machine.memory import marginals_budget
+from rarecell.machine.threads import n_cores, on_all_cores
 
 if TYPE_CHECKING:
-    from rarecell.table import ContingencyTable
+    from rarecell.table.contingency import ContingencyTable
 
 _LARGEST_KEY = 2**62
 

@@ -1,6 +1,6 @@
 """What does a user's wish to protect records mean for swaps?
 
-From the words of a :class:`~rarecell.config.ProtectConfig` to a plan: which records, under which rules, towards which target, and
+From the words of a :class:`~rarecell.run.config.ProtectConfig` to a plan: which records, under which rules, towards which target, and
 which further columns have to be looked at.
 """
 
@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.associations import CrossedColumn
-from rarecell.config import ProtectConfig, RunConfig
-from rarecell.crossing import crossed_columns
+from rarecell.data.cross_tabulation import crossed_columns
+from rarecell.data.microdata import Microdata
 from rarecell.errors import BadInput
-from rarecell.microdata import Microdata
 from rarecell.progress import Progress
 from rarecell.risk.records import RecordRisk
+from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.swap.associations import CrossedColumn
 from rarecell.swap.plan import SwapPlan, plan_swaps
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.units import CodedColumn
 
 if TYPE_CHECKING:
-    from rarecell.run import Assessment
+    from rarecell.run.orchestration import Assessment
 
 MOST_LEVELS = 10_000
 """Columns outside the keys with more levels than this are not looked at for associations."""

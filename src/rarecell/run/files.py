@@ -1,6 +1,6 @@
 """Which files does a run leave, and what is in them?
 
-Files are written one by one into the hidden folder of the run (:mod:`rarecell.audit`) and moved into place together.
+Files are written one by one into the hidden folder of the run (:mod:`rarecell.run.folder`) and moved into place together.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell import audit
-from rarecell.addresses import without_password
-from rarecell.config import RunConfig
+from rarecell.engine.addresses import without_password
 from rarecell.engine.output import write_parquet
+from rarecell.machine.threads import on_all_cores
 from rarecell.risk.records import household_risk
 from rarecell.risk.unsafe import individual_risk
-from rarecell.threads import on_all_cores
+from rarecell.run import folder as audit
+from rarecell.run.config import RunConfig
 
 if TYPE_CHECKING:
-    from rarecell.run import Assessment
-    from rarecell.stages import Stages
+    from rarecell.run.orchestration import Assessment
+    from rarecell.run.stages import Stages
 
 _PIECE = 1_000_000
 

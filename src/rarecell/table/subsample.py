@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 _SMALL_PART = 50
 """A part of at most one record in so many is drawn record by record, not cell by cell."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.search.exact import best_cliques
-from rarecell.search.family import Family
+from rarecell.search.set_family import Family
 
 Pair = tuple[int, int]
 _STAGE = "next best models"

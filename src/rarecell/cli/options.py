@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from rarecell.addresses import without_password
-from rarecell.config import RunConfig
+from rarecell.engine.addresses import without_password
 from rarecell.errors import BadInput
+from rarecell.run.config import RunConfig
 
 
 def _names(text: str | None) -> tuple[str, ...]:

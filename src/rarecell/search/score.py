@@ -28,8 +28,8 @@ from rarecell.errors import UnknownChoice
 
 if TYPE_CHECKING:
     from rarecell.graph.chordal import ChordalGraph
-    from rarecell.marginals import Marginals
-    from rarecell.table import ContingencyTable
+    from rarecell.table.contingency import ContingencyTable
+    from rarecell.table.marginals import Marginals
 
 CRITERIA = ("aic", "bic", "bayes")
 

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from rarecell import __version__
-from rarecell.command_options import config_of, data_options, protect_options, run_options, wishes_of, words_for_data
+from rarecell.cli.options import config_of, data_options, protect_options, run_options, wishes_of, words_for_data
 from rarecell.errors import RarecellError
 
 _EXIT_RISKY = 3
@@ -54,7 +54,7 @@ def main() -> None:
 
 def _finish(result: Any, options: dict[str, Any]) -> None:
     """Print the result and leave with the exit code it deserves."""
-    from rarecell import terminal
+    from rarecell.cli import terminal
 
     if options["as_json"]:
         click.echo(json.dumps(result.summary, indent=2))
@@ -74,7 +74,8 @@ def _finish(result: Any, options: dict[str, Any]) -> None:
 
 
 def _run(action: str, config: Any, options: dict[str, Any]) -> None:
-    from rarecell import run, terminal
+    from rarecell.cli import terminal
+    from rarecell.run import orchestration as run
 
     if options["dry_run"]:
         click.echo(run.forecast(config))
@@ -124,7 +125,8 @@ def demo(**options: Any) -> None:
     Example:
         rarecell demo --out demo
     """
-    from rarecell import run, terminal
+    from rarecell.cli import terminal
+    from rarecell.run import orchestration as run
 
     with terminal.watched(quiet=options["quiet"]) as progress:
         result = run.demo(out=options["out"], overwrite=options["overwrite"], progress=progress)
@@ -151,7 +153,7 @@ def graphs(m: int, as_list: bool) -> None:
         for listed in chordal_graphs(m):
             click.echo(to_graph6(listed.graph))
         return
-    from rarecell import terminal
+    from rarecell.cli import terminal
 
     counts = graph_counts(m)
 
@@ -188,7 +190,7 @@ def compare(runs: Sequence[str]) -> None:
     Example:
         rarecell compare run-2024 run-2025
     """
-    from rarecell import terminal
+    from rarecell.cli import terminal
     from rarecell.errors import BadInput
 
     summaries = []
@@ -219,9 +221,10 @@ def scan(**options: Any) -> None:
     Example:
         rarecell scan survey.csv --keys age,sex,region,job,car,pets --size 3 --population 1000000
     """
-    from rarecell import run, terminal
-    from rarecell.choice import population_of
-    from rarecell.scan import scan_subsets
+    from rarecell.cli import terminal
+    from rarecell.risk.key_sets import scan_subsets
+    from rarecell.run import orchestration as run
+    from rarecell.run.model_choice import population_of
 
     # Here it ends the scan, not the search of a model.
     seconds = options.pop("time_limit")
@@ -264,7 +267,7 @@ def explain_pair(folder: str, record: int, partner: int) -> None:
     Example:
         rarecell explain-pair run 17 2048
     """
-    from rarecell import run
+    from rarecell.run import orchestration as run
 
     click.echo(run.explain_pair(folder, record, partner))
 

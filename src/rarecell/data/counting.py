@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.engine.coding import CodedLevels, Coding, code_levels
-from rarecell.engine.levels import settle
+from rarecell.data.coding import CodedLevels, Coding, code_levels
+from rarecell.data.levels import settle
 from rarecell.engine.source import Column, EncodedColumn, Source
 from rarecell.errors import BadInput
-from rarecell.table import Categories, Coarsening, ContingencyTable
+from rarecell.table.contingency import Categories, Coarsening, ContingencyTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,7 +53,7 @@ class Counted:
 
 @dataclass(frozen=True, eq=False)
 class KeyCounting:
-    """How the keys of a source are counted; see :class:`~rarecell.microdata.Microdata` for what the fields mean."""
+    """How the keys of a source are counted; see :class:`~rarecell.data.microdata.Microdata` for what the fields mean."""
 
     source: Source
     columns: Mapping[str, Column]
@@ -162,7 +162,7 @@ class KeyCounting:
             )
 
     def _coarsenings(self, categories: Sequence[Categories]) -> list[Coarsening]:
-        from rarecell.engine.hierarchy import read_hierarchy
+        from rarecell.data.hierarchies import read_hierarchy
 
         found = []
         for c in categories:

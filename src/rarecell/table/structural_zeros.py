@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.full_counts import full_counts
-from rarecell.compatibility import Compatibility
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.table import Categories, ContingencyTable
+from rarecell.table.contingency import Categories, ContingencyTable
+from rarecell.table.possible_cells import Compatibility
 
 ERROR_RATE = 0.05
 """Expected number of empty cells flagged by chance, over all cells looked at, when the keys are unrelated."""

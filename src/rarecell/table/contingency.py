@@ -23,9 +23,9 @@ from numpy.typing import ArrayLike, NDArray
 from rarecell.errors import BadInput, TooLarge, UnknownColumns
 
 if TYPE_CHECKING:
-    from rarecell.compatibility import Compatibility
-    from rarecell.marginals import Marginals
-    from rarecell.structure import StructuralZeros
+    from rarecell.table.marginals import Marginals
+    from rarecell.table.possible_cells import Compatibility
+    from rarecell.table.structural_zeros import StructuralZeros
 
 MAX_VERTICES = 64
 """A set of vertices is one machine word."""
@@ -424,7 +424,7 @@ class ContingencyTable:
         """The structural zeros as arrays over the levels; None without any."""
         if self.structural_zeros is None:
             return None
-        from rarecell.structure import compatibility
+        from rarecell.table.structural_zeros import compatibility
 
         return compatibility(self, self.structural_zeros)
 
@@ -478,7 +478,7 @@ class ContingencyTable:
     @cached_property
     def marginals(self) -> Marginals:
         """The marginals of this table, each computed once."""
-        from rarecell.marginals import Marginals
+        from rarecell.table.marginals import Marginals
 
         return Marginals(self)
 

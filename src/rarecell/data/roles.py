@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from rarecell.engine.levels import RawLevels, settle
+from rarecell.data.levels import RawLevels, settle
 from rarecell.engine.source import Column, Source, code_chunk, unified
 
 LOOKED_AT = 100_000

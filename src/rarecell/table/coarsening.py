@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import agglomeration as kernels
-from rarecell.table import MAX_VERTICES, Categories, Coarsening, ContingencyTable
+from rarecell.table.contingency import MAX_VERTICES, Categories, Coarsening, ContingencyTable
 
 MANY_LEVELS = 8
 """Keys with fewer levels are left as they are."""

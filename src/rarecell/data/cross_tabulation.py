@@ -15,12 +15,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import count_pairs, count_values
-from rarecell.counted import number_of_each, plain_value
-from rarecell.engine.coding import Coding, code_levels
-from rarecell.engine.levels import settle
+from rarecell.data.coding import Coding, code_levels
+from rarecell.data.counting import number_of_each, plain_value
+from rarecell.data.levels import settle
+from rarecell.data.microdata import Microdata
 from rarecell.engine.source import code_chunk, unified
-from rarecell.microdata import Microdata
-from rarecell.table import Categories, ContingencyTable
+from rarecell.table.contingency import Categories, ContingencyTable
 
 _FIRST_VALUES = 64
 """Values that a column has room for before it is found to have more."""

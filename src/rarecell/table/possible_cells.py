@@ -13,7 +13,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
 
 LARGEST_ARRAY = 2**24
 """Cells of the largest array used in counting; a set that needs a larger one gets an upper bound of its count."""

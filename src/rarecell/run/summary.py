@@ -16,8 +16,8 @@ from rarecell.risk.diagnostics import FitDiagnostics
 from rarecell.risk.population_uniques import UniquesEstimate
 from rarecell.risk.records import RecordRisk
 from rarecell.risk.unsafe import UnsafeCombinations
-from rarecell.structure import StructuralZeros
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.structural_zeros import StructuralZeros
 
 
 def of_keys(table: ContingencyTable) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
 """What has the search learnt of the score so far?
 
 A search asks for the scores of the same few sets again and again, and for most sets never. :class:`KnownScores` is the
-memory between a :class:`~rarecell.score.Score`, which counts marginals, and the kernels, which see arrays: sets that a
+memory between a :class:`~rarecell.search.score.Score`, which counts marginals, and the kernels, which see arrays: sets that a
 kernel misses are scored together, on all cores, and put into its table.
 """
 
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import local
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.score import Score
-from rarecell.search.family import closed_levels, masks_of_levels
+from rarecell.search.score import Score
+from rarecell.search.set_family import closed_levels, masks_of_levels
 
 LEAST_GAIN = 1e-6
 """Score changes below this are rounding: likelihoods of a million records are sums near 1e7."""

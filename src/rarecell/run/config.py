@@ -12,9 +12,9 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rarecell.addresses import without_password
+from rarecell.engine.addresses import without_password
 from rarecell.errors import BadInput, UnknownChoice, nearest_names
-from rarecell.memory import MemoryLimit
+from rarecell.machine.memory import MemoryLimit
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "missing": ("level", "drop", "refuse"),

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell import audit, choice, datasets, protection, results, summary
-from rarecell.config import ProtectConfig, RunConfig
+from rarecell import datasets
+from rarecell.data.microdata import Microdata
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.output import write_parquet
 from rarecell.errors import BadInput
-from rarecell.memory import MemoryLimit, gigabytes
-from rarecell.microdata import Microdata
+from rarecell.machine.memory import MemoryLimit, gigabytes
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.progress import SILENT, Progress
 from rarecell.risk.diagnostics import fit_diagnostics
@@ -29,11 +28,17 @@ from rarecell.risk.interval import risk_interval
 from rarecell.risk.population_uniques import population_uniques
 from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity, unsafe_combinations
-from rarecell.stages import Stages
-from rarecell.structure import StructuralZeros
+from rarecell.run import files as results
+from rarecell.run import folder as audit
+from rarecell.run import model_choice as choice
+from rarecell.run import summary
+from rarecell.run import swaps as protection
+from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.stages import Stages
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.swappable import Swappability, swappability
-from rarecell.table import ContingencyTable
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.structural_zeros import StructuralZeros
 
 N_LISTED = 50
 """Riskiest records that the internal report explains one by one."""
@@ -302,7 +307,7 @@ def _protected(
 ) -> Protection:
     from rarecell.swap.apply import checked_margins, write_plan
     from rarecell.swap.target import frontier
-    from rarecell.utility import first_found_distance, swap_summary
+    from rarecell.swap.utility import first_found_distance, swap_summary
 
     with stages.stage("planning the swaps"):
         plan, target = protection.planned_swaps(config, wanted, found, stages.progress)

@@ -23,7 +23,7 @@ CENSUS_POPULATION = 277_677
 
 def census_sample_path() -> Path:
     """The sample as a gzipped CSV file: the eight keys, household, education, race and employed."""
-    return Path(str(files("rarecell") / "data" / "census_sample.csv.gz"))
+    return Path(str(files("rarecell") / "datasets" / "census_sample.csv.gz"))
 
 
 def census_sample() -> pa.Table:
@@ -37,4 +37,4 @@ def census_population() -> pa.Table:
     """The keys, education, race and employed of all 277,677 persons."""
     import pyarrow.parquet as pq
 
-    return pq.read_table(str(files("rarecell") / "data" / "census_population.parquet"))
+    return pq.read_table(str(files("rarecell") / "datasets" / "census_population.parquet"))

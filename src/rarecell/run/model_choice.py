@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.config import RunConfig
 from rarecell.errors import BadInput
-from rarecell.marginals import Marginals
+from rarecell.machine.threads import on_all_cores
 from rarecell.model.additive import AdditiveModel
 from rarecell.model.average import AverageModel, CellModel
 from rarecell.model.backoff import MANY_CELLS, fit_backoff
@@ -26,16 +25,17 @@ from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.regularised import RegularisedModel
 from rarecell.model.stacking import stack
 from rarecell.progress import SILENT, OnlyCancelled, Progress
-from rarecell.resolution import automatic_coarsenings
 from rarecell.risk.diagnostics import fit_diagnostics
 from rarecell.risk.records import RecordRisk, record_risk
+from rarecell.run.config import RunConfig
 from rarecell.search import SearchResult, penalty_path, select_model
 from rarecell.search.hierarchical import improve_model
 from rarecell.search.sampling import sample_models
-from rarecell.structure import StructuralZeros, find_structural_zeros
-from rarecell.table import ContingencyTable
-from rarecell.thinning import random_part
-from rarecell.threads import on_all_cores
+from rarecell.table.coarsening import automatic_coarsenings
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.marginals import Marginals
+from rarecell.table.structural_zeros import StructuralZeros, find_structural_zeros
+from rarecell.table.subsample import random_part
 
 SKINNER_SHLOMO = "skinner-shlomo"
 """The criterion that asks how the penalty would have to be for the test of Skinner and Shlomo to see no bias."""

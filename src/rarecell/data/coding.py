@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.engine.levels import RawLevels
+from rarecell.data.levels import RawLevels
 from rarecell.errors import BadInput, nearest_names
 
 Missing = Literal["level", "drop", "refuse"]

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.counted import Counted, KeyCounting, number_of_each, plain_value
+from rarecell.data.coding import MISSING_POLICIES, Coding, code_levels
+from rarecell.data.counting import Counted, KeyCounting, number_of_each, plain_value
+from rarecell.data.levels import settle
 from rarecell.engine import open_source
-from rarecell.engine.coding import MISSING_POLICIES, Coding, code_levels
-from rarecell.engine.levels import settle
 from rarecell.engine.source import EncodedColumn, KeyCells, Source
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns, nearest_names
-from rarecell.memory import MemoryLimit
-from rarecell.table import MAX_VERTICES, Categories, ContingencyTable
+from rarecell.machine.memory import MemoryLimit
+from rarecell.table.contingency import MAX_VERTICES, Categories, ContingencyTable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rarecell.data.roles import SuggestedRole
     from rarecell.engine.duck import EngineSettings
-    from rarecell.engine.roles import SuggestedRole
     from rarecell.engine.spark import SparkSource
 
 CODES_IN_MEMORY = 512 * 2**20
@@ -343,8 +343,8 @@ class Microdata:
 
 
 def suggest_roles(data: Any, *, settings: EngineSettings | None = None) -> list[SuggestedRole]:
-    """What each column of a file or frame probably is, and why; see :mod:`rarecell.engine.roles`."""
-    from rarecell.engine import roles
+    """What each column of a file or frame probably is, and why; see :mod:`rarecell.data.roles`."""
+    from rarecell.data import roles
 
     return roles.suggest_roles(open_source(data, settings=settings))
 

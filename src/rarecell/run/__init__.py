@@ -1,0 +1,1 @@
+"""Runs: what was asked for, the steps, and the files they leave."""

@@ -7,7 +7,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def one_plus_pairs(cells, levels, terms):  # type: ignore[no-untyped-def]
+def one_plus_pairs(cells, levels, terms):
     """1 plus the term of each pair of codes, at each cell.
 
     ``terms`` holds the tables of the pairs (0, 1), (0, 2), … one after the other, each row by row.

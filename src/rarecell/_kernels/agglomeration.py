@@ -9,7 +9,7 @@ from rarecell._kernels.margins import n_log_n
 
 
 @njit(cache=True)
-def _loss(joint, totals, n_others, a, b):  # type: ignore[no-untyped-def]
+def _loss(joint, totals, n_others, a, b):
     """Fall of the pairwise log-likelihoods when levels a and b become one; at least 0."""
     loss = -n_others * (n_log_n(totals[a]) + n_log_n(totals[b]) - n_log_n(totals[a] + totals[b]))
     for w in range(joint.shape[1]):
@@ -19,7 +19,7 @@ def _loss(joint, totals, n_others, a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _join(joint, totals, a, b):  # type: ignore[no-untyped-def]
+def _join(joint, totals, a, b):
     """Add level b to level a. Spelt out, because sums of whole rows take seconds to compile."""
     totals[a] += totals[b]
     for w in range(joint.shape[1]):
@@ -27,7 +27,7 @@ def _join(joint, totals, a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def merge_neighbours(joint, totals, n_others):  # type: ignore[no-untyped-def]
+def merge_neighbours(joint, totals, n_others):
     """Merges of ordered levels: row t says which two groups, each named by its first level, become one in step t.
 
     ``joint`` has a row a level and the levels of all other keys side by side as columns; it is used up.
@@ -55,7 +55,7 @@ def merge_neighbours(joint, totals, n_others):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def merge_any(joint, totals, n_others):  # type: ignore[no-untyped-def]
+def merge_any(joint, totals, n_others):
     """Merges of levels without an order, in the form of :func:`merge_neighbours`."""
     n = len(totals)
     merges = np.zeros((max(n - 1, 0), 2), dtype=np.int64)
@@ -79,7 +79,7 @@ def merge_any(joint, totals, n_others):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def joint_tables(cells, counts, key, group, first, n_groups):  # type: ignore[no-untyped-def]
+def joint_tables(cells, counts, key, group, first, n_groups):
     """Number of records in each group of a key, by the levels of each other key.
 
     ``group`` is the group of each level of ``key``, −1 to leave it out; the levels of key j take the columns from

@@ -16,7 +16,7 @@ _SMALL = 1e-120
 
 
 @njit(cache=True, nogil=True)
-def refine(groups, n_groups, codes, n_levels, owner, number, refined):  # type: ignore[no-untyped-def]
+def refine(groups, n_groups, codes, n_levels, owner, number, refined):
     """Number the distinct pairs of group and code in the order they appear; how many there are.
 
     ``owner`` and ``number`` are scratch of a power of two of at least twice the cells. Where it has a place for every
@@ -48,7 +48,7 @@ def refine(groups, n_groups, codes, n_levels, owner, number, refined):  # type: 
 
 
 @njit(cache=True, nogil=True)
-def tally(pairs, n_pairs, contexts, n_contexts, counts):  # type: ignore[no-untyped-def]
+def tally(pairs, n_pairs, contexts, n_contexts, counts):
     """For each pair its records, the records of its context, and its first row."""
     of_pair = np.zeros(n_pairs)
     of_context = np.zeros(n_contexts)
@@ -62,7 +62,7 @@ def tally(pairs, n_pairs, contexts, n_contexts, counts):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True)
-def leave_one_out(of_pair, of_context, shorter, strength, power, found):  # type: ignore[no-untyped-def]
+def leave_one_out(of_pair, of_context, shorter, strength, power, found):
     """Log-likelihood of every record given all others, and the probability of each pair's value without one of its records.
 
     ``shorter`` is that probability in the next shorter context, which counts as ``strength`` records, or with a ``power``
@@ -79,14 +79,14 @@ def leave_one_out(of_pair, of_context, shorter, strength, power, found):  # type
 
 
 @njit(cache=True, nogil=True)
-def _take_logarithms(product, total):  # type: ignore[no-untyped-def]
+def _take_logarithms(product, total):
     for s in range(len(product)):
         total[s] += np.log(product[s])
         product[s] = 1.0
 
 
 @njit(cache=True, nogil=True)
-def leave_one_out_of_all(of_pair, of_context, shorter, strengths, power, total):  # type: ignore[no-untyped-def]
+def leave_one_out_of_all(of_pair, of_context, shorter, strengths, power, total):
     """Add to ``total`` the log-likelihood of :func:`leave_one_out` for each strength.
 
     Logarithms take most of the time of it, and most pairs have few records: probabilities are multiplied until the product
@@ -113,7 +113,7 @@ def leave_one_out_of_all(of_pair, of_context, shorter, strengths, power, total):
 
 
 @njit(cache=True, nogil=True)
-def best_weight(of_pair, of_context, shorter, strengths, powers):  # type: ignore[no-untyped-def]
+def best_weight(of_pair, of_context, shorter, strengths, powers):
     """The strength and power with the largest leave-one-out likelihood, and that likelihood."""
     best, strength, power = -np.inf, strengths[0], powers[0]
     for candidate in powers:
@@ -126,7 +126,7 @@ def best_weight(of_pair, of_context, shorter, strengths, powers):  # type: ignor
 
 
 @njit(cache=True, nogil=True)
-def add_at(total, values, position):  # type: ignore[no-untyped-def]
+def add_at(total, values, position):
     """Add to each row of ``total`` the row of ``values`` at its position."""
     for i in range(len(position)):
         for k in range(total.shape[1]):

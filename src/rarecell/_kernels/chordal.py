@@ -16,7 +16,7 @@ ONE = np.uint64(1)
 
 
 @njit(cache=True, inline="always")
-def bit(v: int) -> np.uint64:
+def bit(v: int | np.int64) -> np.uint64:
     """The mask that holds vertex ``v`` alone."""
     return ONE << np.uint64(v)
 

@@ -9,7 +9,7 @@ from typing import Any
 from numba.core import event
 
 
-class _Once(event.Listener):  # type: ignore[misc]  # numba has no types
+class _Once(event.Listener):  # numba has no types
     """Calls a function when the first compilation begins; what comes from the cache is not compiled."""
 
     def __init__(self, tell: Callable[[], None]) -> None:

@@ -297,7 +297,7 @@ class CellIndex:
         cell_of_merged = np.full(len(merged) + 1, -1, dtype=np.int64)
         cell_of_merged[position[: len(self._cells)]] = np.arange(len(self._cells))
         # A record that was taken out has the position -1, which is the last place and empty.
-        return cell_of_merged[position[len(self._cells) :]]
+        return np.asarray(cell_of_merged[position[len(self._cells) :]], dtype=np.int64)
 
 
 def _columns(codes: IntArray | Sequence[IntArray]) -> list[IntArray]:

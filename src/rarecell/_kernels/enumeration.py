@@ -85,8 +85,8 @@ def canonical_code(nb: NDArray[np.uint64]) -> tuple[np.uint64, np.int64]:
         prefix[depth] = prefix[depth - 1] << np.uint64(depth) | column
         if prefix[depth] < best >> np.uint64(n_bits - depth * (depth + 1) // 2):
             candidates[depth] = ZERO
-    for v in range(n):
-        n_best *= popcount(twins[v]) + 1
+    for w in range(n):
+        n_best *= popcount(twins[w]) + 1
     return best, n_best
 
 

@@ -7,7 +7,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def full_counts(codes, weights, columns, strides, n_possible):  # type: ignore[no-untyped-def]
+def full_counts(codes, weights, columns, strides, n_possible):
     """Sum of ``weights`` in every possible cell of the columns; a cell is numbered by its codes times ``strides``."""
     sums = np.zeros(n_possible, dtype=weights.dtype)
     for i in range(codes.shape[0]):

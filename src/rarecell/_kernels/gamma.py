@@ -13,7 +13,7 @@ _LARGE = 10.0
 
 
 @njit(cache=True, nogil=True)
-def digamma(x):  # type: ignore[no-untyped-def]
+def digamma(x):
     """ψ(x) for x > 0."""
     below = 0.0
     while x < _LARGE:
@@ -26,7 +26,7 @@ def digamma(x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def trigamma_and_slope(x):  # type: ignore[no-untyped-def]
+def trigamma_and_slope(x):
     """ψ′(x) and ψ″(x) for x > 0."""
     value, slope = 0.0, 0.0
     while x < _LARGE:
@@ -42,7 +42,7 @@ def trigamma_and_slope(x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def beta_log_moments(mean, variance):  # type: ignore[no-untyped-def]
+def beta_log_moments(mean, variance):
     """Of beta variables of given mean and variance: log of the mean, mean of the log, variance of the log; one row each."""
     found = np.empty((len(mean), 3))
     for i in range(len(mean)):
@@ -54,7 +54,7 @@ def beta_log_moments(mean, variance):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def gamma_of_log_moments(mean_log, variance_log, shape, scale):  # type: ignore[no-untyped-def]
+def gamma_of_log_moments(mean_log, variance_log, shape, scale):
     """Shape and scale of the gamma variable whose logarithm has each mean and variance: Newton's method (Minka 2000)."""
     for i in range(len(variance_log)):
         v = max(variance_log[i], 1e-12)

@@ -11,7 +11,7 @@ from numba import njit
 
 
 @njit(cache=True)
-def fit_margins(fitted, index, low, high, target, log_factor):  # type: ignore[no-untyped-def]
+def fit_margins(fitted, index, low, high, target, log_factor):
     """Scale ``fitted`` to each marginal in turn, in place, and add the logarithm of the scale to ``log_factor``.
 
     Returns the largest absolute deviation from a target, each measured just before its marginal was fitted.
@@ -34,7 +34,7 @@ def fit_margins(fitted, index, low, high, target, log_factor):  # type: ignore[n
 
 
 @njit(cache=True)
-def add_margins(fitted, index, margins):  # type: ignore[no-untyped-def]
+def add_margins(fitted, index, margins):
     """Add the marginals of ``fitted`` to the flat array ``margins``."""
     for j in range(index.shape[0]):
         for i in range(len(fitted)):
@@ -42,7 +42,7 @@ def add_margins(fitted, index, margins):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def load_factors(log_factor, index, fitted):  # type: ignore[no-untyped-def]
+def load_factors(log_factor, index, fitted):
     """Set each cell to the product of its factors over the largest such product; returns that one's logarithm."""
     fitted[:] = 0.0
     for j in range(index.shape[0]):
@@ -55,7 +55,7 @@ def load_factors(log_factor, index, fitted):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def pass_message(sender, sender_index, receiver, receiver_index, separator):  # type: ignore[no-untyped-def]
+def pass_message(sender, sender_index, receiver, receiver_index, separator):
     """Make ``receiver`` agree with ``sender`` on the cells of their separator, all in place (Hugin's scheme).
 
     ``separator`` holds the marginal both agreed on before; a cell with no mass there keeps none.

@@ -20,13 +20,13 @@ _N_LOG_N = np.concatenate([np.zeros(1), np.arange(1, _TABULATED) * np.log(np.ara
 
 
 @njit(cache=True, inline="always")
-def _slot(key, shift):  # type: ignore[no-untyped-def]
+def _slot(key, shift):
     # Fibonacci hashing: the high bits of a multiplication by 2^64 / golden ratio.
     return np.int64((np.uint64(key) * np.uint64(11400714819323198485)) >> shift)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def n_log_n(n):  # type: ignore[no-untyped-def]
+def n_log_n(n):
     """n log n, and 0 for 0."""
     whole = np.int64(n)
     if whole < _TABULATED and whole == n:
@@ -35,7 +35,7 @@ def n_log_n(n):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def marginal_keys(codes, columns, begins, adds):  # type: ignore[no-untyped-def]
+def marginal_keys(codes, columns, begins, adds):
     """Mixed-radix number of each row: member j looks at a column, and code c of it adds ``adds[begins[j] + c]``."""
     keys = np.empty(codes.shape[0], dtype=np.int64)
     _fill_keys(codes, columns, begins, adds, keys)
@@ -43,7 +43,7 @@ def marginal_keys(codes, columns, begins, adds):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _fill_keys(codes, columns, begins, adds, keys):  # type: ignore[no-untyped-def]
+def _fill_keys(codes, columns, begins, adds, keys):
     for i in range(len(keys)):
         keys[i] = 0
     for j in range(len(columns)):
@@ -54,7 +54,7 @@ def _fill_keys(codes, columns, begins, adds, keys):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, nogil=True)
-def _sum_of_n_log_n_dense(codes, counts, columns, begins, adds, n_possible):  # type: ignore[no-untyped-def]
+def _sum_of_n_log_n_dense(codes, counts, columns, begins, adds, n_possible):
     sums = np.zeros(n_possible, dtype=counts.dtype)
     keys = np.empty(_ROWS_AT_ONCE, dtype=np.int64)
     for start in range(0, len(counts), _ROWS_AT_ONCE):
@@ -69,7 +69,7 @@ def _sum_of_n_log_n_dense(codes, counts, columns, begins, adds, n_possible):  # 
 
 
 @njit(cache=True, nogil=True)
-def _sum_of_n_log_n_hashed(keys, counts):  # type: ignore[no-untyped-def]
+def _sum_of_n_log_n_hashed(keys, counts):
     bits = 4
     while (1 << bits) < 2 * len(keys):
         bits += 1
@@ -91,7 +91,7 @@ def _sum_of_n_log_n_hashed(keys, counts):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def sums_of_n_log_n(codes, counts, first, columns, begins, adds, n_possible, sums):  # type: ignore[no-untyped-def]
+def sums_of_n_log_n(codes, counts, first, columns, begins, adds, n_possible, sums):
     """Σ n_a log n_a over the cells of each marginal, into ``sums``.
 
     Marginal j has the members ``first[j]`` to ``first[j+1]``, each as in :func:`marginal_keys`, and ``n_possible[j]``
@@ -106,7 +106,7 @@ def sums_of_n_log_n(codes, counts, first, columns, begins, adds, n_possible, sum
 
 
 @njit(cache=True, nogil=True)
-def number_distinct(keys, owner, n_bits, distinct, number):  # type: ignore[no-untyped-def]
+def number_distinct(keys, owner, n_bits, distinct, number):
     """Distinct keys in the order they appear, and which of them each key is; how many there are.
 
     ``owner`` is a hash table of ``2 ** n_bits`` slots, at least twice the keys, filled with −1.
@@ -127,7 +127,7 @@ def number_distinct(keys, owner, n_bits, distinct, number):  # type: ignore[no-u
 
 
 @njit(cache=True, nogil=True)
-def unpack(keys, strides, columns, begins, levels, rows):  # type: ignore[no-untyped-def]
+def unpack(keys, strides, columns, begins, levels, rows):
     """Undo :func:`marginal_keys`: into column ``columns[j]`` the level ``levels[begins[j] + c]`` of the code c of member j."""
     for i in range(len(keys)):
         rest = keys[i]
@@ -138,7 +138,7 @@ def unpack(keys, strides, columns, begins, levels, rows):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True)
-def rank_dense(keys, distinct, rank, found):  # type: ignore[no-untyped-def]
+def rank_dense(keys, distinct, rank, found):
     """Position of each key among the ``distinct`` ones; −1 where it is not among them. ``rank`` has a −1 for every possible key."""
     for k in range(len(distinct)):
         rank[distinct[k]] = k
@@ -147,7 +147,7 @@ def rank_dense(keys, distinct, rank, found):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def add_up(positions, values, sums):  # type: ignore[no-untyped-def]
+def add_up(positions, values, sums):
     """Add each value to the sum at its position; whole numbers stay whole."""
     for i in range(len(positions)):
         sums[positions[i]] += values[i]

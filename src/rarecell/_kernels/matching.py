@@ -43,7 +43,7 @@ class Served(NamedTuple):
 
 
 @njit(cache=True)
-def _lowest(bids, start, end):  # type: ignore[no-untyped-def]
+def _lowest(bids, start, end):
     """Where the lowest of some bids is."""
     found = start
     for slot in range(start + 1, end):
@@ -53,7 +53,7 @@ def _lowest(bids, start, end):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def auction(first, objects, costs, capacity, penalty, epsilon):  # type: ignore[no-untyped-def]
+def auction(first, objects, costs, capacity, penalty, epsilon):
     """Assign each bidder one of its objects, or none.
 
     Bidder b may take ``objects[first[b]:first[b+1]]`` at ``costs``, or nothing at ``penalty[b]``. The result costs at
@@ -112,7 +112,7 @@ def auction(first, objects, costs, capacity, penalty, epsilon):  # type: ignore[
 
 
 @njit(cache=True)
-def least_total(first, objects, costs, capacity, penalty, price):  # type: ignore[no-untyped-def]
+def least_total(first, objects, costs, capacity, penalty, price):
     """What every assignment costs at least, by linear-programming duality, whatever the prices of 0 or more."""
     total = 0.0
     for o in range(len(capacity)):
@@ -127,7 +127,7 @@ def least_total(first, objects, costs, capacity, penalty, price):  # type: ignor
 
 
 @njit(cache=True)
-def _pair_from(chain, is_cycle, skip, mate):  # type: ignore[no-untyped-def]
+def _pair_from(chain, is_cycle, skip, mate):
     """Marry neighbours along ``chain``; with ``skip`` ≥ 0 that member stays single, a cycle starts after it."""
     n = len(chain)
     place = skip + 1 if is_cycle and skip >= 0 else 0
@@ -142,7 +142,7 @@ def _pair_from(chain, is_cycle, skip, mate):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _member_to_skip(chain, cost_to_next, is_cycle):  # type: ignore[no-untyped-def]
+def _member_to_skip(chain, cost_to_next, is_cycle):
     """Which member of an odd chain or cycle to leave single so that the pairs cost least."""
     n = len(chain)
     best_cost, best = np.inf, -1
@@ -163,7 +163,7 @@ def _member_to_skip(chain, cost_to_next, is_cycle):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True)
-def pairs_of_chains(chosen, cost_to_next, has_own):  # type: ignore[no-untyped-def]
+def pairs_of_chains(chosen, cost_to_next, has_own):
     """Turn "r chose s" into pairs.
 
     Each bidder chose at most one other (``chosen``, −1 for none) and was chosen by at most one, so the choices form
@@ -203,13 +203,13 @@ def pairs_of_chains(chosen, cost_to_next, has_own):  # type: ignore[no-untyped-d
 
 
 @borrowing
-def cost_now(offers, served, r):  # type: ignore[no-untyped-def]
+def cost_now(offers, served, r):
     """What the swap of waiting record r costs; its penalty when it has none."""
     return offers.cost[served.taken[r]] if served.taken[r] >= 0 else offers.penalty[r]
 
 
 @borrowing
-def best_free(offers, served, r):  # type: ignore[no-untyped-def]
+def best_free(offers, served, r):
     """The cheapest offer of r with a free record, or none at its penalty."""
     edge, least = -1, offers.penalty[r]
     for e in range(offers.first[r], offers.first[r + 1]):
@@ -219,7 +219,7 @@ def best_free(offers, served, r):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def let_go(offers, served, r):  # type: ignore[no-untyped-def]
+def let_go(offers, served, r):
     """Undo the swap of r; returns its mate, who then has none either."""
     mate = served.mate[r]
     if mate >= 0:
@@ -231,7 +231,7 @@ def let_go(offers, served, r):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def take_free(offers, served, r):  # type: ignore[no-untyped-def]
+def take_free(offers, served, r):
     """Give r its cheapest free offer, if it has one."""
     if r >= 0:
         served.taken[r] = best_free(offers, served, r)[0]
@@ -240,7 +240,7 @@ def take_free(offers, served, r):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def try_offer(offers, served, r, edge, s):  # type: ignore[no-untyped-def]
+def try_offer(offers, served, r, edge, s):
     """Let r swap by ``edge`` with the waiting record s (−1: with a free record) if that makes all swaps cheaper."""
     mate = served.mate[r] if served.mate[r] != s else -1
     partner_mate = served.mate[s] if s >= 0 and served.mate[s] != r else -1
@@ -278,7 +278,7 @@ def try_offer(offers, served, r, edge, s):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def take_unclaimed(offers, served, r, seen, stamp):  # type: ignore[no-untyped-def]
+def take_unclaimed(offers, served, r, seen, stamp):
     """Give r a free record, a waiting one without a swap, or one whose own partner is not waiting; False when none is left."""
     for e in range(offers.first[r], offers.first[r + 1]):
         u = offers.unit[e]
@@ -296,7 +296,7 @@ def take_unclaimed(offers, served, r, seen, stamp):  # type: ignore[no-untyped-d
 
 
 @borrowing
-def augment(offers, served, r, depth, seen, stamp):  # type: ignore[no-untyped-def]
+def augment(offers, served, r, depth, seen, stamp):
     """Serve r, who has no swap, by letting others change partners along a chain of at most ``depth`` pairs.
 
     An augmenting path without the contraction of odd cycles: a few can be missed.
@@ -323,7 +323,7 @@ def augment(offers, served, r, depth, seen, stamp):  # type: ignore[no-untyped-d
 
 
 @borrowing
-def serve_more(offers, served, depth, seen):  # type: ignore[no-untyped-def]
+def serve_more(offers, served, depth, seen):
     """:func:`augment` for everybody without a swap; ``seen`` is room for marks, all −1. Returns how many it served."""
     n_served, n_before, stamp = 0, -1, 0
     while n_served > n_before:  # serving one can set a partner free for another
@@ -336,7 +336,7 @@ def serve_more(offers, served, depth, seen):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def improve(offers, served, n_sweeps):  # type: ignore[no-untyped-def]
+def improve(offers, served, n_sweeps):
     """Sweep over all offers and take those that make the whole cheaper, until none does; returns how many were taken.
 
     Taking an offer frees up to two mates, who take their cheapest free offers.

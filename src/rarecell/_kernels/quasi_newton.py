@@ -11,7 +11,7 @@ from numba import njit
 
 
 @njit(cache=True, fastmath=True)
-def dot(a, b):  # type: ignore[no-untyped-def]
+def dot(a, b):
     """Inner product."""
     total = 0.0
     for i in range(len(a)):
@@ -20,7 +20,7 @@ def dot(a, b):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def descent_direction(gradient, steps, changes, n_steps):  # type: ignore[no-untyped-def]
+def descent_direction(gradient, steps, changes, n_steps):
     """Minus the gradient times the inverse Hessian as learnt from steps and the changes of the gradient along them.
 
     ``steps`` and ``changes`` are ring buffers, one row a step; ``n_steps`` were taken in all (two-loop recursion,

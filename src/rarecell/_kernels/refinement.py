@@ -12,7 +12,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def count_alone(rows, starts, column, n_levels, counts):  # type: ignore[no-untyped-def]
+def count_alone(rows, starts, column, n_levels, counts):
     """Records that are alone once the groups are split by a key: ``column[i]`` is its level at cell i."""
     met = np.zeros(n_levels, dtype=np.int64)
     alone = 0
@@ -31,7 +31,7 @@ def count_alone(rows, starts, column, n_levels, counts):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True)
-def split(rows, starts, column, n_levels, counts):  # type: ignore[no-untyped-def]
+def split(rows, starts, column, n_levels, counts):
     """The groups split by a key, without the cells that are then settled.
 
     Returns the rows left, where each group starts, and the number of records that were settled as unique.
@@ -66,7 +66,7 @@ def split(rows, starts, column, n_levels, counts):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True)
-def group_sizes(rows, starts, counts, most):  # type: ignore[no-untyped-def]
+def group_sizes(rows, starts, counts, most):
     """How many groups have 0, 1, … ``most`` cells of one record: those of such cells only, and the others.
 
     Larger groups count as of size ``most``, among the others; the last number is that of such cells in them.

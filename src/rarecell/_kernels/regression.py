@@ -6,7 +6,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def add_columns(columns, coefficients, rows):  # type: ignore[no-untyped-def]
+def add_columns(columns, coefficients, rows):
     """Design times coefficients: for each row the sum of the coefficients of its columns."""
     for i in range(columns.shape[0]):
         total = 0.0
@@ -16,7 +16,7 @@ def add_columns(columns, coefficients, rows):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def add_rows(columns, values, totals):  # type: ignore[no-untyped-def]
+def add_rows(columns, values, totals):
     """Transposed design times values: adds to each column the values of its rows."""
     for i in range(columns.shape[0]):
         for j in range(columns.shape[1]):

@@ -21,7 +21,7 @@ _MOST_WAITING = 160
 
 
 @njit(cache=True, nogil=True)
-def larger_sets(links: Links, c: int, rest: int, sets: NDArray[np.int64], rests: NDArray[np.int64]) -> int:
+def larger_sets(links: Links, c: int, rest: int | np.int64, sets: NDArray[np.int64], rests: NDArray[np.int64]) -> int:
     """Write all sets larger than c at keys of ``rest`` alone, with what is left of it; their number.
 
     A waiting entry is a set, its rest, and the bit below which it may still be raised. Bits are raised from the highest
@@ -56,7 +56,7 @@ def larger_sets(links: Links, c: int, rest: int, sets: NDArray[np.int64], rests:
 
 
 @njit(cache=True, nogil=True)
-def smaller_sets(links: Links, c: int, rest: int, sets: NDArray[np.int64], rests: NDArray[np.int64]) -> int:
+def smaller_sets(links: Links, c: int, rest: int | np.int64, sets: NDArray[np.int64], rests: NDArray[np.int64]) -> int:
     """Write all sets smaller than c at keys outside ``rest`` alone, with its local mask there; their number."""
     waiting = np.empty((_MOST_WAITING, 3), dtype=np.int64)
     waiting[0, 0], waiting[0, 1], waiting[0, 2] = c, rest, links.lowered.shape[1]

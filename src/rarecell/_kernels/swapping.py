@@ -28,7 +28,7 @@ def borrowing(kernel: Callable[..., Any]) -> Any:
     as the work itself and let threads wait for each other.
     """
     try:
-        return njit(cache=True, nogil=True, _nrt=False)(kernel)
+        return njit(cache=True, nogil=True, _nrt=False)(kernel)  # type: ignore[call-overload]  # an option of numba's own
     except (KeyError, TypeError):  # a numba without the option: slower, the same result
         return njit(cache=True, nogil=True)(kernel)
 
@@ -113,7 +113,7 @@ class Lists(NamedTuple):
 
 
 @njit(cache=True)
-def mixed(number):  # type: ignore[no-untyped-def]
+def mixed(number):
     """splitmix64: a number that looks random and depends on nothing but ``number``."""
     z = np.uint64(number) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -122,7 +122,7 @@ def mixed(number):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def mixed_many(numbers, salt):  # type: ignore[no-untyped-def]
+def mixed_many(numbers, salt):
     """:func:`mixed` of each number, in the stream ``salt``."""
     found = np.empty(len(numbers), dtype=np.uint64)
     for k in range(len(numbers)):
@@ -131,7 +131,7 @@ def mixed_many(numbers, salt):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def hash_rows(codes, mixing, start):  # type: ignore[no-untyped-def]
+def hash_rows(codes, mixing, start):
     """Sum of the random numbers of a row's levels, over the first ``len(start)`` columns."""
     found = np.zeros(codes.shape[0], dtype=np.uint64)
     for row in range(codes.shape[0]):
@@ -141,7 +141,7 @@ def hash_rows(codes, mixing, start):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def fill_slots(hashed, n_slots):  # type: ignore[no-untyped-def]
+def fill_slots(hashed, n_slots):
     """Open addressing by the low bits of the hash; ``n_slots`` is a power of two, an empty slot is −1."""
     slots = np.full(n_slots, -1, dtype=np.int64)
     wrap = np.uint64(n_slots - 1)
@@ -154,7 +154,7 @@ def fill_slots(hashed, n_slots):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def find_cell(cells, hashed):  # type: ignore[no-untyped-def]
+def find_cell(cells, hashed):
     """Position of the cell with this hash, −1 when it is empty."""
     # Two cells with one 64-bit hash would only make a candidate look worse, never a margin wrong.
     n_slots = len(cells.slots)
@@ -165,7 +165,7 @@ def find_cell(cells, hashed):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def find_cells(cells, hashed):  # type: ignore[no-untyped-def]
+def find_cells(cells, hashed):
     """:func:`find_cell` of many."""
     found = np.empty(len(hashed), dtype=np.int64)
     for k in range(len(hashed)):
@@ -174,7 +174,7 @@ def find_cells(cells, hashed):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def difference(exchange, i, j):  # type: ignore[no-untyped-def]
+def difference(exchange, i, j):
     """Vertices of the interaction graph on which two units differ."""
     found = ZERO
     for v in range(len(exchange.neighbours)):
@@ -184,7 +184,7 @@ def difference(exchange, i, j):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def lowest_component(neighbours, allowed):  # type: ignore[no-untyped-def]
+def lowest_component(neighbours, allowed):
     """The component of the lowest vertex of ``allowed``, inside it."""
     reached = frontier = allowed & (~allowed + ONE)
     while frontier != ZERO:
@@ -195,7 +195,7 @@ def lowest_component(neighbours, allowed):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def distance(nearness, one, other, moved):  # type: ignore[no-untyped-def]
+def distance(nearness, one, other, moved):
     """Weighted distance of two rows on the keys of ``moved``."""
     total = 0.0
     for k in range(len(nearness.kind)):
@@ -213,7 +213,7 @@ def distance(nearness, one, other, moved):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def distances(nearness, codes, pairs, moved):  # type: ignore[no-untyped-def]
+def distances(nearness, codes, pairs, moved):
     """:func:`distance` of many pairs of rows of ``codes``."""
     found = np.empty(len(pairs))
     for p in range(len(pairs)):
@@ -222,7 +222,7 @@ def distances(nearness, codes, pairs, moved):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def breaks_a_rule(rules, row, taken, moved):  # type: ignore[no-untyped-def]
+def breaks_a_rule(rules, row, taken, moved):
     """Whether ``row`` with the values of ``taken`` on ``moved`` has a forbidden combination that it had not before."""
     for r in range(rules.start.shape[0]):
         is_before, is_after = True, True
@@ -245,14 +245,14 @@ def breaks_a_rule(rules, row, taken, moved):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def nobody_else(n_unseen, log_probability):  # type: ignore[no-untyped-def]
+def nobody_else(n_unseen, log_probability):
     """Probability (1−p)^M that none of M unseen units is in the cell."""
     probability = np.exp(log_probability)
     return np.exp(n_unseen * np.log1p(-probability)) if probability < 1.0 else 0.0
 
 
 @borrowing
-def left_alone(search, i):  # type: ignore[no-untyped-def]
+def left_alone(search, i):
     """Weighted residual risk of the record that unit i leaves behind when its cell holds two."""
     if search.cells.counts[search.exchange.cell[i]] != 2:
         return 0.0
@@ -260,7 +260,7 @@ def left_alone(search, i):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def exchange_cost(search, i, j, moved, bound):  # type: ignore[no-untyped-def]
+def exchange_cost(search, i, j, moved, bound):
     """Distance plus residual risk of exchanging ``moved`` between units i and j; infinite when it is not allowed."""
     exchange, cells = search.exchange, search.cells
     one, other = exchange.codes[i], exchange.codes[j]
@@ -287,7 +287,7 @@ def exchange_cost(search, i, j, moved, bound):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def union_of_parts(exchange, differing, chosen):  # type: ignore[no-untyped-def]
+def union_of_parts(exchange, differing, chosen):
     """The movable parts of a difference whose bits are set in ``chosen``, and how many parts there are to choose from."""
     union, n_parts, left = ZERO, 0, differing
     while left != ZERO and n_parts < MOST_PARTS:
@@ -301,7 +301,7 @@ def union_of_parts(exchange, differing, chosen):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def best_union(search, i, j, differing, bound):  # type: ignore[no-untyped-def]
+def best_union(search, i, j, differing, bound):
     """:func:`best_exchange` over all unions of parts, for pairs whose single parts are not enough."""
     exchange = search.exchange
     best_cost, best_moved = bound, ZERO
@@ -315,7 +315,7 @@ def best_union(search, i, j, differing, bound):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def best_exchange(search, i, j, bound):  # type: ignore[no-untyped-def]
+def best_exchange(search, i, j, bound):
     """The cheapest part that units i and j can exchange below ``bound``: its cost, and the part (empty when none)."""
     exchange = search.exchange
     for c in exchange.within:
@@ -338,7 +338,7 @@ def best_exchange(search, i, j, bound):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def offer(search, lists, row, i, j):  # type: ignore[no-untyped-def]
+def offer(search, lists, row, i, j):
     """Put unit j among the candidates of unit i (row ``row`` of the lists) when it is cheaper than the last of them."""
     size = lists.cost.shape[1]
     cost, moved = best_exchange(search, i, j, lists.cost[row, size - 1])
@@ -360,7 +360,7 @@ def offer(search, lists, row, i, j):  # type: ignore[no-untyped-def]
 
 
 @borrowing
-def scan_runs(search, runs, risky, rows, is_free, lists, per_run, limit):  # type: ignore[no-untyped-def]
+def scan_runs(search, runs, risky, rows, is_free, lists, per_run, limit):
     """Look for partners in the runs next to each risky unit's own, outwards to both sides within its group.
 
     At most ``per_run`` units of a run are looked at, from a place that differs between risky units so that they do not
@@ -388,7 +388,7 @@ def scan_runs(search, runs, risky, rows, is_free, lists, per_run, limit):  # typ
 
 
 @borrowing
-def first_partners(search, risky, rows, order, is_free, partner, moved):  # type: ignore[no-untyped-def]
+def first_partners(search, risky, rows, order, is_free, partner, moved):
     """Write for each risky unit the first in ``order`` that it can exchange something with (−1: none), and what."""
     for row in range(rows[0], rows[1]):
         partner[row] = -1
@@ -401,7 +401,7 @@ def first_partners(search, risky, rows, order, is_free, partner, moved):  # type
 
 
 @borrowing
-def household_costs(search, units, start, pairs, side, is_risky, cost):  # type: ignore[no-untyped-def]
+def household_costs(search, units, start, pairs, side, is_risky, cost):
     """Write what it costs to exchange ``side`` between the members of two households, one by one in their order.
 
     Household h has the units ``units[start[h]:start[h+1]]``; the two are of one size. Infinite when a risky member would

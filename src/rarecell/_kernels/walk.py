@@ -36,7 +36,7 @@ class Layout(NamedTuple):
 
 
 @njit(cache=True)
-def _locate(layout, first, depth, code, place):  # type: ignore[no-untyped-def]
+def _locate(layout, first, depth, code, place):
     """Where the factors of this depth lie at ``code``, in ``place``."""
     offset, stride = layout.offset, layout.stride
     for f in range(first[depth], first[depth + 1]):
@@ -47,7 +47,7 @@ def _locate(layout, first, depth, code, place):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, fastmath=True)
-def _enter(layout, depth, tables, place, above, here):  # type: ignore[no-untyped-def]
+def _enter(layout, depth, tables, place, above, here):
     """Set ``here`` to ``above`` times the factors of this depth; returns the product of those without a vector."""
     first_scalar, first_vector = layout.first_scalar, layout.first_vector
     scale = 1.0
@@ -63,7 +63,7 @@ def _enter(layout, depth, tables, place, above, here):  # type: ignore[no-untype
 
 
 @njit(cache=True, fastmath=True)
-def _leave(layout, depth, place, here, above, sums):  # type: ignore[no-untyped-def]
+def _leave(layout, depth, place, here, above, sums):
     """Add ``here``, what was summed below a node, to the factors of this depth and to the node above."""
     first_scalar, first_vector = layout.first_scalar, layout.first_vector
     total = 0.0
@@ -79,7 +79,7 @@ def _leave(layout, depth, place, here, above, sums):  # type: ignore[no-untyped-
 
 
 @njit(cache=True, fastmath=True)
-def _leaves(layout, depth, tables, place, above, below, sums):  # type: ignore[no-untyped-def]
+def _leaves(layout, depth, tables, place, above, below, sums):
     """All nodes of the last depth under one node; ``place`` is that of their first code."""
     # Arrays are taken out of the tuple once: doing so in a loop counts references, at the price of the loop.
     stride = layout.stride
@@ -111,7 +111,7 @@ def _leaves(layout, depth, tables, place, above, below, sums):  # type: ignore[n
 
 
 @njit(cache=True, fastmath=True)
-def _walk_branch(layout, first_code, tables, sums):  # type: ignore[no-untyped-def]
+def _walk_branch(layout, first_code, tables, sums):
     """Walk all cells whose first key has ``first_code``; returns their total. There are at least three keys."""
     deepest = len(layout.levels) - 2
     width = layout.levels[deepest + 1]
@@ -142,7 +142,7 @@ def _walk_branch(layout, first_code, tables, sums):  # type: ignore[no-untyped-d
 
 
 @njit(cache=True, nogil=True)
-def walk(layout, tables, part, n_parts):  # type: ignore[no-untyped-def]
+def walk(layout, tables, part, n_parts):
     """Sum of the product of all factors over the cells, and its marginal on each factor, in the layout of ``tables``.
 
     Only every ``n_parts``-th level of the first key is walked, from ``part`` on: the parts add up to the whole, and can

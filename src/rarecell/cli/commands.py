@@ -35,7 +35,7 @@ class _Group(click.Group):
             ctx.exit(1)
         except BrokenPipeError:
             # The reader of our output went away, as `head` does; Python must not complain when it closes stdout.
-            sys.stdout = None  # type: ignore[assignment]
+            sys.stdout = None
             ctx.exit(0)
 
 

@@ -343,7 +343,7 @@ def unified(chunks: Sequence[CodedChunk]) -> EncodedColumn:
     occurs = numbers > 0
     if occurs[null_code]:
         values = pa.concat_arrays([values, pa.nulls(1, values.type)])
-    final = (np.cumsum(occurs) - 1).astype(np.uint16 if occurs.sum() <= 2**16 else np.int32)
+    final: NDArray[np.integer[Any]] = (np.cumsum(occurs) - 1).astype(np.uint16 if occurs.sum() <= 2**16 else np.int32)
     codes = np.empty(n_records, dtype=final.dtype)
     first = 0
     for chunk, new_code in zip(chunks, new_codes, strict=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -46,19 +46,18 @@ class StatisticsSource(CachedSource):
     def _read(self, **options: Any) -> tuple[Any, Any]:
         import pyreadstat
 
-        read = {
+        readers: dict[str, Callable[..., tuple[Any, Any]]] = {
             ".dta": pyreadstat.read_dta,
             ".sav": pyreadstat.read_sav,
             ".zsav": pyreadstat.read_sav,
             ".sas7bdat": pyreadstat.read_sas7bdat,
             ".xpt": pyreadstat.read_xport,
-        }[self.kind]
+        }
         options.setdefault("user_missing", True)
         if self.kind == ".xpt":
             del options["user_missing"]
         with _readable_errors(self.path):
-            found: tuple[Any, Any] = read(str(self.path), disable_datetime_conversion=True, **options)
-            return found
+            return readers[self.kind](str(self.path), disable_datetime_conversion=True, **options)
 
     @cached_property
     def metadata(self) -> Any:

@@ -22,7 +22,7 @@ LARGEST_WEIGHT = 1e11
 
 def rounded_weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Weights in the precision in which they are added."""
-    return np.rint(weights * WEIGHT_UNITS) / WEIGHT_UNITS
+    return np.asarray(np.rint(weights * WEIGHT_UNITS) / WEIGHT_UNITS, dtype=np.float64)
 
 
 def bad_weight(name: str, column: str, example: str, n_bad: int, what: str) -> BadInput:

@@ -154,7 +154,7 @@ def size_indices(rows: Sequence[Mapping[str, Any]]) -> alt.LayerChart:
         for kind in ("observed", "expected")
         if row.get(kind) is not None
     ]
-    order = list(dict.fromkeys(row["size"] for row in values))
+    order = list(dict.fromkeys(str(row["size"]) for row in values))
     x = alt.X("size:N", sort=order, title="records in the cell", axis=alt.Axis(labelAngle=0, ticks=False))
     y = alt.Y("cells:Q", title="cells (square-root axis)", scale=alt.Scale(type="sqrt", nice=True), axis=alt.Axis(tickCount=5))
     kinds = alt.Scale(domain=["observed", "expected"], range=[PALETTE["soft"], PALETTE["risk"]])
@@ -271,7 +271,7 @@ def _row_axis(labels: Sequence[str], *, grid: bool = False) -> alt.Axis:
     return alt.Axis(ticks=False, domain=False, labelPadding=8, labelLimit=0, grid=grid, minExtent=room)
 
 
-def _styled(chart: alt.LayerChart, *, height: float, right: float = 8) -> alt.LayerChart:
+def _styled(chart: alt.LayerChart | alt.FacetChart, *, height: float, right: float = 8) -> alt.LayerChart:
     import altair as alt
 
     quiet = alt.AxisConfig(
@@ -286,7 +286,8 @@ def _styled(chart: alt.LayerChart, *, height: float, right: float = 8) -> alt.La
         titlePadding=10,
         labelLimit=240,
     )
-    return (
+    assert isinstance(chart, alt.LayerChart), "no chart here is divided into facets"
+    styled: alt.LayerChart = (
         chart.properties(
             width=WIDTH,
             height=height,
@@ -306,6 +307,7 @@ def _styled(chart: alt.LayerChart, *, height: float, right: float = 8) -> alt.La
             offset=14,
         )
     )
+    return styled
 
 
 # ---------------------------------------------------------------------- SVG for a page

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import optimize, special
 
 from rarecell.errors import BadInput, PopulationTooSmall
@@ -114,7 +115,7 @@ class SizeIndices:
         """s_1, the number of sample uniques."""
         return self.counts.get(1, 0)
 
-    def arrays(self) -> tuple[np.ndarray, np.ndarray]:
+    def arrays(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Sizes j and numbers s_j, as floats in increasing order of j."""
         return np.array(list(self.counts), dtype=np.float64), np.array(list(self.counts.values()), dtype=np.float64)
 
@@ -371,7 +372,7 @@ def _root_of_falling(function: Callable[[float], float], *, above: float) -> flo
     return float(above + np.exp(logarithm))
 
 
-def _probability_one_sampled(sizes: np.ndarray, n: float, population: float) -> np.ndarray:
+def _probability_one_sampled(sizes: NDArray[np.float64], n: float, population: float) -> NDArray[np.float64]:
     """Hypergeometric probability n·C(N−n, j−1)/C(N, j) that exactly one of j units is in the sample."""
     largest = int(min(sizes[-1], population - n + 1))
     j = np.arange(1, largest, dtype=np.float64)

@@ -354,7 +354,7 @@ def household_risk(record_probability: ArrayLike, household: Sequence[Any] | NDA
 def _household_codes(labels: NDArray[Any]) -> NDArray[np.int64]:
     """A code for each household; a record without one gets a code of its own."""
     if labels.dtype.kind in "iuUSb":
-        return np.unique(labels, return_inverse=True)[1].astype(np.int64)
+        return np.asarray(np.unique(labels, return_inverse=True)[1], dtype=np.int64)
     code_of: dict[Any, int] = {}
     codes = np.empty(len(labels), dtype=np.int64)
     for row, label in enumerate(labels.tolist()):

@@ -240,7 +240,7 @@ def _stratum_of_records(data: Microdata, table: ContingencyTable, config: RunCon
     if config.strata is None or config.strata in table.keys:
         return None
     codes, (categories,) = data.column_codes([config.strata])
-    return np.array(categories.labels)[codes[:, 0]]
+    return np.asarray(np.array(categories.labels)[codes[:, 0]])
 
 
 def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombinations) -> list[dict[str, Any]]:

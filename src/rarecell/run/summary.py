@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.risk.diagnostics import FitDiagnostics
@@ -124,7 +125,7 @@ def verdict(summary: Mapping[str, Any]) -> str:
     return f"{first} {n_risky:,} records have a risk of {risk['threshold']:g} or more: protect them, or release the keys in coarser form."
 
 
-def against_truth(summary: Mapping[str, Any], population_counts: np.ndarray) -> dict[str, Any]:
+def against_truth(summary: Mapping[str, Any], population_counts: NDArray[np.int64]) -> dict[str, Any]:
     """Estimate and truth side by side, for a sample whose population is known.
 
     ``population_counts`` is F of each sample unique's cell.

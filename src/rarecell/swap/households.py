@@ -191,7 +191,7 @@ class _Households:
         for member in range(int(self.size[self.waiting].max(initial=0))):
             has = np.flatnonzero(self.size[one] > member)
             is_same[has] &= boundary[self.start[one[has]] + member] == boundary[self.start[other[has]] + member]
-        return found[is_same]
+        return np.asarray(found[is_same], dtype=np.int64)
 
     def _costs(self, task: kernels.Search, move: Move, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
         rows = self.sorted_rows[move]

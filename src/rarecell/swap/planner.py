@@ -112,7 +112,7 @@ class Planner:
     def _drawn(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Records by their unit, and within it in the order in which they are drawn."""
         turn = rows if self.draws_by_number else drawing_order(self.seed, self.names(rows))
-        return rows[np.lexsort((turn, self.units.unit_of(rows)))]
+        return np.asarray(rows[np.lexsort((turn, self.units.unit_of(rows)))], dtype=np.int64)
 
     # -------------------------------------------------------------- rounds
 

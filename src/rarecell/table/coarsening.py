@@ -83,7 +83,7 @@ def _after(merges: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
     group = np.arange(len(merges) + 1)
     for kept, gone in merges[: len(merges) + 1 - n_groups]:
         group[group == gone] = kept
-    return np.unique(group, return_inverse=True)[1]
+    return np.asarray(np.unique(group, return_inverse=True)[1], dtype=np.int64)
 
 
 def _named(categories: Categories, group: NDArray[np.int64], counts: NDArray[np.float64]) -> Coarsening:

@@ -242,7 +242,7 @@ class Marginals:
             n_possible *= self._levels[v]
         return _Radix(members, tuple(reversed(strides)), n_possible)
 
-    def _parts(self, sets: Sequence[_Radix]) -> tuple[NDArray[np.int64], ...]:
+    def _parts(self, sets: Sequence[_Radix]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """What kernels need to number rows in each set: first member of each set; of each member its column, where its levels begin, what each level adds."""
         first = np.cumsum([0, *(len(one.members) for one in sets)]).astype(np.int64)
         members = [(v, stride) for one in sets for v, stride in zip(one.members, one.strides, strict=True)]
@@ -269,7 +269,8 @@ class Marginals:
         n_cells = self.table.n_cells
         position = np.full(len(rows), -1, dtype=np.int64)
         position[rank[:n_cells]] = marginal.position
-        return position[rank[n_cells:]]
+        found: NDArray[np.int64] = position[rank[n_cells:]]
+        return found
 
     # ------------------------------------------------------------------ entropy terms
 
@@ -313,7 +314,7 @@ class Marginals:
             part = sets[start::step]
             found = np.empty(len(part))
             n_possible = np.array([one.n_possible for one in part], dtype=np.int64)
-            kernels.sums_of_n_log_n(*rows, *self._parts(part), n_possible, found)
+            kernels.sums_of_n_log_n(rows.codes, rows.counts, *self._parts(part), n_possible, found)
             sums[start::step] = found
 
         n_parts = min(n_cores(), len(sets)) if len(sets) * len(rows.counts) >= _WORTH_A_THREAD else 1

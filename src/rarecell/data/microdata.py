@@ -212,6 +212,10 @@ class Microdata:
         """The cells of a table of these data, and how values of the keys become their codes."""
         return KeyCells(self.keys, self._any_counted.lookups, table.cells)
 
+    def lookup(self, key: str) -> EncodedColumn:
+        """The distinct values of a key as they stand in the data, and the code of each; −1 for one that is dropped."""
+        return self._any_counted.lookups[self.keys.index(key)]
+
     def record_names(self, rows: NDArray[np.int64]) -> list[Any]:
         """What names these records when equal ones are drawn: the value of the id column, or the row number without one."""
         return list(rows if self.id is None else self.values_at(rows, [self.id])[self.id].to_pylist())

@@ -1,0 +1,235 @@
+"""How many people share each record's values, when the office holds the population?
+
+A register makes a model unnecessary: F of every cell is counted. The register may be any data the program reads; its engine
+counts combinations of the keys, and no record of it is held. Values are compared by what they mean, not by how they are
+stored, so ``1`` in a Parquet file is ``1`` in a CSV file, and a key in bands is put into the bands of the file.
+
+A person of the file belongs to the population. Where the register knows fewer people with some values than the file has
+records, the two disagree; the number of records stands there, which overstates the risk rather than understating it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.data.coding import Coding, code_levels
+from rarecell.data.levels import RawLevels, settle
+from rarecell.engine import open_source
+from rarecell.engine.source import Column, EncodedColumn, Source
+from rarecell.errors import BadInput, UnknownColumns
+from rarecell.table.contingency import ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.data.microdata import Microdata
+    from rarecell.engine.duck import EngineSettings
+    from rarecell.risk.records import RecordRisk
+
+CALIBRATION_EDGES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+"""Estimated probabilities between two of these are held against the share that was true."""
+
+
+@dataclass(frozen=True)
+class CalibrationBand:
+    """Sample uniques whose estimated probability lies in a band: the mean of the estimates, and the share that was true."""
+
+    low: float
+    high: float
+    records: int
+    estimated: float
+    true: float
+
+
+@dataclass(frozen=True, eq=False)
+class RegisterCounts:
+    """Exact population counts of the occupied cells of a file.
+
+    Attributes
+    ----------
+    table : the cells of the file
+    in_register : how many people of the register are in each cell
+    n_register : people in the register
+    """
+
+    table: ContingencyTable
+    in_register: NDArray[np.int64] = field(repr=False)
+    n_register: int
+
+    @cached_property
+    def population_count(self) -> NDArray[np.int64]:
+        """F of each cell: what the register has, and never fewer than the file has records there."""
+        return np.maximum(self.in_register, self.table.counts)
+
+    @cached_property
+    def n_not_covered(self) -> int:
+        """Records of the file for which the register has nobody."""
+        return int(np.maximum(self.table.counts - self.in_register, 0).sum())
+
+    @property
+    def population_uniques(self) -> int:
+        """Sample uniques that are unique in the population."""
+        return int((self.population_count[self.table.unique_cells] == 1).sum())
+
+    @property
+    def correct_matches(self) -> float:
+        """Σ 1/F over the sample uniques: links that an intruder who holds the register gets right."""
+        return float((1.0 / self.population_count[self.table.unique_cells]).sum())
+
+    @property
+    def correct_matches_of_all(self) -> float:
+        """Σ f/F over all cells: links that are right when every record is linked to one person of its cell."""
+        return float((self.table.counts / self.population_count).sum())
+
+    def calibration(self, risk: RecordRisk) -> tuple[CalibrationBand, ...]:
+        """Estimated probabilities of the sample uniques by band, against how many of them were true."""
+        if not np.array_equal(risk.table.cells, self.table.cells):
+            raise BadInput("The risk is that of another table than the register was counted for; use the table of the same data.")
+        alone = self.table.unique_cells
+        estimated, is_true = risk.unique_probability[alone], self.population_count[alone] == 1
+        band = np.clip(np.searchsorted(CALIBRATION_EDGES, estimated, side="right") - 1, 0, len(CALIBRATION_EDGES) - 2)
+        found = []
+        for b in np.unique(band).tolist():
+            among = band == b
+            found.append(
+                CalibrationBand(
+                    CALIBRATION_EDGES[b],
+                    CALIBRATION_EDGES[b + 1],
+                    int(among.sum()),
+                    float(estimated[among].mean()),
+                    float(is_true[among].mean()),
+                )
+            )
+        return tuple(found)
+
+    def __str__(self) -> str:
+        text = (
+            f"The register of {self.n_register:,} people shows that {self.population_uniques:,} of the {len(self.table.unique_cells):,} "
+            f"records that are unique in the file are unique in the population; an intruder who holds it gets "
+            f"{self.correct_matches:,.1f} links right."
+        )
+        if self.n_not_covered:
+            text += f" It does not cover {self.n_not_covered:,} records of the file; each is taken as if it were in it."
+        return text
+
+
+def register_counts(
+    data: Microdata, register: Any, *, table: ContingencyTable | None = None, settings: EngineSettings | None = None
+) -> RegisterCounts:
+    """Count the people of a register in every cell of a file.
+
+    Parameters
+    ----------
+    data : the file, with its keys and how they are coded
+    register : the population as any source: a path, a frame of pandas, polars, pyarrow, DuckDB or Spark. It has the keys as
+        columns of the same names
+    table : the table of ``data`` or a projection of it to fewer keys; that of all keys unless given
+    settings : how much of the machine reading may use
+
+    Returns
+    -------
+    RegisterCounts
+
+    Examples
+    --------
+    >>> import pyarrow as pa, rarecell as rc
+    >>> data = rc.Microdata(pa.table({"age": [30, 40, 41], "sex": ["f", "m", "m"]}), keys=["age", "sex"])
+    >>> register = pa.table({"age": [30, 40, 40, 41, 50], "sex": ["f", "m", "m", "m", "m"]})
+    >>> found = register_counts(data, register)
+    >>> found.in_register.tolist(), found.population_uniques, found.correct_matches
+    ([1, 2, 1], 2, 2.5)
+    """
+    from rarecell._kernels.counting import CellIndex
+
+    counted_for = data.table() if table is None else table
+    source = open_source(register, settings=settings)
+    columns = {column.name: column for column in source.columns()}
+    unknown = [key for key in counted_for.keys if key not in columns]
+    if unknown:
+        raise UnknownColumns.among(unknown, list(columns), role="column of the register")
+    in_file = {key: _FileKey.of(data, key) for key in counted_for.keys}
+    recodes = _bands(source, columns, {key: one for key, one in in_file.items() if one.coding.bounds_numbers})
+    grouped = source.counts(counted_for.keys, recodes=recodes)
+    codes = []
+    for key, column in zip(counted_for.keys, grouped.columns, strict=True):
+        of_value = (
+            np.array(column.values.to_pylist(), dtype=np.int32)
+            if key in recodes
+            else in_file[key].codes_of(settle(column.values, columns[key], decimal_mark=source.decimal_mark))
+        )
+        _refuse_nothing_in_common(key, of_value, source)
+        codes.append(of_value[column.codes])
+    # The index says −1 for people in no cell of the file.
+    cell = CellIndex(counted_for.cells, [c.n_levels for c in counted_for.categories]).find(codes)
+    in_register = np.zeros(counted_for.n_cells, dtype=np.int64)
+    np.add.at(in_register, cell[cell >= 0], grouped.counts[cell >= 0])
+    return RegisterCounts(counted_for, in_register, int(grouped.counts.sum()))
+
+
+@dataclass(frozen=True, eq=False)
+class _FileKey:
+    """A key of the file: its distinct values as what they mean, and their codes."""
+
+    key: str
+    values: Sequence[Any]
+    codes: NDArray[np.int32]
+    coding: Coding
+
+    @classmethod
+    def of(cls, data: Microdata, key: str) -> _FileKey:
+        lookup = data.lookup(key)
+        raw = settle(lookup.values, data.columns[key], decimal_mark=data.source.decimal_mark)
+        coding = data.coding.get(key, Coding())
+        declared = {str(value) for value in coding.missing}
+        values = [None if value is None or str(value) in declared else value for value in raw.values]
+        return cls(key, values, lookup.codes, coding)
+
+    def codes_of(self, raw: RawLevels) -> NDArray[np.int32]:
+        """The code that the file gives to each value of the register; −1 for one that the file does not have."""
+        # By their text, so that the number 1 and the text "1" are the same.
+        code_of = {_text(value): int(code) for value, code in zip(self.values, self.codes, strict=True)}
+        declared = {str(value) for value in self.coding.missing}
+        plain = [None if value is None or str(value) in declared else value for value in raw.values]
+        return np.array([code_of.get(_text(value), -1) for value in plain], dtype=np.int32)
+
+    def banded_codes_of(self, raw: RawLevels) -> NDArray[np.int32]:
+        """As :meth:`codes_of`, for a key in bands: a value that the file lacks may lie in a band that it has."""
+        if self.coding.quantiles is not None:
+            raise BadInput(
+                f"Key '{self.key}' is coded by quantiles of the file, which say nothing of values between them, so a register cannot be "
+                "put into its bands. Give edges or a width instead."
+            )
+        if not raw.is_numeric and any(value is not None for value in raw.values):
+            raise BadInput(
+                f"Key '{self.key}' is coded in bands of numbers, but the register has values of it that are no numbers."
+            )
+        together = RawLevels((*self.values, *raw.values), is_ordered=True, is_numeric=True)
+        coded = code_levels(self.key, together, np.ones(len(together.values), dtype=np.int64), self.coding)
+        level = coded.code_of_value
+        code_of_level = dict(zip(level[: len(self.values)].tolist(), self.codes.tolist(), strict=True))
+        return np.array([code_of_level.get(one, -1) for one in level[len(self.values) :].tolist()], dtype=np.int32)
+
+
+def _bands(source: Source, columns: Mapping[str, Column], keys: Mapping[str, _FileKey]) -> dict[str, EncodedColumn]:
+    """Codes of the register's values of keys in bands, so that it is counted by band and not by value."""
+    found = {}
+    for key, (values, _) in source.levels(list(keys)).items():
+        raw = settle(values, columns[key], decimal_mark=source.decimal_mark)
+        found[key] = EncodedColumn(values, keys[key].banded_codes_of(raw))
+    return found
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _refuse_nothing_in_common(key: str, codes: NDArray[np.int32], source: Source) -> None:
+    if len(codes) and (codes < 0).all():
+        raise BadInput(
+            f"No value of key '{key}' in the register {source.name} occurs in the file, so their codes differ. Recode one of them; codes "
+            "such as '01' and '1' are different."
+        )

@@ -18,6 +18,7 @@ from rarecell.errors import BadInput, KeyMismatch, PopulationTooSmall, UnknownCh
 from rarecell.risk import formulas
 from rarecell.risk.design import with_stratum_weights
 from rarecell.risk.records import household_risk, overdispersion_shape, record_risk
+from rarecell.table.marginals import Marginals
 from tests import reference
 from tests.strategies import categories, tables
 
@@ -177,7 +178,7 @@ def test_equal_weights_are_simple_random_sampling(table: rc.ContingencyTable, ex
     codes = table.cells[table.record_cell]
     heavy = rc.ContingencyTable.from_codes(codes, table.categories, weights=np.full(len(codes), weight))
     plain = record_risk(table, rc.DecomposableModel(table), population=weight * table.n_records)
-    for marginals in (None, rc.Marginals(heavy, weighted=True)):
+    for marginals in (None, Marginals(heavy, weighted=True)):
         model = rc.DecomposableModel(heavy, marginals=marginals)
         by_weight = record_risk(heavy, model, sampling="weights")
         assert by_weight.population == pytest.approx(plain.population)

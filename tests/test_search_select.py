@@ -16,6 +16,7 @@ from rarecell.search.bounds import all_sets
 from rarecell.search.exact import cost_of
 from rarecell.search.n_best import best_graphs
 from rarecell.search.score import graph_score, make_score
+from rarecell.table.marginals import Marginals
 from tests.naive import search as naive
 from tests.strategies import coarsened_tables, tables
 from tests.test_search_local import lumpy_table
@@ -111,7 +112,7 @@ def test_weighted_counts_are_fitted_when_given() -> None:
     plain = lumpy_table(8)
     weights = np.random.default_rng(0).uniform(0.2, 5, plain.n_cells) * plain.counts
     table = rc.ContingencyTable.from_counts(plain.cells, plain.counts, plain.categories, weights=weights)
-    marginals = rc.Marginals(table, weighted=True)
+    marginals = Marginals(table, weighted=True)
     found = select_model(table, marginals=marginals)
     assert found.score == pytest.approx(graph_score(make_score(table, "aic", marginals=marginals), found.best.graph))
     assert found.score != pytest.approx(select_model(table).score)

@@ -23,7 +23,6 @@ _HOME = {
     "DecomposableModel": "model.decomposable",
     "HierarchicalModel": "model.hierarchical",
     "RegularisedModel": "model.regularised",
-    "Marginals": "table.marginals",
     "StructuralZeros": "table.structural_zeros",
     "find_structural_zeros": "table.structural_zeros",
     "Microdata": "data.microdata",
@@ -90,7 +89,6 @@ if TYPE_CHECKING:
     from rarecell.table.contingency import Categories as Categories
     from rarecell.table.contingency import Coarsening as Coarsening
     from rarecell.table.contingency import ContingencyTable as ContingencyTable
-    from rarecell.table.marginals import Marginals as Marginals
     from rarecell.table.structural_zeros import StructuralZeros as StructuralZeros
     from rarecell.table.structural_zeros import find_structural_zeros as find_structural_zeros
 

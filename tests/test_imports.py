@@ -22,7 +22,7 @@ LAYERS = [
     ("data",),
     ("model",),
     ("search",),
-    ("risk", "swap"),
+    ("risk", "swap", "intruder"),
     ("report",),
     ("run",),
     ("app",),

@@ -195,20 +195,25 @@ def lowest_component(neighbours, allowed):
 
 
 @borrowing
+def key_distance(nearness, k, a, b):
+    """Weighted distance of two levels of key k."""
+    if a == b:
+        return 0.0
+    if nearness.kind[k] == NOMINAL:
+        return nearness.weight[k]
+    if nearness.kind[k] == PLACED:
+        apart = abs(nearness.place[nearness.start[k] + a] - nearness.place[nearness.start[k] + b])
+        return nearness.weight[k] * (1.0 if np.isnan(apart) else apart)
+    return nearness.weight[k] * nearness.place[nearness.start[k] + a * nearness.n_levels[k] + b]
+
+
+@borrowing
 def distance(nearness, one, other, moved):
     """Weighted distance of two rows on the keys of ``moved``."""
     total = 0.0
     for k in range(len(nearness.kind)):
-        a, b = one[k], other[k]
-        if moved & bit(k) == ZERO or a == b:
-            continue
-        if nearness.kind[k] == NOMINAL:
-            total += nearness.weight[k]
-        elif nearness.kind[k] == PLACED:
-            apart = abs(nearness.place[nearness.start[k] + a] - nearness.place[nearness.start[k] + b])
-            total += nearness.weight[k] * (1.0 if np.isnan(apart) else apart)
-        else:
-            total += nearness.weight[k] * nearness.place[nearness.start[k] + a * nearness.n_levels[k] + b]
+        if moved & bit(k) != ZERO:
+            total += key_distance(nearness, k, one[k], other[k])
     return total
 
 

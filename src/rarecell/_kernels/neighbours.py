@@ -1,0 +1,151 @@
+"""Who is nearer to a point than a given distance, and who is exactly as far?
+
+Occupied cells are sorted by their codes, so that all cells with the same first codes lie side by side. A walk over them adds
+up the distance key by key, and leaves a whole stretch out as soon as its first codes alone are too far away.
+
+An intruder who knows how records were moved looks for the likeliest origin instead of the nearest one. With the
+surprise −log P as distance it is the same walk; what depends on the set of keys that differ, or on the cell, is added
+at its end.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rarecell._kernels.chordal import ZERO, bit
+from rarecell._kernels.swapping import borrowing, key_distance
+
+TOLERANCE = 1e-9
+"""Distances that differ by less are equal: sums of the same steps in another order."""
+
+
+class Occupied(NamedTuple):
+    """Cells in lexicographic order, and for each cell and key k the next cell that differs in the first k+1 keys."""
+
+    codes: NDArray[np.int32]
+    counts: NDArray[np.int64]
+    skip: NDArray[np.int64]
+
+
+class Patterns(NamedTuple):
+    """What is added for the set of keys that differ (increasing masks, costs), and for each cell: one that stays, one that moved.
+
+    Without masks nothing is added.
+    """
+
+    mask: NDArray[np.uint64]
+    cost: NDArray[np.float64]
+    stayed: NDArray[np.float64]
+    moved: NDArray[np.float64]
+
+
+@njit(cache=True)
+def skips(codes, skip):
+    """Fill ``skip`` of :class:`Occupied` for codes in lexicographic order."""
+    n_cells, n_keys = codes.shape
+    for row in range(n_cells - 1, -1, -1):
+        first = n_keys
+        if row + 1 < n_cells:
+            for k in range(n_keys):
+                if codes[row, k] != codes[row + 1, k]:
+                    first = k
+                    break
+        for k in range(n_keys):
+            # The next cell differs in its first k+1 keys exactly when the first difference is among them.
+            skip[row, k] = row + 1 if row + 1 == n_cells or k >= first else skip[row + 1, k]
+
+
+@borrowing
+def pattern_cost(patterns, differing):
+    """The cost of a set of keys that differ; infinite when it was never moved."""
+    low, high = 0, len(patterns.mask)
+    while low < high:
+        middle = (low + high) // 2
+        if patterns.mask[middle] < differing:
+            low = middle + 1
+        else:
+            high = middle
+    if low < len(patterns.mask) and patterns.mask[low] == differing:
+        return patterns.cost[low]
+    return np.inf
+
+
+@borrowing
+def others_within(occupied, nearness, patterns, point, bound):
+    """Persons nearer to ``point`` than ``bound`` (those of the first such cell), and persons at that distance."""
+    n_cells, n_keys = occupied.codes.shape
+    n_tied, row = 0, 0
+    while row < n_cells:
+        total, differing, k = 0.0, ZERO, 0
+        while k < n_keys:
+            total += key_distance(nearness, k, point[k], occupied.codes[row, k])
+            if total > bound + TOLERANCE:
+                break
+            if occupied.codes[row, k] != point[k]:
+                differing |= bit(k)
+            k += 1
+        if k < n_keys:
+            row = occupied.skip[row, k]
+            continue
+        if len(patterns.mask) > 0:
+            if differing == ZERO:
+                total += patterns.stayed[row]
+            else:
+                total += pattern_cost(patterns, differing) + patterns.moved[row]
+        if total < bound - TOLERANCE:
+            return occupied.counts[row], n_tied
+        if total <= bound + TOLERANCE:
+            n_tied += occupied.counts[row]
+        row += 1
+    return 0, n_tied
+
+
+@borrowing
+def count_others(occupied, nearness, patterns, points, bounds, rows, n_nearer, n_tied):
+    """:func:`others_within` of the points in the range ``rows``; threads share them."""
+    for p in range(rows[0], rows[1]):
+        n_nearer[p], n_tied[p] = others_within(occupied, nearness, patterns, points[p], bounds[p])
+
+
+@njit(cache=True, nogil=True)
+def ball(nearness, patterns, point, bound, cells, costs):
+    """List all cells, occupied or not, within ``bound`` of a point, as many as ``cells`` has room for.
+
+    Returns how many there are, or the room plus one when there are more. What a cell itself adds is left out.
+    """
+    n_keys, n_found, k = len(nearness.kind), 0, 0
+    level = np.zeros(n_keys, dtype=np.int32)
+    reached = np.zeros(n_keys + 1)
+    level[0] = -1
+    while k >= 0:
+        level[k] += 1
+        if level[k] >= nearness.n_levels[k]:
+            k -= 1
+            continue
+        total = reached[k] + key_distance(nearness, k, point[k], level[k])
+        if total > bound + TOLERANCE:
+            continue
+        if k + 1 < n_keys:
+            reached[k + 1] = total
+            k += 1
+            level[k] = -1
+            continue
+        differing = ZERO
+        for v in range(n_keys):
+            if level[v] != point[v]:
+                differing |= bit(v)
+        if len(patterns.mask) > 0 and differing != ZERO:
+            total += pattern_cost(patterns, differing)
+            if total > bound + TOLERANCE:
+                continue
+        if n_found == len(cells):
+            return n_found + 1
+        for v in range(n_keys):
+            cells[n_found, v] = level[v]
+        costs[n_found] = total
+        n_found += 1
+    return n_found

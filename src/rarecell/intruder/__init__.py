@@ -1,0 +1,1 @@
+"""What does somebody who holds a register find in a released file?"""

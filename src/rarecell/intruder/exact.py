@@ -1,0 +1,55 @@
+"""What does an intruder find who links a record to a person with the same key values?
+
+A record that moved has the values of somebody else, so that the link is wrong. One that stayed is linked to one of the F
+persons of its cell: right with probability 1/F.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.intruder.links import Chances, Links, interval_of, unseen_chances
+from rarecell.intruder.persons import Ball
+from rarecell.intruder.register import Register
+from rarecell.intruder.release import Release
+
+MOST_DRAWN = 4_000
+"""Of more unmoved records than this a random part is drawn for the interval, and stands for all."""
+
+
+def exact_links(release: Release, register: Register) -> Links:
+    """Links by equal key values, over the records that are alone in their cell of the released file."""
+    unmoved = unmoved_chances(release, register)
+    moved = release.moved_claims
+    nothing = np.zeros(len(moved))
+    return Links(
+        "exact",
+        np.concatenate([release.unmoved_rows(), moved.row]),
+        np.concatenate([unmoved.link, nothing]),
+        np.concatenate([unmoved.certain, nothing]),
+        np.arange(len(unmoved.link) + len(moved)) >= len(unmoved.link),
+        interval_of(float(unmoved.link.sum()), unmoved.drawn, len(unmoved.link), relative_error(register), 0),
+    )
+
+
+def relative_error(register: Register) -> float:
+    """How far sums of correct links by the model are off beyond chance, relative to them; 0 for a real register."""
+    if register.unseen is None:
+        return 0.0
+    return float(getattr(register.unseen.model, "relative_error", (0.0, 0.0))[1])
+
+
+def unmoved_chances(release: Release, register: Register) -> Chances:
+    """Chances of records that stayed where they were and are alone there in the released file."""
+    cells = release.before.cells[release.unmoved_cells]
+    link, certain = register.own_cell(cells)
+    if register.unseen is None:
+        return Chances(link, certain, np.zeros(0))
+    chosen: NDArray[np.int64] = np.arange(len(cells))
+    if len(cells) > MOST_DRAWN:
+        chosen = np.sort(np.random.default_rng(register.unseen.seed).choice(chosen, MOST_DRAWN, replace=False))
+    nobody = Ball(np.zeros(0, dtype=np.int64), cells[:0], np.zeros(0))
+    n_known = register.known.count_at(cells[chosen]) - 1
+    drawn = unseen_chances(register.unseen, nobody, np.zeros(len(chosen)), cells[chosen], n_known).drawn
+    return Chances(link, certain, drawn * (len(cells) / max(len(chosen), 1)))

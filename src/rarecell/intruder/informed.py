@@ -1,0 +1,185 @@
+"""What does an intruder find who knows how the file was protected?
+
+Such an intruder knows which share of the records moved, among common and among rare ones, and how records move: which keys
+together, and how far. A person in cell c then weighs, for the released values r,
+
+    ω(c) = (1−s(c))·1[c=r] + s(c)·K(c→r)
+
+with s the share of records that moved and K the distribution of moves, and the intruder links to the person with the largest
+weight. The surprise −log ω is a sum over the keys, plus a term of the set of keys that differ and one of the cell, so that
+it is looked for like a distance. K is read from the moves themselves: how often each set of keys moved, and how many steps
+in an ordered key (in bins that double). The result is an upper bound as good as that K.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels.neighbours import TOLERANCE, Patterns, pattern_cost
+from rarecell._kernels.swapping import Nearness
+from rarecell.intruder.exact import exact_links, relative_error
+from rarecell.intruder.links import Chances, Links, interval_of, unseen_chances
+from rarecell.intruder.persons import Ball, distance_of
+from rarecell.intruder.register import Register
+from rarecell.intruder.release import Claims, Release
+from rarecell.swap.distance import NOMINAL, TABLED
+from rarecell.table.contingency import Categories
+
+Floats = NDArray[np.float64]
+Cells = NDArray[np.int32]
+
+CLASSES = np.array([1.5, 3.5, 9.5, 99.5])
+"""Where classes of population counts end: those with one person, two or three, up to nine, up to ninety-nine, and more."""
+
+MOST_CLAIMS = 1_000
+"""Of more moved records than this a random part is tried, and stands for all."""
+
+_MOST_STEPS = 1_500
+"""An ordered key with more levels than this is taken as if it were not ordered."""
+
+
+@dataclass(frozen=True, eq=False)
+class Mechanism:
+    """How records move, as an intruder may know it.
+
+    Attributes
+    ----------
+    share_moved : of the records of each class of population counts
+    near : surprise of a step in each key
+    mask, cost : the sets of keys that moved together, and the surprise of each
+    """
+
+    share_moved: Floats
+    near: Nearness
+    mask: NDArray[np.uint64]
+    cost: Floats
+
+    @classmethod
+    def of(cls, release: Release, register: Register) -> Mechanism:
+        """Read from the moves of a release."""
+        before = release.before
+        in_class = np.searchsorted(CLASSES, register.population_count(before.cells))
+        n_in_class = np.bincount(in_class, weights=before.counts, minlength=len(CLASSES) + 1)
+        moved_class = in_class[before.marginals.positions((1 << before.n_keys) - 1, release.true)]
+        n_moved = np.bincount(moved_class, minlength=len(CLASSES) + 1)
+        mask, n_with_mask = np.unique(differing(release.true, release.released), return_counts=True)
+        return cls(
+            (n_moved + 0.5) / (n_in_class + 1.0),
+            _surprise_of_steps(before.categories, release.true, release.released),
+            mask,
+            -np.log(n_with_mask / n_with_mask.sum()),
+        )
+
+    def cell_costs(self, population_count: Floats) -> tuple[Floats, Floats]:
+        """Surprise that a record of a cell stayed, and that it moved."""
+        share = self.share_moved[np.searchsorted(CLASSES, np.maximum(population_count, 1.0))]
+        return -np.log1p(-share), -np.log(share)
+
+
+def differing(one: Cells, other: Cells) -> NDArray[np.uint64]:
+    """The set of keys on which two lists of cells differ, row by row, as bit masks."""
+    found = np.zeros(len(one), dtype=np.uint64)
+    for k in range(one.shape[1]):
+        found |= (one[:, k] != other[:, k]).astype(np.uint64) << np.uint64(k)
+    return found
+
+
+def _surprise_of_steps(categories: tuple[Categories, ...], true: Cells, released: Cells) -> Nearness:
+    kinds, weights, tables = [], [], []
+    for k, of_key in enumerate(categories):
+        n = of_key.n_levels
+        if not of_key.is_ordered or n > _MOST_STEPS or n < 3:
+            kinds.append(NOMINAL)
+            weights.append(float(np.log(max(n - 1, 1))))
+            tables.append(np.zeros(0))
+            continue
+        steps = np.abs(true[:, k].astype(np.int64) - released[:, k])
+        size_of_bin = 2 ** np.arange(int(n - 1).bit_length())
+        number = np.bincount(np.log2(steps[steps > 0]).astype(np.int64), minlength=len(size_of_bin)) + 0.5
+        surprise = -np.log(number / number.sum() / (2.0 * size_of_bin))
+        apart = np.abs(np.arange(n)[:, None] - np.arange(n)[None, :])
+        of_levels = np.where(apart > 0, surprise[np.log2(np.maximum(apart, 1)).astype(np.int64)], 0.0)
+        kinds.append(TABLED)
+        weights.append(1.0)
+        tables.append(of_levels.ravel())
+    return Nearness(
+        kind=np.array(kinds, dtype=np.int64),
+        start=np.cumsum([0, *(len(table) for table in tables)])[:-1].astype(np.int64),
+        n_levels=np.array([c.n_levels for c in categories], dtype=np.int64),
+        place=np.concatenate([*tables, np.zeros(1)]),
+        weight=np.array(weights),
+    )
+
+
+def informed_links(release: Release, register: Register, *, most_claims: int = MOST_CLAIMS) -> Links:
+    """Links to the likeliest person by the mechanism, over the records that are alone in their cell of the released file."""
+    exact = exact_links(release, register)
+    if not len(release.rows):
+        return Links("informed", exact.row, exact.link, exact.certain, exact.moved, exact.interval)
+    mechanism = Mechanism.of(release, register)
+    unmoved_cells = release.before.cells[release.unmoved_cells]
+    unmoved = informed_chances(Claims(release.unmoved_rows(), unmoved_cells, unmoved_cells), register, mechanism)
+    moved = release.moved_claims
+    rng = np.random.default_rng(0)
+    chosen: NDArray[np.int64] = np.arange(len(moved))
+    if len(moved) > most_claims:
+        chosen = np.sort(rng.choice(chosen, most_claims, replace=False))
+    tried = informed_chances(moved.part(chosen), register, mechanism)
+    # Records that were not tried count like the mean of those that were.
+    link, certain = np.full(len(moved), tried.link.sum() / max(len(chosen), 1)), np.zeros(len(moved))
+    link[chosen], certain[chosen] = tried.link, tried.certain
+    links, n_unmoved = np.concatenate([unmoved.link, link]), len(unmoved.link)
+    drawn = (
+        unmoved.drawn
+        if not len(tried.drawn)
+        else tried.drawn * (len(moved) / max(len(chosen), 1)) + (unmoved.drawn if len(unmoved.drawn) else 0.0)
+    )
+    return Links(
+        "informed",
+        np.concatenate([release.unmoved_rows(), moved.row]),
+        links,
+        np.concatenate([unmoved.certain, certain]),
+        np.arange(len(links)) >= n_unmoved,
+        interval_of(float(links.sum()), drawn, len(links), relative_error(register), 2),
+    )
+
+
+def informed_chances(claims: Claims, register: Register, mechanism: Mechanism) -> Chances:
+    """Chances of claims with an intruder who knows the mechanism."""
+    known = register.known
+    stayed, moved = mechanism.cell_costs(register.population_count(known.table.cells))
+    patterns = Patterns(mechanism.mask, mechanism.cost, stayed, moved)
+    bounds = _surprise_of_truth(claims, register, mechanism, patterns)
+    is_in = np.isfinite(bounds) & (known.count_at(claims.true) > 0)
+    others = known.others(claims.released, np.where(is_in, bounds, -1.0), mechanism.near, patterns)
+    is_open = np.flatnonzero((others.n_nearer == 0) & is_in)
+    link, certain = np.zeros(len(claims)), np.zeros(len(claims))
+    n_tied = np.maximum(others.n_tied[is_open], 1)
+    if register.unseen is None:
+        link[is_open], certain[is_open] = 1.0 / n_tied, n_tied == 1
+        return Chances(link, certain, np.zeros(0))
+    ball = known.ball(claims.released[is_open], bounds[is_open], mechanism.near, patterns)
+    stays, moves = mechanism.cell_costs(register.population_count(ball.cells))
+    is_released = (ball.cells == claims.released[is_open][ball.owner]).all(axis=1)
+    cost = ball.cost + np.where(is_released, stays, moves)
+    within = cost <= bounds[is_open][ball.owner] + TOLERANCE
+    found = unseen_chances(
+        register.unseen,
+        Ball(ball.owner[within], ball.cells[within], cost[within]),
+        bounds[is_open],
+        claims.true[is_open],
+        n_tied - 1,
+    )
+    link[is_open], certain[is_open] = found.link, found.certain
+    return Chances(link, certain, found.drawn)
+
+
+def _surprise_of_truth(claims: Claims, register: Register, mechanism: Mechanism, patterns: Patterns) -> Floats:
+    """−log ω of each claim's own person."""
+    stays, moves = mechanism.cell_costs(register.population_count(claims.true))
+    mask = differing(claims.true, claims.released)
+    of_mask = np.array([pattern_cost(patterns, one) if one else 0.0 for one in mask], dtype=np.float64)
+    return distance_of(mechanism.near, claims.released, claims.true) + np.where(mask == 0, stays, moves + of_mask)

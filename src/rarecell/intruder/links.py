@@ -1,0 +1,157 @@
+"""How many records does an intruder link to the right person?
+
+A claim is right with probability 1/(1+K) when nobody is nearer to the released record than its person and K others are as
+near; it is wrong when somebody is nearer. Among the unseen persons both numbers are Poisson, given the rates, so that
+
+    P(right) = exp(−N) · E(1/(1+K+X)),   X Poisson with mean L
+
+where N and L are the expected numbers of unseen persons nearer and as near, and K others are known to be as near; for K = 0
+the last factor is (1−exp(−L))/L. It is averaged over draws of the rates.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels.neighbours import TOLERANCE
+from rarecell.intruder.persons import Ball
+from rarecell.intruder.register import Unseen, ball_sums
+from rarecell.risk import formulas
+
+Floats = NDArray[np.float64]
+
+N_POPULATIONS = 240
+"""Populations drawn for the interval, shared out over the draws of the rates."""
+
+CELLS_AT_ONCE = 150_000
+"""Cells whose rates are drawn in one go."""
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """What an intruder finds in one file.
+
+    Attributes
+    ----------
+    name : the intruder
+    row : records about which it makes a claim, by number; −1 where the number is not known
+    link : probability that the claim is right
+    certain : probability that it is right and that nobody else is as near
+    moved : which of the records moved
+    interval : 95 % interval of the number of right claims
+    """
+
+    name: str
+    row: NDArray[np.int64]
+    link: Floats
+    certain: Floats
+    moved: NDArray[np.bool_]
+    interval: tuple[float, float]
+
+    @property
+    def total(self) -> float:
+        """Expected number of right claims."""
+        return float(self.link.sum())
+
+    @property
+    def of_moved(self) -> float:
+        """Expected number of right claims about records that moved."""
+        return float(self.link[self.moved].sum())
+
+    @property
+    def expected_certain(self) -> float:
+        """Expected number of right claims that no other person competes for."""
+        return float(self.certain.sum())
+
+    @property
+    def highest(self) -> float:
+        """The largest probability of a single record."""
+        return float(self.link.max(initial=0.0))
+
+    def n_above(self, threshold: float) -> int:
+        """Records whose claim is right with more than this probability."""
+        return int((self.link > threshold).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Chances:
+    """P(right), P(right and alone), and drawn totals of right claims, of some claims."""
+
+    link: Floats
+    certain: Floats
+    drawn: Floats
+
+
+def link_probability(nearer: Floats, tied: Floats, n_known: NDArray[np.int64]) -> Floats:
+    """P(right) given the rates of unseen persons nearer and as near, and known others as near."""
+    return np.asarray(np.exp(-nearer) * formulas.poisson_match_probability(tied, np.broadcast_to(1 + n_known, tied.shape)))
+
+
+def unseen_chances(unseen: Unseen, ball: Ball, bounds: Floats, true: NDArray[np.int32], n_known: NDArray[np.int64]) -> Chances:
+    """Chances of claims that no known person spoils, given the cells around them and the known others as near."""
+    n_claims = len(bounds)
+    totals = np.zeros((0,))
+    link, certain = np.zeros(n_claims), np.zeros(n_claims)
+    ends = np.searchsorted(ball.owner, np.arange(n_claims), side="right")
+    first = 0
+    while first < n_claims:
+        start = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, start + CELLS_AT_ONCE, side="right")))
+        some = slice(first, last)
+        rows = slice(start, int(ends[last - 1]))
+        part = Ball(ball.owner[rows], ball.cells[rows], ball.cost[rows])
+        link[some], certain[some], drawn = _chances_of(unseen, part, bounds, true, n_known, (first, last))
+        totals = drawn if not len(totals) else totals + drawn
+        first = last
+    return Chances(link, certain, totals)
+
+
+def _chances_of(
+    unseen: Unseen,
+    ball: Ball,
+    bounds: Floats,
+    true: NDArray[np.int32],
+    n_known: NDArray[np.int64],
+    claims: tuple[int, int],
+) -> tuple[Floats, Floats, Floats]:
+    """Of the claims in a range: P(right), P(right and alone), drawn totals."""
+    first, last = claims
+    n_claims = last - first
+    cells, column = np.unique(np.concatenate([ball.cells, true[first:last]]), axis=0, return_inverse=True)
+    rates, weight = unseen.rates(cells)
+    column = column.ravel()
+    owner = ball.owner - first
+    of_ball, own = column[: len(owner)], column[len(owner) :]
+    shape = (n_claims, len(cells))
+    # The own cell is among the ties, and listed in the ball as well unless that was cut short.
+    is_other = of_ball != own[owner]
+    is_nearer = is_other & (ball.cost < bounds[ball.owner] - TOLERANCE)
+    is_tied = is_other & ~is_nearer
+    nearer = ball_sums(owner[is_nearer], of_ball[is_nearer], shape, rates)
+    tied = ball_sums(owner[is_tied], of_ball[is_tied], shape, rates) + rates[:, own]
+    known = n_known[first:last]
+    link = weight @ link_probability(nearer, tied, known)
+    certain = weight @ np.where(known == 0, np.exp(-nearer - tied), 0.0)
+    rng = np.random.default_rng([unseen.seed, first])
+    drawn = []
+    for _ in range(-(-N_POPULATIONS // len(rates))):
+        nobody_nearer = rng.random(nearer.shape) < np.exp(-nearer)
+        n_tied = rng.poisson(np.minimum(tied, 1e15))
+        drawn.append((nobody_nearer / (1.0 + known + n_tied)).sum(axis=1))
+    return np.asarray(link), np.asarray(certain), np.concatenate(drawn)
+
+
+def interval_of(total: float, drawn: Floats, n_claims: int, relative_error: float, seed: int) -> tuple[float, float]:
+    """95 % interval of a number of right claims from drawn ones, moved to the estimate, with the error of such models."""
+    if not len(drawn):
+        return total, total
+    if drawn.mean() <= 0.0:
+        # Nothing was found in any draw: with λ expected at most, none is seen in n draws with probability exp(−nλ).
+        return 0.0, min(float(n_claims), max(total, 3.0 / len(drawn)))
+    rng = np.random.default_rng(seed)
+    spread = drawn * (total / drawn.mean()) * np.exp(relative_error * rng.standard_normal(len(drawn)))
+    low, high = np.quantile(spread, [0.025, 0.975])
+    return float(max(0.0, low)), float(min(high, n_claims))

@@ -1,0 +1,63 @@
+"""What does an intruder find who knows that a person took part?
+
+Such a person needs no register: the right record is in the file, and the intruder takes the one nearest to the true values.
+It is found when no other record is nearer, and then with one chance in as many as there are records at that distance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.intruder.links import Links
+from rarecell.intruder.persons import WEIGHTS, Persons, distance_of, nearness
+from rarecell.intruder.release import Claims, Release
+from rarecell.swap.distance import Distances
+
+
+def participant_links(release: Release, *, weights: Sequence[float] = WEIGHTS, distances: Distances | None = None) -> Links:
+    """Persons whose released record is found, among those who are alone with their values in the original or the released file.
+
+    Nothing is estimated, so the interval is a point.
+    """
+    claims = _claims(release)
+    by_weight = [
+        participant_probability(claims, release, distances=distances, weight=weight)
+        for weight in (weights if len(release.rows) else weights[:1])
+    ]
+    worst = max(by_weight, key=lambda found: float(found.sum()))
+    moved = (claims.true != claims.released).any(axis=1)
+    total = float(worst.sum())
+    return Links("participant", claims.row, worst, (worst == 1.0).astype(np.float64), moved, (total, total))
+
+
+def participant_probability(
+    claims: Claims, release: Release, *, weight: float, distances: Distances | None = None
+) -> NDArray[np.float64]:
+    """Probability that each person's own record is taken."""
+    near = nearness(release.before, weight, distances)
+    bounds = distance_of(near, claims.true, claims.released)
+    others = Persons(release.after).others(claims.true, bounds, near)
+    return np.where(others.n_nearer == 0, 1.0 / np.maximum(others.n_tied, 1), 0.0)
+
+
+def _claims(release: Release) -> Claims:
+    """Persons alone in the original, or with a record that is alone in the released file."""
+    before = release.before
+    n_left = np.zeros(before.n_cells, dtype=np.int64)
+    true_cell = before.marginals.positions((1 << before.n_keys) - 1, release.true)
+    np.add.at(n_left, true_cell, 1)
+    # A person alone in the original stayed, or is among those who moved.
+    stays = np.flatnonzero((before.counts == 1) & (n_left == 0))
+    left_alone = np.setdiff1d(release.unmoved_cells, stays)
+    cells = np.concatenate([stays, left_alone])
+    row_of_cell = np.full(before.n_cells, -1, dtype=np.int64)
+    row_of_cell[release.unmoved_cells] = release.unmoved_rows()
+    alone = (before.counts[true_cell] == 1) | (release.n_released_alike == 1)
+    return Claims(
+        np.concatenate([row_of_cell[cells], release.rows[alone]]),
+        np.concatenate([before.cells[cells], release.true[alone]]),
+        np.concatenate([before.cells[cells], release.released[alone]]),
+    )

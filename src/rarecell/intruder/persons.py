@@ -1,0 +1,158 @@
+"""Who is nearest to a record, among the persons of a register or the records of a file?
+
+Persons are known by their cell: how many there are with each combination of key values. Near means a small sum over the
+keys, where a key that is not ordered counts 1 when it differs and an ordered one counts its difference over its range, times
+a weight. How an intruder weighs a year of age against another marital status is unknown, so several weights are tried.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels import neighbours as kernels
+from rarecell._kernels.neighbours import Patterns
+from rarecell._kernels.swapping import Nearness
+from rarecell.machine.threads import n_cores, on_all_cores
+from rarecell.swap.distance import Distances
+from rarecell.table.contingency import ContingencyTable
+
+Cells = NDArray[np.int32]
+
+WEIGHTS = (1.0, 3.0, 10.0)
+"""Weights of ordered keys that are tried; the one by which the intruder finds most is reported."""
+
+MOST_CELLS = 4_000
+"""Cells around a record that are looked at; the nearest ones where there are more, which overstates what is found."""
+
+_WORTH_A_THREAD = 64
+_NO_MASKS = np.zeros(0, dtype=np.uint64)
+_NO_COSTS = np.zeros(0)
+
+NO_PATTERNS = Patterns(_NO_MASKS, _NO_COSTS, _NO_COSTS, _NO_COSTS)
+"""Nothing but the distance counts."""
+
+
+def nearness(table: ContingencyTable, weight: float, distances: Distances | None = None) -> Nearness:
+    """The distance of an intruder who counts ordered keys ``weight`` times; ``distances`` may say how levels are apart."""
+    kinds = {} if distances is None else dict(distances.kinds)
+    weights = {c.key: weight for c in table.categories if kinds.get(c.key, "ordinal" if c.is_ordered else "nominal") != "nominal"}
+    return Distances(kinds, weights).arrays(table)
+
+
+class Others(NamedTuple):
+    """For each point: persons nearer than its bound (0 when there are none, else any number), and persons at the bound."""
+
+    n_nearer: NDArray[np.int64]
+    n_tied: NDArray[np.int64]
+
+
+class Ball(NamedTuple):
+    """Cells within the bound of each point: whose they are, their codes, and their distances."""
+
+    owner: NDArray[np.int64]
+    cells: Cells
+    cost: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Persons:
+    """How many persons have each combination of key values.
+
+    Attributes
+    ----------
+    table : their cells and counts
+    """
+
+    table: ContingencyTable
+
+    @cached_property
+    def _key_order(self) -> NDArray[np.int64]:
+        # Keys with few levels first: stretches of cells that are too far away are then long.
+        return np.argsort([c.n_levels for c in self.table.categories], kind="stable")
+
+    @cached_property
+    def _sorted(self) -> tuple[kernels.Occupied, NDArray[np.int64]]:
+        codes = np.ascontiguousarray(self.table.cells[:, self._key_order])
+        order = np.lexsort(codes.T[::-1])
+        codes = np.ascontiguousarray(codes[order])
+        skip = np.empty(codes.shape, dtype=np.int64)
+        kernels.skips(codes, skip)
+        return kernels.Occupied(codes, self.table.counts[order], skip), order
+
+    def _arranged(self, near: Nearness) -> Nearness:
+        keys = self._key_order
+        return Nearness(near.kind[keys], near.start[keys], near.n_levels[keys], near.place, near.weight[keys])
+
+    def _arranged_patterns(self, patterns: Patterns) -> Patterns:
+        """Masks over the keys as they are sorted here, and costs of cells in their order here."""
+        if not len(patterns.mask):
+            return patterns
+        masks = np.zeros(len(patterns.mask), dtype=np.uint64)
+        for place, key in enumerate(self._key_order.tolist()):
+            masks |= (patterns.mask >> np.uint64(key) & np.uint64(1)) << np.uint64(place)
+        by_mask, by_cell = np.argsort(masks), self._sorted[1]
+        return Patterns(masks[by_mask], patterns.cost[by_mask], patterns.stayed[by_cell], patterns.moved[by_cell])
+
+    def count_at(self, cells: Cells) -> NDArray[np.int64]:
+        """Persons in each of these cells."""
+        position = self.table.marginals.positions((1 << self.table.n_keys) - 1, cells)
+        return np.where(position >= 0, self.table.counts[position], 0)
+
+    def others(self, points: Cells, bounds: NDArray[np.float64], near: Nearness, patterns: Patterns = NO_PATTERNS) -> Others:
+        """Persons nearer to each point than its bound, and persons exactly as far."""
+        occupied = self._sorted[0]
+        arranged, arranged_patterns = self._arranged(near), self._arranged_patterns(patterns)
+        codes = np.ascontiguousarray(points[:, self._key_order])
+        found = Others(np.zeros(len(points), dtype=np.int64), np.zeros(len(points), dtype=np.int64))
+
+        def work(rows: tuple[int, int]) -> None:
+            kernels.count_others(occupied, arranged, arranged_patterns, codes, bounds, rows, *found)
+
+        n_parts = max(1, min(4 * n_cores(), len(points) // _WORTH_A_THREAD))
+        limits = [len(points) * part // n_parts for part in range(n_parts + 1)]
+        on_all_cores(work, [(rows,) for rows in pairwise(limits)])
+        return found
+
+    def ball(
+        self,
+        points: Cells,
+        bounds: NDArray[np.float64],
+        near: Nearness,
+        patterns: Patterns = NO_PATTERNS,
+        *,
+        most_cells: int = MOST_CELLS,
+    ) -> Ball:
+        """All combinations of values within the bound of each point, whether somebody has them or not."""
+        keys = self._key_order
+        arranged, arranged_patterns = self._arranged(near), self._arranged_patterns(patterns)
+        codes = np.ascontiguousarray(points[:, keys])
+        room, costs = np.empty((most_cells, len(keys)), dtype=np.int32), np.empty(most_cells)
+        cells, distance, numbers = [], [], np.zeros(len(points), dtype=np.int64)
+        back = np.argsort(keys)
+        for p, bound in enumerate(bounds.tolist()):
+            n_found = kernels.ball(arranged, arranged_patterns, codes[p], bound, room, costs)
+            while n_found > most_cells:
+                bound *= 0.8
+                n_found = kernels.ball(arranged, arranged_patterns, codes[p], bound, room, costs)
+            cells.append(room[:n_found, back])
+            distance.append(costs[:n_found].copy())
+            numbers[p] = n_found
+        if not cells:
+            return Ball(np.zeros(0, dtype=np.int64), np.zeros((0, len(keys)), dtype=np.int32), np.zeros(0))
+        return Ball(np.repeat(np.arange(len(points)), numbers), np.concatenate(cells), np.concatenate(distance))
+
+
+def distance_of(near: Nearness, one: Cells, other: Cells) -> NDArray[np.float64]:
+    """Distance of two lists of cells, row by row."""
+    from rarecell._kernels.swapping import distances
+
+    codes = np.ascontiguousarray(np.concatenate([one, other]))
+    pairs = np.stack([np.arange(len(one)), np.arange(len(one)) + len(one)], axis=1)
+    everything = np.full(len(one), np.iinfo(np.uint64).max, dtype=np.uint64)
+    return np.asarray(distances(near, codes, pairs, everything))

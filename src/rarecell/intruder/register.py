@@ -1,0 +1,154 @@
+"""What does an intruder hold against the released file?
+
+A register is persons by their key values. A real one is counted. Without one, the sampled persons are known (they are
+somewhere in the population) and the model says how many others each cell holds: Poisson numbers whose rates are uncertain.
+Both are a list of known persons with, perhaps, unseen ones beside them, so that every intruder treats them alike.
+
+The unseen are taken network by network and draw by draw. Averaging networks first, or putting posterior means in,
+understates what is found: whether a record is found depends on the one person who is nearer, and a mean is always nearer a
+little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from rarecell.intruder.persons import Persons
+from rarecell.model.average import CellModel
+from rarecell.risk.records import RecordRisk
+from rarecell.table.contingency import ContingencyTable
+
+Floats = NDArray[np.float64]
+Cells = NDArray[np.int32]
+
+N_DRAWS = 8
+"""Draws of the parameters of each network."""
+
+
+@runtime_checkable
+class DrawsCells(Protocol):
+    """A model that knows how sure it is, at cells that are empty, too.
+
+    A decomposable model draws at occupied cells alone (:mod:`rarecell.risk.interval`), so its probabilities are taken as they are.
+    """
+
+    def posterior_log_cell_probability(self, cells: Cells, n_draws: int, rng: np.random.Generator) -> Floats:
+        """Draws of log p of cells given by key codes, one row a draw."""
+
+
+@dataclass(frozen=True, eq=False)
+class Unseen:
+    """The persons that nobody sampled, as a model knows them.
+
+    Attributes
+    ----------
+    table : the table of the sample
+    model : where cell probabilities come from
+    per_probability : unseen persons of each occupied cell over its probability
+    elsewhere : the same for cells without records
+    n_draws : draws of the parameters of each member of the model
+    seed : of the draws
+    """
+
+    table: ContingencyTable
+    model: CellModel
+    per_probability: Floats
+    elsewhere: float
+    n_draws: int = N_DRAWS
+    seed: int = 0
+
+    @property
+    def members(self) -> tuple[Sequence[CellModel], Floats]:
+        """The models that are averaged, and their weights."""
+        members: Sequence[CellModel] = getattr(self.model, "members", (self.model,))
+        weights = getattr(self.model, "weights", None)
+        return members, np.full(len(members), 1.0 / len(members)) if weights is None else np.asarray(weights)
+
+    @property
+    def has_posterior(self) -> bool:
+        """Whether the model knows how sure it is at cells that are empty, too."""
+        return all(isinstance(member, DrawsCells) for member in self.members[0])
+
+    def expected(self, cells: Cells) -> Floats:
+        """Expected number of unseen persons in each cell."""
+        return np.asarray(np.exp(self.model.log_cell_probability(cells)) * self._factor(cells))
+
+    def rates(self, cells: Cells) -> tuple[Floats, Floats]:
+        """Draws of the expected number of unseen persons in each cell, one row a draw, and the weight of each draw."""
+        members, weights = self.members
+        rng = np.random.default_rng(self.seed)
+        found, share = [], []
+        for member, weight, own in zip(members, weights.tolist(), rng.spawn(len(members)), strict=True):
+            if weight == 0.0:
+                continue
+            if isinstance(member, DrawsCells):
+                log_p = member.posterior_log_cell_probability(cells, self.n_draws, own)
+            else:
+                log_p = member.log_cell_probability(cells)[None, :]
+            found.append(log_p)
+            share.append(np.full(len(log_p), weight / len(log_p)))
+        return np.asarray(np.exp(np.concatenate(found)) * self._factor(cells)), np.concatenate(share)
+
+    def _factor(self, cells: Cells) -> Floats:
+        position = self.table.marginals.positions((1 << self.table.n_keys) - 1, cells)
+        return np.where(position >= 0, self.per_probability[position], self.elsewhere)
+
+
+@dataclass(frozen=True, eq=False)
+class Register:
+    """Known persons, and unseen ones beside them unless the register is real.
+
+    Attributes
+    ----------
+    known : persons by their cell
+    unseen : further persons, as far as a model knows; None when everybody is known
+    risk : the risk of the sample by that model: E(1/F) of a record that stayed where it was
+    """
+
+    known: Persons
+    unseen: Unseen | None = None
+    risk: RecordRisk | None = None
+
+    @classmethod
+    def counted(cls, table: ContingencyTable) -> Register:
+        """A real register, by the number of persons in each cell."""
+        return cls(Persons(table))
+
+    @classmethod
+    def modelled(cls, risk: RecordRisk, model: CellModel, *, n_draws: int = N_DRAWS, seed: int = 0) -> Register:
+        """What a model of the sample knows of the population."""
+        design, table = risk.design, risk.table
+        per_probability = design.n_unseen * np.exp(design.log_scale)
+        elsewhere = float(np.average(per_probability, weights=table.counts))
+        return cls(Persons(table), Unseen(table, model, per_probability, elsewhere, n_draws, seed), risk)
+
+    @cached_property
+    def is_real(self) -> bool:
+        return self.unseen is None
+
+    def population_count(self, cells: Cells) -> Floats:
+        """Persons in each cell, as many as are expected where not everybody is known."""
+        known = self.known.count_at(cells).astype(np.float64)
+        return known if self.unseen is None else known + self.unseen.expected(cells)
+
+    def own_cell(self, cells: Cells) -> tuple[Floats, Floats]:
+        """For a person of each cell who looks as in the register: P(a guess in the cell is right), P(nobody else is there)."""
+        n_known = self.known.count_at(cells)
+        if self.risk is None:
+            link = np.divide(1.0, n_known, out=np.zeros(len(cells)), where=n_known > 0)
+            return link, (n_known == 1).astype(np.float64)
+        position = self.risk.table.marginals.positions((1 << self.risk.table.n_keys) - 1, cells)
+        return self.risk.match_probability[position], self.risk.unique_probability[position]
+
+
+def ball_sums(owner: NDArray[np.int64], column: NDArray[np.int64], shape: tuple[int, int], rates: Floats) -> Floats:
+    """Sums of ``rates`` (one row a draw) over the columns of each owner."""
+    chosen = sparse.csr_array((np.ones(len(owner)), (owner, column)), shape=shape)
+    return np.asarray((chosen @ rates.T).T)

@@ -1,0 +1,121 @@
+"""What does a released file say of each person of the original?
+
+Records keep their order, so a record of the released file is the person of the same row of the original. Most records are as
+they were, so only those that moved are held one by one; of the others the table of cells says enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.errors import BadInput
+from rarecell.table.contingency import Categories, ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.swap.plan import SwapPlan
+
+Cells = NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False)
+class Claims:
+    """Records about which an intruder makes a claim: their number (−1: not known), true cell, released cell."""
+
+    row: NDArray[np.int64]
+    true: Cells
+    released: Cells
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def part(self, chosen: NDArray[np.int64] | slice) -> Claims:
+        """Some of the claims."""
+        return Claims(self.row[chosen], self.true[chosen], self.released[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A released file beside its original.
+
+    Attributes
+    ----------
+    before, after : the tables of both files, with the same categories
+    rows : records whose cell changed, by number
+    true, released : their cells in the original and in the released file, as key codes
+    """
+
+    before: ContingencyTable
+    after: ContingencyTable
+    rows: NDArray[np.int64]
+    true: Cells
+    released: Cells
+
+    @classmethod
+    def of_codes(cls, original: Cells, released: Cells, categories: Sequence[Categories]) -> Release:
+        """Of two files, a row of level codes for each record; a row with a negative code is left out of both."""
+        if original.shape != released.shape:
+            raise BadInput(
+                f"The original has {len(original):,} records and the released file {len(released):,}; the same records are "
+                "needed in the same order."
+            )
+        is_left_out = (np.minimum(original, released) < 0).any(axis=1)
+        both = [np.where(np.reshape(is_left_out, (-1, 1)), np.int32(-1), codes) for codes in (original, released)]
+        before, after = (ContingencyTable.from_codes(codes, categories) for codes in both)
+        moved = np.flatnonzero((both[0] != both[1]).any(axis=1))
+        return cls(before, after, moved, both[0][moved], both[1][moved])
+
+    @classmethod
+    def of_plan(cls, plan: SwapPlan) -> Release:
+        """The file as it will be after a plan."""
+        return cls(plan.table, plan.table_after, plan.rows, plan.table.cells[plan.table.cell_of(plan.rows)], plan.new_cells)
+
+    @classmethod
+    def unchanged(cls, table: ContingencyTable) -> Release:
+        """The file released as it is."""
+        nobody = np.zeros((0, table.n_keys), dtype=np.int32)
+        return cls(table, table, np.zeros(0, dtype=np.int64), nobody, nobody)
+
+    @cached_property
+    def _everything(self) -> int:
+        return (1 << self.before.n_keys) - 1
+
+    @cached_property
+    def n_released_alike(self) -> NDArray[np.int64]:
+        """Records of the released file in the cell of each moved record."""
+        return np.asarray(self.after.counts[self.after.marginals.positions(self._everything, self.released)])
+
+    @cached_property
+    def moved_claims(self) -> Claims:
+        """Moved records that are alone in their cell of the released file."""
+        alone = self.n_released_alike == 1
+        return Claims(self.rows[alone], self.true[alone], self.released[alone])
+
+    @cached_property
+    def unmoved_cells(self) -> NDArray[np.int64]:
+        """Cells of the original whose one record in the released file was not moved."""
+        before, after = self.before, self.after
+        n_left = np.zeros(before.n_cells, dtype=np.int64)
+        np.add.at(n_left, before.marginals.positions(self._everything, self.true), 1)
+        one_stays = np.flatnonzero(before.counts - n_left == 1)
+        position = after.marginals.positions(self._everything, before.cells[one_stays])
+        return np.asarray(one_stays[after.counts[position] == 1])
+
+    def unmoved_rows(self) -> NDArray[np.int64]:
+        """The record of each of :attr:`unmoved_cells`; −1 where a table of counts cannot tell it from those that left."""
+        of_record = self.before.record_cell
+        found = np.full(self.before.n_cells + 1, -1, dtype=np.int64)
+        if of_record is None:
+            alone = self.before.counts == 1
+            found[:-1][alone] = self.before.first_row[alone]
+        else:
+            stays = np.ones(len(of_record), dtype=bool)
+            stays[self.rows] = False
+            rows = np.flatnonzero(stays)
+            found[of_record[rows]] = rows
+        return found[self.unmoved_cells]

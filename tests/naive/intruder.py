@@ -1,0 +1,120 @@
+"""Intruders by comparing every record with every person, one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+
+import numpy as np
+
+import rarecell as rc
+
+Distance = Callable[[np.ndarray, np.ndarray], float]
+
+
+def distance_by_rank(categories: tuple[rc.Categories, ...], weight: float) -> Distance:
+    """Ordered keys by rank over range, the others by equality."""
+
+    def apart(one: np.ndarray, other: np.ndarray) -> float:
+        total = 0.0
+        for of_key, a, b in zip(categories, one, other, strict=True):
+            if of_key.is_ordered:
+                total += weight * abs(int(a) - int(b)) / max(1, of_key.n_levels - 1)
+            else:
+                total += float(a != b)
+        return total
+
+    return apart
+
+
+def others(persons: np.ndarray, point: np.ndarray, bound: float, apart: Distance) -> tuple[int, int]:
+    """Persons (a row each) nearer to a point than a bound, and persons exactly as far."""
+    distances = [apart(point, person) for person in persons]
+    return sum(d < bound - 1e-9 for d in distances), sum(abs(d - bound) <= 1e-9 for d in distances)
+
+
+def exact_links(original: np.ndarray, released: np.ndarray, register: np.ndarray) -> dict[int, float]:
+    """Probability of each record that is alone in the released file, by row."""
+    found = {}
+    for row in _alone(released):
+        n_alike = sum((person == released[row]).all() for person in register)
+        found[row] = 1.0 / n_alike if (original[row] == released[row]).all() and n_alike else 0.0
+    return found
+
+
+def nearest_links(original: np.ndarray, released: np.ndarray, register: np.ndarray, apart: Distance) -> dict[int, float]:
+    """The same for the nearest person."""
+    found = {}
+    for row in _alone(released):
+        is_in = any((person == original[row]).all() for person in register)
+        n_nearer, n_tied = others(register, released[row], apart(released[row], original[row]), apart)
+        found[row] = 1.0 / n_tied if is_in and not n_nearer else 0.0
+    return found
+
+
+def participant_links(original: np.ndarray, released: np.ndarray, apart: Distance) -> dict[int, float]:
+    """The same for somebody who looks for a person's record in the released file."""
+    found = {}
+    for row in sorted({*_alone(original), *_alone(released)}):
+        n_nearer, n_tied = others(released, original[row], apart(original[row], released[row]), apart)
+        found[row] = 0.0 if n_nearer else 1.0 / n_tied
+    return found
+
+
+def ball(levels: list[int], point: np.ndarray, bound: float, apart: Distance) -> set[tuple[int, ...]]:
+    """All combinations of levels within a distance."""
+    return {cell for cell in product(*(range(n) for n in levels)) if apart(point, np.array(cell)) <= bound + 1e-9}
+
+
+def _alone(codes: np.ndarray) -> list[int]:
+    return [row for row in range(len(codes)) if sum((codes == codes[row]).all(axis=1)) == 1]
+
+
+def informed_links(
+    original: np.ndarray, released: np.ndarray, register: np.ndarray, categories: tuple[rc.Categories, ...]
+) -> dict[int, float]:
+    """The same for somebody who knows shares and kinds of moves, by the weights ω of all persons."""
+
+    def population_count(cell: np.ndarray) -> int:
+        return int((register == cell).all(axis=1).sum())
+
+    def class_of(cell: np.ndarray) -> int:
+        return int(np.searchsorted([1.5, 3.5, 9.5, 99.5], population_count(cell)))
+
+    moved = [row for row in range(len(original)) if (original[row] != released[row]).any()]
+    n_in, n_moved = np.zeros(5), np.zeros(5)
+    for row, cell in enumerate(original):
+        n_in[class_of(cell)] += 1
+        n_moved[class_of(cell)] += row in moved
+    share = (n_moved + 0.5) / (n_in + 1.0)
+    sets = [tuple(original[row] != released[row]) for row in moved]
+
+    def of_step(k: int, a: int, b: int) -> float:
+        n = categories[k].n_levels
+        if not categories[k].is_ordered or n < 3:
+            return 1.0 / max(n - 1, 1)
+        bins = np.full(int(n - 1).bit_length(), 0.5)
+        for row in moved:
+            if original[row, k] != released[row, k]:
+                bins[int(np.log2(abs(int(original[row, k]) - int(released[row, k]))))] += 1
+        place = int(np.log2(abs(a - b)))
+        return float(bins[place] / bins.sum() / (2.0 * 2.0**place))
+
+    def omega(cell: np.ndarray, target: np.ndarray) -> float:
+        s = share[class_of(cell)]
+        pattern = tuple(cell != target)
+        if not any(pattern):
+            return float(1.0 - s)
+        kernel = sets.count(pattern) / len(sets)
+        for k in np.flatnonzero(pattern):
+            kernel *= of_step(k, int(cell[k]), int(target[k]))
+        return float(s * kernel)
+
+    found = {}
+    for row in _alone(released):
+        weights = np.array([omega(person, released[row]) for person in register])
+        own = omega(original[row], released[row])
+        is_in = any((person == original[row]).all() for person in register)
+        best = is_in and own > 0 and weights.max() <= own * (1 + 1e-8)
+        found[row] = 1.0 / (weights >= own * (1 - 1e-8)).sum() if best else 0.0
+    return found

@@ -1,0 +1,223 @@
+"""Intruders beside a comparison of every record with every person, and what must hold for every one of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rarecell as rc
+from rarecell.intruder.exact import exact_links
+from rarecell.intruder.informed import informed_links
+from rarecell.intruder.links import Links
+from rarecell.intruder.nearest import nearest_links
+from rarecell.intruder.participant import participant_links
+from rarecell.intruder.persons import Persons, nearness
+from rarecell.intruder.register import Register
+from rarecell.intruder.release import Release
+from tests.naive import intruder as naive
+from tests.strategies_intruder import Attack, attacks
+from tests.strategies_swap import AnyModel
+
+FEW = settings(max_examples=40, deadline=None)
+
+
+def by_row(links: Links) -> dict[int, float]:
+    assert len(np.unique(links.row)) == len(links.row)
+    return dict(zip(links.row.tolist(), links.link.tolist(), strict=True))
+
+
+def release_of(attack: Attack) -> Release:
+    return Release.of_codes(attack.original, attack.released, attack.categories)
+
+
+def register_of(attack: Attack) -> Register:
+    return Register.counted(attack.table(attack.register))
+
+
+@given(attacks(), st.sampled_from([1.0, 3.0, 10.0]))
+@FEW
+def test_persons_nearer_and_as_far(attack: Attack, weight: float) -> None:
+    apart = naive.distance_by_rank(attack.categories, weight)
+    table = attack.table(attack.register)
+    points = attack.released
+    bounds = np.array([apart(a, b) for a, b in zip(attack.released, attack.original, strict=True)])
+    found = Persons(table).others(points, bounds, nearness(table, weight))
+    for p, point in enumerate(points):
+        n_nearer, n_tied = naive.others(attack.register, point, bounds[p], apart)
+        assert (found.n_nearer[p] > 0) == (n_nearer > 0)
+        if not n_nearer:
+            assert found.n_tied[p] == n_tied
+
+
+@given(attacks(), st.sampled_from([1.0, 3.0]), st.floats(0.0, 3.0))
+@FEW
+def test_cells_within_a_distance(attack: Attack, weight: float, bound: float) -> None:
+    table = attack.table(attack.original)
+    apart = naive.distance_by_rank(attack.categories, weight)
+    points = attack.released[:3]
+    found = Persons(table).ball(points, np.full(len(points), bound), nearness(table, weight))
+    levels = [c.n_levels for c in attack.categories]
+    for p, point in enumerate(points):
+        own = found.owner == p
+        assert {tuple(cell) for cell in found.cells[own].tolist()} == naive.ball(levels, point, bound, apart)
+        assert own.sum() == len(np.unique(found.cells[own], axis=0))
+        assert found.cost[own] == pytest.approx([apart(point, cell) for cell in found.cells[own]])
+
+
+def test_a_ball_that_is_too_large_keeps_its_nearest_cells() -> None:
+    attack = Attack(
+        (rc.Categories("a", tuple(range(50)), True), rc.Categories("b", tuple(range(50)), True)),
+        *[np.zeros((1, 2), np.int32)] * 3,
+    )
+    table = attack.table(attack.original)
+    found = Persons(table).ball(np.array([[25, 25]], np.int32), np.array([0.5]), nearness(table, 1.0), most_cells=60)
+    outside = 1.0 / 49 * np.abs(np.indices((50, 50)) - 25).sum(axis=0)
+    assert 20 <= len(found.cost) <= 60
+    assert found.cost.max() <= np.sort(outside.ravel())[61]
+
+
+@given(attacks())
+@FEW
+def test_exact_intruder(attack: Attack) -> None:
+    expected = naive.exact_links(attack.original, attack.released, attack.register)
+    assert by_row(exact_links(release_of(attack), register_of(attack))) == pytest.approx(expected)
+
+
+@given(attacks(), st.sampled_from([1.0, 3.0, 10.0]))
+@FEW
+def test_nearest_intruder(attack: Attack, weight: float) -> None:
+    apart = naive.distance_by_rank(attack.categories, weight)
+    expected = naive.nearest_links(attack.original, attack.released, attack.register, apart)
+    found = nearest_links(release_of(attack), register_of(attack), weights=(weight,))
+    assert by_row(found) == pytest.approx(expected)
+    assert found.total == pytest.approx(sum(expected.values()))
+
+
+@given(attacks())
+@FEW
+def test_the_worst_weight_is_reported(attack: Attack) -> None:
+    release, register = release_of(attack), register_of(attack)
+    totals = [nearest_links(release, register, weights=(w,)).total for w in (1.0, 3.0, 10.0)]
+    assert nearest_links(release, register).total == pytest.approx(max(totals))
+
+
+@given(attacks(), st.sampled_from([1.0, 3.0, 10.0]))
+@FEW
+def test_participant_beside_a_plain_join(attack: Attack, weight: float) -> None:
+    apart = naive.distance_by_rank(attack.categories, weight)
+    expected = naive.participant_links(attack.original, attack.released, apart)
+    found = participant_links(release_of(attack), weights=(weight,))
+    assert found.total == pytest.approx(sum(expected.values()))
+    known = by_row_if_known(found)
+    assert known == pytest.approx({row: expected[row] for row in known})
+
+
+def by_row_if_known(links: Links) -> dict[int, float]:
+    return {row: link for row, link in zip(links.row.tolist(), links.link.tolist(), strict=True) if row >= 0}
+
+
+@given(attacks(max_records=14))
+@settings(max_examples=25, deadline=None)
+def test_informed_intruder(attack: Attack) -> None:
+    release = release_of(attack)
+    if not len(release.rows):
+        return
+    expected = naive.informed_links(attack.original, attack.released, attack.register, attack.categories)
+    assert by_row(informed_links(release, register_of(attack))) == pytest.approx(expected)
+
+
+@given(attacks(), st.integers(0, 2**32 - 1))
+@FEW
+def test_more_persons_never_raise_links(attack: Attack, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    more = np.concatenate([attack.register, rng.permutation(np.concatenate([attack.register, attack.released]))[:5]])
+    # A person of the file who was missing from the register could be found only now.
+    larger = Register.counted(attack.table(np.concatenate([attack.original, more])))
+    smaller = Register.counted(attack.table(np.concatenate([attack.original, attack.register])))
+    release = release_of(attack)
+    for links in (exact_links, nearest_links):
+        few, many = by_row(links(release, smaller)), by_row(links(release, larger))
+        assert few.keys() == many.keys()
+        if links is exact_links:
+            assert all(many[row] <= few[row] + 1e-12 for row in few)
+        assert sum(many.values()) <= sum(few.values()) + 1e-12
+
+
+@given(attacks(), st.integers(0, 2**32 - 1))
+@FEW
+def test_recoding_never_raises_links(attack: Attack, seed: int) -> None:
+    """Of a file whose values are merged and otherwise left alone: whoever is found in it was found before."""
+    rng = np.random.default_rng(seed)
+    categories, merge = [], []
+    for of_key in attack.categories:
+        groups = np.sort(rng.integers(0, of_key.n_levels, of_key.n_levels)).astype(np.int32)
+        merge.append(np.unique(groups, return_inverse=True)[1].astype(np.int32))
+        categories.append(rc.Categories(of_key.key, tuple(range(merge[-1].max() + 1)), of_key.is_ordered))
+
+    def recoded(codes: np.ndarray) -> np.ndarray:
+        return np.stack([merge[k][codes[:, k]] for k in range(codes.shape[1])], axis=1)
+
+    before = Release.unchanged(attack.table(attack.original))
+    after = Release.unchanged(rc.ContingencyTable.from_codes(recoded(attack.original), categories))
+    # Everybody of the file is in the register: merged values could else make a stranger of the same kind count as a person of it.
+    persons = np.concatenate([attack.original, attack.register])
+    register = Register.counted(attack.table(persons))
+    coarser = Register.counted(rc.ContingencyTable.from_codes(recoded(persons), categories))
+    assert exact_links(after, coarser).total <= exact_links(before, register).total + 1e-12
+    assert nearest_links(after, coarser).total == pytest.approx(exact_links(after, coarser).total)
+    assert participant_links(after).total <= participant_links(before).total
+
+
+def model_and_risk(attack: Attack, population: int) -> tuple[AnyModel, rc.RecordRisk]:
+    table = attack.table(attack.original)
+    model = AnyModel(table, tuple(1 << k for k in range(table.n_keys)))
+    return model, rc.record_risk(table, model, population=population, form="poisson")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_links_by_the_model_are_the_mean_over_populations(seed: int) -> None:
+    """Populations are drawn from the model, and the nearest intruder is let loose on each of them."""
+    rng = np.random.default_rng(seed)
+    categories = (rc.Categories("a", tuple(range(8)), True), rc.Categories("b", ("x", "y", "z")), rc.Categories("c", ("x", "y")))
+    levels = [c.n_levels for c in categories]
+    original = np.unique(np.stack([rng.integers(0, n, 6) for n in levels], axis=1), axis=0).astype(np.int32)
+    released = original.copy()
+    released[: len(original) // 2, 0] = (released[: len(original) // 2, 0] + 1) % 8
+    attack = Attack(categories, original, released, original)
+    population = len(original) + 20
+    model, risk = model_and_risk(attack, population)
+    release = release_of(attack)
+    estimate = nearest_links(release, Register.modelled(risk, model), weights=(3.0,))  # type: ignore[arg-type]
+    totals = []
+    everything = np.indices(levels).reshape(len(levels), -1).T.astype(np.int32)
+    for _ in range(500):
+        numbers = rng.poisson(20.0 / len(everything), len(everything))
+        persons = np.concatenate([original, np.repeat(everything, numbers, axis=0)])
+        totals.append(nearest_links(release, Register.counted(attack.table(persons)), weights=(3.0,)).total)
+    error = np.std(totals) / np.sqrt(len(totals))
+    assert estimate.total == pytest.approx(np.mean(totals), abs=4.0 * error)
+    low, high = estimate.interval
+    assert np.mean((np.array(totals) >= low - 1e-9) & (np.array(totals) <= high + 1e-9)) > 0.9
+
+
+def test_a_file_as_it_is_has_the_risk_of_the_assessment() -> None:
+    rng = np.random.default_rng(5)
+    codes = np.stack([rng.integers(0, n, 40) for n in (9, 3, 4)], axis=1).astype(np.int32)
+    categories = tuple(rc.Categories(name, tuple(range(n)), n > 5) for name, n in zip("abc", (9, 3, 4), strict=True))
+    table = rc.ContingencyTable.from_codes(codes, categories)
+    model = rc.fit_backoff(table, n_orders=2)
+    risk = rc.record_risk(table, model, population=400)
+    register = Register.modelled(risk, model)
+    for links in (exact_links, nearest_links, informed_links):
+        found = links(Release.unchanged(table), register)
+        assert found.total == pytest.approx(risk.expected_correct_matches)
+        assert found.expected_certain == pytest.approx(risk.expected_population_uniques)
+        assert found.interval[0] <= found.total <= found.interval[1]
+
+
+def test_files_with_other_numbers_of_records_are_refused() -> None:
+    one = np.zeros((2, 1), dtype=np.int32)
+    with pytest.raises(rc.RarecellError, match="same order"):
+        Release.of_codes(one, one[:1], (rc.Categories("a", (0, 1)),))

@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special, stats
 
 import rarecell as rc
 from rarecell._kernels import agglomeration
 from rarecell._kernels import backoff as kernels
 from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff
-from rarecell.model.backoff_contexts import POWERS, STRENGTHS
+from rarecell.model.backoff_conditionals import Betas
+from rarecell.model.backoff_contexts import POWERS, STRENGTHS, Context
+from rarecell.model.log_draws import log_beta_draws
 from rarecell.swap.residual_risk import risk_after
 from rarecell.table.coarsening import automatic_coarsenings
 from tests.naive import backoff as naive
@@ -134,13 +137,101 @@ def test_log_moments_are_those_of_simulated_betas() -> None:
     mean_log, variance_log = network.posterior(table.cells[cells])
     rng = np.random.default_rng(0)
     logs = np.zeros((20_000, 3))
-    for mean, variance, _ in network._conditional_moments(table.cells[cells]):
-        mass = mean * (1 - mean) / np.maximum(variance, 1e-300) - 1
-        random = mass < 1e9
-        logs[:, random] += np.log(rng.beta((mean * mass)[random], ((1 - mean) * mass)[random], (20_000, random.sum())))
+    for (mean, rest, variance), _ in network._conditional_betas(table.cells[cells]):
+        mass = mean * rest / np.maximum(variance, 1e-300) - 1
+        random = (mass < 1e9) & (rest > 0)
+        logs[:, random] += np.log(rng.beta((mean * mass)[random], (rest * mass)[random], (20_000, random.sum())))
         logs[:, ~random] += np.log(mean[~random])
     np.testing.assert_allclose(mean_log, logs.mean(axis=0), atol=0.05)
     np.testing.assert_allclose(variance_log, logs.var(axis=0), rtol=0.06)
+
+
+def test_no_variance_is_negative_where_values_are_nearly_certain() -> None:
+    table = census_table()
+    table = table.with_coarsenings(automatic_coarsenings(table))
+    model = fit_backoff(table)
+    assert model.posterior().variance.min() > 0
+    for network in model.members:
+        for betas, _ in network._conditional_betas(table.cells):
+            assert (betas.mean > 0).all()
+            assert (betas.rest >= 0).all()
+            np.testing.assert_allclose(betas.mean + betas.rest, 1.0, rtol=1e-12)
+            assert (betas.variance <= betas.mean * betas.rest).all()
+    drawn = model.draws(table.cells[table.unique_cells], 100, np.random.default_rng(0))
+    assert drawn.max() <= 0
+    assert drawn.min() > -200
+
+
+@given(coarsened_tables(max_records=40), st.integers(0, 2**32))
+@settings(max_examples=15)
+def test_draws_have_the_moments_of_the_posterior(table: rc.ContingencyTable, seed: int) -> None:
+    network = BackoffNetwork(table, range(table.n_keys))
+    cells = all_cells(table)[:: max(1, table.n_formal_cells // 6)]
+    n_draws = 4000
+    drawn = network.draws(cells, n_draws, np.random.default_rng(seed))
+    mean, variance = network.posterior(cells)
+    deviation = drawn.std(axis=0)
+    assert (np.abs(drawn.mean(axis=0) - mean) <= 6 * deviation / np.sqrt(n_draws) + 1e-12).all()
+    spread = np.sqrt(np.maximum(((drawn - drawn.mean(axis=0)) ** 2).var(axis=0), 0) / n_draws)
+    assert (np.abs(drawn.var(axis=0) - variance) <= 8 * spread + 1e-12).all()
+
+
+def test_cells_that_share_a_context_share_its_draw() -> None:
+    table = census_table()
+    network = BackoffNetwork(table, range(8))
+    drawn = network.draws(np.repeat(table.cells[:4], 2, axis=0), 20, np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn[:, ::2], drawn[:, 1::2])
+    # So do cells that were never seen.
+    unseen = table.cells[:4].copy()
+    unseen[:, 0] = unseen[::-1, 0]
+    drawn = network.draws(np.repeat(unseen, 2, axis=0), 20, np.random.default_rng(0))
+    np.testing.assert_array_equal(drawn[:, ::2], drawn[:, 1::2])
+
+
+@given(
+    st.lists(st.integers(0, 8), min_size=2, max_size=4),
+    st.integers(0, 30),
+    st.floats(0.1, 20.0),
+    st.floats(0.1, 20.0),
+)
+@settings(max_examples=20)
+def test_moments_of_two_contexts_are_those_of_the_integral(counts: list[int], others: int, first: float, second: float) -> None:
+    """A beta probability whose mean is itself beta: moments by quadrature over the shorter context."""
+    n_here, n_there = float(sum(counts)) + 1.0, float(sum(counts)) + 1.0 + others
+    shorter = Betas.uniform(np.array([float(len(counts))])).given(
+        np.array([counts[0] + 0.0]), np.array([n_there]), Context(0, first, 0.0)
+    )
+    longer = shorter.given(np.array([counts[0] + 0.0]), np.array([n_here]), Context(1, second, 0.0))
+    a = counts[0] + first / len(counts)
+    b = n_there + first - a
+    assert shorter.variance[0] == pytest.approx(stats.beta.var(a, b))
+    nodes, weights = np.polynomial.legendre.leggauss(100)
+    p = stats.beta.ppf(0.5 * (nodes + 1), a, b)
+    mean = (counts[0] + second * p) / (n_here + second)
+    within = mean * (1 - mean) / (n_here + second + 1)
+    expected = 0.5 * weights @ mean
+    assert longer.mean[0] == pytest.approx(expected, rel=1e-3)
+    assert longer.rest[0] == pytest.approx(1 - expected, rel=1e-3)
+    assert longer.variance[0] == pytest.approx(0.5 * weights @ (within + (mean - expected) ** 2), rel=0.02)
+
+
+@given(st.lists(st.tuples(st.floats(1e-3, 50.0), st.floats(1e-3, 50.0)), min_size=1, max_size=4), st.integers(0, 2**32))
+@settings(max_examples=20)
+def test_log_beta_draws_are_betas(shapes: list[tuple[float, float]], seed: int) -> None:
+    a, b = np.array(shapes).T
+    drawn = log_beta_draws(a / (a + b), b / (a + b), stats.beta.var(a, b), 2000, np.random.default_rng(seed))
+    for k in range(len(a)):
+        # Uniform by the distribution function, computed on the logarithm where the variable itself is too small to hold.
+        log_cdf = np.where(
+            drawn[:, k] < -600,
+            np.exp(a[k] * drawn[:, k] - np.log(a[k]) - special.betaln(a[k], b[k])),
+            stats.beta.cdf(np.exp(drawn[:, k]), a[k], b[k]),
+        )
+        is_inside = np.exp(drawn[:, k]) < 1.0 - 1e-12
+        assert (
+            stats.kstest(np.where(is_inside, log_cdf, stats.beta.cdf(1.0 - 1e-12, a[k], b[k])), lambda u: u).statistic
+            < 0.06 + 1.0 - is_inside.mean()
+        )
 
 
 def test_the_census_sample_is_estimated_close_to_the_truth() -> None:

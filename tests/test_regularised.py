@@ -130,7 +130,7 @@ def test_variances_tell_related_keys_from_unrelated_ones() -> None:
 def test_draws_have_the_moments_of_the_posterior() -> None:
     table = related_table(300)
     model = RegularisedModel(table)
-    drawn = model.posterior_log_cell_probability(table.cells[:20], 3_000, np.random.default_rng(0))
+    drawn = model.draws(table.cells[:20], 3_000, np.random.default_rng(0))
     mean, variance = model.posterior(table.cells[:20])
     np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=5 * np.sqrt(variance.max() / 3_000))
     np.testing.assert_allclose(drawn.var(axis=0), variance, rtol=0.2)

@@ -10,8 +10,9 @@ from scipy.special import gammaln
 
 import rarecell as rc
 from rarecell.errors import BadInput, UnknownChoice
-from rarecell.risk import interval
-from rarecell.risk.interval import most_probable_mass, posterior_log_cell_probability, risk_interval
+from rarecell.model.hyper_dirichlet import hyper_dirichlet_draws, most_probable_mass
+from rarecell.model.protocol import Uncertainty
+from rarecell.risk.interval import risk_interval
 from rarecell.risk.records import record_risk
 from rarecell.search.score import HyperDirichlet, graph_score
 from tests.reference import census_table
@@ -74,8 +75,7 @@ def test_the_posterior_mean_is_nearer_the_truth_than_the_plugged_in_estimate() -
 @given(coarsened_tables(max_keys=3, max_records=30), st.floats(0.5, 20.0))
 def test_posterior_mean_of_the_saturated_model(table: rc.ContingencyTable, mass: float) -> None:
     model = rc.DecomposableModel(table, cliques=[table.keys])
-    cells = np.arange(table.n_cells)
-    draws = np.exp(posterior_log_cell_probability(model, cells, 4000, np.random.default_rng(0), prior_mass=mass))
+    draws = np.exp(hyper_dirichlet_draws(model.marginals, model.graph, table.cells, 4000, np.random.default_rng(0), mass))
     expected = (table.counts + mass / table.n_formal_cells) / (table.n_records + mass)
     assert (draws.sum(axis=1) <= 1 + 1e-9).all()
     error = np.sqrt(expected * (1 - expected) / (table.n_records + mass + 1) / 4000)
@@ -87,8 +87,7 @@ def test_posterior_mean_of_the_saturated_model(table: rc.ContingencyTable, mass:
 def test_posterior_mean_along_the_clique_tree(table: rc.ContingencyTable) -> None:
     a, b, c = table.keys
     model = rc.DecomposableModel(table, cliques=[(a, b), (b, c)])
-    cells = np.arange(table.n_cells)
-    draws = np.exp(posterior_log_cell_probability(model, cells, 4000, np.random.default_rng(1), prior_mass=2.0))
+    draws = np.exp(hyper_dirichlet_draws(model.marginals, model.graph, table.cells, 4000, np.random.default_rng(1), 2.0))
     at, n = table.marginals.at_cells, table.n_records
 
     def parameter(names: tuple[str, ...]) -> np.ndarray:
@@ -106,7 +105,8 @@ def test_cells_that_share_a_marginal_move_together() -> None:
     codes = np.stack([np.repeat([0, 1, 2], [2, 40, 40]), rng.integers(0, 2, 82)], axis=1).astype(np.int32)
     codes[:2, 1] = [0, 1]
     table = rc.ContingencyTable.from_codes(codes, categories([3, 2]))
-    draws = posterior_log_cell_probability(rc.DecomposableModel(table), np.array([0, 1]), 2000, rng, prior_mass=1.0)
+    model = rc.DecomposableModel(table)
+    draws = hyper_dirichlet_draws(model.marginals, model.graph, table.cells[:2], 2000, rng, 1.0)
     # Both have the rare first level, whose probability is the uncertain factor.
     assert np.corrcoef(draws.T)[0, 1] > 0.8
 
@@ -116,7 +116,7 @@ def test_cells_that_share_a_marginal_move_together() -> None:
 def test_the_mass_maximises_the_marginal_likelihood(table: rc.ContingencyTable) -> None:
     a, b, c = table.keys[:3]
     model = rc.DecomposableModel(table, cliques=[(a, b), (b, c)])
-    mass = most_probable_mass(model)
+    mass = most_probable_mass(model.marginals, model.graph)
 
     def likelihood(value: float) -> float:
         return graph_score(HyperDirichlet(table.marginals, value), model.graph)
@@ -133,7 +133,7 @@ def test_the_mass_of_a_known_dirichlet_is_found() -> None:
         counts = rng.multinomial(3000, rng.dirichlet(np.full(n_cells, each)))
         occupied = np.flatnonzero(counts)
         table = rc.ContingencyTable.from_counts(occupied[:, None], counts[occupied], [rc.Categories("a", tuple(range(n_cells)))])
-        found.append(most_probable_mass(rc.DecomposableModel(table)))
+        found.append(rc.DecomposableModel(table).prior_mass)
     assert np.mean(found) == pytest.approx(n_cells * each, rel=0.15)
     # The log marginal likelihood of the docstring, written out for one clique.
     value = gammaln(100.0) - gammaln(3100.0) + np.sum(gammaln(table.counts + each) - gammaln(each))
@@ -173,7 +173,7 @@ def test_drawn_shares_of_nearly_nothing_do_not_overflow() -> None:
     table, _, model = tree_world(2)
     average = rc.AverageModel([model, KnownModel(table, np.full(LEVELS, 1.0))], weights=[1.0, 1e-3])
     uniques = np.flatnonzero(table.counts == 1)
-    drawn = interval._posterior(average, uniques, 600, np.random.default_rng(0), None, set())
+    drawn = average.draws(table.cells[uniques], 600, np.random.default_rng(0))
     # The second member is certain of every cell; its share is often so small that its reciprocal is not a number.
     assert (drawn <= 1e-12).all()
 
@@ -200,7 +200,11 @@ def test_a_model_may_bring_its_own_posterior() -> None:
     table, _, model = tree_world(4)
 
     class Certain(KnownModel):
-        def posterior_log_cell_probability(self, cells: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        @property
+        def uncertainty(self) -> Uncertainty:
+            return Uncertainty.FULL
+
+        def draws(self, cells: np.ndarray, n_draws: int, rng: np.random.Generator) -> np.ndarray:
             return np.tile(np.log(1e-12), (n_draws, len(cells)))
 
     own = Certain(table, np.full(LEVELS, 1e-12))

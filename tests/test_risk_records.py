@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell import datasets
 from rarecell.errors import BadInput, KeyMismatch, PopulationTooSmall, UnknownChoice
+from rarecell.model.protocol import PluggedIn
 from rarecell.risk import formulas
 from rarecell.risk.design import with_stratum_weights
 from rarecell.risk.records import household_risk, overdispersion_shape, record_risk
@@ -23,7 +24,7 @@ from tests import reference
 from tests.strategies import categories, tables
 
 
-class KnownModel:
+class KnownModel(PluggedIn):
     """A model that knows the probability of every cell."""
 
     def __init__(self, table: rc.ContingencyTable, probability: np.ndarray, *, weighted: bool = False) -> None:

@@ -135,7 +135,7 @@ def test_an_average_of_posteriors_is_wider_than_its_members() -> None:
     # With no doubt about either member the mean would be the logarithm of the average probability.
     logs = (2 * members[0].log_cell_probability() + members[1].log_cell_probability()) / 3
     np.testing.assert_allclose(mean - (2 * parts[0][0] + parts[1][0]) / 3, average.log_cell_probability() - logs)
-    drawn = average.posterior_log_cell_probability(table.cells[:5], 400, np.random.default_rng(0))
+    drawn = average.draws(table.cells[:5], 400, np.random.default_rng(0))
     assert drawn.shape == (400, 5)
     np.testing.assert_allclose(drawn.mean(axis=0), mean[:5], atol=0.2)
     stacked = stack(table, [rc.RegularisedModel, chain], splits=2)

@@ -7,7 +7,8 @@ import math
 import numpy as np
 
 import rarecell as rc
-from rarecell.model.backoff import BackoffNetwork, Conditional
+from rarecell.model.backoff import BackoffNetwork
+from rarecell.model.backoff_conditionals import Conditional
 
 
 def probability(network: BackoffNetwork, conditional: Conditional, records: np.ndarray, cell: np.ndarray) -> float:

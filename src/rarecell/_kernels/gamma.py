@@ -42,14 +42,24 @@ def trigamma_and_slope(x):
 
 
 @njit(cache=True, nogil=True)
-def beta_log_moments(mean, variance):
-    """Of beta variables of given mean and variance: log of the mean, mean of the log, variance of the log; one row each."""
-    found = np.empty((len(mean), 3))
+def beta_log_moments(mean, rest, variance):
+    """Of beta variables with a given mean, one minus the mean, and variance: log of the mean, mean and variance of the log; a row each.
+
+    ``rest`` is given and not computed: where the mean is nearly one, 1 − mean has lost its digits, and even its sign.
+    """
+    found = np.zeros((len(mean), 3))
     for i in range(len(mean)):
-        mass = max(mean[i] * (1.0 - mean[i]) / max(variance[i], 1e-300) - 1.0, 1e-9)
-        found[i, 0] = np.log(mean[i])
-        found[i, 1] = digamma(mean[i] * mass) - digamma(mass)
-        found[i, 2] = trigamma_and_slope(mean[i] * mass)[0] - trigamma_and_slope(mass)[0]
+        if rest[i] <= 0.0:
+            continue
+        found[i, 0] = np.log(mean[i]) if mean[i] < 0.5 else np.log1p(-rest[i])
+        if variance[i] <= 0.0:
+            found[i, 1] = found[i, 0]
+            continue
+        mass = max(mean[i] * rest[i] / variance[i] - 1.0, 1e-9)
+        own = mean[i] * mass
+        found[i, 1] = digamma(own) - digamma(mass)
+        # The difference of two nearly equal numbers may fall below zero by rounding; a variance may not.
+        found[i, 2] = max(trigamma_and_slope(own)[0] - trigamma_and_slope(mass)[0], 0.0)
     return found
 
 

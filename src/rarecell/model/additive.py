@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.additive import one_plus_pairs
 from rarecell.errors import BadInput
+from rarecell.model.protocol import PluggedIn
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 
@@ -27,11 +28,12 @@ _MOST_TERMS = 10_000_000
 """Up to so many pairs of levels are tabulated; beyond, each pair of keys is looked up at the cells."""
 
 
-class AdditiveModel:
+class AdditiveModel(PluggedIn):
     """Lancaster's additive model of second order.
 
     p(i) = Π r(i_v) · {1 + Σ_{a<b} [r(i_a, i_b)/(r(i_a) r(i_b)) − 1]}, r being relative frequencies. Negative values are
-    set to zero; :attr:`n_negative` says how many occupied cells are affected.
+    set to zero, which makes a sample unique certain to be a population unique; :attr:`n_negative` says how many occupied
+    cells are affected.
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ class AdditiveModel:
 
     @property
     def n_negative_uniques(self) -> int:
-        """Number of sample uniques with a negative estimate; their risk is taken as certain."""
+        """Number of sample uniques with a negative estimate: a probability of 0 leaves nobody else, so that they count with risk 1."""
         return int(((self.cell_probability() < 0.0) & (self.table.counts == 1)).sum())
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:

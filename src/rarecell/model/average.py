@@ -7,38 +7,16 @@ than any one of them, because each model is wrong in its own way.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from rarecell.errors import BadInput, KeyMismatch
-from rarecell.table.contingency import ContingencyTable
+from rarecell.model.protocol import CellModel, PluggedIn, Uncertainty
 
 
-class CellModel(Protocol):
-    """Anything that gives every cell of a table a probability."""
-
-    @property
-    def table(self) -> ContingencyTable:
-        """The table the model was fitted to."""
-
-    @property
-    def generators(self) -> tuple[int, ...]:
-        """Vertex sets whose marginals the model fits, as bit masks."""
-
-    def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
-        """log p̂ of cells given by key codes; of the occupied cells unless given."""
-
-    def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw records, as key codes."""
-
-    def describe(self) -> str:
-        """One sentence."""
-
-
-class AverageModel:
+class AverageModel(PluggedIn):
     """The weighted arithmetic mean of the cell probabilities of ``members``; equal weights unless given."""
 
     def __init__(self, members: Sequence[CellModel], weights: ArrayLike | None = None) -> None:
@@ -50,9 +28,20 @@ class AverageModel:
         share = np.full(len(members), 1.0) if weights is None else np.asarray(weights, dtype=float)
         if len(share) != len(members) or (share < 0).any() or share.sum() <= 0:
             raise BadInput("The weights of an average are one number of 0 or more for each model, and not all 0.")
-        self.members = tuple(members)
+        self._members = tuple(members)
         self.weights: NDArray[np.float64] = share / share.sum()
         self.table = members[0].table
+
+    @property
+    def members(self) -> tuple[CellModel, ...]:
+        """The models that are averaged."""
+        return self._members
+
+    @property
+    def uncertainty(self) -> Uncertainty:
+        """That of the members, where they agree on it."""
+        found = {member.uncertainty for member in self.members}
+        return found.pop() if len(found) == 1 else Uncertainty.PARTLY
 
     @property
     def generators(self) -> tuple[int, ...]:
@@ -68,6 +57,14 @@ class AverageModel:
         with np.errstate(invalid="ignore"):
             total: NDArray[np.float64] = logsumexp(np.stack(parts), axis=0)
         return total
+
+    def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draws of log p: of every member, and of their weights from the Dirichlet law with as much mass as there are members."""
+        shares = rng.dirichlet(np.maximum(self.weights, 1e-12) * len(self.members), n_draws)
+        parts = [member.draws(cells, n_draws, rng) for member in self.members]
+        with np.errstate(divide="ignore"):
+            # Added to the logarithms: as factors, shares of nearly nothing would overflow where their member is largest.
+            return np.asarray(logsumexp(np.log(shares.T)[:, :, None] + np.stack(parts), axis=0), dtype=np.float64)
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Draw each record from a member chosen with its weight."""

@@ -19,7 +19,6 @@ Witten and Bell (1991), The zero-frequency problem. IEEE Transactions on Informa
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -29,7 +28,11 @@ from numpy.typing import NDArray
 from rarecell._kernels import backoff as kernels
 from rarecell._kernels import gamma
 from rarecell.machine.threads import in_parts, on_all_cores
-from rarecell.model.backoff_contexts import POWERS, STRENGTHS, Context, Floats, Growth, Rows, n_values, parent_of
+from rarecell.model.backoff_conditionals import Betas, Conditional, fitted_conditional
+from rarecell.model.backoff_contexts import Context, Floats, Growth, n_values, parent_of
+from rarecell.model.cells import cells_that_agree
+from rarecell.model.log_draws import log_beta_draws
+from rarecell.model.protocol import CellModel, LogMoments, Uncertainty
 from rarecell.progress import SILENT, Progress
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.subsample import random_part
@@ -46,19 +49,6 @@ N_ORDERS = 6
 
 MANY_CELLS = 20_000
 """With more occupied cells than this, contexts are chosen on a random part of the records."""
-
-
-@dataclass(frozen=True)
-class Conditional:
-    """How a vertex is predicted: from contexts that grow, the shortest first."""
-
-    vertex: int
-    contexts: tuple[Context, ...]
-
-    @property
-    def pair(self) -> int:
-        """The vertex together with its longest context: cells that agree on these have the same probability."""
-        return (self.contexts[-1].mask if self.contexts else 0) | 1 << self.vertex
 
 
 class BackoffNetwork:
@@ -79,29 +69,47 @@ class BackoffNetwork:
         conditionals = []
         total = np.zeros((table.n_cells, 3))
         for vertex, masks in Growth(part or table, progress).conditionals(self.order):
-            conditional, fitted = _fitted(table, vertex, masks)
+            conditional, fitted = fitted_conditional(table, vertex, masks)
             conditionals.append(conditional)
             position = table.marginals.positions(conditional.pair, None)
-            kernels.add_at(total, gamma.beta_log_moments(fitted.mean, fitted.variance), position)
+            kernels.add_at(total, gamma.beta_log_moments(*fitted), position)
         self.conditionals = tuple(conditionals)
         self._at_cells: Floats | None = total
 
-    def posterior(self, cells: NDArray[np.int32] | None = None) -> tuple[Floats, Floats]:
+    @property
+    def generators(self) -> tuple[int, ...]:
+        """Single keys: the network smooths every larger marginal."""
+        return tuple(1 << k for k in range(self.table.n_keys))
+
+    @property
+    def members(self) -> tuple[CellModel, ...]:
+        """None: a network is a single model."""
+        return ()
+
+    @property
+    def uncertainty(self) -> Uncertainty:
+        return Uncertainty.FULL
+
+    @property
+    def relative_error(self) -> tuple[float, float] | None:
+        return RELATIVE_ERROR
+
+    def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
         """Mean and variance of the logarithm of each cell's probability, after the data.
 
         Every conditional has a beta posterior with the mean and variance that the contexts give it; the logarithms of
         independent betas add up.
         """
         found = self.log_moments(cells)
-        return found.mean_log, found.variance_log
+        return LogMoments(found.mean_log, found.variance_log)
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
         """log of the posterior mean of each cell's probability."""
         return self.log_moments(cells).log_mean
 
-    def log_moments(self, cells: NDArray[np.int32] | None) -> _LogMoments:
+    def log_moments(self, cells: NDArray[np.int32] | None) -> _Moments:
         """Moments of the probability of each of these cells, the occupied ones unless given."""
-        return _LogMoments(*self.log_moment_rows(cells).T)
+        return _Moments(*self.log_moment_rows(cells).T)
 
     def log_moment_rows(self, cells: NDArray[np.int32] | None) -> Floats:
         """:meth:`log_moments` as three numbers a row."""
@@ -110,56 +118,50 @@ class BackoffNetwork:
         asked = self.table.cells if cells is None else cells
         total = np.zeros((len(asked), 3))
         everyone = np.arange(len(asked), dtype=np.int32)
-        for mean, variance, _ in self._conditional_moments(asked):
-            kernels.add_at(total, gamma.beta_log_moments(mean, variance), everyone)
+        for betas, _ in self._conditional_betas(asked):
+            kernels.add_at(total, gamma.beta_log_moments(*betas), everyone)
         return total
 
     def forget_cells(self) -> None:
         """Give back what is kept of every cell; it is computed anew when it is asked for."""
         self._at_cells = None
 
-    def posterior_log_cell_probability(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
+    def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p of the cells, one row a draw; cells that share a value in a context share its draw."""
         log_p = np.zeros((n_draws, len(cells)))
-        for mean, variance, pairs in self._conditional_moments(cells):
+        for betas, pairs in self._conditional_betas(cells):
             _, first, group = np.unique(pairs, return_index=True, return_inverse=True)
-            mass = np.minimum(mean * (1.0 - mean) / np.maximum(variance, 1e-300) - 1.0, 1e12)[first]
-            own = rng.standard_gamma(np.maximum(mean[first] * mass, 1e-12), (n_draws, len(first)))
-            others = rng.standard_gamma(np.maximum((1.0 - mean[first]) * mass, 0.0), (n_draws, len(first)))
-            own = np.maximum(own, 1e-300)
-            log_p += (np.log(own) - np.log(own + others))[:, group]
+            log_p += log_beta_draws(*betas.at(first), n_draws, rng)[:, group]
         return log_p
 
-    def _conditional_moments(self, cells: NDArray[np.int32]) -> Iterator[tuple[Floats, Floats, NDArray[np.int64]]]:
-        """Posterior mean and variance of every conditional at any cells, and numbers that cells with the same pair share."""
+    def _conditional_betas(self, cells: NDArray[np.int32]) -> Iterator[tuple[Betas, NDArray[np.int64]]]:
+        """The posterior of every conditional at any cells, and numbers that cells with the same pair share."""
         for conditional in self.conditionals:
-            _, fitted = _fitted(self.table, conditional.vertex, [c.mask for c in conditional.contexts], conditional.contexts)
+            _, fitted = fitted_conditional(
+                self.table, conditional.vertex, [c.mask for c in conditional.contexts], conditional.contexts
+            )
             position = self.table.marginals.positions(conditional.pair, cells).astype(np.int64)
-            mean, variance = fitted.mean[position], fitted.variance[position]
+            betas = fitted.at(position)
             unseen = np.flatnonzero(position < 0)
-            mean[unseen], variance[unseen] = self._unseen_moments(conditional, cells[unseen])
-            # A value that was never seen in its context has nothing to share.
-            position[unseen] = -1 - np.arange(len(unseen))
-            yield mean, variance, position
+            for part, value in zip(betas, self._unseen_betas(conditional, cells[unseen]), strict=True):
+                part[unseen] = value
+            position[unseen] = -1 - cells_that_agree(self.table, conditional.pair, cells[unseen])
+            yield betas, position
 
-    def _unseen_moments(self, conditional: Conditional, cells: NDArray[np.int32]) -> tuple[Floats, Floats]:
-        """Posterior mean and variance where a value was not seen in the longest context, and perhaps not in shorter ones."""
+    def _unseen_betas(self, conditional: Conditional, cells: NDArray[np.int32]) -> Betas:
+        """The posterior where a value was not seen in the longest context, and perhaps not in shorter ones."""
         table = self.table
         codes = table.map_cells(cells, conditional.vertex)
-        mean = 1.0 / n_values(table, conditional.vertex)[codes]
-        variance = np.zeros(len(codes))
+        found = Betas.uniform(n_values(table, conditional.vertex)[codes])
         for context in conditional.contexts:
             if not len(cells):
                 break
             of_pair = table.marginals.lookup(context.mask | 1 << conditional.vertex, cells).astype(np.float64)
             of_context = table.marginals.lookup(context.mask, cells).astype(np.float64)
             is_seen = of_context > 0.0
-            weight = context.weight(of_context)
-            total = np.where(is_seen, of_context + weight, 1.0)
-            share = np.where(is_seen, weight / total, 1.0)
-            mean = of_pair / total + share * mean
-            variance = np.where(is_seen, mean * (1.0 - mean) / (total + 1.0), 0.0) + share**2 * variance
-        return mean, variance
+            longer = found.given(np.where(is_seen, of_pair, 0.0), np.maximum(of_context, 1.0), context)
+            found = Betas(*(np.where(is_seen, new, old) for new, old in zip(longer, found, strict=True)))
+        return found
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Draw records, as key codes: from the longest context, or with the weight of the shorter one from there."""
@@ -178,62 +180,79 @@ class BackoffNetwork:
             drawn[:, key] = table.first_level(conditional.vertex)[codes]
         return drawn
 
+    def describe(self) -> str:
+        order = ", ".join(self.table.keys[k] for k in self.order)
+        return f"back-off network in the order {order}"
+
+    __str__ = describe
+
 
 class BackoffModel:
     """The average over several orders of the keys; fit it with :func:`fit_backoff`."""
 
-    relative_error = RELATIVE_ERROR
-
     def __init__(self, members: Sequence[BackoffNetwork]) -> None:
-        self.members = tuple(members)
+        self.networks = tuple(members)
         self.table = members[0].table
         self._at_cells = _average([member.log_moment_rows(None) for member in members])
         for member in members:
             member.forget_cells()
 
     @property
+    def members(self) -> tuple[BackoffNetwork, ...]:
+        """The networks, each a model of its own."""
+        return self.networks
+
+    @property
     def generators(self) -> tuple[int, ...]:
         """Single keys: the network smooths every larger marginal."""
-        return tuple(1 << k for k in range(self.table.n_keys))
+        return self.networks[0].generators
 
-    def posterior(self, cells: NDArray[np.int32] | None = None) -> tuple[Floats, Floats]:
+    @property
+    def uncertainty(self) -> Uncertainty:
+        return Uncertainty.FULL
+
+    @property
+    def relative_error(self) -> tuple[float, float] | None:
+        return RELATIVE_ERROR
+
+    def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
         """Mean and variance of the logarithm of each cell's probability.
 
         The variance is the mean over the networks, the width of one posterior; the mean is moved so that it belongs to
         the arithmetic mean of their probabilities.
         """
         found = self._averaged(cells)
-        return found.mean_log, found.variance_log
+        return LogMoments(found.mean_log, found.variance_log)
 
-    def _averaged(self, cells: NDArray[np.int32] | None) -> _LogMoments:
+    def _averaged(self, cells: NDArray[np.int32] | None) -> _Moments:
         if cells is None:
             return self._at_cells
-        return _average([member.log_moment_rows(cells) for member in self.members])
+        return _average([member.log_moment_rows(cells) for member in self.networks])
 
-    def posterior_log_cell_probability(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
+    def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p of the cells, one row a draw, each from a network chosen at random."""
-        shares = rng.multinomial(n_draws, np.full(len(self.members), 1.0 / len(self.members)))
-        calls = [(m, cells, int(n), own) for m, n, own in zip(self.members, shares, rng.spawn(len(shares)), strict=True)]
-        return np.concatenate(on_all_cores(BackoffNetwork.posterior_log_cell_probability, calls))
+        shares = rng.multinomial(n_draws, np.full(len(self.networks), 1.0 / len(self.networks)))
+        calls = [(m, cells, int(n), own) for m, n, own in zip(self.networks, shares, rng.spawn(len(shares)), strict=True)]
+        return np.concatenate(on_all_cores(BackoffNetwork.draws, calls))
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
         """log of the mean probability over the networks."""
         return self._averaged(cells).log_mean
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        shares = rng.multinomial(n_records, np.full(len(self.members), 1.0 / len(self.members)))
-        drawn = np.concatenate([m.sample(int(n), rng) for m, n in zip(self.members, shares, strict=True)])
+        shares = rng.multinomial(n_records, np.full(len(self.networks), 1.0 / len(self.networks)))
+        drawn = np.concatenate([m.sample(int(n), rng) for m, n in zip(self.networks, shares, strict=True)])
         return rng.permutation(drawn, axis=0)
 
     def describe(self) -> str:
-        return f"average of {len(self.members)} back-off networks, one for each of as many orders of the keys"
+        return f"average of {len(self.networks)} back-off networks, one for each of as many orders of the keys"
 
     __str__ = describe
 
 
-def _average(rows: Sequence[Floats]) -> _LogMoments:
+def _average(rows: Sequence[Floats]) -> _Moments:
     """Moments of the mean probability of several networks, from the rows of moments of each."""
-    found = _LogMoments(*(np.empty(len(rows[0])) for _ in range(3)))
+    found = _Moments(*(np.empty(len(rows[0])) for _ in range(3)))
 
     def average(log_mean: Floats, mean_log: Floats, variance_log: Floats, *parts: Floats) -> None:
         logs = np.stack([part[:, 0] for part in parts])
@@ -265,61 +284,12 @@ def fit_backoff(table: ContingencyTable, *, n_orders: int = N_ORDERS, seed: int 
 # ---------------------------------------------------------------------- fitting
 
 
-class _Fitted(NamedTuple):
-    """Posterior mean and variance of a conditional at each cell of the marginal of its pairs."""
-
-    mean: Floats
-    variance: Floats
-
-
-class _LogMoments(NamedTuple):
+class _Moments(NamedTuple):
     """Of the probability of cells: the logarithm of its mean, and mean and variance of its logarithm."""
 
     log_mean: Floats
     mean_log: Floats
     variance_log: Floats
-
-
-def _fitted(
-    table: ContingencyTable, vertex: int, masks: Sequence[int], contexts: Sequence[Context] | None = None
-) -> tuple[Conditional, _Fitted]:
-    """Smooth every context by leave-one-out likelihood on all records, unless it is known already how.
-
-    1. Rows are the pairs of the longest context; shorter contexts put some of them together.
-    2. The pairs of the first context are values of the vertex; each further context adds a vertex and refines them.
-    3. The weight of the shorter context is the best by leave-one-out likelihood.
-    4. Mean and variance of the posterior follow from those of the shorter context.
-    """
-    longest = (masks[-1] if masks else 0) | 1 << vertex
-    rows = Rows(table, table.marginals.level_rows(longest), table.marginals.counts(longest))
-    before = rows.codes(vertex)
-    mean = 1.0 / n_values(table, vertex)
-    variance, left_out = np.zeros(len(mean)), mean
-    found: list[Context] = []
-    for place, mask in enumerate(masks):
-        if place == 0:
-            given, pairs = rows.start(vertex, parent_of(table, vertex))
-        else:
-            added = (mask & ~masks[place - 1]).bit_length() - 1
-            given, pairs = rows.refined(given, added), rows.refined(pairs, added)
-        of_pair, of_context, first = rows.tally(given, pairs)
-        shorter = before[first]
-        mean, variance, left_out = mean[shorter], variance[shorter], left_out[shorter]
-        if contexts is None:
-            _, strength, power = kernels.best_weight(of_pair, of_context, left_out, STRENGTHS, POWERS)
-            found.append(Context(mask, strength, power))
-            one_less = np.empty(len(left_out))
-            kernels.leave_one_out(of_pair, of_context, left_out, strength, power, one_less)
-            left_out = one_less
-        else:
-            found.append(contexts[place])
-        weight = found[-1].weight(of_context)
-        total = of_context + weight
-        share = weight / total
-        mean = of_pair / total + share * mean
-        variance = mean * (1.0 - mean) / (total + 1.0) + share**2 * variance
-        before = pairs.of_row
-    return Conditional(vertex, tuple(found)), _Fitted(mean[before], variance[before])
 
 
 def _thinned(table: ContingencyTable, seed: int) -> ContingencyTable:

@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 
 from rarecell.errors import KeyMismatch, NotChordal
 from rarecell.graph.chordal import ChordalGraph
+from rarecell.model.hyper_dirichlet import hyper_dirichlet_draws, most_probable_mass
 from rarecell.model.likelihood import LikelihoodMeasures
+from rarecell.model.protocol import PluggedIn, Uncertainty
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 
 
-class DecomposableModel(LikelihoodMeasures):
+class DecomposableModel(PluggedIn, LikelihoodMeasures):
     """A decomposable model fitted to a table by maximum likelihood.
 
     Parameters
@@ -103,6 +105,19 @@ class DecomposableModel(LikelihoodMeasures):
             is_possible &= counts > 0
             total += factor * np.log(np.maximum(counts, np.finfo(float).tiny))
         return np.where(is_possible, np.minimum(total, 0.0), -np.inf)
+
+    @property
+    def uncertainty(self) -> Uncertainty:
+        return Uncertainty.FULL
+
+    @cached_property
+    def prior_mass(self) -> float:
+        """Total mass of the hyper-Dirichlet prior that makes the counts most probable."""
+        return most_probable_mass(self.marginals, self.graph)
+
+    def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draws of log p from the hyper-Dirichlet posterior; see :mod:`rarecell.model.hyper_dirichlet`."""
+        return hyper_dirichlet_draws(self.marginals, self.graph, cells, n_draws, rng, self.prior_mass)
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Draw records from the fitted model: key codes, one row a record.

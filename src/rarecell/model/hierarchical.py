@@ -19,6 +19,7 @@ from rarecell.graph.chordal import ChordalGraph
 from rarecell.model.generating_class import degrees_of_freedom, generating_class, maximal_sets, triangulation
 from rarecell.model.likelihood import LikelihoodMeasures
 from rarecell.model.proportional_fitting import fit_marginals
+from rarecell.model.protocol import PluggedIn
 from rarecell.progress import SILENT, Progress
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
@@ -32,7 +33,7 @@ MEMORY_LIMIT = 1e9
 """Bytes for the tables of the cliques."""
 
 
-class HierarchicalModel(LikelihoodMeasures):
+class HierarchicalModel(PluggedIn, LikelihoodMeasures):
     """A hierarchical log-linear model fitted to a table by maximum likelihood.
 
     Memory is that of the largest clique of a triangulation, and only of its cells whose marginals are all positive: a

@@ -24,6 +24,7 @@ from rarecell.graph.chordal import ChordalGraph, neighbours_of_cliques
 from rarecell.model.factor_tree import FactorTree
 from rarecell.model.generating_class import least_fill, maximal_sets
 from rarecell.model.interactions import Interactions, Vector, resolutions
+from rarecell.model.protocol import LogMoments, PluggedIn, Uncertainty
 from rarecell.model.quasi_newton import minimise
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table.contingency import ContingencyTable
@@ -57,7 +58,7 @@ class TermVariance:
     effective_parameters: float
 
 
-class RegularisedModel:
+class RegularisedModel(PluggedIn):
     """A log-linear model whose interactions have normal priors, with variances chosen by the data.
 
     Every pair of keys interacts at every resolution the table has: each choice of vertices of the two keys is a term
@@ -134,7 +135,11 @@ class RegularisedModel:
         asked = self.table.cells if cells is None else cells
         return np.minimum(self._fit.interactions.log_weight(self._log_tables, asked) - self._log_sum, 0.0)
 
-    def posterior(self, cells: NDArray[np.int32] | None = None) -> tuple[Vector, Vector]:
+    @property
+    def uncertainty(self) -> Uncertainty:
+        return Uncertainty.FULL
+
+    def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
         """Mean and variance of the logarithm of each cell's probability, after the data.
 
         The variance is the sum of 1/(E + 1/σ²) over the terms at the cell: the covariance of parameters is neglected
@@ -144,9 +149,9 @@ class RegularisedModel:
         of_parameter = 1.0 / (fit.expected + fit.precisions())
         asked = self.table.cells if cells is None else cells
         variance = fit.interactions.log_weight(fit.interactions.log_tables(of_parameter), asked)
-        return self.log_cell_probability(cells), variance
+        return LogMoments(self.log_cell_probability(cells), variance)
 
-    def posterior_log_cell_probability(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Vector:
+    def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Vector:
         """Draws of log p of the cells, one row a draw; cells that share a parameter share its draw.
 
         The sum over all cells is taken as known, so that mean and variance of the draws are those of :meth:`posterior`.

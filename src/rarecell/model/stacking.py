@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rarecell.errors import BadInput
-from rarecell.model.average import AverageModel, CellModel
+from rarecell.model.average import AverageModel
+from rarecell.model.protocol import CellModel, LogMoments, PluggedIn
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table.contingency import ContingencyTable
 
@@ -30,7 +31,7 @@ MAX_STEPS = 20_000
 STAGE = "fitting to splits"
 
 
-class SmoothedIndependence:
+class SmoothedIndependence(PluggedIn):
     """Independent keys, each level counted half a record too many: a distribution that leaves no cell out.
 
     Mixed with another model it pays for what that model thinks impossible.
@@ -71,27 +72,21 @@ class PosteriorAverage(AverageModel):
     average, plus the variance between the members.
     """
 
-    def posterior(self, cells: NDArray[np.int32] | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
         """Mean and variance of the logarithm of each cell's probability."""
-        moments = [member.posterior(cells) for member in self.members]  # type: ignore[attr-defined]
+        moments = [moment for member in self.members if (moment := member.posterior(cells)) is not None]
+        assert len(moments) == len(self.members), "every member has a posterior"
         means, variances = (np.stack([moment[part] for moment in moments]) for part in (0, 1))
         logs = np.stack([member.log_cell_probability(cells) for member in self.members])
         mean = self.weights @ means
         between = self.weights @ (means - mean) ** 2
         shift = self.log_cell_probability(cells) - self.weights @ logs
-        return mean + shift, self.weights @ variances + between
+        return LogMoments(mean + shift, self.weights @ variances + between)
 
-    def posterior_log_cell_probability(
-        self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draws of log p of the cells, one row a draw, each from a member chosen with its weight."""
         shares = rng.multinomial(n_draws, self.weights)
-        return np.concatenate(
-            [
-                member.posterior_log_cell_probability(cells, int(n), rng)  # type: ignore[attr-defined]
-                for member, n in zip(self.members, shares, strict=True)
-            ]
-        )
+        return np.concatenate([member.draws(cells, int(n), rng) for member, n in zip(self.members, shares, strict=True)])
 
 
 # ---------------------------------------------------------------------- splitting
@@ -263,7 +258,8 @@ def stack(
     weights = stacking_weights(held_out_records(table, candidates, splits=splits, share=share, seed=seed, progress=progress))
     kept = np.flatnonzero(weights >= least_weight)
     members = [candidates[k](table) for k in kept]
-    has_posterior = all(hasattr(member, "posterior") for member in members)
+    one_cell = table.cells[:1]
+    has_posterior = all(member.posterior(one_cell) is not None for member in members)
     return (PosteriorAverage if has_posterior else AverageModel)(members, weights[kept])
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput, PopulationTooSmall, UnknownChoice
-from rarecell.model.average import CellModel
+from rarecell.model.protocol import CellModel
 from rarecell.table.contingency import ContingencyTable
 
 Floats = NDArray[np.float64]

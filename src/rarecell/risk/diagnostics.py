@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy import special
 
 from rarecell.errors import KeyMismatch, PopulationTooSmall
-from rarecell.model.average import CellModel
+from rarecell.model.protocol import CellModel
 from rarecell.risk.records import record_risk
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.subsample import drawn_counts
@@ -220,7 +220,7 @@ def fit_diagnostics(
     fraction = table.n_records / population
     sizes = range(1, N_SIZES + 1)
     observed = MappingProxyType({j: table.size_indices.get(j, 0) for j in sizes})
-    is_plugged_in = not hasattr(model, "posterior")
+    is_plugged_in = model.posterior(table.cells[:1]) is None
     subsample = None if refit is None else subsample_check(table, refit, seed=seed)
     if not is_plugged_in and table.n_cells > MOST_CELLS:
         return FitDiagnostics(None, None, observed, MappingProxyType({}), 0.0, False, 0, subsample, False, fraction >= 1.0)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.model.average import CellModel
+from rarecell.model.protocol import CellModel
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import Coarsening, ContingencyTable
@@ -268,10 +268,7 @@ def costs_by_key(costs: Sequence[KeyCost]) -> list[dict[str, Any]]:
 
 
 def _generators(model: CellModel) -> tuple[int, ...]:
-    members: Sequence[Any] = getattr(model, "members", ())
-    if not members or not all(hasattr(member, "generators") for member in members):
-        return model.generators
-    return tuple(mask for member in members for mask in _generators(member))
+    return tuple(mask for member in model.members for mask in _generators(member)) or model.generators
 
 
 def _count(table: ContingencyTable, mask: int, cell: int) -> int:

@@ -29,17 +29,13 @@ Annals of Statistics 21.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
 
 from rarecell.errors import BadInput, UnknownChoice
-from rarecell.model.average import CellModel
-from rarecell.model.decomposable import DecomposableModel
+from rarecell.model.protocol import CellModel, Uncertainty
 from rarecell.risk import formulas
 from rarecell.risk.records import RecordRisk
 
@@ -98,7 +94,6 @@ def risk_interval(
     level: float = 0.95,
     n_draws: int = 400,
     centre: str | None = None,
-    prior_mass: float | None = None,
     seed: int = 0,
 ) -> RiskInterval:
     """Interval for the number of population uniques among the sample uniques, and for their correct matches.
@@ -108,10 +103,8 @@ def risk_interval(
     risk : RecordRisk
         The risk of the file under ``model``.
     model : a model of its cells
-        Decomposable, an average, or a model that brings its own posterior: draws of log p by a method
-        ``posterior_log_cell_probability(cells, n_draws, rng)``. Any other model takes
-        part with its estimated probabilities only. An attribute ``relative_error`` says how far the estimates of both
-        numbers are off beyond chance, as standard deviations relative to them.
+        Its ``draws`` vary as far as it knows how sure it is. Its ``relative_error``, if it has one, says how far the estimates
+        of both numbers are off beyond chance, as standard deviations relative to them.
     level : float, optional
         Nominal coverage.
     n_draws : int, optional
@@ -119,8 +112,6 @@ def risk_interval(
     centre : {"both", "posterior", "estimate"}, optional
         The posterior as it is; the posterior moved to the estimate of ``risk``; or what spans the two. When left out, the
         estimate for an average or a model with its own posterior, and both for a single model.
-    prior_mass : float, optional
-        Total mass of the hyper-Dirichlet prior; by :func:`most_probable_mass` when left out.
     seed : int, optional
         Seed of the draws.
 
@@ -129,7 +120,7 @@ def risk_interval(
     RiskInterval
     """
     if centre is None:
-        centre = "estimate" if any(hasattr(model, name) for name in ("members", "posterior")) else "both"
+        centre = "estimate" if model.members or risk.posterior is not None else "both"
     if centre not in CENTRES:
         raise UnknownChoice.of("The centre of the interval", centre, CENTRES)
     if not 0.0 < level < 1.0:
@@ -139,16 +130,15 @@ def risk_interval(
     drawn = uniques
     if len(uniques) > MOST_UNIQUES:
         drawn = np.sort(rng.choice(uniques, MOST_UNIQUES, replace=False))
-    kinds: set[bool] = set()
     expected, realised = _Sums(len(drawn)), _Sums(len(drawn))
     step = max(1, _VALUES_IN_MEMORY // max(len(drawn), 1))
     for start in range(0, n_draws, step):
-        log_p = _posterior(model, drawn, min(step, n_draws - start), rng, prior_mass, kinds)
+        log_p = model.draws(risk.table.cells[drawn], min(step, n_draws - start), rng)
         one, two = _one_chunk(risk, drawn, log_p, rng)
         expected.add(*one)
         realised.add(*two)
     tau, found = expected.of_all(len(uniques)), realised.of_all(len(uniques))
-    error = getattr(model, "relative_error", None)
+    error = model.relative_error
     if error is not None:
         found = found * np.exp(np.outer(rng.standard_normal(len(found)), error))
     estimate = np.array([risk.expected_population_uniques, risk.expected_correct_matches])
@@ -167,7 +157,7 @@ def risk_interval(
         float(mean[1]),
         centre,
         n_draws,
-        _basis(kinds, error)
+        _basis(model.uncertainty, error)
         + ("" if len(drawn) == len(uniques) else f" A random {len(drawn):,} of the {len(uniques):,} uniques stand for all."),
     )
 
@@ -204,95 +194,6 @@ class _Sums:
         return np.asarray(sums.mean(axis=0) * n / m + (sums - sums.mean(axis=0)) * stretch)
 
 
-def posterior_log_cell_probability(
-    model: DecomposableModel,
-    cells: NDArray[np.int64],
-    n_draws: int,
-    rng: np.random.Generator,
-    *,
-    prior_mass: float | None = None,
-) -> Floats:
-    """Draws of log p of occupied cells from the hyper-Dirichlet posterior: one row a draw, one column a cell.
-
-    1. Walk the cliques in a perfect sequence; clique C meets what came before in S.
-    2. Given the value of S, the cells of C have a Dirichlet law with parameters n(i_C) + α_C. Only those that some asked cell
-       falls into are drawn; all others are one more gamma variable with the rest of the parameter.
-    3. log p is the sum of the logarithms of these conditional probabilities.
-    """
-    table, marginals, sequence = model.table, model.marginals, model.graph.perfect_sequence
-    mass = most_probable_mass(model) if prior_mass is None else prior_mass
-    log_p = np.zeros((n_draws, len(cells)))
-    if not len(cells):
-        return log_p
-    for clique, separator in zip(sequence.cliques, sequence.separators, strict=True):
-        asked, column = np.unique(marginals.cell_index(clique)[cells], return_inverse=True)
-        representative = np.zeros(len(asked), dtype=np.int64)
-        representative[column] = cells
-        if separator:
-            group_of, group = np.unique(marginals.cell_index(separator)[representative], return_inverse=True)
-            group_total = marginals.counts(separator)[group_of] + mass / table.n_possible_cells(separator)
-        else:
-            group, group_total = np.zeros(len(asked), dtype=np.int64), np.array([marginals.total + mass])
-        parameter = marginals.counts(clique)[asked] + mass / table.n_possible_cells(clique)
-        # A coarsening in the separator can have groups with more than their even share of levels; there the rest is nothing.
-        rest = np.maximum(group_total - np.bincount(group, weights=parameter, minlength=len(group_total)), 0.0)
-        drawn = rng.standard_gamma(parameter, (n_draws, len(asked)))
-        order = np.argsort(group, kind="stable")
-        first = np.searchsorted(group[order], np.arange(len(group_total)))
-        total = np.add.reduceat(drawn[:, order], first, axis=1) + rng.standard_gamma(rest, (n_draws, len(rest)))
-        log_p += (np.log(drawn) - np.log(total[:, group]))[:, column]
-    return log_p
-
-
-def most_probable_mass(model: DecomposableModel) -> float:
-    """Total mass of the hyper-Dirichlet prior under which the observed counts are most probable (empirical Bayes).
-
-    At most the number of records: a prior must not outweigh the data, however even they are.
-    """
-    table, marginals = model.table, model.marginals
-    signed = [(mask, 1) for mask in model.graph.cliques] + [(mask, -times) for mask, times in model.graph.separators]
-    parts = [(marginals.counts(mask), float(table.n_possible_cells(mask)), sign) for mask, sign in signed if mask]
-
-    def loss(log_mass: float) -> float:
-        mass = np.exp(log_mass)
-        whole = special.gammaln(mass) - special.gammaln(mass + marginals.total)
-        # The empty separator of a disconnected graph adds nothing: its one cell cancels the whole.
-        value = 0.0
-        for counts, n_possible, sign in parts:
-            each = mass / n_possible
-            value += sign * (float(np.sum(special.gammaln(counts + each)) - len(counts) * special.gammaln(each)) + whole)
-        return -float(value)
-
-    # With few records there can be two maxima; the grid finds the higher one.
-    grid = np.linspace(np.log(1e-2), np.log(marginals.total + 1.0), 25)
-    best = int(np.argmin([loss(point) for point in grid]))
-    around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-    found = optimize.minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-3})
-    return float(np.exp(found.x))
-
-
-def _posterior(
-    model: CellModel, cells: NDArray[np.int64], n_draws: int, rng: np.random.Generator, mass: float | None, kinds: set[bool]
-) -> Floats:
-    """Draws of log p; ``kinds`` learns whether the probabilities of a model were drawn or taken as they are."""
-    own = getattr(model, "posterior_log_cell_probability", None)
-    if own is not None:
-        kinds.add(True)
-        return np.asarray(own(model.table.cells[cells], n_draws, rng), dtype=np.float64)
-    members: Sequence[Any] = getattr(model, "members", ())
-    if members:
-        weights = np.asarray(getattr(model, "weights", np.full(len(members), 1.0 / len(members))))
-        shares = rng.dirichlet(np.maximum(weights, 1e-12) * len(members), n_draws)
-        parts = [_posterior(member, cells, n_draws, rng, mass, kinds) for member in members]
-        with np.errstate(divide="ignore"):
-            # Added to the logarithms: as factors, shares of nearly nothing would overflow where their member is largest.
-            return np.asarray(special.logsumexp(np.log(shares.T)[:, :, None] + np.stack(parts), axis=0), dtype=np.float64)
-    kinds.add(isinstance(model, DecomposableModel))
-    if isinstance(model, DecomposableModel):
-        return posterior_log_cell_probability(model, cells, n_draws, rng, prior_mass=mass)
-    return np.repeat(model.log_cell_probability(model.table.cells[cells])[None, :], n_draws, axis=0)
-
-
 def _one_chunk(
     risk: RecordRisk, uniques: NDArray[np.int64], log_p: Floats, rng: np.random.Generator
 ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
@@ -314,11 +215,11 @@ def _one_chunk(
     return (unique, match), ((n_unseen == 0).astype(np.float64), np.asarray(1.0 / (1.0 + n_unseen), dtype=np.float64))
 
 
-def _basis(kinds: set[bool], error: tuple[float, float] | None) -> str:
+def _basis(uncertainty: Uncertainty, error: tuple[float, float] | None) -> str:
     if error is not None:
         return f"It holds chance, the uncertainty of the model's probabilities, and the error of such models on known populations, {error[0]:.0%}."
-    if kinds == {False}:
+    if uncertainty is Uncertainty.NONE:
         return "It holds the chance of the population only, because the model has no posterior."
-    if kinds == {True, False}:
+    if uncertainty is Uncertainty.PARTLY:
         return "It holds chance and, for those members that are decomposable, the uncertainty of the model's probabilities."
     return "It holds chance and the uncertainty of the model's probabilities, not that the model may miss an interaction."

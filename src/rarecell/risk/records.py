@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import optimize, special
 
 from rarecell.errors import BadInput, KeyMismatch, UnknownChoice
-from rarecell.model.average import CellModel
+from rarecell.model.protocol import CellModel, LogMoments
 from rarecell.risk import formulas
 from rarecell.risk.design import SamplingDesign, sampling_design
 from rarecell.risk.posterior import gamma_of_log_moments, posterior_match_probability, posterior_unique_probability
@@ -48,7 +48,7 @@ class RecordRisk:
         Logarithm of the model's probability of each cell.
     shape : float or None
         Shape of the gamma law, for ``"poisson-gamma"``.
-    posterior : tuple of ndarray, or None
+    posterior : LogMoments or None
         Mean and variance of the logarithm of each cell's probability, for a model that says how sure it is.
     """
 
@@ -58,7 +58,7 @@ class RecordRisk:
     sample_count: NDArray[np.int64] = field(repr=False)
     log_cell_probability: Floats = field(repr=False)
     shape: float | None = None
-    posterior: tuple[Floats, Floats] | None = field(default=None, repr=False)
+    posterior: LogMoments | None = field(default=None, repr=False)
 
     @property
     def population(self) -> float:
@@ -299,9 +299,8 @@ def record_risk(
     if shape is not None and not shape > 0.0:
         raise BadInput(f"The shape of the gamma law was given as {shape}; it is a number above 0.")
 
-    posterior = model.posterior(cells) if hasattr(model, "posterior") else None
     used_shape = shape if form == "poisson-gamma" else None
-    return RecordRisk(table, design, form, table.counts, log_p, used_shape, posterior)
+    return RecordRisk(table, design, form, table.counts, log_p, used_shape, model.posterior(cells))
 
 
 def overdispersion_shape(table: ContingencyTable, log_cell_probability: Floats) -> float:

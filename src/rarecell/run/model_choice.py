@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from rarecell.errors import BadInput
 from rarecell.machine.threads import on_all_cores
 from rarecell.model.additive import AdditiveModel
-from rarecell.model.average import AverageModel, CellModel
+from rarecell.model.average import AverageModel
 from rarecell.model.backoff import MANY_CELLS, fit_backoff
 from rarecell.model.decomposable import DecomposableModel
+from rarecell.model.protocol import CellModel
 from rarecell.model.regularised import RegularisedModel
 from rarecell.model.stacking import stack
 from rarecell.progress import SILENT, OnlyCancelled, Progress

@@ -1,0 +1,352 @@
+"""What does a group of like records give away, even when nobody in it can be told apart?
+
+Records that share their key values are a group. Whoever knows that a person took part and finds the person's group learns the
+sensitive value when all of the group share it, and guesses better than from the whole file when most do. The measures are
+those of Machanavajjhala et al. (2007) and Li et al. (2007); they are told, not enforced.
+
+- A missing value counts as one more value of its group, as in sdcMicro's ``ldiversity``, but nobody learns it: a group that
+  has nothing else is left out, and a guess about a person without a value is not right.
+- A column of numbers with more than :data:`MOST_VALUES` values is cut into as many bands of equally many records, because
+  incomes of 30,000 and 30,001 are not diverse. The ordered distance of t-closeness works on the values themselves.
+- t-closeness has the ordered distance for numbers, dates and declared orders, the nominal one otherwise.
+
+References
+----------
+Machanavajjhala, A., Kifer, D., Gehrke, J. and Venkitasubramaniam, M. (2007). l-diversity: privacy beyond k-anonymity. ACM
+Transactions on Knowledge Discovery from Data 1(1), 3.
+Li, N., Li, T. and Venkatasubramanian, S. (2007). t-closeness: privacy beyond k-anonymity and l-diversity. ICDE, 106–115.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rarecell._kernels.counting import collapse_records
+from rarecell.errors import BadInput, UnknownColumns
+from rarecell.table.contingency import Categories, ContingencyTable
+
+MOST_VALUES = 20
+"""A column of numbers with more values than this is cut into so many bands."""
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Records of each group and value of a sensitive column.
+
+    Attributes
+    ----------
+    keys : the keys of the groups
+    cells : key codes of each group, in lexicographic order
+    sensitive : the values of the sensitive column; a missing one is None and last
+    group, value, counts : group, value and number of records of every pair that occurs, in the order of the groups
+    """
+
+    keys: tuple[Categories, ...]
+    cells: NDArray[np.int32]
+    sensitive: Categories
+    group: Integers
+    value: Integers
+    counts: Integers
+
+    @classmethod
+    def of(cls, table: ContingencyTable, column: str) -> Groups:
+        """The groups of a table that has the sensitive column as one of its keys."""
+        if column not in table.keys:
+            raise UnknownColumns.among([column], table.keys, role="column")
+        if table.n_keys < 2:
+            raise BadInput(f"Groups need a key beside the sensitive column '{column}'; name the columns an intruder could know.")
+        place = table.keys.index(column)
+        others = [k for k in range(table.n_keys) if k != place]
+        categories = tuple(table.categories[k] for k in others)
+        cells = np.asfortranarray(table.cells[:, others])
+        return cls._counted(categories, cells, table.categories[place], table.cells[:, place], table.counts)
+
+    @classmethod
+    def _counted(
+        cls,
+        keys: tuple[Categories, ...],
+        cells: NDArray[np.int32],
+        sensitive: Categories,
+        value: NDArray[Any],
+        counts: NDArray[Any],
+    ) -> Groups:
+        groups, _, group = collapse_records(cells, [c.n_levels for c in keys])
+        pairs, _, position = collapse_records([group, value], [len(groups), sensitive.n_levels])
+        sums = np.bincount(position, weights=counts, minlength=len(pairs)).astype(np.int64)
+        occupied = sums > 0
+        kept, new_group = np.unique(pairs[occupied, 0], return_inverse=True)
+        return cls(keys, groups[kept], sensitive, new_group, pairs[occupied, 1].astype(np.int64), sums[occupied])
+
+    def moved(self, old: NDArray[np.int32], new: NDArray[np.int32], value: NDArray[Any]) -> Groups:
+        """The groups after some records, with their sensitive values, went from ``old`` to ``new`` key codes."""
+        n_moved = len(old)
+        cells = np.asfortranarray(np.concatenate([self.cells[self.group], old, new]))
+        values = np.concatenate([self.value, value, value])
+        counts = np.concatenate([self.counts, np.full(n_moved, -1), np.ones(n_moved, dtype=np.int64)])
+        return self._counted(self.keys, cells, self.sensitive, values, counts)
+
+    @property
+    def n_groups(self) -> int:
+        return len(self.cells)
+
+    @cached_property
+    def banded(self) -> Groups:
+        """The same with a column of many numbers in bands of equally many records."""
+        levels = self.sensitive.levels
+        known = len(levels) - self.sensitive.has_missing
+        if known <= MOST_VALUES or not all(isinstance(level, (int, float)) for level in levels[:known]):
+            return self
+        total = np.bincount(self.value, weights=self.counts, minlength=len(levels)).astype(np.int64)[:known]
+        before = np.cumsum(total) - total
+        # The band of a value is that of the middle record among those that have it, so equal values stay together.
+        band = (2 * before + total) * MOST_VALUES // (2 * max(1, int(total.sum())))
+        used, new_value = np.unique(band, return_inverse=True)
+        labels = []
+        for b in range(len(used)):
+            members = np.flatnonzero(new_value == b)
+            first, last = levels[members[0]], levels[members[-1]]
+            labels.append(f"{first}" if first == last else f"{first}–{last}")
+        if self.sensitive.has_missing:
+            new_value = np.append(new_value, len(used))
+        merged = Categories(
+            self.sensitive.key, (*labels, *((None,) if self.sensitive.has_missing else ())), self.sensitive.is_ordered
+        )
+        cells = np.asfortranarray(self.cells[self.group])
+        return self._counted(self.keys, cells, merged, new_value[self.value], self.counts)
+
+
+@dataclass(frozen=True, eq=False)
+class AttributeRisk:
+    """What the groups of a file give away about one sensitive column.
+
+    Arrays have one entry for each group.
+
+    Attributes
+    ----------
+    column : the sensitive column
+    groups : the groups, with a column of many numbers in bands
+    size, known : records of each group, and those with a value
+    distinct, entropy : distinct l-diversity and entropy l-diversity, the exponential of the entropy
+    closeness : distance t of the values of the group from those of the file; not a number where nobody has a value
+    is_ordered : whether that is the ordered distance
+    right : records of the most frequent value of each group, missing ones aside
+    right_from_file : people guessed right by whoever always says the most frequent value of the file
+    """
+
+    column: str
+    groups: Groups = field(repr=False)
+    size: Integers = field(repr=False)
+    known: Integers = field(repr=False)
+    distinct: Integers = field(repr=False)
+    entropy: Floats = field(repr=False)
+    closeness: Floats = field(repr=False)
+    is_ordered: bool
+    right: Integers = field(repr=False)
+    right_from_file: int
+
+    @cached_property
+    def is_homogeneous(self) -> NDArray[np.bool_]:
+        """Groups all of whose records have one and the same value."""
+        return np.asarray((self.distinct == 1) & (self.known == self.size))
+
+    @property
+    def n_records(self) -> int:
+        return int(self.size.sum())
+
+    @property
+    def right_from_groups(self) -> int:
+        """People whose value is guessed right by whoever says the most frequent one of the person's group."""
+        return int(self.right.sum())
+
+    @property
+    def l_diversity(self) -> int:
+        """Smallest distinct l-diversity of a group in which somebody has a value; 0 when there is no such group."""
+        return int(self.distinct[self.known > 0].min(initial=np.iinfo(np.int64).max)) if (self.known > 0).any() else 0
+
+    @property
+    def entropy_l_diversity(self) -> float:
+        """Smallest entropy l-diversity of a group in which somebody has a value; 0 when there is no such group."""
+        return float(self.entropy[self.known > 0].min()) if (self.known > 0).any() else 0.0
+
+    @property
+    def t_closeness(self) -> float:
+        """Largest distance of a group from the file."""
+        return float(np.nanmax(self.closeness)) if (self.known > 0).any() else 0.0
+
+    @property
+    def n_homogeneous(self) -> int:
+        """Groups of two or more records with one value: nobody in them is unique, and yet all is known."""
+        return int((self.is_homogeneous & (self.size > 1)).sum())
+
+    @property
+    def records_in_homogeneous(self) -> int:
+        """Records of those groups."""
+        return int(self.size[self.is_homogeneous & (self.size > 1)].sum())
+
+    @property
+    def records_alone(self) -> int:
+        """Records that are their group, and have a value: it is known with them."""
+        return int((self.is_homogeneous & (self.size == 1)).sum())
+
+    def expected_without_participation(self, match_probability: ArrayLike) -> float:
+        """People of homogeneous groups whose value is learned by an intruder who does not know who took part.
+
+        A person with the values of a group is in the file with probability f/F; ``match_probability`` is E(1/F) of each group.
+        """
+        of_group = np.asarray(match_probability, dtype=np.float64)
+        if of_group.shape != self.size.shape:
+            raise BadInput(f"A match probability was given for {of_group.size:,} groups; there are {len(self.size):,}.")
+        return float((self.size * np.minimum(1.0, self.size * of_group))[self.is_homogeneous].sum())
+
+    def named(self, most: int = 20) -> list[dict[str, Any]]:
+        """Homogeneous groups of two or more records, the largest first, with their values: for internal use only."""
+        found = np.flatnonzero(self.is_homogeneous & (self.size > 1))
+        found = found[np.lexsort((found, -self.size[found]))][:most]
+        first = np.searchsorted(self.groups.group, found)
+        return [
+            {
+                "values": {
+                    c.key: c.labels[code] for c, code in zip(self.groups.keys, self.groups.cells[g].tolist(), strict=True)
+                },
+                "value": self.groups.sensitive.labels[self.groups.value[at]],
+                "records": int(self.size[g]),
+            }
+            for g, at in zip(found.tolist(), first.tolist(), strict=True)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The numbers of the whole file, ready for JSON; no group is named."""
+        return {
+            "column": self.column,
+            "groups": len(self.size),
+            "records": self.n_records,
+            "l_diversity": self.l_diversity,
+            "entropy_l_diversity": self.entropy_l_diversity,
+            "t_closeness": self.t_closeness,
+            "distance": "ordered" if self.is_ordered else "nominal",
+            "right_from_groups": self.right_from_groups,
+            "right_from_file": self.right_from_file,
+            "homogeneous_groups": self.n_homogeneous,
+            "records_in_homogeneous_groups": self.records_in_homogeneous,
+            "records_alone": self.records_alone,
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"'{self.column}' is guessed right for {self.right_from_groups:,} of {self.n_records:,} people by whoever knows that they took "
+            f"part and finds their group, for {self.right_from_file:,} by whoever guesses from the whole file. {self.n_homogeneous:,} groups "
+            f"of two or more records ({self.records_in_homogeneous:,} records) have one value only."
+        )
+
+
+def attribute_risk(groups: Groups, *, ordered: bool | None = None) -> AttributeRisk:
+    """l-diversity, t-closeness and right guesses for one sensitive column.
+
+    Parameters
+    ----------
+    groups : records by group and value, such as ``Groups.of(table, "income")``
+    ordered : whether neighbouring values are alike; what the column's values suggest unless given
+
+    Examples
+    --------
+    >>> import numpy as np, rarecell as rc
+    >>> codes = np.array([[0, 0], [0, 0], [1, 0], [1, 1]], dtype=np.int32)
+    >>> table = rc.ContingencyTable.from_codes(codes, [rc.Categories("town", ("a", "b")), rc.Categories("ill", ("no", "yes"))])
+    >>> found = attribute_risk(Groups.of(table, "ill"))
+    >>> found.l_diversity, found.right_from_groups, found.right_from_file, found.t_closeness
+    (1, 3, 3, 0.25)
+    """
+    seen = groups.banded
+    has_missing = seen.sensitive.has_missing
+    is_known = seen.value < seen.sensitive.n_levels - 1 if has_missing else np.ones(len(seen.value), dtype=bool)
+    size = np.bincount(seen.group, weights=seen.counts, minlength=seen.n_groups).astype(np.int64)
+    known = np.bincount(seen.group, weights=seen.counts * is_known, minlength=seen.n_groups).astype(np.int64)
+    n_values = np.bincount(seen.group, minlength=seen.n_groups)
+    share = seen.counts / size[seen.group]
+    entropy = np.exp(-np.bincount(seen.group, weights=share * np.log(share), minlength=seen.n_groups))
+    right = np.zeros(seen.n_groups, dtype=np.int64)
+    np.maximum.at(right, seen.group[is_known], seen.counts[is_known])
+    in_file = np.bincount(seen.value[is_known], weights=seen.counts[is_known], minlength=1).astype(np.int64)
+    is_ordered = groups.sensitive.is_ordered if ordered is None else ordered
+    closeness = _ordered_distance(groups) if is_ordered else _nominal_distance(seen)
+    return AttributeRisk(
+        column=groups.sensitive.key,
+        groups=seen,
+        size=size,
+        known=known,
+        distinct=np.where(known > 0, n_values, 0),
+        entropy=entropy,
+        closeness=closeness,
+        is_ordered=is_ordered,
+        right=right,
+        right_from_file=int(in_file.max(initial=0)),
+    )
+
+
+def compared(before: Mapping[str, AttributeRisk], after: Mapping[str, AttributeRisk]) -> list[dict[str, Any]]:
+    """What protection changed, column by column."""
+    return [{**one.to_dict(), "after": after[name].to_dict()} for name, one in before.items()]
+
+
+def _without_missing(groups: Groups) -> Groups:
+    if not groups.sensitive.has_missing:
+        return groups
+    kept = groups.value < groups.sensitive.n_levels - 1
+    sensitive = replace(groups.sensitive, levels=groups.sensitive.levels[:-1])
+    return replace(groups, sensitive=sensitive, group=groups.group[kept], value=groups.value[kept], counts=groups.counts[kept])
+
+
+def _nominal_distance(groups: Groups) -> Floats:
+    """½ Σ |q − p| over the values; a missing value is a value."""
+    n_groups, n_values = groups.n_groups, groups.sensitive.n_levels
+    p = np.bincount(groups.value, weights=groups.counts, minlength=n_values) / groups.counts.sum()
+    size = np.bincount(groups.group, weights=groups.counts, minlength=n_groups)
+    q = groups.counts / size[groups.group]
+    # Values that a group lacks contribute their p; together these are 1 minus the p of the values that it has.
+    of_present = np.bincount(groups.group, weights=np.abs(q - p[groups.value]), minlength=n_groups)
+    present = np.bincount(groups.group, weights=p[groups.value], minlength=n_groups)
+    distance = 0.5 * (of_present + np.maximum(0.0, 1.0 - present))
+    is_known = groups.value < n_values - groups.sensitive.has_missing
+    known = np.bincount(groups.group, weights=is_known, minlength=n_groups)
+    return np.asarray(np.where(known > 0, distance, np.nan))
+
+
+def _ordered_distance(groups: Groups) -> Floats:
+    """Σ |Q − P| / (m − 1) over the m values in order, where P and Q are cumulative; missing values have no place in the order.
+
+    Q is constant between two values of the group, so that the sum over a stretch of values comes from sums of P up to the
+    place where P passes Q. No array of groups by values is made.
+    """
+    known = _without_missing(groups)
+    n_groups, n_values = known.n_groups, known.sensitive.n_levels
+    size = np.bincount(known.group, weights=known.counts, minlength=n_groups)
+    if n_values < 2 or not len(known.counts):
+        return np.asarray(np.where(size > 0, 0.0, np.nan))
+    total = np.bincount(known.value, weights=known.counts, minlength=n_values)
+    cumulative = np.cumsum(total) / total.sum()
+    area = np.append(0.0, np.cumsum(cumulative))
+
+    def stretch(level: Floats, start: Integers, stop: Integers) -> Floats:
+        """Σ |level − P| over the values from ``start`` to before ``stop``."""
+        passes = np.clip(np.searchsorted(cumulative, level, side="right"), start, stop)
+        below = level * (passes - start) - (area[passes] - area[start])
+        return np.asarray(below + (area[stop] - area[passes]) - level * (stop - passes))
+
+    is_first = np.append(True, known.group[1:] != known.group[:-1])
+    reached = np.cumsum(known.counts)
+    base = (reached - known.counts)[is_first][np.cumsum(is_first) - 1]
+    level = (reached - base) / size[known.group]
+    stop = np.where(np.append(is_first[1:], True), n_values, np.append(known.value[1:], 0))
+    distance = np.bincount(known.group, weights=stretch(level, known.value, stop), minlength=n_groups)
+    first_value = known.value[is_first]
+    distance[known.group[is_first]] += area[first_value]
+    return np.asarray(np.where(size > 0, distance / (n_values - 1), np.nan))

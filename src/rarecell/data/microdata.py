@@ -21,8 +21,9 @@ from rarecell.data.levels import settle
 from rarecell.engine import open_source
 from rarecell.engine.source import EncodedColumn, KeyCells, Source
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns, nearest_names
+from rarecell.graph.masks import MAX_VERTICES
 from rarecell.machine.memory import MemoryLimit
-from rarecell.table.contingency import MAX_VERTICES, Categories, ContingencyTable
+from rarecell.table.contingency import Categories, ContingencyTable
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,7 +18,18 @@ from rarecell._kernels import chordal as kernels
 from rarecell.errors import BadInput, NotChordal
 from rarecell.graph import witness
 from rarecell.graph.junction import PerfectSequence, maximum_weight_tree, n_junction_trees
-from rarecell.graph.masks import MAX_VERTICES, components, each_member, in_canonical_order, mask_of, members
+from rarecell.graph.masks import (
+    MAX_VERTICES,
+    all_below,
+    components,
+    each_member,
+    holds,
+    in_canonical_order,
+    is_inside,
+    mask_of,
+    members,
+    single,
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,7 @@ class ChordalGraph:
     @property
     def vertices(self) -> int:
         """The mask of all vertices."""
-        return (1 << self.n_vertices) - 1
+        return all_below(self.n_vertices)
 
     @cached_property
     def edges(self) -> tuple[tuple[int, int], ...]:
@@ -140,7 +151,7 @@ class ChordalGraph:
 
     def has_edge(self, u: int, v: int) -> bool:
         """Whether ``u`` and ``v`` are neighbours."""
-        return bool(self.neighbours[u] >> v & 1)
+        return holds(self.neighbours[u], v)
 
     def is_complete(self, mask: int) -> bool:
         """Whether all vertices of ``mask`` are neighbours of each other."""
@@ -152,7 +163,7 @@ class ChordalGraph:
 
     def separates(self, separator: int, u: int, v: int) -> bool:
         """Whether every path from ``u`` to ``v`` meets ``separator``, which holds neither of them."""
-        if separator >> u & 1 or separator >> v & 1:
+        if holds(separator, u) or holds(separator, v):
             raise BadInput(
                 f"The set {members(separator)} was asked to separate {u} from {v}, but holds one of them itself. "
                 "Give a set without the two vertices."
@@ -204,8 +215,8 @@ class ChordalGraph:
 
     def _with_toggled(self, u: int, v: int) -> ChordalGraph:
         changed = list(self.neighbours)
-        changed[u] ^= 1 << v
-        changed[v] ^= 1 << u
+        changed[u] ^= single(v)
+        changed[v] ^= single(u)
         return ChordalGraph(self.n_vertices, tuple(changed))
 
 
@@ -248,8 +259,8 @@ def neighbours_of_edges(n_vertices: int, edges: Iterable[tuple[int, int]]) -> tu
     neighbours = [0] * _checked_size(n_vertices)
     for u, v in edges:
         _check_edge(n_vertices, u, v)
-        neighbours[u] |= 1 << v
-        neighbours[v] |= 1 << u
+        neighbours[u] |= single(v)
+        neighbours[v] |= single(u)
     return tuple(neighbours)
 
 
@@ -257,10 +268,10 @@ def neighbours_of_cliques(n_vertices: int, cliques: Iterable[int]) -> tuple[int,
     """Neighbour masks of the graph in which each given mask is complete, chordal or not."""
     neighbours = [0] * _checked_size(n_vertices)
     for clique in cliques:
-        if clique < 0 or clique >> n_vertices:
+        if not is_inside(clique, all_below(n_vertices)):
             raise BadInput(f"The clique mask {clique} names a vertex that a graph on {n_vertices} vertices does not have.")
         for v in each_member(clique):
-            neighbours[v] |= clique & ~(1 << v)
+            neighbours[v] |= clique & ~single(v)
     return tuple(neighbours)
 
 
@@ -279,10 +290,10 @@ def _check_masks(n_vertices: int, neighbours: Sequence[int]) -> None:
     if _checked_size(n_vertices) != len(neighbours):
         raise BadInput(f"{len(neighbours)} neighbour masks were given for {n_vertices} vertices. Give one for each vertex.")
     for v, around in enumerate(neighbours):
-        if around < 0 or around >> n_vertices:
+        if not is_inside(around, all_below(n_vertices)):
             raise BadInput(f"Vertex {v} has the neighbour mask {around}, which names vertices the graph does not have.")
-        if around >> v & 1:
+        if holds(around, v):
             raise BadInput(f"Vertex {v} is its own neighbour. Leave loops out.")
         for w in each_member(around):
-            if not neighbours[w] >> v & 1:
+            if not holds(neighbours[w], v):
                 raise BadInput(f"Vertex {w} is a neighbour of {v}, but {v} is not one of {w}. Give both, or neither.")

@@ -32,7 +32,7 @@ def to_graph6(graph: ChordalGraph) -> str:
     n = graph.n_vertices
     # Up to 62 vertices one character holds the size; beyond, a tilde and eighteen bits do.
     sizes = [n] if n <= 62 else [63, n >> 12, n >> 6 & 63, n & 63]
-    bits = [graph.neighbours[v] >> u & 1 for v in range(n) for u in range(v)]
+    bits = [int(graph.has_edge(u, v)) for v in range(n) for u in range(v)]
     bits += [0] * (-len(bits) % 6)
     sextets = [int("".join(map(str, bits[start : start + 6])), 2) for start in range(0, len(bits), 6)]
     return "".join(chr(63 + value) for value in sizes + sextets)

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+from rarecell.graph.masks import is_inside
+
 
 @dataclass(frozen=True)
 class PerfectSequence:
@@ -38,7 +40,7 @@ class PerfectSequence:
         parents = [-1] * min(1, len(cliques))
         for place in range(1, len(cliques)):
             separator = separators[place]
-            parents.append(next(p for p in range(place) if separator & ~cliques[p] == 0))
+            parents.append(next(p for p in range(place) if is_inside(separator, cliques[p])))
         residuals = tuple(clique & ~separator for clique, separator in zip(cliques, separators, strict=True))
         return cls(tuple(cliques), tuple(separators), residuals, tuple(parents))
 
@@ -89,11 +91,11 @@ def n_junction_trees(cliques: Sequence[int], tree: Sequence[tuple[int, int]], mu
     """
     number = 1
     for separator, repeated in multiplicity.items():
-        holders = [place for place, clique in enumerate(cliques) if separator & ~clique == 0]
+        holders = [place for place, clique in enumerate(cliques) if is_inside(separator, clique)]
         group = {place: place for place in holders}
         for a, b in tree:
             shared = cliques[a] & cliques[b]
-            if shared != separator and separator & ~shared == 0:
+            if shared != separator and is_inside(separator, shared):
                 merged, kept = group[b], group[a]
                 group = {place: kept if g == merged else g for place, g in group.items()}
         labels = list(group.values())

@@ -1,10 +1,36 @@
-"""Sets of vertices as bit masks: bit ``v`` of a Python integer says whether vertex ``v`` belongs."""
+"""How is a set of vertices written down, and taken apart?
+
+As a bit mask: bit ``v`` of a Python integer says whether vertex ``v`` belongs. Union, intersection and difference are
+``|``, ``&`` and ``& ~``; everything else has a name here.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 MAX_VERTICES = 64
+"""A set of vertices is one machine word."""
+
+
+def single(vertex: int) -> int:
+    """The mask that holds one vertex alone.
+
+    >>> single(3)
+    8
+    """
+    return 1 << vertex
+
+
+def all_below(n_vertices: int) -> int:
+    """The mask that holds the vertices 0, 1, …, ``n_vertices`` − 1.
+
+    >>> members(all_below(3))
+    (0, 1, 2)
+    """
+    return (1 << n_vertices) - 1
 
 
 def mask_of(vertices: Iterable[int]) -> int:
@@ -15,8 +41,26 @@ def mask_of(vertices: Iterable[int]) -> int:
     """
     mask = 0
     for v in vertices:
-        mask |= 1 << v
+        mask |= single(v)
     return mask
+
+
+def holds(mask: int, vertex: int) -> bool:
+    """Whether a vertex belongs to a mask.
+
+    >>> holds(9, 3), holds(9, 2)
+    (True, False)
+    """
+    return mask >> vertex & 1 == 1
+
+
+def is_inside(mask: int, other: int) -> bool:
+    """Whether every vertex of ``mask`` belongs to ``other``; a set is inside itself.
+
+    >>> is_inside(1, 9), is_inside(3, 9)
+    (True, False)
+    """
+    return mask & ~other == 0
 
 
 def members(mask: int) -> tuple[int, ...]:
@@ -39,6 +83,18 @@ def each_member(mask: int) -> Iterator[int]:
 def lowest_member(mask: int) -> int:
     """The lowest vertex of a mask that is not empty."""
     return (mask & -mask).bit_length() - 1
+
+
+def subsets(mask: int) -> NDArray[np.int64]:
+    """All subsets of a mask of at most 63 vertices, the empty one and the mask itself included, ascending.
+
+    >>> subsets(5).tolist()
+    [0, 1, 4, 5]
+    """
+    found = np.zeros(1, dtype=np.int64)
+    for v in each_member(mask):
+        found = np.concatenate([found, found | single(v)])
+    return found
 
 
 def in_canonical_order(masks: Iterable[int]) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rarecell.graph.masks import components, each_member, lowest_member, members
+from rarecell.graph.masks import all_below, components, each_member, holds, lowest_member, mask_of, members, single
 
 
 def chordless_cycle(neighbours: Sequence[int]) -> tuple[int, ...] | None:
@@ -29,16 +29,16 @@ def chordless_cycle(neighbours: Sequence[int]) -> tuple[int, ...] | None:
     tuple of int or None
         The cycle from its lowest vertex on, towards the lower of that vertex's two neighbours.
     """
-    everything = (1 << len(neighbours)) - 1
+    everything = all_below(len(neighbours))
     for v, around in enumerate(neighbours):
-        for component in components(neighbours, everything & ~around & ~(1 << v)):
+        for component in components(neighbours, everything & ~around & ~single(v)):
             touching = 0
             for w in each_member(component):
                 touching |= neighbours[w] & around
             pair = missing_edge(neighbours, touching)
             if pair is not None:
                 a, b = pair
-                path = shortest_path(neighbours, a, b, component | 1 << a | 1 << b)
+                path = shortest_path(neighbours, a, b, component | mask_of(pair))
                 assert path is not None, "both ends touch a connected component"
                 # No lower vertex lies on a chordless cycle, or it would have been found there; and a < b.
                 return (v, *path)
@@ -48,7 +48,7 @@ def chordless_cycle(neighbours: Sequence[int]) -> tuple[int, ...] | None:
 def missing_edge(neighbours: Sequence[int], within: int) -> tuple[int, int] | None:
     """The first two vertices of ``within`` that are not neighbours, or None when it is complete."""
     for v in each_member(within):
-        strangers = within & ~neighbours[v] & ~(1 << v)
+        strangers = within & ~neighbours[v] & ~single(v)
         if strangers:
             return v, lowest_member(strangers)
     return None
@@ -56,9 +56,9 @@ def missing_edge(neighbours: Sequence[int], within: int) -> tuple[int, int] | No
 
 def shortest_path(neighbours: Sequence[int], start: int, end: int, allowed: int) -> tuple[int, ...] | None:
     """A shortest path through ``allowed`` (which holds both ends), or None; the lowest vertex wins among equals."""
-    layers = [1 << start]
-    seen = 1 << start
-    while not seen >> end & 1:
+    layers = [single(start)]
+    seen = single(start)
+    while not holds(seen, end):
         following = 0
         for v in each_member(layers[-1]):
             following |= neighbours[v]
@@ -79,7 +79,7 @@ def addition_obstacle(neighbours: Sequence[int], u: int, v: int) -> tuple[int, .
     With the edge ``uv`` the path, a shortest one, would close to a chordless cycle: it has no chord, and it has at
     least three edges, because a vertex next to both ends is a common neighbour.
     """
-    everything = (1 << len(neighbours)) - 1
+    everything = all_below(len(neighbours))
     return shortest_path(neighbours, u, v, everything & ~(neighbours[u] & neighbours[v]))
 
 

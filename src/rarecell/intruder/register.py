@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rarecell.intruder.persons import Persons
-from rarecell.model.average import CellModel
+from rarecell.model.protocol import CellModel
 from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import ContingencyTable
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.additive import one_plus_pairs
 from rarecell.errors import BadInput
+from rarecell.graph.masks import mask_of, single
 from rarecell.model.protocol import PluggedIn
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
@@ -58,7 +59,7 @@ class AdditiveModel(PluggedIn):
     def generators(self) -> tuple[int, ...]:
         """All pairs of keys, as bit masks; a single key by itself."""
         keys = range(self.table.n_keys)
-        return tuple(1 << a | 1 << b for a, b in combinations(keys, 2)) or (1,)
+        return tuple(mask_of(pair) for pair in combinations(keys, 2)) or (single(0),)
 
     def cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
         """p of cells given by key codes (the occupied cells unless given), as the formula has it: it may be negative."""
@@ -75,7 +76,7 @@ class AdditiveModel(PluggedIn):
             counts = self.marginals.at_cells(mask) if cells is None else self.marginals.lookup(mask, cells)
             return np.asarray(counts / n, dtype=np.float64)
 
-        of_key = [frequency(1 << v) for v in range(self.table.n_keys)]
+        of_key = [frequency(single(v)) for v in range(self.table.n_keys)]
         independent = np.prod(of_key, axis=0)
         levels = np.array([c.n_levels for c in self.table.categories], dtype=np.int64)
         if (levels.sum() ** 2 - (levels**2).sum()) // 2 <= _MOST_TERMS:
@@ -86,7 +87,7 @@ class AdditiveModel(PluggedIn):
         for a, b in combinations(range(self.table.n_keys), 2):
             product = of_key[a] * of_key[b]
             # A level that never occurs has probability zero whatever the bracket says.
-            bracket += np.divide(frequency(1 << a | 1 << b), product, out=np.ones_like(product), where=product > 0.0) - 1.0
+            bracket += np.divide(frequency(mask_of((a, b))), product, out=np.ones_like(product), where=product > 0.0) - 1.0
         return np.asarray(independent * bracket, dtype=np.float64)
 
     def _departures(self, levels: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -98,11 +99,11 @@ class AdditiveModel(PluggedIn):
             full[keys] = counts / self.marginals.total
             return full
 
-        of_key = [frequencies(1 << v, int(n)) for v, n in enumerate(levels)]
+        of_key = [frequencies(single(v), int(n)) for v, n in enumerate(levels)]
         tables = [np.empty(0)]
         for a, b in combinations(range(len(levels)), 2):
             product = np.outer(of_key[a], of_key[b]).ravel()
-            pair = frequencies(1 << a | 1 << b, len(product))
+            pair = frequencies(mask_of((a, b)), len(product))
             tables.append(np.divide(pair, product, out=np.ones_like(product), where=product > 0.0) - 1.0)
         return np.concatenate(tables)
 

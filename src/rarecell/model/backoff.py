@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import backoff as kernels
 from rarecell._kernels import gamma
+from rarecell.graph.masks import single
 from rarecell.machine.threads import in_parts, on_all_cores
 from rarecell.model.backoff_conditionals import Betas, Conditional, fitted_conditional
 from rarecell.model.backoff_contexts import Context, Floats, Growth, n_values, parent_of
@@ -79,7 +80,7 @@ class BackoffNetwork:
     @property
     def generators(self) -> tuple[int, ...]:
         """Single keys: the network smooths every larger marginal."""
-        return tuple(1 << k for k in range(self.table.n_keys))
+        return tuple(single(k) for k in range(self.table.n_keys))
 
     @property
     def members(self) -> tuple[CellModel, ...]:
@@ -156,7 +157,7 @@ class BackoffNetwork:
         for context in conditional.contexts:
             if not len(cells):
                 break
-            of_pair = table.marginals.lookup(context.mask | 1 << conditional.vertex, cells).astype(np.float64)
+            of_pair = table.marginals.lookup(context.mask | single(conditional.vertex), cells).astype(np.float64)
             of_context = table.marginals.lookup(context.mask, cells).astype(np.float64)
             is_seen = of_context > 0.0
             longer = found.given(np.where(is_seen, of_pair, 0.0), np.maximum(of_context, 1.0), context)
@@ -325,7 +326,7 @@ def _draw_in_context(
 ) -> tuple[NDArray[np.int32], Floats]:
     """A value for each record by the counts in its context, and the number of records in that context."""
     marginals = table.marginals
-    pair, given = marginals.of(context.mask | 1 << vertex), marginals.of(context.mask)
+    pair, given = marginals.of(context.mask | single(vertex)), marginals.of(context.mask)
     representative = np.zeros(len(pair.counts), dtype=np.int64)
     representative[pair.position] = np.arange(table.n_cells)
     order = np.argsort(given.position[representative], kind="stable")

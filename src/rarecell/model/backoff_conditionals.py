@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import backoff as kernels
+from rarecell.graph.masks import single
 from rarecell.model.backoff_contexts import POWERS, STRENGTHS, Context, Floats, Rows, n_values, parent_of
 from rarecell.table.contingency import ContingencyTable
 
@@ -28,7 +29,7 @@ class Conditional:
     @property
     def pair(self) -> int:
         """The vertex together with its longest context: cells that agree on these have the same probability."""
-        return (self.contexts[-1].mask if self.contexts else 0) | 1 << self.vertex
+        return (self.contexts[-1].mask if self.contexts else 0) | single(self.vertex)
 
 
 class Betas(NamedTuple):
@@ -72,7 +73,7 @@ def fitted_conditional(
     3. The weight of the shorter context is the best by leave-one-out likelihood.
     4. Mean and variance of the posterior follow from those of the shorter context.
     """
-    longest = (masks[-1] if masks else 0) | 1 << vertex
+    longest = (masks[-1] if masks else 0) | single(vertex)
     rows = Rows(table, table.marginals.level_rows(longest), table.marginals.counts(longest))
     before = rows.codes(vertex)
     betas = Betas.uniform(n_values(table, vertex))

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import backoff as kernels
+from rarecell.graph.masks import single
 from rarecell.progress import Progress, checkpoint
 from rarecell.table.contingency import ContingencyTable
 
@@ -115,7 +116,7 @@ class Growth:
     def _contexts(self, vertex: int, parent: int | None, earlier: Sequence[int]) -> tuple[int, ...]:
         contexts, pairs = self.rows.start(vertex, parent)
         of_value = 1.0 / n_values(self.table, vertex)
-        mask = 0 if parent is None else 1 << parent
+        mask = 0 if parent is None else single(parent)
         masks = [mask]
         reached = dict.fromkeys(earlier, 0)
         score, shorter = self._shrunk(contexts, pairs, of_value, self.rows.codes(vertex))
@@ -131,9 +132,9 @@ class Growth:
             _, key, level = tried[0]
             chain = self.table.chains[key]
             if reached[key]:
-                mask &= ~(1 << chain[reached[key] - 1])
+                mask &= ~single(chain[reached[key] - 1])
             reached[key] = level
-            mask |= 1 << chain[level - 1]
+            mask |= single(chain[level - 1])
             masks.append(mask)
             before = pairs.of_row
             contexts = self.rows.refined(contexts, chain[level - 1])
@@ -193,7 +194,7 @@ def n_values(table: ContingencyTable, vertex: int) -> Floats:
     """
     seen = n_siblings(table, vertex)
     n_records = np.zeros(len(seen))
-    of_vertex = table.marginals.cells_of(1 << vertex)
+    of_vertex = table.marginals.cells_of(single(vertex))
     n_records[of_vertex.keys] = of_vertex.counts
     parent = parent_of(table, vertex)
     group = np.zeros(len(seen), dtype=np.int64)

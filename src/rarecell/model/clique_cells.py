@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import TooLarge
-from rarecell.graph.masks import each_member
+from rarecell.graph.masks import each_member, holds, single
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 
@@ -55,12 +55,12 @@ def positive_cells(marginals: Marginals, clique: int, generators: Sequence[int],
     start = max(inside, key=lambda mask: (table.reduce(mask).bit_count(), -len(marginals.counts(mask))))
     codes = marginals.level_rows(start)
     reached = start
-    waiting = [v for v in each_member(table.reduce(clique)) if not start >> v & 1]
+    waiting = [v for v in each_member(table.reduce(clique)) if not holds(start, v)]
     while waiting:
         # The key with most constraints towards those reached prunes the most.
-        v = max(waiting, key=lambda v: sum((mask & reached != 0) + 1 for mask in inside if mask >> v & 1))
+        v = max(waiting, key=lambda v: sum((mask & reached != 0) + 1 for mask in inside if holds(mask, v)))
         waiting.remove(v)
-        joined = table.close(reached | 1 << v)
+        joined = table.close(reached | single(v))
         # What is known of v together with what was reached, and is not known already.
         known = largest_sets(table, [mask & joined for mask in inside if mask & joined & ~reached])
         codes = _extended(marginals, codes, v, reached, known, most_cells)
@@ -79,7 +79,7 @@ def _extended(
     """
     table = marginals.table
     key = int(table.vertex_key[vertex])
-    holding = [mask for mask in known if mask >> vertex & 1] or [table.close(1 << vertex)]
+    holding = [mask for mask in known if holds(mask, vertex)] or [table.close(single(vertex))]
     # Candidates come from the marginal that leaves the fewest of them per cell.
     join = min(holding, key=lambda mask: len(marginals.counts(mask)) / len(marginals.counts(mask & reached)))
     rest = join & reached

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rarecell.errors import KeyMismatch, NotChordal
 from rarecell.graph.chordal import ChordalGraph
+from rarecell.graph.masks import holds
 from rarecell.model.hyper_dirichlet import hyper_dirichlet_draws, most_probable_mass
 from rarecell.model.likelihood import LikelihoodMeasures
 from rarecell.model.protocol import PluggedIn, Uncertainty
@@ -56,7 +57,7 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
     ) -> None:
         if graph is None:
             masks = [table.close(table.mask_of(clique)) for clique in cliques or ()]
-            masks += [sum(1 << v for v in chain) for chain in table.chains]
+            masks += table.chain_masks
             try:
                 graph = ChordalGraph.from_cliques(table.n_vertices, masks)
             except NotChordal as found:
@@ -145,7 +146,7 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
             picked = np.minimum(np.searchsorted(upper, target, side="right"), len(order) - 1)
             chosen_cell[clique] = representative[order[picked]]
             for k in range(self.table.n_keys):
-                if clique >> k & 1:
+                if holds(clique, k):
                     drawn[:, k] = self.table.cells[chosen_cell[clique], k]
         return drawn
 

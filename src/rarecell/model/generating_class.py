@@ -7,7 +7,7 @@ spaces of functions on them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from rarecell.errors import TooLarge, UnknownChoice
 from rarecell.graph.chordal import ChordalGraph, neighbours_of_cliques
-from rarecell.graph.masks import each_member, in_canonical_order
+from rarecell.graph.masks import in_canonical_order, mask_of, single
+from rarecell.graph.triangulation import least_fill
 from rarecell.table.contingency import ContingencyTable
 
 NAMED_CLASSES = {"all two-way": 2, "all three-way": 3}
@@ -37,7 +38,7 @@ def generating_class(table: ContingencyTable, generators: str | Iterable[Sequenc
         if generators not in NAMED_CLASSES:
             raise UnknownChoice.of("The generating class", generators, [*NAMED_CLASSES, "a list of groups of names"])
         size = min(NAMED_CLASSES[generators], table.n_keys)
-        masks = [sum(1 << k for k in keys) for keys in combinations(range(table.n_keys), size)]
+        masks = [mask_of(keys) for keys in combinations(range(table.n_keys), size)]
     else:
         masks = [table.mask_of(names) for names in generators]
     return maximal_sets(table, masks)
@@ -45,7 +46,7 @@ def generating_class(table: ContingencyTable, generators: str | Iterable[Sequenc
 
 def maximal_sets(table: ContingencyTable, masks: Iterable[int]) -> tuple[int, ...]:
     """The maximal ones of ``masks`` and of the single keys, closed and in canonical order."""
-    closed = {table.close(mask) for mask in masks} | {table.close(1 << k) for k in range(table.n_keys)}
+    closed = {table.close(mask) for mask in masks} | {table.close(single(k)) for k in range(table.n_keys)}
     every = np.array(sorted(closed), dtype=np.uint64)
     n_larger = np.array([np.count_nonzero((every & mask) == mask) for mask in every])
     return in_canonical_order(int(mask) for mask in every[n_larger == 1])
@@ -87,28 +88,4 @@ def degrees_of_freedom(table: ContingencyTable, generators: Sequence[int]) -> in
 
 def triangulation(table: ContingencyTable, generators: Sequence[int]) -> ChordalGraph:
     """A chordal graph in which every generator, and every key with its coarsenings, is complete."""
-    chains = [sum(1 << v for v in chain) for chain in table.chains]
-    return least_fill(neighbours_of_cliques(table.n_vertices, [*generators, *chains]), table.n_possible_cells)
-
-
-def least_fill(neighbours: Sequence[int], n_cells: Callable[[int], int]) -> ChordalGraph:
-    """A chordal graph with all the edges of the given one.
-
-    Vertices are eliminated one by one, each time the one whose neighbours lack the fewest edges among them; among
-    equals the one whose clique has the fewest cells, then the first. The edges that were lacking are added.
-    """
-    filled = list(neighbours)
-    left = (1 << len(filled)) - 1
-
-    def cost(v: int) -> tuple[int, int, int]:
-        around = filled[v] & left
-        n_lacking = sum((around & ~filled[w] & ~(1 << w)).bit_count() for w in each_member(around))
-        return n_lacking, n_cells(around | 1 << v), v
-
-    while left:
-        v = min(each_member(left), key=cost)
-        around = filled[v] & left
-        for w in each_member(around):
-            filled[w] |= around & ~(1 << w)
-        left &= ~(1 << v)
-    return ChordalGraph.from_neighbours(filled)
+    return least_fill(neighbours_of_cliques(table.n_vertices, [*generators, *table.chain_masks]), table.n_possible_cells)

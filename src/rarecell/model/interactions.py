@@ -15,6 +15,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.graph.masks import mask_of
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 
@@ -112,7 +113,7 @@ def resolutions(table: ContingencyTable, keys: Sequence[int]) -> list[tuple[int,
 
 def full_marginal(marginals: Marginals, keys: Sequence[int]) -> Vector:
     """Counts of all cells of some keys, empty ones too, as a flat array with the last key fastest."""
-    mask = sum(1 << k for k in keys)
+    mask = mask_of(keys)
     found = np.zeros(math.prod(marginals.table.categories[k].n_levels for k in keys))
     marginal = marginals.of(mask)
     assert marginal.keys is not None, "a marginal that is stored in full can be numbered"

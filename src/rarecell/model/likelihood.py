@@ -45,5 +45,5 @@ class LikelihoodMeasures:
     @property
     def deviance(self) -> float:
         """G² against the saturated model."""
-        everything = (1 << self.table.n_keys) - 1
+        everything = self.table.all_keys
         return 2.0 * (self.marginals.entropy_term(everything) - self.log_likelihood_kernel)

@@ -29,6 +29,7 @@ from rarecell._kernels import ipf as kernels
 from rarecell._kernels.quasi_newton import dot
 from rarecell.errors import NotConverged
 from rarecell.graph.chordal import ChordalGraph
+from rarecell.graph.masks import holds, members
 from rarecell.model.clique_cells import CliqueCells, positive_cells
 from rarecell.model.quasi_newton import minimise
 from rarecell.progress import SILENT, Progress, checkpoint
@@ -131,7 +132,7 @@ class JunctionTreeFit:
 
     def _link(self, parent: int, child: int, separator: int) -> Link:
         table = self.marginals.table
-        reduced = [v for v in range(table.n_vertices) if table.reduce(separator) >> v & 1]
+        reduced = members(table.reduce(separator))
         both = [self.cliques[side].cells.codes for side in (parent, child)]
         index = np.zeros(sum(len(codes) for codes in both), dtype=np.int64)
         for v in reduced:
@@ -273,7 +274,7 @@ class JunctionTreeFit:
         for c, picked in chosen.items():
             cells = self.cliques[c].cells
             for key in range(table.n_keys):
-                if cells.mask >> key & 1:
+                if holds(cells.mask, key):
                     drawn[:, key] = cells.codes[picked, key]
         return drawn
 

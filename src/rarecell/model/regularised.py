@@ -21,8 +21,10 @@ from numpy.typing import NDArray
 from rarecell._kernels.quasi_newton import dot
 from rarecell.errors import TooLarge
 from rarecell.graph.chordal import ChordalGraph, neighbours_of_cliques
+from rarecell.graph.masks import each_member, mask_of, single
+from rarecell.graph.triangulation import least_fill
 from rarecell.model.factor_tree import FactorTree
-from rarecell.model.generating_class import least_fill, maximal_sets
+from rarecell.model.generating_class import maximal_sets
 from rarecell.model.interactions import Interactions, Vector, resolutions
 from rarecell.model.protocol import LogMoments, PluggedIn, Uncertainty
 from rarecell.model.quasi_newton import minimise
@@ -117,7 +119,7 @@ class RegularisedModel(PluggedIn):
     def generators(self) -> tuple[int, ...]:
         """The maximal sets of vertices with an interaction; their marginals are fitted closely, not exactly."""
         masks = [
-            sum(1 << v for v in term.vertices)
+            mask_of(term.vertices)
             for term, variance in zip(self._fit.interactions.terms, self._fit.variances, strict=True)
             if variance > VARIANCE_RANGE[0]
         ]
@@ -171,7 +173,7 @@ class RegularisedModel(PluggedIn):
     @cached_property
     def log_likelihood_kernel(self) -> float:
         """Σ n(i) log p̂(i), without the multinomial coefficient."""
-        everything = (1 << self.table.n_keys) - 1
+        everything = self.table.all_keys
         return float(dot(self.marginals.at_cells(everything).astype(float), self.log_cell_probability()))
 
     # ------------------------------------------------------------------ words and files
@@ -273,15 +275,14 @@ def _key_graph(levels: Sequence[int], scopes: Sequence[tuple[int, ...]]) -> Chor
     """The triangulated graph of keys in which every scope is complete."""
 
     def n_cells(mask: int) -> int:
-        return math.prod(n for k, n in enumerate(levels) if mask >> k & 1)
+        return math.prod(levels[k] for k in each_member(mask))
 
-    masks = [sum(1 << k for k in scope) for scope in scopes]
-    return least_fill(neighbours_of_cliques(len(levels), masks), n_cells)
+    return least_fill(neighbours_of_cliques(len(levels), [mask_of(scope) for scope in scopes]), n_cells)
 
 
 def _n_cells(levels: Sequence[int], scopes: Sequence[tuple[int, ...]]) -> int:
     graph = _key_graph(levels, scopes)
-    return sum(math.prod(n for k, n in enumerate(levels) if clique >> k & 1) for clique in graph.cliques)
+    return sum(math.prod(levels[k] for k in each_member(clique)) for clique in graph.cliques)
 
 
 def _feasible_pairs(marginals: Marginals, most_cells: float) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
@@ -307,7 +308,7 @@ def _pair_gain(marginals: Marginals, pair: tuple[int, ...]) -> float:
     table = marginals.table
     best = -math.inf
     for a, b in resolutions(table, pair):
-        masks = np.array([1 << a | 1 << b, 1 << a, 1 << b], dtype=np.uint64)
+        masks = np.array([mask_of((a, b)), single(a), single(b)], dtype=np.uint64)
         joint, first, second = marginals.entropy_terms(masks)
         n_free = (table.vertex_levels[a] - 1) * (table.vertex_levels[b] - 1)
         best = max(best, float(joint - first - second) - float(n_free))

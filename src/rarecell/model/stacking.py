@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rarecell.errors import BadInput
+from rarecell.graph.masks import single
 from rarecell.model.average import AverageModel
 from rarecell.model.protocol import CellModel, LogMoments, PluggedIn
 from rarecell.progress import SILENT, Progress, checkpoint
@@ -46,7 +47,7 @@ class SmoothedIndependence(PluggedIn):
 
     @property
     def generators(self) -> tuple[int, ...]:
-        return tuple(self.table.close(1 << k) for k in range(self.table.n_keys))
+        return tuple(self.table.close(single(k)) for k in range(self.table.n_keys))
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
         """Σ log of the smoothed share of each level."""

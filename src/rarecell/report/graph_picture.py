@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from rarecell.graph.masks import holds, mask_of
 from rarecell.report import graph_layout
 from rarecell.report.charts import finished_svg
 
@@ -63,12 +64,12 @@ class ModelPicture:
                 best.setdefault(key_of[name], name)
             return tuple(sorted(best.values(), key=position.__getitem__))
 
-        masks = [sum(1 << position[name] for name in clique) for clique in model["cliques"]]
+        masks = [mask_of(position[name] for name in clique) for clique in model["cliques"]]
         parents, order = _rooted(masks)
         separators = []
         for place, parent in enumerate(parents):
             shared = masks[place] & masks[parent] if parent >= 0 else 0
-            separators.append(finest([name for name, k in position.items() if shared >> k & 1]))
+            separators.append(finest([name for name, k in position.items() if holds(shared, k)]))
         cliques = tuple(finest(clique) for clique in model["cliques"])
         used = {name for clique in cliques for name in clique} | {name for name in levels if key_of[name] == name}
         names = tuple(name for name in levels if name in used)

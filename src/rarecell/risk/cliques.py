@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rarecell.errors import NotChordal, PopulationTooSmall, UnknownColumns
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.graph.masks import members
+from rarecell.graph.masks import mask_of, members, single
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
@@ -65,10 +65,10 @@ def clique_risk(data: Microdata, cliques: Sequence[Sequence[str]], *, population
     unknown = [key for clique in cliques for key in clique if key not in data.keys]
     if unknown:
         raise UnknownColumns.among(unknown, data.keys, role="key")
-    position = {key: 1 << k for k, key in enumerate(data.keys)}
-    masks = [sum(position[key] for key in set(clique)) for clique in cliques]
+    position = {key: k for k, key in enumerate(data.keys)}
+    masks = [mask_of(position[key] for key in clique) for clique in cliques]
     try:
-        graph = ChordalGraph.from_cliques(len(position), [*masks, *position.values()])
+        graph = ChordalGraph.from_cliques(len(position), [*masks, *map(single, position.values())])
         factors = [(members(clique), 1) for clique in graph.cliques]
     except NotChordal as found:
         raise NotChordal.with_cycle([data.keys[v] for v in found.cycle if isinstance(v, int)]) from None

@@ -351,7 +351,7 @@ def _draw_empty(
 
 
 def _counts_of(table: ContingencyTable, cells: NDArray[np.int32]) -> NDArray[np.int64]:
-    everything = (1 << table.n_keys) - 1
+    everything = table.all_keys
     return np.asarray(table.marginals.lookup(everything, cells))
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.graph.masks import holds, single
 from rarecell.model.protocol import CellModel
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.records import RecordRisk
@@ -279,7 +280,7 @@ def _smallest_equivalent(table: ContingencyTable, mask: int, cell: int) -> int:
     """Leave out, one after the other, the vertices without which no more records would agree with the cell."""
     count = _count(table, mask, cell)
     for vertex in range(table.n_vertices):
-        without = mask & ~(1 << vertex)
+        without = mask & ~single(vertex)
         if without and without != mask and _count(table, without, cell) == count:
             mask = without
     return mask
@@ -289,7 +290,7 @@ def _reason(table: ContingencyTable, mask: int, cell: int) -> Reason:
     count = _count(table, mask, cell)
     names, values, phrases = [], [], []
     for vertex in range(table.n_vertices):
-        if not mask >> vertex & 1:
+        if not holds(mask, vertex):
             continue
         code = int(table.map_cells(table.cells[cell : cell + 1], vertex)[0])
         key = table.keys[table.vertex_key[vertex]]

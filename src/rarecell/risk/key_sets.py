@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 
 from rarecell.errors import BadInput, Cancelled
+from rarecell.graph.masks import mask_of
 from rarecell.machine.threads import n_cores
 from rarecell.progress import SILENT, Progress
 from rarecell.risk.population_uniques import pitman
@@ -192,7 +193,7 @@ def scan_subsets(
 
 
 def _key_set(marginals: Marginals, keys: tuple[int, ...], n_uniques: int, population: float) -> KeySet:
-    mask = sum(1 << k for k in keys)
+    mask = mask_of(keys)
     sizes, numbers = np.unique(marginals.counts(mask), return_counts=True)
     estimate = pitman(dict(zip(sizes.tolist(), numbers.tolist(), strict=True)), population=population)
     return KeySet(marginals.table.names_of(mask), n_uniques, estimate.expected_population_uniques)

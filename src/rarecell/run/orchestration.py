@@ -371,7 +371,7 @@ def _population_counts(table: ContingencyTable) -> NDArray[np.int64]:
         values = population[categories.key].to_numpy()
         codes[:, k] = lookup[np.minimum(values, len(levels) - 2) + 1]
     everybody = ContingencyTable.from_codes(codes, table.categories)
-    everything = (1 << table.n_keys) - 1
+    everything = table.all_keys
     return np.asarray(everybody.marginals.lookup(everything, table.cells[table.unique_cells]))
 
 

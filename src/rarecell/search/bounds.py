@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.graph.masks import single
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.search.orders import OrderBound
 from rarecell.search.score import PenalisedLikelihood, Score, possible_cells
@@ -223,7 +224,7 @@ class _Growth:
         position = np.full(levels.shape, -1, dtype=np.int64)
         for k, chain in enumerate(self.chains):
             rows = np.flatnonzero(levels[:, k] > 0)
-            smaller = masks[rows] ^ np.array([1 << v for v in chain], dtype=np.uint64)[levels[rows, k] - 1]
+            smaller = masks[rows] ^ np.array([single(v) for v in chain], dtype=np.uint64)[levels[rows, k] - 1]
             found = np.minimum(np.searchsorted(last.masks, smaller), len(last.masks) - 1)
             position[rows, k] = np.where(last.masks[found] == smaller, found, -1)
         return position

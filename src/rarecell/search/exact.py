@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import exact as kernels
 from rarecell.errors import TooLarge
+from rarecell.graph.masks import all_below, holds, subsets
 from rarecell.machine.threads import n_cores
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.search.set_family import Family
@@ -155,7 +156,7 @@ class _Programme:
 
     def trace(self) -> tuple[float, list[int]]:
         """The best score, and the sets that attain it: the same comparisons again, along one path."""
-        everything = (1 << len(self.family.chains)) - 1
+        everything = all_below(len(self.family.chains))
         score, c, rest = self._raise(0, everything)
         cliques: list[int] = []
         waiting = [(c, rest)] if np.isfinite(score) else []
@@ -177,8 +178,8 @@ class _Programme:
         best, larger, remaining = -np.inf, c, rest
         for j in range(int(links.n_open[c])):
             raised = int(links.raised[c, j])
-            if rest >> j & 1 and raised >= 0:
-                below = rest & ((1 << j) - 1)
+            if holds(rest, j) and raised >= 0:
+                below = rest & all_below(j)
                 left = below | (rest >> (j + 1)) << j if links.raise_fills[c, j] else rest
                 value = float(self.e[links.block[raised] + left])
                 if value > best:
@@ -193,9 +194,9 @@ class _Programme:
             best, down = value - self.q[c], None
             for x in range(len(self.family.chains)):
                 lowered, j = int(links.lowered[c, x]), int(links.lower_bit[c, x])
-                if lowered < 0 or (not links.lower_opens[c, x] and rest >> j & 1):
+                if lowered < 0 or (not links.lower_opens[c, x] and holds(rest, j)):
                     continue
-                left = rest & ((1 << j) - 1) | (rest >> j) << (j + 1) if links.lower_opens[c, x] else rest
+                left = rest & all_below(j) | (rest >> j) << (j + 1) if links.lower_opens[c, x] else rest
                 if self.h[links.block[lowered] + left] > best:
                     best, down = self.h[links.block[lowered] + left], (lowered, left)
             if down is None:
@@ -208,13 +209,3 @@ def _all(pool: ThreadPoolExecutor, work: Callable[[NDArray[np.int64]], None], ch
         work(chunks[0])
     else:
         list(pool.map(work, chunks))
-
-
-def subsets(mask: int) -> NDArray[np.int64]:
-    """All subsets of a mask."""
-    found = np.zeros(1, dtype=np.int64)
-    while mask:
-        bit = mask & -mask
-        found = np.concatenate([found, found | bit])
-        mask ^= bit
-    return found

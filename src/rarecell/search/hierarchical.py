@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput, TooLarge, UnknownChoice
-from rarecell.graph.masks import in_canonical_order
+from rarecell.graph.masks import each_member, holds, in_canonical_order, is_inside, single
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.generating_class import degrees_of_freedom, maximal_sets, triangulation
 from rarecell.model.hierarchical import HierarchicalModel
@@ -244,8 +244,8 @@ class _Climb:
         paid = self.penalty * (degrees_of_freedom(self.table, larger) - model.degrees_of_freedom)
         observed = self.marginals.counts(h).astype(float)
         # No model gains more than the marginal's own deviation from independence of its keys.
-        single = [self.marginals.entropy_term(1 << v) for v in range(self.table.n_vertices) if self.table.reduce(h) >> v & 1]
-        if self.marginals.entropy_term(h) - sum(single) < paid:
+        of_keys = [self.marginals.entropy_term(single(v)) for v in each_member(self.table.reduce(h))]
+        if self.marginals.entropy_term(h) - sum(of_keys) < paid:
             return -math.inf
         try:
             expected = fitted_marginal(model, h)
@@ -270,33 +270,32 @@ def fitted_marginal(model: HierarchicalModel, mask: int) -> NDArray[np.float64]:
 
 def faces_of(table: ContingencyTable, mask: int) -> list[int]:
     """The maximal closed sets strictly inside a closed set: the finest vertex of one key taken out."""
-    reduced = table.reduce(mask)
-    return [mask & ~(1 << v) for v in range(table.n_vertices) if reduced >> v & 1]
+    return [mask & ~single(v) for v in each_member(table.reduce(mask))]
 
 
 def additions(table: ContingencyTable, generators: Sequence[int]) -> list[int]:
     """Closed sets that are not in the model but all whose faces are: the interactions that can be added alone."""
     found = set()
 
-    def is_inside(mask: int) -> bool:
-        return any(mask & ~g == 0 for g in generators)
+    def is_generated(mask: int) -> bool:
+        return any(is_inside(mask, g) for g in generators)
 
-    larger = {table.close(1 << chain[0]) for chain in table.chains}  # the coarsest vertex of each key
+    larger = {table.close(single(chain[0])) for chain in table.chains}  # the coarsest vertex of each key
     seen = set()
     while larger:
         mask = larger.pop()
         for chain in table.chains:
             # The next finer vertex of a key, or its coarsest when the key is absent.
-            following = next((v for v in chain if not mask >> v & 1), None)
+            following = next((v for v in chain if not holds(mask, v)), None)
             if following is None:
                 continue
-            grown = mask | 1 << following
+            grown = mask | single(following)
             if grown in seen:
                 continue
             seen.add(grown)
-            if is_inside(grown):
+            if is_generated(grown):
                 larger.add(grown)
-            elif all(is_inside(face) for face in faces_of(table, grown)):
+            elif all(is_generated(face) for face in faces_of(table, grown)):
                 found.add(grown)
     return list(in_canonical_order(found))
 

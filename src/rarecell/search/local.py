@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rarecell._kernels import chordal, local
 from rarecell.graph.chordal import neighbours_of_cliques
 from rarecell.graph.enumerate import chordal_adjacency
+from rarecell.graph.masks import mask_of
 from rarecell.graph.random import random_chordal_adjacency, random_labelling
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.search.score_cache import KnownScores
@@ -98,5 +99,5 @@ def _grown_with_coarsenings(known: KnownScores, rng: np.random.Generator, max_ke
             present = [k for k, reached in drawn.items() if reached]
             part = {k: drawn[k] for k in rng.permutation(present).tolist()[: max_keys - 1]}
         cliques.append({**part, key: len(known.chains[key])})
-    masks = [sum(1 << v for k, reached in clique.items() for v in known.chains[k][:reached]) for clique in cliques]
+    masks = [mask_of(v for k, reached in clique.items() for v in known.chains[k][:reached]) for clique in cliques]
     return np.array(neighbours_of_cliques(len(known.vertices.key), masks), dtype=np.uint64)

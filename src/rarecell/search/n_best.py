@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.graph.chordal import ChordalGraph
+from rarecell.graph.masks import mask_of
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.search.exact import best_cliques
 from rarecell.search.set_family import Family
@@ -85,7 +86,7 @@ def best_under(
     """The best closed chordal graph in which the given pairs are, and are not, adjacent; None when there is none."""
     keep = np.ones(family.n_sets, dtype=bool)
     for u, v in parted:
-        both = np.uint64(1 << u | 1 << v)
+        both = np.uint64(mask_of((u, v)))
         keep &= family.masks & both != both
     smaller = Family(family.chains, family.levels[keep], family.masks[keep])
     score, cliques = best_cliques(smaller, q[keep], together=_together(smaller, joined) if joined else None)

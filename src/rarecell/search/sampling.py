@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from rarecell._kernels import sampling as kernels
 from rarecell.errors import BadInput, TooLarge
 from rarecell.graph.chordal import ChordalGraph
+from rarecell.graph.masks import all_below, subsets
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.search.bounds import ScoredFamily, admissible_sets
-from rarecell.search.exact import available_bytes, cost_of, subsets
+from rarecell.search.exact import available_bytes, cost_of
 from rarecell.search.greedy import greedy_search
 from rarecell.search.score import make_score
 from rarecell.search.score_cache import KnownScores
@@ -144,7 +145,7 @@ class _Sums:
             kernels.sum_of_divisions(self.links, self.h, self.e, rho)
             checkpoint(progress, _STAGE, 1.0)
         progress.done()
-        self.everything = (1 << len(family.chains)) - 1
+        self.everything = all_below(len(family.chains))
 
     @property
     def log_total(self) -> float:

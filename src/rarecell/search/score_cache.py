@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import local
+from rarecell.graph.masks import mask_of
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.search.score import Score
 from rarecell.search.set_family import closed_levels, masks_of_levels
@@ -48,8 +49,8 @@ class KnownScores:
         with_finer = np.zeros(n, dtype=np.uint64)
         for chain in table.chains:
             for place, v in enumerate(chain):
-                with_coarser[v] = sum(1 << w for w in chain[: place + 1])
-                with_finer[v] = sum(1 << w for w in chain[place:])
+                with_coarser[v] = mask_of(chain[: place + 1])
+                with_finer[v] = mask_of(chain[place:])
         self.vertices = local.Vertices(table.vertex_key, table.vertex_levels.astype(np.float64), with_coarser, with_finer)
         most_keys = float(table.n_keys if max_clique is None else max_clique)
         penalty = float(getattr(score, "penalty", math.nan))

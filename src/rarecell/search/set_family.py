@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.exact import Links
+from rarecell.graph.masks import single
 
 Chains = Sequence[Sequence[int]]
 
@@ -25,7 +26,7 @@ def masks_of_levels(levels: NDArray[np.int64], chains: Chains) -> NDArray[np.uin
     for k, chain in enumerate(chains):
         reached = np.zeros(len(chain) + 1, dtype=np.uint64)
         for step, v in enumerate(chain):
-            reached[step + 1] = reached[step] | np.uint64(1 << v)
+            reached[step + 1] = reached[step] | np.uint64(single(v))
         masks |= reached[levels[:, k]]
     return masks
 
@@ -111,7 +112,7 @@ class Family:
         lowered = np.full((n_sets, n_keys), -1, dtype=np.int64)
         lower_opens = np.zeros((n_sets, n_keys), dtype=np.bool_)
         for x, chain in enumerate(self.chains):
-            vertex_at = np.array([1 << v for v in chain], dtype=np.uint64)
+            vertex_at = np.array([single(v) for v in chain], dtype=np.uint64)
             can = np.flatnonzero(is_open[:, x])
             level = self.levels[can, x]
             raised[can, local[can, x]] = position_of(self.masks[can] | vertex_at[level])

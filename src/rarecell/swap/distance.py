@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
+from rarecell.graph.masks import holds
 
 if TYPE_CHECKING:
     from rarecell._kernels.swapping import Nearness
@@ -50,7 +51,7 @@ class Distances:
         """Weighted distance of two cells (key codes) on the keys of the mask ``moved``."""
         total = 0.0
         for k, (a, b) in enumerate(zip(np.asarray(one), np.asarray(other), strict=True)):
-            if moved >> k & 1:
+            if holds(moved, k):
                 total += self._weight(table.keys[k]) * self._matrix(table.categories[k])[a, b]
         return total
 

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from rarecell.errors import KeyMismatch, TooLarge
 from rarecell.graph.chordal import ChordalGraph, is_chordal
-from rarecell.graph.masks import components, each_member, in_canonical_order
-from rarecell.table.contingency import MAX_VERTICES, ContingencyTable
+from rarecell.graph.masks import MAX_VERTICES, all_below, components, each_member, in_canonical_order, mask_of, single
+from rarecell.table.contingency import ContingencyTable
 
 MOST_SEPARATORS = 2_000
 """A graph that is not chordal can have exponentially many minimal separators; so many are listed."""
@@ -85,9 +85,9 @@ class Interactions:
             )
         kept = [table.close(mask) for mask in model.generators]
         for names in named:
-            of_columns = sum(1 << (table.n_vertices + columns.index(name)) for name in set(names) & set(columns))
+            of_columns = mask_of(table.n_vertices + columns.index(name) for name in names if name in columns)
             kept.append(table.close(table.mask_of(name for name in names if name not in columns)) | of_columns)
-        fixed = sum(1 << (table.n_vertices + c) for c in range(len(columns)))
+        fixed = mask_of(table.n_vertices + c for c in range(len(columns)))
         for key in never_swap:
             fixed |= table.mask_of([key])
         return cls(table, columns, tuple(kept), fixed)
@@ -105,22 +105,21 @@ class Interactions:
     @cached_property
     def keys(self) -> int:
         """The keys, without coarsenings and further columns, as a bit mask."""
-        return (1 << self.table.n_keys) - 1
+        return self.table.all_keys
 
     @cached_property
     def neighbours(self) -> tuple[int, ...]:
         """For each vertex the vertices that share a kept margin with it, and its key or coarsenings."""
         found = [0] * self.n_vertices
-        chains = [sum(1 << v for v in chain) for chain in self.table.chains]
-        for together in (*self.kept, *chains):
+        for together in (*self.kept, *self.table.chain_masks):
             for v in each_member(together):
-                found[v] |= together & ~(1 << v)
+                found[v] |= together & ~single(v)
         return tuple(found)
 
     def names_of(self, mask: int) -> tuple[str, ...]:
         """Names of the vertices of ``mask``; of each key only the finest."""
-        reduced = self.table.reduce(mask & ((1 << self.table.n_vertices) - 1))
-        return tuple(self.names[v] for v in each_member(reduced | mask >> self.table.n_vertices << self.table.n_vertices))
+        of_table = self.table.all_vertices
+        return tuple(self.names[v] for v in each_member(self.table.reduce(mask & of_table) | mask & ~of_table))
 
     def neighbourhood(self, mask: int) -> int:
         """The neighbours of the vertices of ``mask`` outside it."""
@@ -145,7 +144,7 @@ class Interactions:
 
     def difference(self, one: Sequence[int], other: Sequence[int]) -> int:
         """The vertices on which two rows of codes (of vertices and further columns) differ."""
-        return sum(1 << v for v in range(self.n_vertices) if one[v] != other[v])
+        return mask_of(v for v in range(self.n_vertices) if one[v] != other[v])
 
     def components(self, difference: int) -> tuple[int, ...]:
         """The parts of ``difference`` that move as one: connected components of the graph induced on it."""
@@ -163,7 +162,7 @@ class Interactions:
             movable = movable[1:]  # the first part stays
         found = []
         for chosen in range(1, 1 << len(movable)):
-            found.append(sum(part for place, part in enumerate(movable) if chosen >> place & 1))
+            found.append(sum(movable[place] for place in each_member(chosen)))
         return tuple(found)
 
     def can_swap(self, difference: int) -> bool:
@@ -173,7 +172,7 @@ class Interactions:
 
     def separator_between(self, difference: int) -> tuple[int, int, int] | None:
         """A smallest minimal separator on which the records agree, with the two parts of their difference it parts."""
-        everything = (1 << self.n_vertices) - 1
+        everything = all_below(self.n_vertices)
         for separator in sorted(self.separators, key=lambda mask: (mask.bit_count(), mask)):
             if separator & difference:
                 continue
@@ -198,7 +197,7 @@ def minimal_separators(neighbours: Sequence[int]) -> tuple[int, ...]:
     All of them up to :data:`MOST_SEPARATORS`, by the closure of Berry, Bordat and Cogis (2000): the neighbourhoods of what is
     left without a closed neighbourhood of a vertex, and then without a separator and the neighbours of one of its vertices.
     """
-    everything = (1 << len(neighbours)) - 1
+    everything = all_below(len(neighbours))
     waiting: list[int] = []
     found: set[int] = set()
 
@@ -210,7 +209,7 @@ def minimal_separators(neighbours: Sequence[int]) -> tuple[int, ...]:
                 waiting.append(separator)
 
     for v in range(len(neighbours)):
-        note(neighbours[v] | 1 << v)
+        note(neighbours[v] | single(v))
     while waiting:
         separator = waiting.pop()
         for v in each_member(separator):

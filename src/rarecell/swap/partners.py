@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import swapping as kernels
 from rarecell.errors import UnknownColumns
-from rarecell.graph.masks import components, each_member, members
+from rarecell.graph.masks import all_below, components, mask_of, members
 from rarecell.machine.threads import n_cores, on_all_cores
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.swap.distance import Distances
@@ -186,7 +186,7 @@ class PartnerSearch:
     def separator_moves(self) -> tuple[Move, ...]:
         """Every minimal separator with every side of it that may move."""
         graph = self.interactions
-        everything = (1 << graph.n_vertices) - 1
+        everything = all_below(graph.n_vertices)
         found = []
         for separator in graph.separators:
             for side in components(graph.neighbours, everything & ~separator):
@@ -201,15 +201,15 @@ class PartnerSearch:
         found = []
         for chain in self.table.chains:
             for place in range(len(chain) - 1, -1, -1):
-                side = sum(1 << v for v in chain[place:])
+                side = mask_of(chain[place:])
                 if not side & graph.fixed:
                     found.append(Move(graph.neighbourhood(side), side))
         return tuple(dict.fromkeys([*found, *self.separator_moves]))[:MOST_MOVES]
 
     def finest(self, mask: int) -> list[int]:
         """Columns of the units that say all that the vertices of ``mask`` do: of each key only its finest vertex."""
-        of_vertices = mask & ((1 << self.table.n_vertices) - 1)
-        return [*members(self.table.reduce(of_vertices)), *members(mask & ~((1 << self.table.n_vertices) - 1))]
+        of_table = self.table.all_vertices
+        return [*members(self.table.reduce(mask & of_table)), *members(mask & ~of_table)]
 
     def _index(self, move: Move) -> tuple[NDArray[Any], ...]:
         """Units sorted by separator, then side: order, start of each run, run of each unit, run range of its group."""
@@ -348,7 +348,7 @@ def exchanged_cells(
 ) -> NDArray[np.int32]:
     """Key codes of ``cell`` with the values of ``other`` on the keys of ``moved``, row by row."""
     found = table.cells[cell].copy()
-    for k in each_member((1 << table.n_keys) - 1):
+    for k in range(table.n_keys):
         moves = moved >> np.uint64(k) & np.uint64(1) == 1
         found[moves, k] = table.cells[other[moves], k]
     return found

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rarecell.engine.drawing import NamesOfRecords
+from rarecell.graph.masks import holds
 from rarecell.progress import SILENT, Progress
 from rarecell.swap.distance import Distances
 from rarecell.swap.interactions import FittedModel, Interactions
@@ -97,7 +98,7 @@ class SwapPlan:
 
     def variables(self, pair: int) -> tuple[str, ...]:
         """The keys that a pair exchanges."""
-        return tuple(key for k, key in enumerate(self.table.keys) if int(self.moved[pair]) >> k & 1)
+        return tuple(key for k, key in enumerate(self.table.keys) if holds(int(self.moved[pair]), k))
 
     def moves(self, key: str) -> NDArray[np.bool_]:
         """Which of ``rows`` get a new value of ``key``."""

@@ -101,5 +101,5 @@ def _entered(plan: SwapPlan) -> tuple[NDArray[np.integer[Any]], int]:
         return np.zeros(0, dtype=np.int64), 0
     cells, inverse, counts = np.unique(plan.new_cells, axis=0, return_inverse=True, return_counts=True)
     # The marginal on all keys is the table itself, in the same order.
-    positions = plan.table.marginals.positions((1 << plan.table.n_keys) - 1, cells)
+    positions = plan.table.marginals.positions(plan.table.all_keys, cells)
     return positions[inverse.ravel()], int((counts[positions < 0] == 1).sum())

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput
-from rarecell.graph.masks import components, each_member, members
+from rarecell.graph.masks import all_below, components, each_member, is_inside, mask_of, members, single
 from rarecell.swap.interactions import FittedModel, Interactions, minimal_separators
 from rarecell.swap.partners import PartnerSearch
 from rarecell.swap.units import ColumnValues, Units, records_of
@@ -168,7 +168,7 @@ def swap_weights(table: ContingencyTable, cliques: Sequence[int], separators: Se
 
 def _partners_by_separator(table: ContingencyTable, neighbours: Sequence[int], separators: Sequence[int]) -> NDArray[np.int64]:
     """For each separator and cell: the records that agree on the separator and differ on two of its sides."""
-    everything = (1 << table.n_vertices) - 1
+    everything = table.all_vertices
     found = np.zeros((len(separators), table.n_cells), dtype=np.int64)
     for row, separator in enumerate(separators):
         found[row] = (table.marginals.at_cells(separator) if separator else table.n_records) - table.counts
@@ -222,12 +222,12 @@ def _gains(found: Swappability, cells: NDArray[np.int64]) -> Iterator[tuple[int,
         for u, v in combinations(members(table.reduce(together)), 2):
             if chordal is None:
                 neighbours = list(graph.neighbours)
-                neighbours[u] &= ~(1 << v)
-                neighbours[v] &= ~(1 << u)
+                neighbours[u] &= ~single(v)
+                neighbours[v] &= ~single(u)
                 via = _partners_by_separator(table, neighbours, minimal_separators(neighbours))
                 yield together, u, v, np.asarray(via.max(axis=0, initial=0)[cells])
-            elif sum(clique >> u & clique >> v & 1 for clique in chordal.cliques) == 1:
-                without = [together & ~(1 << u), together & ~(1 << v), together & ~(1 << u | 1 << v)]
+            elif sum(is_inside(mask_of((u, v)), clique) for clique in chordal.cliques) == 1:
+                without = [together & ~single(u), together & ~single(v), together & ~mask_of((u, v))]
                 counts = [_at(table, mask, cells) for mask in (together, *without)]
                 yield together, u, v, counts[0] - counts[1] - counts[2] + counts[3]
 
@@ -371,7 +371,7 @@ def _held_together(graph: Interactions, part: int) -> str:
     keys = _key_names(graph, part)
     if len(keys) == 1:
         return "and an exchange of one key alone gives both records the cell of the other"
-    margins = [graph.names_of(kept) for kept in graph.kept if (kept & part & ((1 << graph.n_vertices) - 1)).bit_count() > 1]
+    margins = [graph.names_of(kept) for kept in graph.kept if (kept & part & all_below(graph.n_vertices)).bit_count() > 1]
     linking = [f"{{{', '.join(names)}}}" for names in dict.fromkeys(margins)]
     if len(linking) == 1:
         return f"and the kept margin {linking[0]} joins all of these, so that they only move together"
@@ -414,7 +414,7 @@ def paper_triples(model: Any) -> tuple[PaperTriple, ...]:
     """The triples (C, C′, S = C∩C′) of Takemura and Endo's condition, those marked whose S does not separate."""
     table: ContingencyTable = model.table
     graph = Interactions.of_model(table, model)
-    everything = (1 << graph.n_vertices) - 1
+    everything = all_below(graph.n_vertices)
     found = []
     for one, other in combinations(model.generators, 2):
         shared = one & other

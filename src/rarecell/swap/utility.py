@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import regression
 from rarecell._kernels.counting import collapse_records
+from rarecell.graph.masks import mask_of
 from rarecell.machine.threads import in_parts
 from rarecell.swap.associations import Association, CrossedColumn, association_changes
 from rarecell.swap.residual_risk import RiskAfter, risk_after
@@ -86,7 +87,7 @@ class BothFiles:
         _, counts, position = collapse_records([cells[:, k] for k in keys], [self.levels[k] for k in keys])
         first = np.zeros(len(counts), dtype=np.int64)
         first[position] = np.arange(len(position))
-        before = self.table.marginals.lookup(sum(1 << k for k in keys), cells[first]).astype(np.float64)
+        before = self.table.marginals.lookup(mask_of(keys), cells[first]).astype(np.float64)
         return before, before + np.bincount(position, weights=more, minlength=len(counts))
 
 

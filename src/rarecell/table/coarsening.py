@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import agglomeration as kernels
-from rarecell.table.contingency import MAX_VERTICES, Categories, Coarsening, ContingencyTable
+from rarecell.graph.masks import MAX_VERTICES
+from rarecell.table.contingency import Categories, Coarsening, ContingencyTable
 
 MANY_LEVELS = 8
 """Keys with fewer levels are left as they are."""

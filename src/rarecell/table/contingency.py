@@ -21,14 +21,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rarecell.errors import BadInput, TooLarge, UnknownColumns
+from rarecell.graph.masks import MAX_VERTICES, all_below, each_member, mask_of, single
 
 if TYPE_CHECKING:
     from rarecell.table.marginals import Marginals
     from rarecell.table.possible_cells import Compatibility
     from rarecell.table.structural_zeros import StructuralZeros
-
-MAX_VERTICES = 64
-"""A set of vertices is one machine word."""
 
 
 @dataclass(frozen=True)
@@ -330,6 +328,30 @@ class ContingencyTable:
             found[self.vertex_key[v]].insert(0, v)
         return tuple(tuple(chain) for chain in found)
 
+    @property
+    def all_keys(self) -> int:
+        """The keys as a bit mask of vertices."""
+        return all_below(self.n_keys)
+
+    @property
+    def all_vertices(self) -> int:
+        """The bit mask of all vertices."""
+        return all_below(self.n_vertices)
+
+    @cached_property
+    def chain_masks(self) -> tuple[int, ...]:
+        """For each key the bit mask of its vertices."""
+        return tuple(mask_of(chain) for chain in self.chains)
+
+    @cached_property
+    def coarser(self) -> tuple[int, ...]:
+        """For each vertex the bit mask of the coarser vertices of its key."""
+        found = [0] * self.n_vertices
+        for chain in self.chains:
+            for place, v in enumerate(chain):
+                found[v] = mask_of(chain[:place])
+        return tuple(found)
+
     def vertex_codes(self, vertex: int) -> NDArray[np.int32]:
         """Code of ``vertex`` at each occupied cell."""
         return self.map_cells(self.cells, vertex)
@@ -358,21 +380,19 @@ class ContingencyTable:
         unknown = [name for name in wanted if name not in position]
         if unknown:
             raise UnknownColumns.among(unknown, self.vertex_names, role="vertex")
-        return sum(1 << v for v in {position[name] for name in wanted})
+        return mask_of(position[name] for name in wanted)
 
     def names_of(self, mask: int) -> tuple[str, ...]:
-        return tuple(name for v, name in enumerate(self.vertex_names) if mask >> v & 1)
+        """Names of the vertices of a bit mask."""
+        return tuple(self.vertex_names[v] for v in each_member(mask))
 
     def reduce(self, mask: int) -> int:
         """Keep of each key only the finest vertex in ``mask``: the marginal is the same."""
+        if not self.coarsenings:
+            return mask
         kept = mask
-        for chain in self.chains:
-            if len(chain) > 1:
-                seen_finer = False
-                for v in reversed(chain):
-                    if seen_finer:
-                        kept &= ~(1 << v)
-                    seen_finer |= bool(mask >> v & 1)
+        for v in each_member(mask):
+            kept &= ~self.coarser[v]
         return kept
 
     def reduce_many(self, masks: NDArray[np.uint64]) -> NDArray[np.uint64]:
@@ -381,7 +401,7 @@ class ContingencyTable:
         for chain in self.chains:
             seen_finer = np.zeros(len(masks), dtype=bool)
             for v in reversed(chain) if len(chain) > 1 else ():
-                bit = np.uint64(1 << v)
+                bit = np.uint64(single(v))
                 kept[seen_finer] &= ~bit
                 seen_finer |= (masks & bit) != 0
         return kept
@@ -389,12 +409,8 @@ class ContingencyTable:
     def close(self, mask: int) -> int:
         """Add to each vertex in ``mask`` the coarser vertices of its key: the marginal is the same."""
         closed = mask
-        for chain in self.chains:
-            seen_finer = False
-            for v in reversed(chain):
-                seen_finer |= bool(mask >> v & 1)
-                if seen_finer:
-                    closed |= 1 << v
+        for v in each_member(mask):
+            closed |= self.coarser[v]
         return closed
 
     def n_possible_cells(self, mask: int) -> int:
@@ -404,8 +420,7 @@ class ContingencyTable:
         """
         if self.compatibility is not None:
             return self.compatibility.n_cells(mask)
-        reduced = self.reduce(mask)
-        return math.prod(int(n) for v, n in enumerate(self.vertex_levels) if reduced >> v & 1)
+        return math.prod(int(self.vertex_levels[v]) for v in each_member(self.reduce(mask)))
 
     # ------------------------------------------------------------------ structural zeros
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import margins as kernels
 from rarecell._kernels.counting import collapse_records, fill_slots, find_slots, short_type
+from rarecell.graph.masks import each_member, holds, is_inside, mask_of, members, single
 from rarecell.machine.memory import marginals_budget
 from rarecell.machine.threads import n_cores, on_all_cores
 
@@ -234,21 +235,21 @@ class Marginals:
         return Marginal(radix.members, radix.strides, keys, counts, position)
 
     def _radix(self, reduced: int) -> _Radix:
-        members = tuple(v for v in range(self.table.n_vertices) if reduced >> v & 1)
+        vertices = members(reduced)
         strides = []
         n_possible = 1
-        for v in reversed(members):
+        for v in reversed(vertices):
             strides.append(n_possible)
             n_possible *= self._levels[v]
-        return _Radix(members, tuple(reversed(strides)), n_possible)
+        return _Radix(vertices, tuple(reversed(strides)), n_possible)
 
     def _parts(self, sets: Sequence[_Radix]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """What kernels need to number rows in each set: first member of each set; of each member its column, where its levels begin, what each level adds."""
         first = np.cumsum([0, *(len(one.members) for one in sets)]).astype(np.int64)
-        members = [(v, stride) for one in sets for v, stride in zip(one.members, one.strides, strict=True)]
-        adds = [self._level_codes[v] * stride for v, stride in members]
+        placed = [(v, stride) for one in sets for v, stride in zip(one.members, one.strides, strict=True)]
+        adds = [self._level_codes[v] * stride for v, stride in placed]
         begins = np.cumsum([0, *map(len, adds)]).astype(np.int64)
-        columns = np.array([self.table.vertex_key[v] for v, _ in members], dtype=np.int64)
+        columns = np.array([self.table.vertex_key[v] for v, _ in placed], dtype=np.int64)
         return first, columns, begins, np.concatenate([np.empty(0, np.int64), *adds])
 
     def _numbers(self, rows: NDArray[Any], radix: _Radix) -> NDArray[np.int64]:
@@ -333,9 +334,9 @@ class Marginals:
             return self._table_rows
         with self._lock:
             while True:
-                base, rows = (1 << self.table.n_vertices) - 1, self._table_rows
+                base, rows = self.table.all_vertices, self._table_rows
                 for other, smaller in self._bases.items():
-                    if mask & ~other == 0 and len(smaller.counts) < len(rows.counts):
+                    if is_inside(mask, other) and len(smaller.counts) < len(rows.counts):
                         base, rows = other, smaller
                 self._bases.get(base)
                 n_rows = len(rows.counts)
@@ -350,23 +351,19 @@ class Marginals:
 
     def _keys_of(self, mask: int) -> int:
         """The keys that the vertices of a set belong to, as a set of vertices."""
-        found = 0
-        for v, key in enumerate(self.table.vertex_key.tolist()):
-            if mask >> v & 1:
-                found |= 1 << key
-        return found
+        return mask_of(int(self.table.vertex_key[v]) for v in each_member(mask))
 
     def _enlarged(self, mask: int, base: int, most_cells: int) -> int:
         """More vertices of ``base``, those of few levels first, while the set has at most so many possible cells; closed."""
         own = self._keys_of(mask)
-        inside = [v for v in range(self.table.n_vertices) if (base & ~mask) >> v & 1]
+        inside = members(base & ~mask)
         # The set's own keys come first, because their other resolutions are asked for soon; other keys as they are.
-        of_own_keys = [v for v in inside if own >> int(self.table.vertex_key[v]) & 1]
-        others = [v for v in inside if v < self.table.n_keys and not own >> v & 1]
+        of_own_keys = [v for v in inside if holds(own, int(self.table.vertex_key[v]))]
+        others = [v for v in inside if v < self.table.n_keys and not holds(own, v)]
         for vertices, most in ((of_own_keys, most_cells), (others, most_cells // 8)):
             for v in sorted(vertices, key=self._levels.__getitem__):
-                if self._radix(self.table.reduce(mask | 1 << v)).n_possible <= most:
-                    mask |= 1 << v
+                if self._radix(self.table.reduce(mask | single(v))).n_possible <= most:
+                    mask |= single(v)
         return self.table.close(mask)
 
     def _keep_base(self, mask: int, rows: _Rows) -> bool:

@@ -13,6 +13,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.graph.masks import mask_of, members
 from rarecell.table.contingency import ContingencyTable
 
 LARGEST_ARRAY = 2**24
@@ -58,7 +59,7 @@ class Compatibility:
     # ------------------------------------------------------------------ counting
 
     def _count(self, reduced: int) -> int:
-        vertices = [v for v in range(self.table.n_vertices) if reduced >> v & 1]
+        vertices = members(reduced)
         vertex_of_key = {int(self.table.vertex_key[v]): v for v in vertices}
         factors = []
         for keys in self.excluded:
@@ -76,7 +77,7 @@ class Compatibility:
         if len(groups) == 1 and total == 1:
             return self._eliminate(groups[0])
         # Sets that share a group of linked vertices share its count.
-        return total * math.prod(self.n_cells(sum(1 << v for v in _scope(group))) for group in groups)
+        return total * math.prod(self.n_cells(mask_of(_scope(group))) for group in groups)
 
     def _allowed(self, keys: tuple[int, ...], scope: tuple[int, ...]) -> NDArray[np.bool_]:
         """What is not excluded, at the resolution of the vertices ``scope`` of these keys."""

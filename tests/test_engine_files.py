@@ -19,7 +19,7 @@ import pytest
 from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
 from rarecell.engine.duck import EngineSettings, connect
-from rarecell.engine.output import atomic_path, atomic_write_text, write_parquet
+from rarecell.engine.output import atomic_path, write_parquet
 from rarecell.errors import BadInput, MissingExtra, NotWritten
 from rarecell.machine.memory import MemoryLimit
 
@@ -349,15 +349,17 @@ def _fail_halfway(path: Path) -> None:
 
 
 def test_output_is_whole_or_absent(tmp_path: Path) -> None:
-    path = atomic_write_text(tmp_path / "a.txt", "é\n")
+    path = tmp_path / "a.txt"
+    with atomic_path(path) as temporary:
+        temporary.write_text("é\n", encoding="utf-8")
     assert path.read_bytes() == "é\n".encode()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     with pytest.raises(KeyError):
         _fail_halfway(path)
     assert path.read_bytes() == "é\n".encode()
     assert [entry.name for entry in tmp_path.iterdir()] == ["a.txt"]
-    with pytest.raises(NotWritten, match="could not be written"):
-        atomic_write_text(tmp_path / "no" / "a.txt", "x")
+    with pytest.raises(NotWritten, match="could not be written"), atomic_path(tmp_path / "no" / "a.txt"):
+        pass
 
 
 def test_a_full_disk_is_told(tmp_path: Path) -> None:

@@ -159,3 +159,11 @@ class NotWritten(RarecellError):
             f"{path} could not be written: {reason}. No part of it was left behind, and the input is untouched. Name a folder "
             "with enough room where you may write, and run again."
         )
+
+    @classmethod
+    def after_completion(cls, folder: object, problem: OSError) -> NotWritten:
+        reason = problem.strerror or str(problem)
+        return cls(
+            f"The results are complete, but could not be moved to their place in {folder}: {reason}. They wait in a hidden folder "
+            "there. Mend the cause; the next run or look at that folder moves them, and nothing has to be computed again."
+        )

@@ -11,6 +11,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from rarecell.errors import BadInput
+from rarecell.machine.private_folder import remove_stale_folders
+from rarecell.run.folder import sweep
 
 USUAL_SHARES = {
     "reading and counting": 10.0,
@@ -207,23 +210,11 @@ class Jobs:
         except subprocess.TimeoutExpired:
             job.process.kill()
             job.process.wait()
-            _sweep(job.out)
+            sweep(job.out)
+            remove_stale_folders(Path(tempfile.gettempdir()))
         self._end(job, "cancelled", _CANCELLED)
 
     def close(self) -> None:
         """End what is still running."""
         if self.running is not None:
             self.cancel(self.running)
-
-
-def _sweep(out: Path) -> None:
-    """Remove what a killed run left in its folder, and the folder when nothing else is in it."""
-    import shutil
-
-    for left_over in out.glob(".rarecell*"):
-        if left_over.is_dir():
-            shutil.rmtree(left_over, ignore_errors=True)
-        else:
-            left_over.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        out.rmdir()

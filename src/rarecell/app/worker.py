@@ -51,6 +51,7 @@ class ToldProgress:
 
 def main() -> int:
     from rarecell.errors import Cancelled, RarecellError
+    from rarecell.machine.signals import when_asked_to_end
 
     # Whatever else writes to the standard output must not end up among the events.
     events, sys.stdout = sys.stdout, sys.stderr
@@ -68,7 +69,8 @@ def main() -> int:
 
         config = RunConfig.from_toml(request["config"], source="the form")
         act = run.protect if request["command"] == "protect" else run.assess
-        act(config, out=request["out"], progress=progress)
+        with when_asked_to_end(progress.stop):
+            act(config, out=request["out"], progress=progress)
     except RarecellError as problem:
         progress.tell(event="failed", message=str(problem), cancelled=isinstance(problem, Cancelled))
         return 1

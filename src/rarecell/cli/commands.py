@@ -17,6 +17,7 @@ import click
 from rarecell import __version__
 from rarecell.cli.options import config_of, data_options, protect_options, run_options, wishes_of, words_for_data
 from rarecell.errors import RarecellError
+from rarecell.machine.signals import interrupt, when_asked_to_end
 
 _EXIT_RISKY = 3
 
@@ -26,7 +27,8 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with when_asked_to_end(interrupt):
+                return super().invoke(ctx)
         except RarecellError as problem:
             click.echo(f"rarecell: {problem}", err=True)
             ctx.exit(1)

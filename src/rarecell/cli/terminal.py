@@ -6,7 +6,6 @@ stdout, progress and notes to stderr.
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichBars
 from rich.table import Table
+
+from rarecell.machine.signals import when_asked_to_end
 
 
 class RichProgress:
@@ -55,19 +56,13 @@ def watched(*, quiet: bool = False) -> Iterator[RichProgress]:
     bars = RichBars(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
     progress = RichProgress(bars)
 
-    def on_interrupt(number: int, frame: object) -> None:
+    def on_interrupt() -> None:
         if progress.cancelled():
             raise KeyboardInterrupt
         progress.stop()
 
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    before = signal.signal(signal.SIGINT, on_interrupt) if in_main_thread else None
-    try:
-        with bars, _told_of_first_use(bars):
-            yield progress
-    finally:
-        if in_main_thread:
-            signal.signal(signal.SIGINT, before)
+    with when_asked_to_end(on_interrupt), bars, _told_of_first_use(bars):
+        yield progress
 
 
 @contextmanager

@@ -8,7 +8,10 @@ of whatever is stored or shown.
 
 from __future__ import annotations
 
+import glob
+import os
 import re
+from pathlib import Path
 
 from rarecell.errors import BadInput
 
@@ -73,6 +76,20 @@ def without_password(address: str) -> str:
         return f"{found['scheme']}{user}{found['place']}{'?' if options else ''}{'&'.join(options)}"
     pairs = _pairs(address.removeprefix("postgres:")) or []
     return f"postgres:{' '.join(text.strip() for name, text in pairs if name not in _SECRET)}"
+
+
+def named_places(place: str, query: str | None = None) -> list[Path]:
+    """Files and folders that exist and that an input, or the texts in a query, name; a wildcard names what it matches."""
+    named = [] if not place or is_server(place) else [place]
+    named += [text.replace("''", "'") for text in re.findall(r"'((?:[^']|'')*)'", query or "")]
+    found = []
+    for name in named:
+        try:
+            matched = [name] if os.path.lexists(name) else glob.glob(name, recursive=True) if glob.has_magic(name) else []
+        except (OSError, ValueError, re.error):
+            matched = []
+        found += [Path(one) for one in matched]
+    return found
 
 
 def redacted(message: str) -> str:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from rarecell.engine.duck import EngineSettings, private_directory
 from rarecell.engine.files import ParquetSource
 from rarecell.engine.source import Column, EncodedColumn, GroupedCounts, Source
+from rarecell.machine.disk import new_private_file
 
 
 class CachedSource(Source):
@@ -35,7 +36,7 @@ class CachedSource(Source):
 
     @cached_property
     def _inner(self) -> ParquetSource:
-        path = private_directory(self, self.settings) / "records.parquet"
+        path = new_private_file(private_directory(self, self.settings) / "records.parquet")
         self._fill(path)
         inner = ParquetSource(path, settings=self.settings)
         inner.name = self.name

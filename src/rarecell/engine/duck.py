@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rarecell.machine.memory import MemoryLimit
+from rarecell.machine.private_folder import private_folder
 
 if TYPE_CHECKING:
     import duckdb
@@ -35,10 +33,7 @@ class EngineSettings:
 
 def private_directory(owner: object, settings: EngineSettings) -> Path:
     """A new folder that only its owner can read and that vanishes with ``owner``."""
-    parent = None if settings.temp_directory is None else str(settings.temp_directory)
-    directory = tempfile.mkdtemp(prefix="rarecell-", dir=parent)
-    weakref.finalize(owner, shutil.rmtree, directory, ignore_errors=True)
-    return Path(directory)
+    return private_folder(owner, settings.temp_directory)
 
 
 def connect(owner: object, settings: EngineSettings) -> duckdb.DuckDBPyConnection:

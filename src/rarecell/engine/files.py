@@ -28,6 +28,7 @@ from rarecell.engine.output import atomic_path, write_in_turn
 from rarecell.engine.recoding import recoded_batches
 from rarecell.engine.replacing import replaced_table
 from rarecell.engine.source import BATCH_ROWS, Column, EncodedColumn, GroupedCounts, Source, kind_of
+from rarecell.engine.unchanged import FileStamp
 from rarecell.errors import BadInput, RarecellError, nearest_names
 
 if TYPE_CHECKING:
@@ -109,27 +110,15 @@ class FileSource(Source):
         self.settings = settings
         # The copy of a query's or a statistics file's data goes by the name of what it copies.
         self.path_in_messages = self.name
-        self._stamp = self._read_stamp()
+        self._stamp = FileStamp(path)
 
     @property
     def paths(self) -> tuple[Path, ...]:
         """The files that hold the data."""
         return (self.path,)
 
-    def _read_stamp(self) -> tuple[int, ...]:
-        try:
-            status = self.path.stat()
-        except OSError as problem:
-            raise BadInput(
-                f"{self.path} can no longer be read: {problem.strerror or problem}. Put it back, and run again."
-            ) from None
-        return status.st_size, status.st_mtime_ns
-
     def _refuse_change(self) -> None:
-        if self._read_stamp() != self._stamp:
-            raise BadInput(
-                f"{self.path_in_messages} changed while it was being worked on. Wait until it is complete, and run again."
-            )
+        self._stamp.refuse_change()
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
@@ -226,7 +215,7 @@ class CsvSource(FileSource):
         piece = next(csv.read_records(self.path, self.dialect, chunk=1 << 16), None)
         if piece is None or not len(piece.starts):
             return 0
-        n_bytes = self._stamp[0] * (6 if self.dialect.is_gzipped else 1)
+        n_bytes = self._stamp.n_bytes * (6 if self.dialect.is_gzipped else 1)
         return int(n_bytes * len(piece.starts) / max(1, len(piece.data)))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -248,6 +237,7 @@ class CsvSource(FileSource):
             for name, values in columns.items()
         }
         csv.write_records(Path(path), self.path, self.dialect, np.asarray(rows, dtype=np.int64), texts)
+        self._refuse_change()
         return Path(path)
 
 
@@ -345,6 +335,7 @@ class ParquetSource(ColumnarSource):
             pq.ParquetWriter(temporary, schema, compression=compression) as writer,
         ):
             write_in_turn(writer, groups())
+        self._refuse_change()
         return Path(path)
 
 
@@ -409,6 +400,7 @@ class ArrowSource(ColumnarSource):
             for batch in self._whole_batches():
                 writer.write_table(replaced_table(pa.Table.from_batches([batch]), first, rows, columns))
                 first += batch.num_rows
+        self._refuse_change()
         return Path(path)
 
 

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rarecell.errors import NotWritten
+from rarecell.machine.disk import flush_to_disk, remove
 
 
 @contextlib.contextmanager
@@ -35,7 +36,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         yield temporary
         # A writer may have replaced the file and with it the mode that mkstemp gave it.
         temporary.chmod(0o600)
-        _flush_to_disk(temporary)
+        flush_to_disk(temporary)
         temporary.replace(target)
     except OSError as problem:
         raise NotWritten.because(target, problem) from None
@@ -59,30 +60,6 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         raise NotWritten.because(target, problem) from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def remove(path: Path) -> None:
-    """Take away a file, or a folder with everything in it; nothing happens when there is none."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _flush_to_disk(path: Path) -> None:
-    """A rename may reach the disk before the data do; after a power cut the file would be empty."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def atomic_write_text(path: str | Path, text: str) -> Path:
-    """Write UTF-8 text."""
-    with atomic_path(path) as temporary:
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-    return Path(path)
 
 
 def write_parquet(path: str | Path, columns: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Path:

@@ -127,9 +127,6 @@ class ParquetPartsSource(ColumnarSource):
         for name, values in self._constants.items():
             self.arrow_schema = self.arrow_schema.append(pa.field(name, values.type))
 
-    def _read_stamp(self) -> tuple[int, ...]:
-        return tuple(number for part in self._parts for number in part._read_stamp())
-
     def _refuse_change(self) -> None:
         for part in self._parts:
             part._refuse_change()

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rarecell.engine.unchanged import Watch, files_hash
 from rarecell.engine.weights import check_record_weights
 from rarecell.errors import BadInput
 
@@ -145,6 +146,19 @@ class Source(ABC):
     def paths(self) -> tuple[Path, ...]:
         """The files that hold the data; none for data in memory, in a database or from a query."""
         return ()
+
+    _watch: Watch | None = None
+
+    def watch(self) -> None:
+        """Remember what the files hold now, so that :meth:`unchanged_hash` can tell whether they changed."""
+        if self.paths:
+            self._watch = Watch(self.paths, self.name)
+
+    def unchanged_hash(self) -> str | None:
+        """SHA-256 of the files, None without files; they hold what they held when :meth:`watch` was called."""
+        if self._watch is not None:
+            return self._watch.unchanged_hash()
+        return files_hash(self.paths) if self.paths else None
 
     @abstractmethod
     def columns(self) -> tuple[Column, ...]:

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from rarecell.engine.drawing import hashed_text
 from rarecell.engine.frames import FrameSource
 from rarecell.engine.grouping import count_groups, new_names
-from rarecell.engine.output import remove
 from rarecell.engine.source import EncodedColumn, GroupedCounts, KeyCells, Kind, Source
 from rarecell.errors import BadInput, EngineFailed, MissingExtra, RarecellError, TooLarge
+from rarecell.machine.disk import remove
 
 MOST_CELLS = 50_000_000
 """More occupied cells than this are not brought to the driver."""

@@ -26,7 +26,9 @@ from rarecell.engine.csv import refuse_duplicates
 from rarecell.engine.duck import EngineSettings, arrow_batches, connect, private_directory
 from rarecell.engine.files import CsvSource, ParquetSource, existing_file, is_wildcard, open_file
 from rarecell.engine.source import BATCH_ROWS, Column
+from rarecell.engine.unchanged import file_hash
 from rarecell.errors import BadInput
+from rarecell.machine.disk import new_private_file
 
 
 class SqlSource(CachedSource):
@@ -40,6 +42,11 @@ class SqlSource(CachedSource):
         self._kind = _kind_of_database(self.database)
         if self._kind not in ("sqlite", "postgres"):
             _refuse_other_than_select(self.query)
+
+    def unchanged_hash(self) -> str | None:
+        """SHA-256 of the database; its rows were copied once, so that a later change of it mixes nothing."""
+        is_file = self.database is not None and self._kind != "postgres" and os.path.isfile(self.database)
+        return file_hash(Path(str(self.database))) if is_file else None
 
     def columns(self) -> tuple[Column, ...]:
         def is_untyped(column: Column) -> bool:
@@ -86,7 +93,7 @@ class SqlSource(CachedSource):
                 relation = connection.read_parquet(self.database)
             else:
                 # Read by its own rules into a private copy. Of delimited text the values decide later what is a number.
-                copy = private_directory(self, self.settings) / "data.parquet"
+                copy = new_private_file(private_directory(self, self.settings) / "data.parquet")
                 write_parquet_copy(source, copy)
                 relation = connection.read_parquet(str(copy))
             relation.create_view("data")

@@ -26,6 +26,7 @@ from rarecell.engine.csv import refuse_duplicates
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.output import atomic_path
 from rarecell.engine.source import BATCH_ROWS, Column
+from rarecell.engine.unchanged import FileStamp
 from rarecell.errors import BadInput, MissingExtra, RarecellError
 
 MANY_LABELS = 3
@@ -40,12 +41,18 @@ class StatisticsSource(CachedSource):
         if importlib.util.find_spec("pyreadstat") is None:
             raise MissingExtra.needed(f"Reading {path.suffix} files", "stats")
         self.path = path
+        self._stamp = FileStamp(path)
         self.kind = path.suffix.lower()
         self.suffix = ".xpt" if self.kind == ".sas7bdat" else path.suffix
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return (self.path,)
 
     def _read(self, **options: Any) -> tuple[Any, Any]:
         import pyreadstat
 
+        self._stamp.refuse_change()
         readers: dict[str, Callable[..., tuple[Any, Any]]] = {
             ".dta": pyreadstat.read_dta,
             ".sav": pyreadstat.read_sav,
@@ -57,7 +64,9 @@ class StatisticsSource(CachedSource):
         if self.kind == ".xpt":
             del options["user_missing"]
         with _readable_errors(self.path):
-            return readers[self.kind](str(self.path), disable_datetime_conversion=True, **options)
+            found = readers[self.kind](str(self.path), disable_datetime_conversion=True, **options)
+        self._stamp.refuse_change()
+        return found
 
     @cached_property
     def metadata(self) -> Any:
@@ -126,6 +135,8 @@ class StatisticsSource(CachedSource):
     # ------------------------------------------------------------------ writing
 
     def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+        self._inner  # noqa: B018 - what is written is compared with what was read, which is read now at the latest
+        self._stamp.refuse_change()
         changes = {name: pa.array(values).to_pylist() for name, values in columns.items()}
         if self.kind == ".dta":
             from rarecell.engine.stata import write_changed
@@ -133,6 +144,7 @@ class StatisticsSource(CachedSource):
             write_changed(Path(path), self.path, np.asarray(rows, dtype=np.int64), changes)
         else:
             self._write_anew(Path(path), np.asarray(rows, dtype=np.int64), changes)
+        self._stamp.refuse_change()
         return Path(path)
 
     def _write_anew(self, path: Path, rows: NDArray[np.int64], changes: Mapping[str, Sequence[Any]]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from rarecell.risk.records import household_risk
 from rarecell.risk.unsafe import individual_risk
 from rarecell.run import folder as audit
 from rarecell.run.config import RunConfig
+from rarecell.run.publishing import RECORD
 
 if TYPE_CHECKING:
     from rarecell.run.orchestration import Assessment
@@ -31,11 +32,11 @@ _PIECE = 1_000_000
 
 
 @contextlib.contextmanager
-def run_folder(out: str | Path | None, overwrite: bool) -> Iterator[audit.RunFolder | None]:
+def run_folder(out: str | Path | None, overwrite: bool, inputs: Iterable[Path] = ()) -> Iterator[audit.RunFolder | None]:
     if out is None:
         yield None
         return
-    with audit.open_run_folder(out, overwrite=overwrite) as folder:
+    with audit.open_run_folder(out, overwrite=overwrite, inputs=inputs) as folder:
         yield folder
 
 
@@ -120,12 +121,12 @@ def _record_cells(found: Assessment) -> Iterator[NDArray[np.int64]]:
 
 def publish(folder: audit.RunFolder, command: str, config: RunConfig, found: Assessment, stages: Stages) -> None:
     given: dict[str, Any] = {"path": config.spark_table or without_password(config.input), "records": found.data.n_records}
-    paths = found.data.source.paths or ([Path(config.input)] if Path(config.input).is_file() else [])
-    if paths:
-        given["sha256"] = audit.files_hash(paths)
-    if len(paths) > 1:
-        given["parts"] = len(paths)
+    source = found.data.source
+    if (sha256 := source.unchanged_hash()) is not None:
+        given["sha256"] = sha256
+    if len(source.paths) > 1:
+        given["parts"] = len(source.paths)
     seconds = {k: round(v, 4) for k, v in stages.seconds.items()}
-    record = audit.RunRecord(command, audit.versions(), given, config.seed, seconds, (*folder.names, audit.RECORD))
-    folder.write_text(audit.RECORD, record.to_json())
+    record = audit.RunRecord(command, audit.versions(), given, config.seed, seconds, (*folder.names, RECORD))
+    folder.write_text(RECORD, record.to_json())
     folder.publish()

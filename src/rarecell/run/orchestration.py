@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rarecell import datasets
 from rarecell.data.microdata import Microdata
+from rarecell.engine.addresses import named_places
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.output import write_parquet
 from rarecell.errors import BadInput
@@ -110,12 +111,17 @@ def assess(
     Assessment
     """
     stages = Stages(progress)
-    with results.run_folder(out, overwrite) as folder:
+    with results.run_folder(out, overwrite, _places(config, frame)) as folder:
         found = _assessed(config, stages, frame=frame)
         if folder is not None:
             results.write_assessment(folder, found, found.summary, stages)
             results.publish(folder, "assess", config, found, stages)
     return found
+
+
+def _places(config: RunConfig, frame: Any) -> list[Path]:
+    """Files and folders that the data of a run are read from."""
+    return [] if frame is not None or config.spark_table is not None else named_places(config.input, config.sql)
 
 
 def read(config: RunConfig, frame: Any = None) -> Microdata:
@@ -145,6 +151,7 @@ def read(config: RunConfig, frame: Any = None) -> Microdata:
 def _assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: ProtectConfig | None = None) -> Assessment:
     with stages.stage("reading and counting"):
         data = read(config, frame)
+        data.source.watch()
         table = data.table(records=True if protection.needs_records(config, wanted, data) else None)
         limit = MemoryLimit.of(config.memory)
         limit.check(n_cells=table.n_cells, n_keys=table.n_keys, n_records=_n_held(table))
@@ -297,7 +304,7 @@ def protect(
             "--max-population-uniques or --max-record-risk."
         )
     stages = Stages(progress)
-    with results.run_folder(out, overwrite) as folder:
+    with results.run_folder(out, overwrite, _places(config, frame)) as folder:
         found = _assessed(config, stages, frame=frame, wanted=config.protect)
         return _protected(config, config.protect, found, stages, folder)
 

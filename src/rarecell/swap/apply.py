@@ -17,9 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
-from rarecell.engine.output import remove
 from rarecell.errors import BadInput
 from rarecell.graph.masks import members
+from rarecell.machine.disk import remove
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata

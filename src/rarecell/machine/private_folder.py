@@ -1,0 +1,80 @@
+"""Where do records go that do not fit into memory, and who takes them away when the program was killed?
+
+A private folder holds copies of confidential records. Its owner keeps a lock on it. A killed process loses its locks, so
+the next start recognises what it left behind, and removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+
+_PREFIX = "rarecell-private-"
+
+
+def private_folder(owner: object, parent: str | Path | None = None) -> Path:
+    """A new folder that only its user can read, and that vanishes with ``owner``.
+
+    Parameters
+    ----------
+    owner : the folder is removed when this object goes away, at the latest when the program ends
+    parent : where to make it; None takes the system's place for temporary files
+    """
+    place = Path(tempfile.gettempdir() if parent is None else parent)
+    remove_stale_folders(place)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+        lock = _lock(folder)
+        if lock is not None:
+            break
+    weakref.finalize(owner, _remove, folder, lock, os.getpid())
+    return folder
+
+
+def remove_stale_folders(parent: Path) -> None:
+    """Remove the private folders that processes of the same user left when they were killed."""
+    if os.name == "nt":
+        return
+    with contextlib.suppress(OSError):
+        for folder in parent.glob(f"{_PREFIX}*"):
+            with contextlib.suppress(OSError):
+                status = folder.lstat()
+                if folder.is_symlink() or not folder.is_dir() or status.st_uid != os.geteuid():
+                    continue
+                lock = _lock(folder)
+                if lock is not None:
+                    _remove(folder, lock, os.getpid())
+
+
+def _lock(folder: Path) -> int | None:
+    """A lock on a folder that is held until it is closed; None when somebody else holds it, or took the folder away."""
+    if os.name == "nt":
+        return -1
+    import fcntl
+
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), os.stat(folder)):
+            return handle
+    except OSError:
+        pass
+    os.close(handle)
+    return None
+
+
+def _remove(folder: Path, lock: int, maker: int) -> None:
+    # A forked process inherits what its parent wanted to do at its end.
+    if os.getpid() != maker:
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    if lock >= 0:
+        with contextlib.suppress(OSError):
+            os.close(lock)

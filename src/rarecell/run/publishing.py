@@ -1,0 +1,206 @@
+"""How does a finished result take its place, so that a kill at any moment loses neither the old result nor the new?
+
+This module decides what a run folder may delete, and nothing else does. A run writes into a hidden folder. One rename
+declares that folder complete; from then on the new result exists, and whoever opens the run folder next finishes the move
+that a killed process began. Before that rename nothing of the old result is touched.
+
+Names are never taken from files that may have come from elsewhere: what is moved is what lies in the complete folder, and
+what is removed is an old result, by a name that this program gives its results, never a link, never outside the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from rarecell.errors import BadInput, NotWritten, OutputExists
+from rarecell.machine.disk import flush_to_disk, flush_tree, make_private, new_private_file, remove
+
+UNFINISHED = ".rarecell-unfinished-"
+"""Beginning of the name of a folder that a run is writing into."""
+
+RECORD = "run.json"
+"""Where this file is, the run is complete: it is removed first and moved last."""
+
+_COMPLETE = ".rarecell-complete-"
+_PLAN = ".plan"
+_NAMES = frozenset(
+    {
+        *("run.toml", RECORD, "summary.json", "model.json", "zeros.json", "risk.parquet", "swaps.parquet"),
+        *("report.html", "report-external.html", "tables", "tables-external"),
+    }
+)
+
+
+def is_result(name: object) -> bool:
+    """True for the names that this program gives to results in a run folder."""
+    if not isinstance(name, str) or name != Path(name).name or "\\" in name or "\0" in name:
+        return False
+    return name in _NAMES or name.startswith("protected.") or name == "protected"
+
+
+# ---------------------------------------------------------------------- what may be removed
+
+
+def old_results(target: Path) -> list[str]:
+    """Results of the complete run in a folder, by its own record, that may be removed for a new run."""
+    try:
+        names = json.loads((target / RECORD).read_text(encoding="utf-8"))["files"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return []
+    return _removable(target, names)
+
+
+def _removable(target: Path, names: object) -> list[str]:
+    """Those of some names that are results in a folder; a link is none, because this program makes no links."""
+    if not isinstance(names, list):
+        return []
+    return [name for name in names if is_result(name) and not (target / name).is_symlink()]
+
+
+def refuse_to_lose_inputs(target: Path, inputs: Iterable[Path], *, overwrite: bool) -> None:
+    """Raise when a result would replace or remove a file that the run reads, or become part of its data.
+
+    Parameters
+    ----------
+    target : the output folder
+    inputs : files and folders that hold the data
+    overwrite : whether results in the folder may be replaced
+    """
+    for given in inputs:
+        place = given.resolve()
+        around = [place, *place.parents]
+        if place.is_dir() and place in (target.resolve(), *target.resolve().parents):
+            raise BadInput(
+                f"The results would be written into {given}, which is the folder with the data, and would count as data in the "
+                "next run. Name another folder with --out."
+            )
+        if not overwrite or not target.is_dir():
+            continue
+        for entry in target.iterdir():
+            if is_result(entry.name) and any(_is_same(entry, part) for part in around):
+                raise BadInput(
+                    f"{given} is the data of this run, and --overwrite would replace or remove it, because it is a result in the "
+                    "output folder. Name another folder with --out."
+                )
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+# ---------------------------------------------------------------------- publishing
+
+
+def publish(stage: Path, target: Path, *, overwrite: bool) -> list[Path]:
+    """Move every result from the folder of an unfinished run to its place.
+
+    1. Check the names, write down which old results go, and let everything reach the disk.
+    2. Rename the folder: the new result is complete.
+    3. Install it, the run record last.
+    """
+    names = sorted(entry.name for entry in stage.iterdir())
+    for name in names:
+        if not is_result(name):
+            raise ValueError(f"'{name}' is no name of a result; see run/publishing.py")
+        if not overwrite and (target / name).exists():
+            raise OutputExists.at(target / name)
+    make_private(stage)
+    # An old result that has no successor goes; the others are replaced.
+    obsolete = [name for name in old_results(target) if name not in names] if overwrite else []
+    plan = {"folder": target.stat().st_ino, "overwrite": overwrite, "obsolete": obsolete}
+    new_private_file(stage / _PLAN).write_text(json.dumps(plan), encoding="utf-8")
+    flush_tree(stage)
+    complete = stage.rename(stage.with_name(stage.name.replace(UNFINISHED, _COMPLETE)))
+    try:
+        flush_to_disk(target)
+        _install(complete, target, obsolete)
+    except OSError as problem:
+        raise NotWritten.after_completion(target, problem) from None
+    return [target / name for name in names]
+
+
+def _install(complete: Path, target: Path, obsolete: Sequence[str]) -> None:
+    """Move what lies in a complete folder into place. Every step can be repeated, so that a killed move is continued."""
+    names = sorted((entry.name for entry in complete.iterdir() if is_result(entry.name)), key=lambda name: (name == RECORD, name))
+    if RECORD in (*names, *obsolete):
+        # Until its own record arrives the folder holds no complete run.
+        (target / RECORD).unlink(missing_ok=True)
+    for name in obsolete:
+        remove(target / name)
+    for name in names:
+        # A folder replaces nothing by being moved, and a file no folder.
+        if (target / name).is_dir() or (complete / name).is_dir():
+            remove(target / name)
+        os.replace(complete / name, target / name)
+    flush_to_disk(target)
+    _discard(complete)
+
+
+def _discard(complete: Path) -> None:
+    """Remove a complete folder whose results are in place; without its plan nobody takes it for complete."""
+    (complete / _PLAN).unlink(missing_ok=True)
+    shutil.rmtree(complete, ignore_errors=True)
+
+
+# ---------------------------------------------------------------------- after a kill
+
+
+def recover(target: Path) -> None:
+    """Finish the move of a complete result, and remove what unfinished runs left; the caller holds the lock.
+
+    A folder that this program did not write, or wrote for another folder, is left alone.
+
+    Raises
+    ------
+    OutputExists
+        When a file that was made since then would be overwritten, and the killed run was not allowed to.
+    """
+    for left_over in sorted(target.glob(f"{_COMPLETE}*")):
+        plan = _plan_for(left_over, target)
+        if plan is None:
+            # What is left of a finished move is an empty folder.
+            with contextlib.suppress(OSError):
+                left_over.rmdir()
+            continue
+        if not plan["overwrite"]:
+            for entry in left_over.iterdir():
+                if is_result(entry.name) and (target / entry.name).exists():
+                    raise OutputExists.at(target / entry.name)
+        _install(left_over, target, _removable(target, plan["obsolete"]))
+    for left_over in target.glob(f"{UNFINISHED}*"):
+        if _is_own_folder(left_over):
+            shutil.rmtree(left_over, ignore_errors=True)
+
+
+def is_interrupted(target: Path) -> bool:
+    """True when a complete result waits in a folder to be moved into place."""
+    return any(_plan_for(left_over, target) is not None for left_over in target.glob(f"{_COMPLETE}*"))
+
+
+def _plan_for(complete: Path, target: Path) -> dict[str, object] | None:
+    """What a complete folder is to replace; None when it was not written by this user for this very folder."""
+    if not _is_own_folder(complete) or (complete / _PLAN).is_symlink():
+        return None
+    try:
+        plan = json.loads((complete / _PLAN).read_text(encoding="utf-8"))
+        is_for_target = plan["folder"] == target.stat().st_ino and isinstance(plan["overwrite"], bool)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return {"overwrite": plan["overwrite"], "obsolete": plan.get("obsolete")} if is_for_target else None
+
+
+def _is_own_folder(path: Path) -> bool:
+    """True for a folder, no link, that belongs to this user."""
+    with contextlib.suppress(OSError):
+        status = path.lstat()
+        return stat.S_ISDIR(status.st_mode) and (os.name == "nt" or status.st_uid == os.geteuid())
+    return False

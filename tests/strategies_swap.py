@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 import rarecell as rc
 from rarecell.errors import NotChordal
+from rarecell.model.protocol import PluggedIn
 from rarecell.swap.plan import SwapPlan
 from tests.strategies import coarsened_tables, tables
 from tests.strategies_graph import chordal_graphs
 
 
 @dataclass
-class AnyModel:
+class AnyModel(PluggedIn):
     """Sets of vertices whose margins are kept, with the frequencies of the table as probabilities: any generating class."""
 
     table: rc.ContingencyTable

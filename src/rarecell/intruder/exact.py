@@ -35,9 +35,8 @@ def exact_links(release: Release, register: Register) -> Links:
 
 def relative_error(register: Register) -> float:
     """How far sums of correct links by the model are off beyond chance, relative to them; 0 for a real register."""
-    if register.unseen is None:
-        return 0.0
-    return float(getattr(register.unseen.model, "relative_error", (0.0, 0.0))[1])
+    error = None if register.unseen is None else register.unseen.model.relative_error
+    return 0.0 if error is None else error[1]
 
 
 def unmoved_chances(release: Release, register: Register) -> Chances:

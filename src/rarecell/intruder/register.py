@@ -14,14 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from rarecell.intruder.persons import Persons
-from rarecell.model.protocol import CellModel
+from rarecell.model.protocol import CellModel, Uncertainty
 from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import ContingencyTable
 
@@ -30,17 +29,6 @@ Cells = NDArray[np.int32]
 
 N_DRAWS = 8
 """Draws of the parameters of each network."""
-
-
-@runtime_checkable
-class DrawsCells(Protocol):
-    """A model that knows how sure it is, at cells that are empty, too.
-
-    A decomposable model draws at occupied cells alone (:mod:`rarecell.risk.interval`), so its probabilities are taken as they are.
-    """
-
-    def posterior_log_cell_probability(self, cells: Cells, n_draws: int, rng: np.random.Generator) -> Floats:
-        """Draws of log p of cells given by key codes, one row a draw."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,14 +55,14 @@ class Unseen:
     @property
     def members(self) -> tuple[Sequence[CellModel], Floats]:
         """The models that are averaged, and their weights."""
-        members: Sequence[CellModel] = getattr(self.model, "members", (self.model,))
-        weights = getattr(self.model, "weights", None)
-        return members, np.full(len(members), 1.0 / len(members)) if weights is None else np.asarray(weights)
+        if not self.model.members:
+            return (self.model,), np.ones(1)
+        return self.model.members, self.model.weights
 
     @property
     def has_posterior(self) -> bool:
         """Whether the model knows how sure it is at cells that are empty, too."""
-        return all(isinstance(member, DrawsCells) for member in self.members[0])
+        return all(member.uncertainty is Uncertainty.FULL for member in self.members[0])
 
     def expected(self, cells: Cells) -> Floats:
         """Expected number of unseen persons in each cell."""
@@ -88,8 +76,8 @@ class Unseen:
         for member, weight, own in zip(members, weights.tolist(), rng.spawn(len(members)), strict=True):
             if weight == 0.0:
                 continue
-            if isinstance(member, DrawsCells):
-                log_p = member.posterior_log_cell_probability(cells, self.n_draws, own)
+            if member.uncertainty is not Uncertainty.NONE:
+                log_p = member.draws(cells, self.n_draws, own)
             else:
                 log_p = member.log_cell_probability(cells)[None, :]
             found.append(log_p)

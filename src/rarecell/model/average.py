@@ -29,13 +29,18 @@ class AverageModel(PluggedIn):
         if len(share) != len(members) or (share < 0).any() or share.sum() <= 0:
             raise BadInput("The weights of an average are one number of 0 or more for each model, and not all 0.")
         self._members = tuple(members)
-        self.weights: NDArray[np.float64] = share / share.sum()
+        self._weights: NDArray[np.float64] = share / share.sum()
         self.table = members[0].table
 
     @property
     def members(self) -> tuple[CellModel, ...]:
         """The models that are averaged."""
         return self._members
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Share of each model."""
+        return self._weights
 
     @property
     def uncertainty(self) -> Uncertainty:

@@ -88,6 +88,10 @@ class BackoffNetwork:
         return ()
 
     @property
+    def weights(self) -> Floats:
+        return np.zeros(0)
+
+    @property
     def uncertainty(self) -> Uncertainty:
         return Uncertainty.FULL
 
@@ -204,6 +208,11 @@ class BackoffModel:
         return self.networks
 
     @property
+    def weights(self) -> Floats:
+        """The networks count alike."""
+        return np.full(len(self.networks), 1.0 / len(self.networks))
+
+    @property
     def generators(self) -> tuple[int, ...]:
         """Single keys: the network smooths every larger marginal."""
         return self.networks[0].generators
@@ -232,7 +241,7 @@ class BackoffModel:
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p of the cells, one row a draw, each from a network chosen at random."""
-        shares = rng.multinomial(n_draws, np.full(len(self.networks), 1.0 / len(self.networks)))
+        shares = rng.multinomial(n_draws, self.weights)
         calls = [(m, cells, int(n), own) for m, n, own in zip(self.networks, shares, rng.spawn(len(shares)), strict=True)]
         return np.concatenate(on_all_cores(BackoffNetwork.draws, calls))
 
@@ -241,7 +250,7 @@ class BackoffModel:
         return self._averaged(cells).log_mean
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        shares = rng.multinomial(n_records, np.full(len(self.networks), 1.0 / len(self.networks)))
+        shares = rng.multinomial(n_records, self.weights)
         drawn = np.concatenate([m.sample(int(n), rng) for m, n in zip(self.networks, shares, strict=True)])
         return rng.permutation(drawn, axis=0)
 

@@ -51,6 +51,10 @@ class CellModel(Protocol):
         """The models that it averages; none for a single model."""
 
     @property
+    def weights(self) -> Floats:
+        """Share of each member in the average."""
+
+    @property
     def uncertainty(self) -> Uncertainty:
         """What :meth:`draws` vary by."""
 
@@ -80,6 +84,10 @@ class PluggedIn:
     @property
     def members(self) -> tuple[CellModel, ...]:
         return ()
+
+    @property
+    def weights(self) -> Floats:
+        return np.zeros(0)
 
     @property
     def uncertainty(self) -> Uncertainty:

@@ -1,0 +1,149 @@
+"""Which of several intruders is the most dangerous to each record?
+
+A neighbour knows other columns than somebody who holds a register. Every scenario is a set of keys; the file is counted once on
+all of them, and the table of each scenario is a projection of it, so the results are those of separate runs. A record is
+safe when it is safe in every scenario.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels.counting import CellIndex
+from rarecell.errors import BadInput, UnknownColumns
+from rarecell.risk.records import RecordRisk
+from rarecell.table.contingency import ContingencyTable
+
+
+@dataclass(frozen=True, eq=False)
+class ScenarioRisk:
+    """The risk from one intruder.
+
+    Attributes
+    ----------
+    name, keys : the scenario
+    risk : the risk on the table of its keys
+    cell : for each cell of the table of all keys, its cell in that table
+    """
+
+    name: str
+    keys: tuple[str, ...]
+    risk: RecordRisk = field(repr=False)
+    cell: NDArray[np.int64] = field(repr=False)
+
+    @cached_property
+    def unique_probability(self) -> NDArray[np.float64]:
+        """Probability of each cell of the table of all keys: that its records are unique in the population to this intruder."""
+        return self.risk.unique_probability[self.cell]
+
+    def to_dict(self, threshold: float) -> dict[str, Any]:
+        """The numbers of the whole file, ready for JSON."""
+        alone = self.risk.unique_probability[self.risk.sample_count == 1]
+        return {
+            "name": self.name,
+            "keys": list(self.keys),
+            "sample_uniques": self.risk.n_sample_uniques,
+            "expected_population_uniques": self.risk.expected_population_uniques,
+            "expected_correct_matches": self.risk.expected_correct_matches,
+            "highest": float(alone.max(initial=0.0)),
+            "records_above_threshold": int((alone >= threshold).sum()),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Scenarios:
+    """The risk from every intruder, over the cells of the table of all keys."""
+
+    table: ContingencyTable
+    each: tuple[ScenarioRisk, ...]
+
+    @cached_property
+    def worst_probability(self) -> NDArray[np.float64]:
+        """Highest probability over the scenarios, of each cell."""
+        return np.asarray(np.max([one.unique_probability for one in self.each], axis=0))
+
+    @cached_property
+    def worst(self) -> NDArray[np.int64]:
+        """Position of the scenario with the highest probability, of each cell; the first of equal ones, −1 where all are 0."""
+        first = np.argmax([one.unique_probability for one in self.each], axis=0)
+        return np.asarray(np.where(self.worst_probability > 0.0, first, -1))
+
+    def above(self, threshold: float) -> NDArray[np.int64]:
+        """Numbers of the records that are above ``threshold`` in at least one scenario, in the order of the file.
+
+        A cell of all keys may hold more than one record only when no scenario makes them unique.
+        """
+        is_above = np.append(self.worst_probability > threshold, False)
+        if self.table.record_cell is None:
+            return np.asarray(self.table.first_row[np.flatnonzero(is_above[:-1])])
+        return np.flatnonzero(is_above[self.table.record_cell])
+
+    def masks_above(self, threshold: float) -> NDArray[np.uint64]:
+        """For each cell, the scenarios in which it is above ``threshold``, as bits."""
+        found = np.zeros(self.table.n_cells, dtype=np.uint64)
+        for position, one in enumerate(self.each):
+            found |= np.where(one.unique_probability > threshold, np.uint64(1 << position), np.uint64(0))
+        return found
+
+    def per_record(self) -> dict[str, NDArray[Any]]:
+        """``worst_scenario`` and its probability for each record of the file, in its order; each cell once without records."""
+        cell = np.arange(self.table.n_cells) if self.table.record_cell is None else self.table.record_cell
+        names = np.array([*(one.name for one in self.each), ""], dtype=object)
+        dropped = cell < 0
+        return {
+            "worst_scenario": np.where(dropped, "", names[self.worst[cell]]),
+            "worst_probability": np.where(dropped, np.nan, self.worst_probability[cell]),
+        }
+
+    def __str__(self) -> str:
+        told = "; ".join(f"{one.name}: {one.risk.expected_population_uniques:,.1f}" for one in self.each)
+        return f"Records expected to be unique in the population, by what an intruder knows: {told}."
+
+
+def check_scenarios(scenarios: Mapping[str, Sequence[str]], keys: Sequence[str]) -> None:
+    """Refuse scenarios without keys, or with keys that are not among those of the run."""
+    for name, known in scenarios.items():
+        if not known:
+            raise BadInput(f"Scenario '{name}' has no keys; name the columns that this intruder could know.")
+        unknown = [key for key in known if key not in keys]
+        if unknown:
+            raise UnknownColumns.among(unknown, keys, role=f"key of scenario '{name}'")
+        if len(set(known)) < len(known):
+            raise BadInput(f"Scenario '{name}' names a key twice; name each once.")
+    if len(scenarios) > 64:
+        raise BadInput(f"{len(scenarios)} scenarios were given; at most 64 are possible.")
+
+
+def all_keys(scenarios: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Every key that some scenario names, in the order in which they are met."""
+    return tuple(dict.fromkeys(key for known in scenarios.values() for key in known))
+
+
+def assess_scenarios(
+    table: ContingencyTable,
+    scenarios: Mapping[str, Sequence[str]],
+    *,
+    risk_of: Callable[[ContingencyTable], RecordRisk],
+) -> Scenarios:
+    """The risk from every intruder.
+
+    Parameters
+    ----------
+    table : of all keys
+    scenarios : for each name the keys that this intruder knows
+    risk_of : estimates the risk of a table, for which it returns the risk over the same cells; asked once for each scenario
+    """
+    check_scenarios(scenarios, table.keys)
+    found = []
+    for name, known in scenarios.items():
+        smaller = table.project(list(known))
+        columns = [table.cells[:, table.keys.index(key)] for key in known]
+        cell = CellIndex(smaller.cells, [c.n_levels for c in smaller.categories]).find(columns)
+        found.append(ScenarioRisk(name, tuple(known), risk_of(smaller), cell))
+    return Scenarios(table, tuple(found))

@@ -48,6 +48,19 @@ def test_values_of_cells_are_joined_to_records_missing_keys_too(spark: Any, miss
     assert joined.columns == [*people.column_names, "cell_count"]
 
 
+def test_recoded_keys_hold_their_levels(spark: Any) -> None:
+    people = PEOPLE.append_column("id", pa.array(range(8)))
+    coding: dict[str, Any] = {"age": "top 62", "region": "3 groups", "income": {"missing": [9.25]}}
+    keys = ["age", "region", "income"]
+    data = Microdata(spark.createDataFrame(people), keys, id="id", coding=coding)
+    in_memory = Microdata(people, keys, coding=coding)
+    assert_same_table(data.table(), in_memory.table())
+    found = {row["id"]: row for row in data.replaced(pa.array([], pa.int64()), {}).collect()}
+    expected = in_memory.replaced(np.empty(0, dtype=np.int64), {})
+    for key in keys:
+        assert [found[row][key] for row in range(8)] == expected[key].to_pylist()
+
+
 def test_values_are_replaced_by_id(spark: Any) -> None:
     people = PEOPLE.append_column("id", pa.array(range(8)))
     frame = spark.createDataFrame(people)

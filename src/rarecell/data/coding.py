@@ -11,13 +11,14 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.data.levels import RawLevels
+from rarecell.data.levels import MISSING_WORDS, RawLevels
 from rarecell.errors import BadInput, nearest_names
 
 Missing = Literal["level", "drop", "refuse"]
@@ -39,6 +40,9 @@ class Coding:
     width : width of bins that begin at multiples of it
     quantiles : number of bins with about equal numbers of records
     top, bottom : values from ``top`` up, and from ``bottom`` down, are one level each
+    merge : for each new level the values that become it; other values stay as they are
+    groups : number of groups that the levels are put into automatically, as the table of what each key costs names them
+    hierarchy : put the levels into the groups of this column of the key's hierarchy; 1 is the first after the levels
     missing : values that mean "missing", such as 99
     """
 
@@ -49,6 +53,9 @@ class Coding:
     quantiles: int | None = None
     top: float | None = None
     bottom: float | None = None
+    merge: Mapping[str, tuple[Any, ...]] | None = None
+    groups: int | None = None
+    hierarchy: int | None = None
     missing: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -58,12 +65,22 @@ class Coding:
                 if isinstance(value, str) or not isinstance(value, Sequence):
                     raise BadInput(f"'{name}' of a coding was given as {value!r}; it is a list.")
                 object.__setattr__(self, name, tuple(value))
-        ways = [name for name in ("levels", "edges", "width", "quantiles") if getattr(self, name) is not None]
-        if len(ways) > 1:
-            raise BadInput(f"A coding was given {' and '.join(ways)}; choose one way of making levels.")
-        if (self.top is not None or self.bottom is not None) and (self.levels or self.edges):
+        for ways in (
+            ("levels", "edges", "width", "quantiles", "merge"),
+            ("edges", "width", "quantiles", "merge", "groups", "hierarchy"),
+        ):
+            given = [name for name in ways if getattr(self, name) is not None]
+            if len(given) > 1:
+                raise BadInput(f"A coding was given {' and '.join(given)}; choose one way of making levels.")
+        if self.merge is not None:
+            object.__setattr__(self, "merge", _checked_merge(self.merge))
+        for name, least in (("groups", 2), ("hierarchy", 1)):
+            number = getattr(self, name)
+            if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < least):
+                raise BadInput(f"'{name}' of a coding was given as {number!r}; it is a whole number of {least} or more.")
+        if (self.top is not None or self.bottom is not None) and (self.levels or self.edges or self.merge):
             raise BadInput(
-                "A coding was given a top or bottom together with levels or edges. Declared levels need no bounds, and the "
+                "A coding was given a top or bottom together with levels, edges or merged values. Declared levels need no bounds, and the "
                 "outer bins of edges are open already: leave out top and bottom."
             )
         if self.levels is not None and len({str(level) for level in self.levels}) != len(self.levels):
@@ -85,10 +102,14 @@ class Coding:
             raise BadInput(f"A coding was given bottom {self.bottom} and top {self.top}; the bottom lies below the top.")
 
     @classmethod
-    def of(cls, given: Coding | Mapping[str, Any], *, key: str) -> Coding:
-        """A coding from itself or from a table of options, as a configuration file has it."""
+    def of(cls, given: Coding | Mapping[str, Any] | str, *, key: str) -> Coding:
+        """A coding from itself, from a table of options, or from words such as ``"5-year bands"``."""
         if isinstance(given, Coding):
             return given
+        if isinstance(given, str):
+            from rarecell.data.recoding_text import parse_recoding
+
+            return parse_recoding(given, key=key)
         if not isinstance(given, Mapping):
             raise BadInput(f"The coding of key '{key}' was given as {given!r}; it is a table of options such as width = 5.")
         known = [part.name for part in fields(cls)]
@@ -105,6 +126,21 @@ class Coding:
     @property
     def is_binned(self) -> bool:
         return self.edges is not None or self.width is not None or self.quantiles is not None
+
+    @property
+    def groups_levels(self) -> bool:
+        """Whether the levels are put into groups once they are counted."""
+        return self.groups is not None or self.hierarchy is not None
+
+    @property
+    def changes_values(self) -> bool:
+        """Whether a value may be released as something else than it is."""
+        return self.bounds_numbers or self.groups_levels or bool(self.merge) or bool(self.missing)
+
+    def joined(self, other: Coding) -> Coding:
+        """The options of both; refused where they contradict each other."""
+        given = {part.name: getattr(other, part.name) for part in fields(other) if getattr(other, part.name) not in (None, ())}
+        return replace(self, **given)
 
     @property
     def bounds_numbers(self) -> bool:
@@ -145,6 +181,9 @@ def code_levels(
     if coding.bounds_numbers:
         level_of_value, levels = _bounded(key, values, counts, coding, raw.is_numeric)
         is_ordered = True
+    elif coding.merge is not None:
+        level_of_value, levels, stays_ordered = _merged(key, observed, coding.merge, level_order)
+        is_ordered = is_ordered and stays_ordered
     elif coding.levels is not None:
         level_of_value, levels = _declared(key, observed, coding.levels)
         is_ordered = True
@@ -179,6 +218,49 @@ def _declared(key: str, observed: Sequence[Any], declared: Sequence[Any]) -> tup
         )
     in_order = sorted(set(observed), key=lambda value: by_text[str(value)])
     return {value: value for value in in_order}, in_order
+
+
+def _checked_merge(merge: Any) -> dict[str, tuple[Any, ...]]:
+    if not isinstance(merge, Mapping) or not merge:
+        raise BadInput(f"'merge' of a coding was given as {merge!r}; it is a table of new levels with the values of each.")
+    found: dict[str, tuple[Any, ...]] = {}
+    seen: set[str] = set()
+    for label, values in merge.items():
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+            raise BadInput(f"The values to be merged as '{label}' were given as {values!r}; they are a list of at least one.")
+        if not str(label).strip() or str(label) in MISSING_WORDS:
+            raise BadInput(f"The name '{label}' of merged values would be read as missing. Give it another name.")
+        twice = sorted(seen & {str(value) for value in values})
+        if twice:
+            raise BadInput(f"The value '{twice[0]}' is merged into two levels; each value belongs to one.")
+        seen |= {str(value) for value in values}
+        found[str(label)] = tuple(values)
+    return found
+
+
+def _merged(
+    key: str, observed: Sequence[Any], merge: Mapping[str, Sequence[Any]], level_order: Sequence[Any] | None
+) -> tuple[dict[Any, Any], list[Any], bool]:
+    """Values under their new levels, each level at the place of its first value; whether all merge neighbours only."""
+    order = [value for value in level_order or () if value in set(observed)]
+    in_order = order if len(order) == len(set(observed)) else sorted(set(observed))
+    texts = {str(value) for value in in_order}
+    label_of = {str(value): label for label, values in merge.items() for value in values}
+    strangers = sorted(set(label_of) - texts)
+    if strangers:
+        raise BadInput(
+            f"Key '{key}' has no value '{strangers[0]}', which is to be merged as '{label_of[strangers[0]]}'. Check its spelling."
+        )
+    clash = sorted(label for label in merge if label in texts and label_of.get(label) != label)
+    if clash:
+        raise BadInput(
+            f"Merged values of key '{key}' are named '{clash[0]}', which is another value of it. Give them another name."
+        )
+    level_of_value = {value: label_of.get(str(value), value) for value in in_order}
+    levels = list(dict.fromkeys(level_of_value.values()))
+    sequence = [level_of_value[value] for value in in_order]
+    n_runs = sum(1 for before, after in pairwise(sequence) if before != after) + 1
+    return level_of_value, levels, n_runs == len(levels)
 
 
 def _bounded(

@@ -19,6 +19,7 @@ from rarecell.data.coding import CodedLevels, Coding, code_levels
 from rarecell.data.levels import settle
 from rarecell.engine.source import Column, EncodedColumn, Source
 from rarecell.errors import BadInput
+from rarecell.table.coarsening import coarsening_with
 from rarecell.table.contingency import Categories, Coarsening, ContingencyTable
 
 if TYPE_CHECKING:
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CodedKey:
-    """A key's distinct values as they stand, and the level of each."""
+    """A key's distinct values as they stand, what each of them means, and the level of each."""
 
     key: str
     values: pa.Array
+    meanings: tuple[Any, ...]
     coded: CodedLevels
     note: str | None
 
@@ -41,6 +43,7 @@ class Counted:
 
     table: ContingencyTable
     lookups: tuple[EncodedColumn, ...]
+    meanings: tuple[tuple[Any, ...], ...]
     n_missing: dict[str, int]
     n_dropped: int
     notes: tuple[str, ...]
@@ -105,7 +108,7 @@ class KeyCounting:
             missing="drop" if self.missing != "level" else "level",
             level_order=column.level_order,
         )
-        return CodedKey(key, values, coded, raw.note)
+        return CodedKey(key, values, raw.values, coded, raw.note)
 
     def _recoded_keys(self) -> dict[str, CodedKey]:
         """Keys whose numbers are binned: coded before counting, so that no more combinations come back than there are bins."""
@@ -148,9 +151,26 @@ class KeyCounting:
         record_cell = row_cell if numbers is None else None
         table = ContingencyTable.of_sorted_cells(tuple(categories), cells, counts, weight_sums, record_cell)
         table = table.with_coarsenings(self._coarsenings(categories))
+        table, lookups = self._grouped(table, lookups)
         notes = tuple(coded.note for coded in coded_keys if coded.note)
         n_missing = {coded.key: coded.coded.n_missing for coded in coded_keys}
-        return Counted(table, tuple(lookups), n_missing, n_dropped, notes)
+        return Counted(table, tuple(lookups), tuple(coded.meanings for coded in coded_keys), n_missing, n_dropped, notes)
+
+    def _grouped(self, table: ContingencyTable, lookups: Sequence[EncodedColumn]) -> tuple[ContingencyTable, list[EncodedColumn]]:
+        """Put levels into groups: those of every key are found in the table as it was counted, whatever becomes of other keys."""
+        chosen = {
+            key: group_levels(table, key, coding)
+            for key, coding in self.coding.items()
+            if coding.groups_levels and key in self.keys
+        }
+        found = list(lookups)
+        for key, coarsening in chosen.items():
+            position = self.keys.index(key)
+            # The last place serves the code −1 of a value that is dropped.
+            new_code = np.append(coarsening.group_of_level, np.int32(-1))
+            found[position] = EncodedColumn(found[position].values, new_code[found[position].codes].astype(np.int32))
+            table = table.recode(coarsening)
+        return table, found
 
     def _refuse_constant(self, categories: Sequence[Categories]) -> None:
         constant = [c for c in categories if c.n_levels == 1]
@@ -172,6 +192,27 @@ class KeyCounting:
                     name = f"{c.key}/{len(grouping.labels)}"
                     found.append(Coarsening(name, c.key, grouping.group_of_level, grouping.labels))
         return found
+
+
+def group_levels(table: ContingencyTable, key: str, coding: Coding) -> Coarsening:
+    """The groups that a coding asks for: a column of the key's hierarchy, or so many groups.
+
+    A number of groups that the hierarchy has means those groups.
+    """
+    own = [c for c in table.coarsenings if c.key == key]
+    if coding.hierarchy is not None:
+        if not own:
+            raise BadInput(
+                f"Key '{key}' is to be recoded by its hierarchy, but it has none. Name the file with --hierarchy {key}=CSV."
+            )
+        if coding.hierarchy > len(own):
+            raise BadInput(
+                f"Key '{key}' is to be recoded to level {coding.hierarchy} of its hierarchy, which has {len(own)} that make a difference."
+            )
+        return own[coding.hierarchy - 1]
+    assert coding.groups is not None
+    named = [c for c in own if c.n_levels == coding.groups]
+    return named[0] if named else coarsening_with(table, key, coding.groups)
 
 
 def _numbers_of(coded_keys: Sequence[CodedKey]) -> str:

@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from rarecell.data.coding import MISSING_POLICIES, Coding, code_levels
 from rarecell.data.counting import Counted, KeyCounting, number_of_each, plain_value
 from rarecell.data.levels import settle
+from rarecell.data.written import levels_to_write
 from rarecell.engine import open_source
+from rarecell.engine.output import temporary_folder
 from rarecell.engine.source import EncodedColumn, KeyCells, Source
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns, nearest_names
 from rarecell.graph.masks import MAX_VERTICES
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from rarecell.data.roles import SuggestedRole
     from rarecell.engine.duck import EngineSettings
     from rarecell.engine.spark import SparkSource
+    from rarecell.engine.written_levels import Recodes
 
 CODES_IN_MEMORY = 512 * 2**20
 """Records are coded in memory up to this many bytes of codes; larger data are counted by their engine."""
@@ -75,7 +78,7 @@ class Microdata:
         sensitive: Sequence[str] = (),
         id: str | None = None,
         missing: str = "level",
-        coding: Mapping[str, Coding | Mapping[str, Any]] | None = None,
+        coding: Mapping[str, Coding | Mapping[str, Any] | str] | None = None,
         hierarchies: Mapping[str, str | Path] | None = None,
         sql: str | None = None,
         settings: EngineSettings | None = None,
@@ -260,6 +263,13 @@ class Microdata:
         codes = np.empty((len(encoded.columns[0].codes), len(columns)), dtype=np.int32, order="F")
         categories = []
         for position, (name, column) in enumerate(zip(columns, encoded.columns, strict=True)):
+            if name in self.keys and self.coding.get(name, Coding()).groups_levels:
+                k = self.keys.index(name)
+                code_of_raw = self._any_counted.code_of_raw[k]
+                new_code = [code_of_raw[plain_value(value)] for value in column.values.to_pylist()]
+                codes[:, position] = np.array(new_code, dtype=np.int32)[column.codes]
+                categories.append(self._any_counted.table.categories[k])
+                continue
             raw = settle(column.values, self.columns[name], decimal_mark=self.source.decimal_mark)
             order = self.columns[name].level_order
             coded = code_levels(name, raw, number_of_each(column, None), self.coding.get(name, Coding()), level_order=order)
@@ -275,6 +285,11 @@ class Microdata:
             raise BadInput(
                 f"Counts of cliques only are for Spark frames; the cells of {self.source.name} can be counted: use record_risk."
             )
+        grouped = [key for key, coding in self.coding.items() if coding.groups_levels]
+        if grouped:
+            raise BadInput(
+                f"Key '{grouped[0]}' is to be put into groups, which needs the counts of all keys. Give bands or edges instead."
+            )
         coded = {key: self._counting.code(key, *found) for key, found in self.source.levels(self.keys).items()}
         self._counting.refuse_missing(list(coded.values()))
         lookups = tuple(EncodedColumn(coded[key].values, coded[key].coded.code_of_value) for key in self.keys)
@@ -289,17 +304,51 @@ class Microdata:
         """Values of columns at positions of records, as they stand in the data."""
         return self.source.take(rows, columns)
 
-    def replaced(self, rows: Any, columns: Mapping[str, Any]) -> Any:
-        """A frame like the one given, with new values at some records, which are given as :meth:`drawn_records` gives them."""
-        spark = self.spark
-        return spark.replaced_by_id(self.id, rows, columns) if spark else self.source.replaced(rows, columns)
+    @cached_property
+    def recodes(self) -> Recodes:
+        """For each key whose coding changes values, the level that is released in the place of each value."""
+        counted = self._any_counted
+        found = {}
+        for k, key in enumerate(self.keys):
+            if self.coding.get(key, Coding()).changes_values:
+                lookup = counted.lookups[k]
+                found[key] = levels_to_write(lookup.values, lookup.codes, counted.meanings[k], counted.table.categories[k])
+        return found
 
-    def write_with_replacements(self, path: str | Path, rows: Any, columns: Mapping[str, Any]) -> Path:
-        """The data in their own format and order, with new values at some records; moved into place when complete."""
+    def replaced(self, rows: Any, columns: Mapping[str, Any]) -> Any:
+        """A frame like the one given, with new values at some records, which are given as :meth:`drawn_records` gives them.
+
+        Recoded keys hold their levels.
+        """
         spark = self.spark
         if spark is not None:
-            return spark.write(spark.replaced_by_id(self.id, rows, columns), path)
-        return self.source.write_with_replacements(path, rows, columns)
+            return spark.with_levels_of(spark.replaced_by_id(self.id, rows, columns), self.recodes)
+        frame = self.source.replaced(rows, columns)
+        return open_source(frame).with_levels(self.recodes) if self.recodes else frame
+
+    def write_with_replacements(self, path: str | Path, rows: Any, columns: Mapping[str, Any]) -> Path:
+        """The data in their own format and order, with new values at some records; moved into place when complete.
+
+        Recoded keys are written as their levels.
+        """
+        spark = self.spark
+        if spark is not None:
+            return spark.write(spark.with_levels_of(spark.replaced_by_id(self.id, rows, columns), self.recodes), path)
+        if not self.recodes:
+            return self.source.write_with_replacements(path, rows, columns)
+        if not len(rows):
+            return self.source.write_levels(path, self.recodes)
+        with temporary_folder(path) as folder:
+            swapped = self.source.write_with_replacements(folder / f"swapped{self.source.suffix}", rows, columns)
+            return open_source(swapped).write_levels(path, self.recodes)
+
+    def coding_of_output(self) -> dict[str, Coding]:
+        """How the keys of the released data are read so that their table is the one that was assessed."""
+        found = {key: coding for key, coding in self.coding.items() if key not in self.recodes}
+        for key, written in self.recodes.items():
+            levels = self.source.levels_read_back(key, written)
+            found[key] = Coding(levels=levels, ordered=written.is_ordered)
+        return found
 
     def write_cell_values(self, path: Path, table: ContingencyTable, values: Mapping[str, NDArray[Any]]) -> None:
         """For every record of a Spark frame the values of its cell, under its id, or under its keys without one."""

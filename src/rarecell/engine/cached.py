@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,9 @@ from rarecell.engine.duck import EngineSettings, private_directory
 from rarecell.engine.files import ParquetSource
 from rarecell.engine.source import Column, EncodedColumn, GroupedCounts, Source
 from rarecell.machine.disk import new_private_file
+
+if TYPE_CHECKING:
+    from rarecell.engine.written_levels import Recodes
 
 
 class CachedSource(Source):
@@ -60,6 +63,9 @@ class CachedSource(Source):
 
     def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
         return self._inner.write_with_replacements(path, rows, columns)
+
+    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
+        return self._inner.write_levels(path, recodes)
 
 
 def write_parquet_copy(source: Source, path: Path) -> None:

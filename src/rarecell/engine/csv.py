@@ -148,7 +148,7 @@ def read_columns(path: Path, dialect: Dialect, columns: Sequence[str]) -> Iterat
         ahead: deque[Future[list[pa.Array]]] = deque()
         for piece in read_records(path, dialect):
             if len(piece.starts):
-                ahead.append(pool.submit(_texts, piece, dialect.delimiter, wanted))
+                ahead.append(pool.submit(texts_of, piece, dialect.delimiter, wanted))
             while len(ahead) > 2:
                 yield _batch(ahead.popleft().result(), names, columns)
         while ahead:
@@ -159,7 +159,8 @@ def _batch(arrays: list[pa.Array], names: Sequence[str], columns: Sequence[str])
     return pa.record_batch([arrays[names.index(column)] for column in columns], names=list(columns))
 
 
-def _texts(piece: Records, delimiter: int, wanted: NDArray[np.int64]) -> list[pa.Array]:
+def texts_of(piece: Records, delimiter: int, wanted: NDArray[np.int64]) -> list[pa.Array]:
+    """Some columns of a piece, ascending, as text; an empty field is null."""
     from rarecell._kernels.text import copy_text, find_fields
 
     data = np.frombuffer(piece.data, dtype=np.uint8)
@@ -270,6 +271,12 @@ def refuse_duplicates(names: Sequence[str], source: str) -> None:
 # ---------------------------------------------------------------------- writing
 
 
+def header_of(path: Path, dialect: Dialect) -> bytes:
+    """Everything before the first record."""
+    with _reading(path, dialect.is_gzipped) as stream:
+        return _read_up_to(stream, dialect.header_bytes, path)
+
+
 def write_records(
     path: Path, source: Path, dialect: Dialect, rows: NDArray[np.int64], columns: Mapping[str, Sequence[str | None]]
 ) -> None:
@@ -283,8 +290,7 @@ def write_records(
     with atomic_path(path) as temporary, open(temporary, "wb") as raw:
         # Neither a name nor a time inside the compressed file: the same data give the same bytes.
         out: Any = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if dialect.is_gzipped else raw
-        with _reading(source, dialect.is_gzipped) as stream:
-            out.write(_read_up_to(stream, dialect.header_bytes, source))
+        out.write(header_of(source, dialect))
         first = 0
         for piece in read_records(source, dialect):
             low, high = np.searchsorted(in_order, [first, first + len(piece.starts)])
@@ -305,11 +311,12 @@ def write_records(
 def _changed_record(record: bytes, delimiter: int, new: Mapping[int, str | None]) -> bytes:
     fields = [record[start:end] for start, end in field_spans(record, delimiter)]
     for column, value in new.items():
-        fields[column] = _field(value, delimiter, is_quoted=fields[column].startswith(b'"'))
+        fields[column] = field_bytes(value, delimiter, is_quoted=fields[column].startswith(b'"'))
     return bytes([delimiter]).join(fields)
 
 
-def _field(value: str | None, delimiter: int, *, is_quoted: bool) -> bytes:
+def field_bytes(value: str | None, delimiter: int, *, is_quoted: bool) -> bytes:
+    """A value as it stands in a file: in quotes where the old value was, or where it needs them."""
     if value is None:
         return b""
     data = value.encode("utf-8")

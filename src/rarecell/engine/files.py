@@ -34,6 +34,8 @@ from rarecell.errors import BadInput, RarecellError, nearest_names
 if TYPE_CHECKING:
     import duckdb
 
+    from rarecell.engine.written_levels import Recodes
+
 TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
 PARQUET_SUFFIXES = (".parquet", ".pq", ".parq")
 ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
@@ -240,6 +242,13 @@ class CsvSource(FileSource):
         self._refuse_change()
         return Path(path)
 
+    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
+        from rarecell.engine.csv_levels import write_levels
+
+        self._refuse_change()
+        write_levels(Path(path), self.path, self.dialect, recodes)
+        return Path(path)
+
 
 class ColumnarSource(FileSource):
     """A file of typed columns, written back batch by batch."""
@@ -338,6 +347,25 @@ class ParquetSource(ColumnarSource):
         self._refuse_change()
         return Path(path)
 
+    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
+        from rarecell.engine.written_levels import recoded_schema, recoded_table
+
+        self._refuse_change()
+        with readable_errors(self.path_in_messages):
+            file = pq.ParquetFile(self.path)
+            compression = _compression(file)
+
+        def groups() -> Iterator[pa.Table]:
+            for group in range(file.num_row_groups):
+                with readable_errors(self.path_in_messages):
+                    table = file.read_row_group(group)
+                yield recoded_table(table, recodes)
+
+        schema = recoded_schema(self.arrow_schema, recodes)
+        with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression=compression) as writer:
+            write_in_turn(writer, groups())
+        return Path(path)
+
 
 def _compression(file: pq.ParquetFile) -> dict[str, str] | str:
     """How each column was compressed."""
@@ -401,6 +429,20 @@ class ArrowSource(ColumnarSource):
                 writer.write_table(replaced_table(pa.Table.from_batches([batch]), first, rows, columns))
                 first += batch.num_rows
         self._refuse_change()
+        return Path(path)
+
+    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
+        from rarecell.engine.written_levels import recoded_schema, recoded_table
+
+        options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=not self._is_stream)
+        new_writer = pa.ipc.new_stream if self._is_stream else pa.ipc.new_file
+        with (
+            atomic_path(path) as temporary,
+            pa.OSFile(str(temporary), "wb") as out,
+            new_writer(out, recoded_schema(self.arrow_schema, recodes), options=options) as writer,
+        ):
+            for batch in self._whole_batches():
+                writer.write_table(recoded_table(pa.Table.from_batches([batch]), recodes))
         return Path(path)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -22,6 +22,9 @@ from rarecell.engine.output import atomic_path
 from rarecell.engine.replacing import replaced_table
 from rarecell.engine.source import BATCH_ROWS, Column, EncodedColumn, GroupedCounts, Kind, Source, kind_of
 from rarecell.errors import BadInput
+
+if TYPE_CHECKING:
+    from rarecell.engine.written_levels import Recodes
 
 _LIBRARIES = "pandas, polars, pyarrow, DuckDB or Spark"
 
@@ -168,6 +171,43 @@ class FrameSource(Source):
 
     def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
         table = replaced_table(self._arrow([c.name for c in self._columns]), 0, rows, columns)
+        with atomic_path(path) as temporary:
+            pq.write_table(table, temporary)
+        return Path(path)
+
+    def with_levels(self, recodes: Recodes) -> Any:
+        from rarecell.engine.written_levels import recoded_table
+
+        if isinstance(self.frame, nw.DataFrame) and not self.frame.implementation.is_pyarrow():
+            return self._with_level_columns(self.frame, recodes).to_native()
+        if self.frame.implementation.is_polars():
+            eager = self.frame.collect() if isinstance(self.frame, nw.LazyFrame) else self.frame
+            return self._with_level_columns(eager, recodes).to_native().lazy()
+        table = recoded_table(self._arrow([c.name for c in self._columns]), recodes)
+        if self.frame.implementation.is_duckdb():
+            import duckdb
+
+            return duckdb.from_arrow(table)
+        return table
+
+    def _with_level_columns(self, frame: nw.DataFrame[Any], recodes: Recodes) -> nw.DataFrame[Any]:
+        changed = []
+        for name, written in recodes.items():
+            levels = written.levels_of(self._arrow([name]).column(0).combine_chunks())
+            if written.only_blanks:
+                is_kept = nw.new_series("is_kept", (levels >= 0).tolist(), nw.Boolean(), backend=frame.implementation)
+                changed.append(frame.select(nw.when(is_kept).then(nw.col(name)).alias(name)).get_column(name))
+                continue
+            labels = (*written.labels, None)
+            kind = nw.Enum(list(written.labels)) if written.is_ordered else nw.String()
+            texts = [labels[level] for level in levels.tolist()]
+            changed.append(nw.new_series(name, texts, kind, backend=frame.implementation))
+        return frame.with_columns(*changed)
+
+    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
+        from rarecell.engine.written_levels import recoded_table
+
+        table = recoded_table(self._arrow([c.name for c in self._columns]), recodes)
         with atomic_path(path) as temporary:
             pq.write_table(table, temporary)
         return Path(path)

@@ -62,6 +62,20 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
+@contextlib.contextmanager
+def temporary_folder(beside: str | Path) -> Iterator[Path]:
+    """A folder beside a path, for its owner alone, that vanishes when the block ends."""
+    target = Path(beside)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
+    except OSError as problem:
+        raise NotWritten.because(target, problem) from None
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def write_parquet(path: str | Path, columns: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Path:
     """Write columns of arrays, or a stream of such pieces one after the other, as a Parquet file.
 

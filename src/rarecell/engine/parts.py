@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -22,9 +22,12 @@ from numpy.typing import NDArray
 from rarecell.engine import csv
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.files import PARQUET_SUFFIXES, ColumnarSource, ParquetSource, is_wildcard
-from rarecell.engine.output import atomic_folder
+from rarecell.engine.output import atomic_folder, temporary_folder
 from rarecell.engine.source import BATCH_ROWS, EncodedColumn, GroupedCounts
 from rarecell.errors import BadInput
+
+if TYPE_CHECKING:
+    from rarecell.engine.written_levels import Recodes
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
@@ -205,6 +208,20 @@ class ParquetPartsSource(ColumnarSource):
                     {column: new.take(pa.array(inside)) for column, new in values.items()},
                     added={column: constants[number] for column, constants in self._constants.items()},
                 )
+        return Path(path)
+
+    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
+        """Write a folder of the same parts; columns that folders stood for are first written into the parts."""
+        self._refuse_change()
+        if self._constants:
+            with temporary_folder(path) as folder:
+                plain = self.write_with_replacements(folder / "parts", np.empty(0, dtype=np.int64), {})
+                return ParquetPartsSource(plain, settings=self.settings).write_levels(path, recodes)
+        with atomic_folder(path) as folder:
+            for name, part in zip(self.files.names, self._parts, strict=True):
+                target = folder / name
+                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                part.write_levels(target, recodes)
         return Path(path)
 
 

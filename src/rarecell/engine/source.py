@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 from rarecell.engine.unchanged import Watch, files_hash
 from rarecell.engine.weights import check_record_weights
 from rarecell.errors import BadInput
+
+if TYPE_CHECKING:
+    from rarecell.engine.written_levels import Recodes, WrittenLevels
 
 Kind = Literal["untyped", "integer", "number", "text", "boolean", "date", "other"]
 
@@ -307,6 +310,18 @@ class Source(ABC):
     def replaced(self, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Any:
         """Data in memory with new values at some records, in the type that they came in."""
         raise BadInput(f"{self.name} is not a frame in memory; write it to a file instead.")
+
+    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
+        """Write the data again, in their order and format, with the levels of some columns in the place of their values."""
+        raise BadInput(f"{self.name} cannot be written with recoded keys; write its data to a Parquet file first.")
+
+    def with_levels(self, recodes: Recodes) -> Any:
+        """Data in memory with the levels of some columns in the place of their values."""
+        raise BadInput(f"{self.name} is not a frame in memory; write it to a file instead.")
+
+    def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Any, ...]:
+        """What stands for the levels of a column once they are written."""
+        return written.levels if written.only_blanks else written.labels
 
 
 def _without_dictionary(array: pa.Array) -> pa.Array:

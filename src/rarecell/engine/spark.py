@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -26,6 +26,9 @@ from rarecell.engine.grouping import count_groups, new_names
 from rarecell.engine.source import EncodedColumn, GroupedCounts, KeyCells, Kind, Source
 from rarecell.errors import BadInput, EngineFailed, MissingExtra, RarecellError, TooLarge
 from rarecell.machine.disk import remove
+
+if TYPE_CHECKING:
+    from rarecell.engine.written_levels import Recodes
 
 MOST_CELLS = 50_000_000
 """More occupied cells than this are not brought to the driver."""
@@ -382,6 +385,26 @@ class SparkSource(FrameSource):
             for column in native.columns
         ]
         return joined.select(*chosen)
+
+    @_job("recoding")
+    def with_levels_of(self, native: Any, recodes: Recodes) -> Any:
+        """A Spark frame like this one with the levels of some columns in the place of their values."""
+        from pyspark.sql import functions
+
+        for name, written in recodes.items():
+            value, label = new_names(2, "level")
+            texts = [*(written.labels), None]
+            values = pa.array(written.values)
+            small = _spark_table(
+                native, {value: values, label: pa.array([texts[k] for k in written.level_of_value], pa.string())}
+            )
+            joined = _looked_up(native, name, small, value)
+            kept = small[label]
+            if written.only_blanks:
+                kept = functions.when(small[label].isNotNull(), native[_quoted(name)])
+            chosen = [kept.alias(name) if column == name else native[_quoted(column)] for column in native.columns]
+            native = joined.select(*chosen)
+        return native
 
     @_job("writing")
     def write(self, native: Any, path: str | Path) -> Path:

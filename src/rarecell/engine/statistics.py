@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,10 @@ from rarecell.engine.output import atomic_path
 from rarecell.engine.source import BATCH_ROWS, Column
 from rarecell.engine.unchanged import FileStamp
 from rarecell.errors import BadInput, MissingExtra, RarecellError
+
+if TYPE_CHECKING:
+    from rarecell.engine.statistics_levels import NewColumn
+    from rarecell.engine.written_levels import Recodes, WrittenLevels
 
 MANY_LABELS = 3
 """A column of codes with at least so many labelled values is a list of categories without an order of its own."""
@@ -147,20 +151,56 @@ class StatisticsSource(CachedSource):
         self._stamp.refuse_change()
         return Path(path)
 
-    def _write_anew(self, path: Path, rows: NDArray[np.int64], changes: Mapping[str, Sequence[Any]]) -> None:
-        import pyreadstat
+    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
+        from rarecell.engine.statistics_levels import write_statistics_levels
 
+        write_statistics_levels(self, Path(path), recodes)
+        return Path(path)
+
+    def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Any, ...]:
+        from rarecell.engine.statistics_levels import codes_of
+
+        codes = None if written.only_blanks else codes_of(self, column, written)
+        return super().levels_read_back(column, written) if codes is None else codes
+
+    def reopened(self, path: Path) -> StatisticsSource:
+        """A file that was written from this one."""
+        return StatisticsSource(path, settings=self.settings)
+
+    def levels_of_records(self, column: str, written: WrittenLevels) -> NDArray[np.int32]:
+        """The level of each record, −1 where it is missing."""
+        found = [written.levels_of(batch.column(0)) for batch in self.batches([column])]
+        return np.concatenate([np.empty(0, dtype=np.int32), *found])
+
+    def _write_anew(self, path: Path, rows: NDArray[np.int64], changes: Mapping[str, Sequence[Any]]) -> None:
         # Kinds of missing that SAS tells apart by letters have no place in a transport file written here.
         values, metadata = self._read(output_format="dict", user_missing=self.kind in (".sav", ".zsav"))
         for name, new in changes.items():
             is_text = metadata.readstat_variable_types[name] == "string"
             for row, value in zip(rows.tolist(), new, strict=True):
                 values[name][row] = value if is_text or value is None else _as_number(value)
+        self._write_values(path, values, metadata, {})
+
+    def write_anew(self, path: Path, columns: Mapping[str, NewColumn]) -> None:
+        """Write the file with other values and labels of some columns."""
+        values, metadata = self._read(output_format="dict", user_missing=self.kind in (".sav", ".zsav"))
+        for name, column in columns.items():
+            values[name] = column.values
+        self._write_values(path, values, metadata, columns)
+
+    def _write_values(self, path: Path, values: Mapping[str, Any], metadata: Any, new: Mapping[str, NewColumn]) -> None:
+        import pyreadstat
+
+        def unchanged(of_columns: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: found for name, found in of_columns.items() if name not in new}
+
+        labels = {**unchanged(metadata.variable_value_labels), **{name: one.labels for name, one in new.items() if one.labels}}
+        measures = {name: "ordinal" if one.is_ordered else "nominal" for name, one in new.items()}
         frame = _frame(values)
         shared = {
             "file_label": metadata.file_label or "",
             "column_labels": metadata.column_names_to_labels,
-            "variable_format": {name: found for name, found in metadata.original_variable_types.items() if found},
+            "variable_format": {name: found for name, found in unchanged(metadata.original_variable_types).items() if found},
         }
         with atomic_path(path) as temporary, _readable_errors(path):
             if self.kind in (".sav", ".zsav"):
@@ -169,10 +209,10 @@ class StatisticsSource(CachedSource):
                     str(temporary),
                     compress=self.kind == ".zsav",
                     note=list(metadata.notes),
-                    variable_value_labels=metadata.variable_value_labels,
-                    missing_ranges=metadata.missing_ranges,
-                    variable_display_width=metadata.variable_display_width,
-                    variable_measure=metadata.variable_measure,
+                    variable_value_labels=labels,
+                    missing_ranges=unchanged(metadata.missing_ranges),
+                    variable_display_width=unchanged(metadata.variable_display_width),
+                    variable_measure={**unchanged(metadata.variable_measure), **measures},
                     **shared,
                 )
             else:

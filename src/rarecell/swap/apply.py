@@ -1,7 +1,7 @@
 """Are the values exchanged, and nothing else?
 
-The plan says which row gets which key values from which other row. The values themselves are exchanged, not their codes,
-so a banded age moves as the exact age. Every kept margin of input and output is compared cell by cell, and the keys of the
+The plan says which row gets which key values from which other row. A key that was assessed in bands or groups is written in
+them: the output holds what was assessed, and no more detail. Every kept margin of input and output is compared cell by cell, and the keys of the
 output are counted again; a difference is a defect of the program, and nothing is written.
 """
 
@@ -24,6 +24,7 @@ from rarecell.machine.disk import remove
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
     from rarecell.swap.plan import SwapPlan
+    from rarecell.table.contingency import Categories
 
 
 class MarginsDiffer(RuntimeError):
@@ -124,12 +125,20 @@ def _check_recount(plan: SwapPlan, data: Microdata, output: Any) -> None:
     """Read the keys of the output as those of the input were read, and compare the table with the planned one."""
     from rarecell.data.microdata import Microdata
 
-    counted = Microdata(output, data.keys, missing=data.missing, coding=data.coding)
+    counted = Microdata(output, data.keys, missing=data.missing, coding=data.coding_of_output())
     again = counted.table(records=plan.table.record_cell is not None)
     planned = plan.table_after
-    names_same = [c.levels for c in again.categories] == [c.levels for c in planned.categories]
+    names_same = [c.labels for c in again.categories] == [_labels_read_back(data, c) for c in planned.categories]
     if not (names_same and np.array_equal(again.cells, planned.cells) and np.array_equal(again.counts, planned.counts)):
         raise MarginsDiffer("Internal error: the keys of the output are not those of the plan. Nothing was written.")
+
+
+def _labels_read_back(data: Microdata, categories: Categories) -> tuple[str, ...]:
+    written = data.recodes.get(categories.key)
+    if written is None:
+        return categories.labels
+    labels = tuple(str(level) for level in data.source.levels_read_back(categories.key, written))
+    return (*labels, *categories.labels[len(labels) :])
 
 
 def replacements(plan: SwapPlan, data: Microdata) -> tuple[Any, dict[str, Any]]:

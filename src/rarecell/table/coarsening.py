@@ -11,10 +11,13 @@ with a third, a ninth … of the levels are kept.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import agglomeration as kernels
+from rarecell.errors import BadInput
 from rarecell.graph.masks import MAX_VERTICES
 from rarecell.table.contingency import Categories, Coarsening, ContingencyTable
 
@@ -45,23 +48,66 @@ def key_coarsenings(table: ContingencyTable, key: int) -> list[Coarsening]:
     n_real = categories.n_levels - categories.has_missing
     if n_real < MANY_LEVELS:
         return []
-    counts = np.bincount(table.cells[:, key], weights=table.counts, minlength=categories.n_levels)[:n_real].astype(np.float64)
-    start = np.arange(n_real)
-    if not categories.is_ordered and n_real > MOST_NOMINAL_LEVELS:
-        common = np.sort(np.argsort(-counts, kind="stable")[: MOST_NOMINAL_LEVELS - 1])
-        start = np.full(n_real, MOST_NOMINAL_LEVELS - 1)
-        start[common] = np.arange(MOST_NOMINAL_LEVELS - 1)
-    joint = _joint_with_other_keys(table, key, start)
-    totals = np.bincount(start, weights=counts)
-    merge = kernels.merge_neighbours if categories.is_ordered else kernels.merge_any
-    merges = merge(joint, totals, float(max(table.n_keys - 1, 1)))
+    merging = _Merging.of(table, key)
     found = []
     n_groups = round(n_real / FACTOR)
     while n_groups >= FACTOR:
-        if n_groups < len(merges) + 1:
-            found.append(_named(categories, _after(merges, n_groups)[start], counts))
+        if n_groups < merging.n_start:
+            found.append(merging.coarsening(n_groups))
         n_groups = round(n_groups / FACTOR)
     return found
+
+
+def coarsening_with(table: ContingencyTable, key: str, n_groups: int) -> Coarsening:
+    """A key in so many groups, a missing level counted as one: those from which the automatic coarsenings are chosen.
+
+    Raises
+    ------
+    BadInput
+        When the key has no more levels than that, or fewer than two groups are asked for.
+    """
+    k = table.keys.index(key)
+    categories = table.categories[k]
+    n_real_groups = n_groups - categories.has_missing
+    n_start = min(categories.n_levels - categories.has_missing, MOST_NOMINAL_LEVELS if not categories.is_ordered else 1 << 30)
+    if not 2 <= n_real_groups < n_start:
+        raise BadInput(
+            f"Key '{key}' was to be put into {n_groups} groups; it has {categories.n_levels} levels, so between "
+            f"{2 + categories.has_missing} and {n_start - 1 + categories.has_missing} groups are possible."
+        )
+    return _Merging.of(table, k).coarsening(n_real_groups)
+
+
+@dataclass(frozen=True, eq=False)
+class _Merging:
+    """Which levels of a key are merged, one pair after the other; ``start`` is the group of each level before the first."""
+
+    categories: Categories
+    counts: NDArray[np.float64]
+    start: NDArray[np.int64]
+    merges: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, table: ContingencyTable, key: int) -> _Merging:
+        categories = table.categories[key]
+        n_real = categories.n_levels - categories.has_missing
+        counts = np.bincount(table.cells[:, key], weights=table.counts, minlength=categories.n_levels)[:n_real].astype(np.float64)
+        start = np.arange(n_real)
+        if not categories.is_ordered and n_real > MOST_NOMINAL_LEVELS:
+            common = np.sort(np.argsort(-counts, kind="stable")[: MOST_NOMINAL_LEVELS - 1])
+            start = np.full(n_real, MOST_NOMINAL_LEVELS - 1)
+            start[common] = np.arange(MOST_NOMINAL_LEVELS - 1)
+        joint = _joint_with_other_keys(table, key, start)
+        totals = np.bincount(start, weights=counts)
+        merge = kernels.merge_neighbours if categories.is_ordered else kernels.merge_any
+        return cls(categories, counts, start, merge(joint, totals, float(max(table.n_keys - 1, 1))))
+
+    @property
+    def n_start(self) -> int:
+        return len(self.merges) + 1
+
+    def coarsening(self, n_groups: int) -> Coarsening:
+        return _named(self.categories, _after(self.merges, n_groups)[self.start], self.counts)
 
 
 def _joint_with_other_keys(table: ContingencyTable, key: int, start: NDArray[np.int64]) -> NDArray[np.float64]:

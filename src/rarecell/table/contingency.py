@@ -86,6 +86,13 @@ class Coarsening:
         return bool(pairs.shape[1] == finer.n_levels)
 
 
+def _levels_of(coarsening: Coarsening, categories: Categories) -> tuple[Any, ...]:
+    """The groups as levels; the missing level stays missing unless it is put together with others."""
+    groups = coarsening.group_of_level
+    is_alone = categories.has_missing and groups[-1] == coarsening.n_levels - 1 and groups[-1] not in groups[:-1]
+    return (*coarsening.labels[:-1], None) if is_alone else coarsening.labels
+
+
 def _weight_sums(cell: NDArray[np.int64], weights: NDArray[np.float64], n_cells: int) -> NDArray[np.float64]:
     return np.bincount(cell, weights=weights, minlength=n_cells).astype(np.float64)
 
@@ -465,7 +472,7 @@ class ContingencyTable:
         cells = np.array(self.cells, order="F")
         cells[:, k] = coarsening.group_of_level[cells[:, k]]
         categories = list(self.categories)
-        categories[k] = Categories(coarsening.key, coarsening.labels, self.categories[k].is_ordered)
+        categories[k] = Categories(coarsening.key, _levels_of(coarsening, self.categories[k]), self.categories[k].is_ordered)
         first_level = np.unique(coarsening.group_of_level, return_index=True)[1]
         kept = [
             replace(c, group_of_level=c.group_of_level[first_level]) if c.key == coarsening.key else c

@@ -1,0 +1,162 @@
+"""How is a recoding said in words, on the command line, in run.toml, in Python and in the app?
+
+One grammar for all of them. Phrases are separated by commas or semicolons outside quotes:
+
+    5-year bands · bands of 5 · width 5         numbers in bands that begin at multiples of 5
+    edges 15 25 45                              bands that begin at these numbers
+    5 groups                                    automatic groups, as the table of what each key costs names them
+    5 quantiles                                 bands with about equal numbers of records
+    top 85 · bottom 15                          values from 85 up, and from 15 down, as one level
+    level 2                                     the second column of groups in the key's hierarchy
+    merge 01+02+03 as north; merge 04+05        values put together, with a name or without
+    missing 98+99                               values that mean "missing"
+    as it is                                    no recoding
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from rarecell.data.coding import Coding
+from rarecell.errors import BadInput
+
+if TYPE_CHECKING:
+    from rarecell.table.contingency import Categories, Coarsening
+
+AS_IT_IS = "as it is"
+"""The recoding that changes nothing."""
+
+GRAMMAR = (
+    "'5-year bands', 'edges 15 25 45', '5 groups', '5 quantiles', 'top 85', 'bottom 15', 'level 2' of a hierarchy, "
+    "'merge 01+02 as north', 'missing 98+99'"
+)
+"""What can be said, for messages and help."""
+
+_NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
+_SEPARATOR = re.compile(r"""[;,](?=(?:[^"]*"[^"]*")*[^"]*$)""")
+_PLUS = re.compile(r"""\+(?=(?:[^"]*"[^"]*")*[^"]*$)""")
+
+
+def parse_recodings(options: Iterable[str]) -> dict[str, str]:
+    """``key=words`` options as a table of keys and words.
+
+    Examples
+    --------
+    >>> parse_recodings(["age=5-year bands", "region=4 groups"])
+    {'age': '5-year bands', 'region': '4 groups'}
+    """
+    found: dict[str, str] = {}
+    for option in options:
+        key, sign, words = option.partition("=")
+        if not sign or not key.strip() or not words.strip():
+            raise BadInput(f"A recoding was given as '{option}'; it is KEY=HOW, such as \"age=5-year bands\".")
+        if key.strip() in found:
+            raise BadInput(
+                f"Key '{key.strip()}' is given two recodings; put them into one, such as \"age=5-year bands, top 85\"."
+            )
+        found[key.strip()] = words.strip()
+    return found
+
+
+def parse_recoding(words: str, *, key: str) -> Coding:
+    """The coding that some words stand for.
+
+    Examples
+    --------
+    >>> parse_recoding("5-year bands, top 85", key="age")
+    Coding(levels=None, ordered=None, edges=None, width=5, quantiles=None, top=85, bottom=None, merge=None, groups=None, hierarchy=None, missing=())
+    """
+    given: dict[str, Any] = {}
+    phrases = [phrase.strip() for phrase in _SEPARATOR.split(words) if phrase.strip()]
+    # A list of edges may have commas between them, so a phrase that is a number belongs to the edges before it.
+    joined: list[str] = []
+    for phrase in phrases:
+        if joined and joined[-1].startswith("edges") and re.fullmatch(_NUMBER, phrase):
+            joined[-1] += f" {phrase}"
+        else:
+            joined.append(phrase)
+    for phrase in joined:
+        for name, value in _meaning(phrase, key).items():
+            if name == "merge":
+                value = {**given.get("merge", {}), **value}
+                if len(value) != len(given.get("merge", {})) + 1:
+                    raise BadInput(f"The recoding '{words}' of key '{key}' names two groups alike; give each its own name.")
+            elif name in given:
+                raise BadInput(f"The recoding '{words}' of key '{key}' says '{name}' twice; say it once.")
+            given[name] = value
+    try:
+        return Coding(**given)
+    except BadInput as problem:
+        raise BadInput(f"The recoding '{words}' of key '{key}': {problem}") from None
+
+
+def _meaning(phrase: str, key: str) -> dict[str, Any]:
+    for pattern, meaning in _PHRASES:
+        found = pattern.fullmatch(phrase)
+        if found is not None:
+            return meaning(found)
+    raise BadInput(f"The recoding '{phrase}' of key '{key}' is not understood. It is one of {GRAMMAR}.")
+
+
+def _number(text: str) -> int | float:
+    return int(text) if re.fullmatch(r"-?[0-9]+", text) else float(text)
+
+
+def _values(text: str) -> tuple[str, ...]:
+    return tuple(value.strip().strip('"') for value in _PLUS.split(text) if value.strip())
+
+
+def _merge(found: re.Match[str]) -> dict[str, Any]:
+    values = _values(found["values"])
+    label = (found["label"] or "").strip().strip('"') or "+".join(values)
+    return {"merge": {label: values}}
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(text.replace("NUMBER", _NUMBER), re.IGNORECASE)
+
+
+_PHRASES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
+    (_pattern(r"(NUMBER)(?:[- ]?(?:year|years|unit|units|wide))?[- ]bands?"), lambda m: {"width": _number(m[1])}),
+    (_pattern(r"(?:in )?bands? of (NUMBER)(?: years?)?"), lambda m: {"width": _number(m[1])}),
+    (_pattern(r"width (NUMBER)"), lambda m: {"width": _number(m[1])}),
+    (_pattern(r"edges ((?:NUMBER\s*)+)"), lambda m: {"edges": tuple(_number(edge) for edge in m[1].split())}),
+    (_pattern(r"(?:in )?([0-9]+) groups"), lambda m: {"groups": int(m[1])}),
+    (_pattern(r"([0-9]+) (?:quantiles|equal groups)"), lambda m: {"quantiles": int(m[1])}),
+    (_pattern(r"top(?:[- ]?cod(?:e|ed))?(?: at)? (NUMBER)"), lambda m: {"top": _number(m[1])}),
+    (_pattern(r"bottom(?:[- ]?cod(?:e|ed))?(?: at)? (NUMBER)"), lambda m: {"bottom": _number(m[1])}),
+    (_pattern(r"level ([0-9]+)(?: of (?:the|its) hierarchy)?"), lambda m: {"hierarchy": int(m[1])}),
+    (re.compile(r"merge (?P<values>.+?)(?: as (?P<label>.+))?", re.IGNORECASE), _merge),
+    (re.compile(r"missing (?P<values>.+)", re.IGNORECASE), lambda m: {"missing": _values(m["values"])}),
+    (_pattern(AS_IT_IS), lambda _: {}),
+)
+
+
+def words_for(categories: Categories, coarsening: Coarsening) -> str:
+    """The recoding that gives a coarsening, in words that :func:`parse_recoding` reads: edges for numbers, else groups.
+
+    Boundaries are better than a number of groups where both can be said: they stay the same whatever else is recoded.
+    """
+    n_real = categories.n_levels - categories.has_missing
+    groups = coarsening.group_of_level[:n_real].tolist()
+    numbers = categories.levels[:n_real]
+    keeps_missing = not categories.has_missing or coarsening.group_of_level[-1] not in groups
+    if keeps_missing and categories.is_ordered and all(isinstance(level, int) for level in numbers) and groups == sorted(groups):
+        starts = [numbers[groups.index(group)] for group in sorted(set(groups))[1:]]
+        return "edges " + " ".join(str(start) for start in starts)
+    return f"{coarsening.n_levels} groups"
+
+
+def boundaries(categories: Categories, coarsening: Coarsening, *, most: int = 12) -> tuple[str, ...]:
+    """What each group of a coarsening holds, as a person reads it: a range of ordered levels, a list of others."""
+    found = []
+    for group, label in enumerate(coarsening.labels):
+        members = [categories.labels[level] for level in (coarsening.group_of_level == group).nonzero()[0]]
+        if categories.is_ordered or len(members) == 1:
+            found.append(label)
+        else:
+            more = f" and {len(members) - most} more" if len(members) > most else ""
+            found.append(" + ".join(members[:most]) + more)
+    return tuple(found)

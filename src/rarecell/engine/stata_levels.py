@@ -1,0 +1,234 @@
+"""How is a Stata file written with levels in the place of values?
+
+A numeric column gets whole numbers with value labels, a column of text the labels themselves. The rows are rebuilt because
+text may become longer; everything else is copied, with a table of labels added for each numeric column. The layouts are those
+of ``help dta`` for releases 113 to 119.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.engine.output import atomic_path
+from rarecell.engine.stata import StataColumn, StataLayout, encoded, read_layout
+from rarecell.errors import BadInput
+
+_ROWS_AT_A_TIME = 1 << 16
+_MOST_BYTES_OF_NAME = 32
+WHOLE_NUMBERS = {"b": (-127, 100), "h": (-32_767, 32_740), "i": (-2_147_483_647, 2_147_483_620)}
+"""The numbers that each of the short types holds."""
+
+_PLAIN_TEXT = str.maketrans({"–": "-", "≤": "<=", "≥": ">="})
+_FORMAT = b"%9.0g"
+
+
+@dataclass(frozen=True)
+class _Sections:
+    """Where the parts of a file are that change with a column, and how wide their entries are.
+
+    ``places`` is the map of releases from 117 on, empty in older ones.
+    """
+
+    release: int
+    n_columns: int
+    types: tuple[int, int]
+    sorted_by: int
+    formats: tuple[int, int]
+    label_names: tuple[int, int]
+    places: tuple[int, ...]
+    map_at: int
+
+    @property
+    def longest_text(self) -> int:
+        return 2045 if self.places else 244
+
+
+@dataclass(frozen=True, eq=False)
+class StataRecode:
+    """What is written for the levels of a column: text, or for a numeric column whole numbers and labels of these.
+
+    ``level_of_row`` is −1 where a value is missing.
+    """
+
+    name: str
+    level_of_row: NDArray[np.int32]
+    texts: tuple[str, ...]
+    codes: tuple[int, ...]
+    value_labels: Mapping[int, str]
+
+
+def write_stata_levels(path: Path, source: Path, n_rows: int, recodes: list[StataRecode]) -> None:
+    """Copy a Stata file with the levels of some columns in the place of their values."""
+    layout = read_layout(source)
+    data_end = layout.data_offset + n_rows * layout.row_width
+    with open(source, "rb") as stream:
+        sections = _sections(stream, layout)
+        stream.seek(0)
+        head = bytearray(stream.read(layout.data_offset))
+        stream.seek(data_end)
+        tail = stream.read()
+    columns = {one.name: _new_column(one, layout, sections, source) for one in recodes}
+    tables = b"".join(_label_table(one, layout, sections) for one in recodes if not _is_text(layout, one.name))
+    for one in recodes:
+        _describe(head, list(layout.columns).index(one.name), one.name, columns[one.name], layout, sections)
+    # The records may not be in the order that the file says they are sorted in.
+    head[sections.sorted_by : sections.sorted_by + 2] = b"\0\0"
+    n_more = sum(column.width - layout.columns[name].width for name, column in columns.items()) * n_rows
+    with atomic_path(path) as temporary, open(temporary, "wb") as out:
+        out.write(_with_map(head, sections, layout, n_more, len(tables)))
+        _write_rows(out, source, layout, n_rows, recodes, columns)
+        out.write(_with_tables(tail, tables, sections))
+
+
+def _is_text(layout: StataLayout, name: str) -> bool:
+    return layout.columns[name].code in "sL"
+
+
+def _new_column(one: StataRecode, layout: StataLayout, sections: _Sections, source: Path) -> StataColumn:
+    column = layout.columns[one.name]
+    if column.code == "L":
+        raise BadInput(
+            f"Column '{one.name}' of {source} is long text (strL), which cannot be written recoded. Make it a column of text of fixed "
+            "length in Stata (recast str), or leave it out of the recoding."
+        )
+    if column.code != "s":
+        return column
+    width = max((len(_bytes_of(text, layout)) for text in one.texts), default=1)
+    if width > sections.longest_text:
+        raise BadInput(f"A level of key '{one.name}' is longer than Stata allows. Give the groups shorter names.")
+    return replace(column, width=max(width, 1))
+
+
+def _bytes_of(text: str, layout: StataLayout) -> bytes:
+    try:
+        return text.encode(layout.encoding)
+    except UnicodeEncodeError:
+        pass
+    try:
+        # Older releases have no dash and no sign for "at most".
+        return text.translate(_PLAIN_TEXT).encode(layout.encoding)
+    except UnicodeEncodeError:
+        raise BadInput(
+            f"The level '{text}' has a letter that this release of a Stata file cannot hold. Save the file in Stata 14 or later."
+        ) from None
+
+
+# ---------------------------------------------------------------------- rows
+
+
+def _write_rows(
+    out: BinaryIO,
+    source: Path,
+    layout: StataLayout,
+    n_rows: int,
+    recodes: list[StataRecode],
+    columns: Mapping[str, StataColumn],
+) -> None:
+    values = {one.name: _values(one, columns[one.name], layout) for one in recodes}
+    of_rows = {one.name: one.level_of_row for one in recodes}
+    with open(source, "rb") as stream:
+        stream.seek(layout.data_offset)
+        for first in range(0, n_rows, _ROWS_AT_A_TIME):
+            n_here = min(_ROWS_AT_A_TIME, n_rows - first)
+            rows = np.frombuffer(stream.read(n_here * layout.row_width), dtype=np.uint8).reshape(n_here, layout.row_width)
+            parts = [
+                values[name][of_rows[name][first : first + n_here]]
+                if name in values
+                else rows[:, column.offset : column.offset + column.width]
+                for name, column in layout.columns.items()
+            ]
+            out.write(np.concatenate(parts, axis=1).tobytes())
+
+
+def _values(one: StataRecode, column: StataColumn, layout: StataLayout) -> NDArray[np.uint8]:
+    """The bytes of each level, those of a missing value last."""
+    if column.code == "s":
+        pieces = [text.ljust(column.width, b"\0") for text in (*(_bytes_of(text, layout) for text in one.texts), b"")]
+    else:
+        pieces = [encoded(value, column, layout, one.name) for value in (*one.codes, None)]
+    return np.frombuffer(b"".join(pieces), dtype=np.uint8).reshape(len(pieces), column.width)
+
+
+# ---------------------------------------------------------------------- what the file says of its columns
+
+
+def _sections(stream: BinaryIO, layout: StataLayout) -> _Sections:
+    stream.seek(0)
+    head = stream.read(layout.data_offset)
+    n = len(layout.columns)
+    if not head.startswith(b"<stata_dta>"):
+        release, width = head[0], 12 if head[0] == 113 else 49
+        names = 109 + n
+        sorted_by = names + 33 * n
+        formats = sorted_by + 2 * (n + 1)
+        return _Sections(release, n, (109, 1), sorted_by, (formats, width), (formats + width * n, 33), (), 0)
+    release = int(head[head.index(b"<release>") + 9 :][:3])
+    map_at = head.index(b"<map>") + 5
+    places = struct.unpack(layout.byte_order + "14q", head[map_at : map_at + 112])
+    name_width, format_width = (33, 49) if release == 117 else (129, 57)
+    return _Sections(
+        release,
+        n,
+        (places[2] + len(b"<variable_types>"), 2),
+        places[4] + len(b"<sortlist>"),
+        (places[5] + len(b"<formats>"), format_width),
+        (places[6] + len(b"<value_label_names>"), name_width),
+        places,
+        map_at,
+    )
+
+
+def _describe(head: bytearray, position: int, name: str, column: StataColumn, layout: StataLayout, sections: _Sections) -> None:
+    """Type, format and label table of a column."""
+
+    def put(section: tuple[int, int], value: bytes) -> None:
+        start = section[0] + position * section[1]
+        head[start : start + section[1]] = value.ljust(section[1], b"\0")
+
+    if column.code == "s":
+        put(sections.types, struct.pack(layout.byte_order + ("H" if sections.places else "B"), column.width))
+        put(sections.formats, f"%{min(column.width, 200)}s".encode())
+    else:
+        put(sections.formats, _FORMAT)
+        put(sections.label_names, _label_name(name, layout))
+
+
+def _label_name(name: str, layout: StataLayout) -> bytes:
+    """A table of labels is named after its column, with an ending by which it is told from those in the file."""
+    return name.encode(layout.encoding)[: _MOST_BYTES_OF_NAME - 3] + b"_rc"
+
+
+def _label_table(one: StataRecode, layout: StataLayout, sections: _Sections) -> bytes:
+    order = layout.byte_order
+    codes = sorted(one.value_labels)
+    texts = [_bytes_of(one.value_labels[code], layout) + b"\0" for code in codes]
+    starts = np.cumsum([0, *(len(text) for text in texts)])[: len(texts)]
+    n = len(codes)
+    body = struct.pack(f"{order}ii{n}i{n}i", n, sum(map(len, texts)), *starts.tolist(), *codes) + b"".join(texts)
+    name = _label_name(one.name, layout).ljust(sections.label_names[1], b"\0")
+    table = struct.pack(order + "i", len(body)) + name + b"\0\0\0" + body
+    return b"<lbl>" + table + b"</lbl>" if sections.places else table
+
+
+def _with_map(head: bytearray, sections: _Sections, layout: StataLayout, n_more: int, n_labels: int) -> bytes:
+    """The head with the places of what comes after the rows, which may have become longer."""
+    if sections.places:
+        places = list(sections.places)
+        for section in (10, 11, 12, 13):
+            places[section] += n_more + (n_labels if section >= 12 else 0)
+        head[sections.map_at : sections.map_at + 112] = struct.pack(layout.byte_order + "14q", *places)
+    return bytes(head)
+
+
+def _with_tables(tail: bytes, tables: bytes, sections: _Sections) -> bytes:
+    if not sections.places:
+        return tail + tables
+    end = tail.rindex(b"</value_labels>")
+    return tail[:end] + tables + tail[end:]

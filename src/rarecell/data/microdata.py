@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.data import written
 from rarecell.data.coding import MISSING_POLICIES, Coding, code_levels
 from rarecell.data.counting import Counted, KeyCounting, number_of_each, plain_value
 from rarecell.data.levels import settle
-from rarecell.data.written import levels_to_write
 from rarecell.engine import open_source
-from rarecell.engine.output import temporary_folder
 from rarecell.engine.source import EncodedColumn, KeyCells, Source
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns, nearest_names
 from rarecell.graph.masks import MAX_VERTICES
@@ -307,13 +306,7 @@ class Microdata:
     @cached_property
     def recodes(self) -> Recodes:
         """For each key whose coding changes values, the level that is released in the place of each value."""
-        counted = self._any_counted
-        found = {}
-        for k, key in enumerate(self.keys):
-            if self.coding.get(key, Coding()).changes_values:
-                lookup = counted.lookups[k]
-                found[key] = levels_to_write(lookup.values, lookup.codes, counted.meanings[k], counted.table.categories[k])
-        return found
+        return written.recodes_of(self._any_counted, self.coding)
 
     def replaced(self, rows: Any, columns: Mapping[str, Any]) -> Any:
         """A frame like the one given, with new values at some records, which are given as :meth:`drawn_records` gives them.
@@ -327,28 +320,15 @@ class Microdata:
         return open_source(frame).with_levels(self.recodes) if self.recodes else frame
 
     def write_with_replacements(self, path: str | Path, rows: Any, columns: Mapping[str, Any]) -> Path:
-        """The data in their own format and order, with new values at some records; moved into place when complete.
-
-        Recoded keys are written as their levels.
-        """
+        """The data in their own format and order, with new values at some records and recoded keys as their levels."""
         spark = self.spark
         if spark is not None:
             return spark.write(spark.with_levels_of(spark.replaced_by_id(self.id, rows, columns), self.recodes), path)
-        if not self.recodes:
-            return self.source.write_with_replacements(path, rows, columns)
-        if not len(rows):
-            return self.source.write_levels(path, self.recodes)
-        with temporary_folder(path) as folder:
-            swapped = self.source.write_with_replacements(folder / f"swapped{self.source.suffix}", rows, columns)
-            return open_source(swapped).write_levels(path, self.recodes)
+        return written.write_released(self.source, path, rows, columns, self.recodes)
 
     def coding_of_output(self) -> dict[str, Coding]:
         """How the keys of the released data are read so that their table is the one that was assessed."""
-        found = {key: coding for key, coding in self.coding.items() if key not in self.recodes}
-        for key, written in self.recodes.items():
-            levels = self.source.levels_read_back(key, written)
-            found[key] = Coding(levels=levels, ordered=written.is_ordered)
-        return found
+        return written.coding_of_output(self.source, self.coding, self.recodes)
 
     def write_cell_values(self, path: Path, table: ContingencyTable, values: Mapping[str, NDArray[Any]]) -> None:
         """For every record of a Spark frame the values of its cell, under its id, or under its keys without one."""

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.data.coding import Coding
+from rarecell.engine import open_source
+from rarecell.engine.output import temporary_folder
+from rarecell.engine.source import Source
 from rarecell.engine.written_levels import Recodes, WrittenLevels
 from rarecell.table.contingency import Categories
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from rarecell.data.counting import Counted
 
 
 def levels_to_write(values: pa.Array, codes: NDArray[np.int32], meanings: Sequence[Any], categories: Categories) -> WrittenLevels:
@@ -38,6 +45,35 @@ def levels_to_write(values: pa.Array, codes: NDArray[np.int32], meanings: Sequen
         categories.is_ordered,
         tuple(tuple(sorted(found)) for found in members),
     )
+
+
+def recodes_of(counted: Counted, coding: Mapping[str, Coding]) -> Recodes:
+    """For each key whose coding changes values, the level that is released in the place of each value."""
+    found = {}
+    for k, categories in enumerate(counted.table.categories):
+        if coding.get(categories.key, Coding()).changes_values:
+            lookup = counted.lookups[k]
+            found[categories.key] = levels_to_write(lookup.values, lookup.codes, counted.meanings[k], categories)
+    return found
+
+
+def write_released(source: Source, path: str | Path, rows: Any, columns: Mapping[str, Any], recodes: Recodes) -> Path:
+    """Write data with new values at some records and the levels of recoded keys; moved into place when complete."""
+    if not recodes:
+        return source.write_with_replacements(path, rows, columns)
+    if not len(rows):
+        return source.write_levels(path, recodes)
+    with temporary_folder(path) as folder:
+        swapped = source.write_with_replacements(folder / f"swapped{source.suffix}", rows, columns)
+        return open_source(swapped).write_levels(path, recodes)
+
+
+def coding_of_output(source: Source, coding: Mapping[str, Coding], recodes: Recodes) -> dict[str, Coding]:
+    """How the keys of the released data are read so that their table is the one that was assessed."""
+    found = {key: given for key, given in coding.items() if key not in recodes}
+    for key, levels in recodes.items():
+        found[key] = Coding(levels=source.levels_read_back(key, levels), ordered=levels.is_ordered)
+    return found
 
 
 def recode_table(recodes: Recodes) -> dict[str, list[Any]]:

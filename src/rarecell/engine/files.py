@@ -247,6 +247,7 @@ class CsvSource(FileSource):
 
         self._refuse_change()
         write_levels(Path(path), self.path, self.dialect, recodes)
+        self._refuse_change()
         return Path(path)
 
 
@@ -364,6 +365,7 @@ class ParquetSource(ColumnarSource):
         schema = recoded_schema(self.arrow_schema, recodes)
         with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression=compression) as writer:
             write_in_turn(writer, groups())
+        self._refuse_change()
         return Path(path)
 
 
@@ -443,6 +445,7 @@ class ArrowSource(ColumnarSource):
         ):
             for batch in self._whole_batches():
                 writer.write_table(recoded_table(pa.Table.from_batches([batch]), recodes))
+        self._refuse_change()
         return Path(path)
 
 

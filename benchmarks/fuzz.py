@@ -508,7 +508,7 @@ def fuzz_toml(rng: random.Random, folder: Path) -> str:
         config = RunConfig.from_mapping(given)
     if RunConfig.from_toml(config.to_toml()) != config:
         raise WrongCount("a configuration changed when it was written and read")
-    from rarecell.run.orchestration import read
+    from rarecell.run.assessment import read
 
     read(config).table()
     return "read"
@@ -578,7 +578,7 @@ def fuzz_command(rng: random.Random, folder: Path) -> str:
 
 
 def fuzz_run(rng: random.Random, folder: Path) -> str:
-    from rarecell.run import orchestration as run
+    import rarecell as rc
 
     options: dict[str, Any] = {
         "input": str(small_csv(rng, folder)),
@@ -590,7 +590,7 @@ def fuzz_run(rng: random.Random, folder: Path) -> str:
     for name in rng.sample([*CHOICES], 2):
         options[name] = rng.choice(CHOICES[name])
     options["criterion"] = rng.choice(["aic", "bic", "bayes", "0.5", "-1", "0", "nan", "x"])
-    found = run.assess(RunConfig(**options))
+    found = rc.assess(RunConfig(**options))
     expected = found.summary["risk"]["expected_population_uniques"]
     if not 0.0 <= expected <= found.summary["risk"]["sample_uniques"] + 1e-9:
         raise WrongCount(f"{expected} population uniques are expected among the sample uniques")

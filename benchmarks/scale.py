@@ -113,12 +113,12 @@ def _count(path: str, keys: list[str], memory: float) -> dict[str, Any]:
 
 def _assess(path: str, keys: list[str], n_records: int, out: str, memory: float, n_protected: int) -> dict[str, Any]:
     started = time.perf_counter()
-    from rarecell.run import orchestration as run
+    import rarecell as rc
     from rarecell.run.config import ProtectConfig, RunConfig
 
     protect = ProtectConfig(top=n_protected) if n_protected else None
     config = RunConfig(input=path, keys=tuple(keys), population=20 * n_records, memory=f"{memory}GB", protect=protect)
-    found = run.protect(config, out=out).assessment if n_protected else run.assess(config, out=out)
+    found = rc.protect(config, out=out).assessment if n_protected else rc.assess(config, out=out)
     seconds = time.perf_counter() - started
     return {"seconds": seconds, "stages": found.seconds, "uniques": found.summary["risk"]["sample_uniques"]}
 

@@ -15,7 +15,7 @@ from rarecell.app import create_app
 from rarecell.app.pages import Pages
 from rarecell.app.security import Gate
 from rarecell.report import write_report
-from tests.summaries import riskiest_records
+from tests.summaries import typed, typed_records
 
 PORT = 50123
 
@@ -46,7 +46,7 @@ def write_run(place: Path, summary: Mapping[str, Any], *, run_toml: str) -> Path
     place.mkdir(parents=True)
     (place / "run.toml").write_text(run_toml, encoding="utf-8")
     (place / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
-    write_report(place, summary, riskiest_records())
+    write_report(place, typed(summary), typed_records())
     risks = [0.0, 0.005, 0.1, 0.25, 0.25, 0.9, 1.0]
     columns = {"cell_count": [3, *[1] * 6], "unique_probability": risks, "swappable": [True] * 6 + [False]}
     pq.write_table(pa.table({"record": list(range(7)), **columns}), place / "risk.parquet")

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rarecell.outcome.records import RiskyRecord
+from rarecell.outcome.summary import RunSummary
+
 AGE = ["age/3", "age/10", "age/31"]
+
+
+def typed(summary: Mapping[str, Any]) -> RunSummary:
+    """A summary as a run has it in memory."""
+    return RunSummary.from_dict(summary)
+
+
+def typed_records(records: Sequence[Mapping[str, Any]] | None = None) -> tuple[RiskyRecord, ...]:
+    return tuple(RiskyRecord.from_dict(one) for one in (riskiest_records() if records is None else records))
 
 
 def census_summary() -> dict[str, Any]:
@@ -195,7 +208,7 @@ def census_summary() -> dict[str, Any]:
             "model_describe": "average of back-off networks over four orders of the keys",
             "fixed_records": 0,
             "interval_correct_matches": [399.0, 466.5],
-            "interval_basis": "It holds chance and the uncertainty of the probabilities, not that the model may miss an interaction.",
+            "interval_basis": "It accounts for sampling variation and for the uncertainty of the probabilities, not for an interaction that the model misses.",
             "key_contributions": {"age": 0.93, "relationship": 0.58, "citizenship": 0.41},
             "household": {"households": 9480, "expected_with_an_identified_member": 197.2, "above_threshold": 377},
         },

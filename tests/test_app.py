@@ -18,12 +18,14 @@ import pytest
 
 from rarecell.app.columns import profile_file, suggest_role
 from rarecell.app.forms import assess_config, protect_config
-from rarecell.app.jobs import Job, Jobs, in_words
+from rarecell.app.jobs import Job, Jobs, in_words, shares_of
 from rarecell.app.runs import FinishedRun
 from rarecell.errors import BadInput, RarecellError
+from rarecell.progress import OpenStage, StageTree
+from rarecell.report import write_report
 from rarecell.run.config import RunConfig
 from tests.app_client import Browser, write_run
-from tests.summaries import census_summary, protected_summary
+from tests.summaries import census_summary, protected_summary, riskiest_records, typed, typed_records
 
 RUN_TOML = 'input = "people.csv"\nkeys = ["age", "sex"]\npopulation = 100000\n'
 
@@ -247,6 +249,21 @@ def test_pages_are_valid_html(folder: Path, path: str) -> None:
     html5lib.HTMLParser(strict=True).parse(Browser(folder).get(path).text)
 
 
+def test_the_riskiest_records_come_back_as_they_were(folder: Path) -> None:
+    records = riskiest_records()
+    records[0] |= {
+        "values": records[0]["values"] | {"age": "-1"},
+        "why": ["a; b, c", "d"],
+        "unsafe_combinations": [["age, in years", "sex"]],
+    }
+    place = write_run(folder / "one", census_summary(), run_toml=RUN_TOML)
+    write_report(place, typed(census_summary()), typed_records(records))
+    first = FinishedRun.read(place, "one").riskiest()[0]
+    assert first.values["age"] == "-1"
+    assert first.why == ("a; b, c", "d")
+    assert first.enough == ("age, in years", "sex")
+
+
 def test_each_threshold_has_its_cost(folder: Path) -> None:
     run = FinishedRun.read(write_run(folder / "one", census_summary(), run_toml=RUN_TOML), "one")
     costs = {round(cost["threshold"], 2): cost for cost in run.threshold_costs()}
@@ -285,13 +302,53 @@ def _job(**changes: Any) -> Job:
     return job
 
 
+def _tree(*stages: OpenStage) -> StageTree:
+    tree = StageTree()
+    tree.done_seconds = {"a": 10.0}
+    tree.open = list(stages)
+    return tree
+
+
+def test_steps_inside_a_stage_count_as_that_stage() -> None:
+    told = StageTree()
+    told.start("a")
+    told.start("a step of a", 4.0)
+    told.advance(2.0)
+    assert told.fraction({"a": 1.0, "b": 3.0}) == pytest.approx(0.125)
+    told.done()
+    assert told.done_seconds == {}
+    told.done()
+    assert list(told.done_seconds) == ["a"]
+
+
+def test_an_earlier_run_tells_how_long_the_outer_stages_take() -> None:
+    """Stages that ran side by side inside another one have seconds of their own; they are not counted twice."""
+    earlier = {
+        "reading": 1.0,
+        "models": 2.0,
+        "search": 2.0,
+        "unsafe": 1.5,
+        "risk": 1.0,
+        "judgement": 4.0,
+        "checks": 4.0,
+        "interval": 3.0,
+    }
+    shares = shares_of("assess", earlier)
+    assert shares == {"reading": 1.0, "models": 2.0, "risk": 1.0, "judgement": 4.0}
+    job = _job(shares=shares)
+    for stage in ("reading", "models", "risk"):
+        job.tree.start(stage)
+        job.tree.done()
+    assert job.fraction() == pytest.approx(0.5)
+
+
 def test_the_time_left_follows_the_stages() -> None:
     now = time.monotonic()
     assert _job().seconds_left() is None
-    halfway = _job(started=now - 10, done_stages={"a": 10.0}, stage="b", total=100.0, done_amount=50.0)
+    halfway = _job(started=now - 10, tree=_tree(OpenStage("b", total=100.0, amount=50.0)))
     assert halfway.fraction() == pytest.approx((1 + 1.5) / 4)
     assert halfway.seconds_left() == pytest.approx(6, abs=0.1)
-    unknown = _job(started=now - 10, done_stages={"a": 10.0}, stage="b", stage_started=now - 30)
+    unknown = _job(started=now - 10, tree=_tree(OpenStage("b", started=now - 30)))
     assert 0.25 < unknown.fraction() < 0.99
     assert _job(state="done").fraction() == 1.0
 
@@ -376,4 +433,4 @@ def test_a_cancelled_run_leaves_nothing_behind(folder: Path) -> None:
 
 def test_the_summary_of_a_run_is_plain_json(folder: Path) -> None:
     run = write_run(folder / "one", census_summary(), run_toml=RUN_TOML)
-    assert FinishedRun.read(run, "one").summary == json.loads(json.dumps(census_summary()))
+    assert FinishedRun.read(run, "one").summary == typed(json.loads(json.dumps(census_summary())))

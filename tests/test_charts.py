@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rarecell.outcome.words import power_of_ten
 from rarecell.report import charts
 from tests.summaries import demo_summary, protected_summary
 
@@ -94,4 +95,4 @@ def test_names_of_keys_cannot_break_out_of_the_picture() -> None:
 
 
 def test_power_of_ten() -> None:
-    assert charts.power_of_ten(-12) == "10⁻¹²"
+    assert power_of_ten(-12) == "10⁻¹²"

@@ -6,6 +6,7 @@ import hashlib
 import json
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import rarecell as rc
 from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
 from rarecell.engine.parts import find_parts
 from rarecell.errors import BadInput
-from rarecell.run import orchestration as run
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.stages import Stage
 from tests.test_faults import AtStage, visible
 
 N = 400
@@ -64,7 +66,7 @@ def config_for(path: Path, **changes: Any) -> RunConfig:
     base = RunConfig(
         input=str(path), keys=KEYS, population=8000, model="single", resolution="full", protect=ProtectConfig(top=5), seed=2
     )
-    return base.with_changes(**changes)
+    return replace(base, **changes)
 
 
 @pytest.mark.parametrize("write", [write_parts, as_wildcard])
@@ -90,7 +92,7 @@ def test_parts_are_assessed_and_protected_like_the_whole(tmp_path: Path) -> None
     folder = write_parts(tmp_path / "data")
     before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     for path, out in ((tmp_path / "whole.parquet", "one"), (folder, "other")):
-        run.protect(config_for(path), out=tmp_path / out)
+        rc.protect(config_for(path), out=tmp_path / out)
     one, other = tmp_path / "one", tmp_path / "other"
     for name in ("risk.parquet", "swaps.parquet"):
         assert pq.read_table(one / name).equals(pq.read_table(other / name))
@@ -110,8 +112,8 @@ def test_parts_are_assessed_and_protected_like_the_whole(tmp_path: Path) -> None
     assert record["input"]["sha256"] == hashlib.sha256(lines.encode()).hexdigest()
     assert record["input"]["parts"] == 4
     # The protected folder is an input like any other, and overwriting replaces it whole.
-    run.assess(config_for(protected), out=tmp_path / "again")
-    run.protect(config_for(tmp_path / "whole.parquet"), out=other, overwrite=True)
+    rc.assess(config_for(protected), out=tmp_path / "again")
+    rc.protect(config_for(tmp_path / "whole.parquet"), out=other, overwrite=True)
     assert (other / "protected.parquet").is_file()
 
 
@@ -140,7 +142,7 @@ def test_folders_that_stand_for_columns(tmp_path: Path) -> None:
     read = data.source.take(np.arange(N), ["id", "year", "sex"])
     sex_of = survey()["sex"].to_pylist()
     assert [sex_of[i] for i in read["id"].to_pylist()] == read["sex"].to_pylist()
-    run.protect(config_for(folder, keys=("year", *KEYS)), out=tmp_path / "out")
+    rc.protect(config_for(folder, keys=("year", *KEYS)), out=tmp_path / "out")
     written = tmp_path / "out" / "protected.parquet"
     after = open_source(written)
     assert after.take(np.arange(N), ["id"])["id"].to_pylist() == read["id"].to_pylist()
@@ -181,7 +183,7 @@ def test_a_query_over_a_folder(tmp_path: Path) -> None:
 def refused(path: Any, words: str, **changes: Any) -> None:
     folder = Path(str(path)).parent / "refused"
     with pytest.raises(BadInput, match=words) as told:
-        run.assess(config_for(path, **changes), out=folder)
+        rc.assess(config_for(path, **changes), out=folder)
     assert "\n" not in str(told.value)
     assert not folder.exists()
 
@@ -222,13 +224,13 @@ def test_a_damaged_part_is_named(damage: str, records: bool, tmp_path: Path) -> 
 def test_parts_that_change_during_the_run(tmp_path: Path) -> None:
     folder = write_parts(tmp_path / "data")
     out = tmp_path / "out"
-    progress = AtStage("planning the swaps", lambda: pq.write_table(survey(), folder / "part-9.parquet"))
+    progress = AtStage(Stage.PLAN, lambda: pq.write_table(survey(), folder / "part-9.parquet"))
     with pytest.raises(BadInput, match="got or lost parts"):
-        run.protect(config_for(folder), out=out, progress=progress)
+        rc.protect(config_for(folder), out=out, progress=progress)
     (folder / "part-9.parquet").unlink()
-    progress = AtStage("planning the swaps", lambda: pq.write_table(survey(), folder / "part-00003.snappy.parquet"))
+    progress = AtStage(Stage.PLAN, lambda: pq.write_table(survey(), folder / "part-00003.snappy.parquet"))
     with pytest.raises(BadInput, match=r"part-00003\.snappy\.parquet changed while"):
-        run.protect(config_for(folder), out=out, progress=progress)
+        rc.protect(config_for(folder), out=out, progress=progress)
     assert not out.exists()
 
 

@@ -30,13 +30,13 @@ import pytest
 from adbc_driver_postgresql import dbapi
 from click.testing import CliRunner
 
+import rarecell as rc
 from rarecell import datasets
 from rarecell.cli.commands import main
 from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
 from rarecell.engine.addresses import connection_string, without_password
 from rarecell.errors import BadInput, MissingExtra, RarecellError
-from rarecell.run import orchestration as run
 from rarecell.run.config import ProtectConfig, RunConfig
 
 PASSWORD = "open-sesame:1"
@@ -158,10 +158,10 @@ def test_a_table_of_a_server_gives_what_the_file_gives(server: Server, tmp_path:
     pq.write_table(sample, tmp_path / "sample.parquet")
     choices: dict[str, Any] = {"keys": KEYS, "population": datasets.CENSUS_POPULATION, "model": "single"}
     protect = ProtectConfig(top=10)
-    of_file = run.protect(RunConfig(str(tmp_path / "sample.parquet"), protect=protect, **choices), out=tmp_path / "file")
+    of_file = rc.protect(RunConfig(str(tmp_path / "sample.parquet"), protect=protect, **choices), out=tmp_path / "file")
     query = f"SELECT {', '.join(wanted)} FROM persons ORDER BY place"
     config = RunConfig(server.address, sql=query, protect=protect, **choices)
-    of_server = run.protect(config, out=tmp_path / "server")
+    of_server = rc.protect(config, out=tmp_path / "server")
 
     assert np.array_equal(of_file.assessment.table.counts, of_server.assessment.table.counts)
     assert np.array_equal(of_file.assessment.table.cells, of_server.assessment.table.cells)

@@ -25,13 +25,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import rarecell.report
+import rarecell as rc
 from rarecell.errors import BadInput, NotWritten, RarecellError
 from rarecell.progress import SILENT, SilentProgress
+from rarecell.run import assessment, files
 from rarecell.run import folder as audit
-from rarecell.run import orchestration as run
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.stages import Stages
+from rarecell.run.stages import Stage, Stages
 
 KEYS = ("age", "sex", "region")
 ROWS = [(str(i * 7 % 23), "fm"[i % 2], str(i * i % 5)) for i in range(300)]
@@ -128,10 +128,10 @@ def at_every_moment(folder: Path) -> dict[str, int]:
     source = write_csv(folder / "survey.csv")
     before = source.read_bytes()
     config = config_for(source)
-    found = run._assessed(config, Stages(SILENT))
-    run._assessed = lambda *_, **__: found  # type: ignore[assignment]
-    rarecell.report.write_report = light_report  # type: ignore[assignment]
-    run.assess(config, out=folder / "reference")
+    found = assessment.assessed(config, Stages(SILENT))
+    assessment.assessed = lambda *_, **__: found  # type: ignore[assignment]
+    files.write_report = light_report  # type: ignore[assignment]
+    rc.assess(config, out=folder / "reference")
     reference = contents(folder / "reference")
     disk = Disk()
 
@@ -162,7 +162,7 @@ def at_every_moment(folder: Path) -> dict[str, int]:
             child = os.fork()
             if child == 0:
                 with disk.armed(out, number, kill_self):
-                    run.assess(config, out=out, overwrite=overwrite)
+                    rc.assess(config, out=out, overwrite=overwrite)
                 os._exit(0)
             status = os.waitpid(child, 0)[1]
             if not os.WIFSIGNALED(status):
@@ -172,7 +172,7 @@ def at_every_moment(folder: Path) -> dict[str, int]:
             audit.finish_publishing(out)
             assert contents_seen(out) in (old, reference), (overwrite, number)
             if not (out / "run.json").exists() or overwrite:
-                run.assess(config, out=out, overwrite=overwrite)
+                rc.assess(config, out=out, overwrite=overwrite)
             with audit.open_run_folder(out, overwrite=True):
                 pass
             assert contents(out) == reference, (overwrite, number)
@@ -184,7 +184,7 @@ def at_every_moment(folder: Path) -> dict[str, int]:
         message = ""
         try:
             with disk.armed(out, number, no_room, Disk.NEEDS_ROOM):
-                run.assess(config, out=out)
+                rc.assess(config, out=out)
             break
         except RarecellError as problem:
             message = str(problem)
@@ -194,7 +194,7 @@ def at_every_moment(folder: Path) -> dict[str, int]:
             audit.finish_publishing(out)
         else:
             assert not visible(out), number
-            run.assess(config, out=out)
+            rc.assess(config, out=out)
         assert contents(out) == reference
     tried["full disk"] = number
     return tried
@@ -212,10 +212,10 @@ class KillsAt(SilentProgress):
 
 
 MOMENTS = [
-    ("reading and counting", 0.05),
-    ("interval, checks and comparisons", 0.02),
-    ("writing the protected file", 0.01),
-    ("writing the report", 0.02),
+    (Stage.READING, 0.05),
+    (Stage.JUDGEMENT, 0.02),
+    (Stage.PROTECTED_FILE, 0.01),
+    (Stage.REPORT, 0.02),
 ]
 
 
@@ -226,11 +226,11 @@ def during_stages(folder: Path) -> dict[str, int]:
     for stage, seconds in MOMENTS:
         child = os.fork()
         if child == 0:
-            run.protect(config_for(source), out=out, progress=KillsAt(stage, seconds))
+            rc.protect(config_for(source), out=out, progress=KillsAt(stage, seconds))
             os._exit(0)
         assert os.WIFSIGNALED(os.waitpid(child, 0)[1]), stage
         assert not visible(out)
-    run.protect(config_for(source), out=out)
+    rc.protect(config_for(source), out=out)
     assert not hidden(out)
     return {"stages": len(MOMENTS)}
 
@@ -275,7 +275,7 @@ def largest_file(n_bytes: int) -> Iterator[None]:
 
 @pytest.fixture
 def _light_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rarecell.report, "write_report", light_report)
+    monkeypatch.setattr(files, "write_report", light_report)
 
 
 @pytest.mark.usefixtures("_light_report")
@@ -286,7 +286,7 @@ def test_a_file_that_cannot_grow_is_told_as_a_full_disk(write: Callable[[Path], 
     before = source.read_bytes()
     out = tmp_path / "out"
     with largest_file(n_bytes), pytest.raises(NotWritten, match="out") as told:
-        run.protect(config_for(source), out=out)
+        rc.protect(config_for(source), out=out)
     assert "File too large" in str(told.value)
     assert "cannot be read" not in str(told.value)
     assert not out.exists()
@@ -336,7 +336,7 @@ def test_a_damaged_input_is_refused_with_its_name(
     source = write(tmp_path / name)
     damage(source)
     with pytest.raises(BadInput, match="survey"):
-        run.assess(config_for(source), out=tmp_path / "out")
+        rc.assess(config_for(source), out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -345,7 +345,7 @@ def test_an_unreadable_input_is_refused_with_its_name(tmp_path: Path) -> None:
     source = write_csv(tmp_path / "survey.csv")
     source.chmod(0)
     with pytest.raises(BadInput, match=r"survey\.csv cannot be read: Permission denied"):
-        run.assess(config_for(source), out=tmp_path / "out")
+        rc.assess(config_for(source), out=tmp_path / "out")
 
 
 class AtStage(SilentProgress):
@@ -367,7 +367,7 @@ def test_an_input_that_changes_during_the_run_is_refused(tmp_path: Path) -> None
             stream.write("99,f,4\n")
 
     with pytest.raises(BadInput, match="changed while"):
-        run.protect(config_for(source), out=tmp_path / "out", progress=AtStage("planning the swaps", grow))
+        rc.protect(config_for(source), out=tmp_path / "out", progress=AtStage(Stage.PLAN, grow))
     assert not (tmp_path / "out").exists()
 
 
@@ -379,11 +379,11 @@ def test_a_second_run_into_the_same_folder_is_refused_and_the_first_completes(tm
 
     def second() -> None:
         with pytest.raises(BadInput, match="Another run is writing into") as told:
-            run.assess(config_for(source), out=out, overwrite=True)
+            rc.assess(config_for(source), out=out, overwrite=True)
         refused.append(told.value)
 
-    for stage in ("interval, checks and comparisons", "writing the report"):
-        run.assess(config_for(source), out=out, overwrite=True, progress=AtStage(stage, second))
+    for stage in (Stage.JUDGEMENT, Stage.REPORT):
+        rc.assess(config_for(source), out=out, overwrite=True, progress=AtStage(stage, second))
         assert visible(out) == RESULTS
         assert not hidden(out)
     assert len(refused) == 2
@@ -415,9 +415,9 @@ def test_a_lock_on_a_file_that_was_taken_away_keeps_nobody_out_and_is_not_held(
 def test_overwriting_leaves_nothing_of_the_run_before(tmp_path: Path) -> None:
     source = write_csv(tmp_path / "survey.csv")
     out = tmp_path / "out"
-    run.protect(config_for(source), out=out)
+    rc.protect(config_for(source), out=out)
     (out / "notes.txt").write_text("mine")
-    run.assess(config_for(source), out=out, overwrite=True)
+    rc.assess(config_for(source), out=out, overwrite=True)
     assert visible(out) == {*RESULTS, "notes.txt"}
 
 

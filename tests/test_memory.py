@@ -13,8 +13,9 @@ import pytest
 
 from rarecell.errors import BadInput, TooLarge
 from rarecell.machine.memory import MemoryLimit, machine_memory
-from rarecell.run import orchestration as run
+from rarecell.run.assessment import read
 from rarecell.run.config import RunConfig
+from rarecell.run.forecast import forecast
 
 KEYS = ("region", "age", "job", "sex")
 
@@ -22,9 +23,9 @@ KEYS = ("region", "age", "job", "sex")
 MEASURED = """
 import sys
 from pathlib import Path
-from rarecell.run import orchestration as run
+import rarecell as rc
 from rarecell.run.config import RunConfig
-run.assess(RunConfig.read(sys.argv[1]), out=sys.argv[2])
+rc.assess(RunConfig.read(sys.argv[1]), out=sys.argv[2])
 peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
 print(int(peak.split()[1]) * 1024)
 """
@@ -62,15 +63,15 @@ def test_a_run_that_would_not_keep_to_its_limit_is_refused_before_its_long_work(
     assert limit.needed(n_cells=600_000, n_keys=4, n_records=0) > limit.total
     with pytest.raises(TooLarge, match=r"occupied cells.*--memory"):
         limit.check(n_cells=600_000, n_keys=4, n_records=0)
-    assert "may be used" in run.forecast(refused)
+    assert "may be used" in forecast(refused)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell the peak of a process")
 def test_a_run_needs_no_more_than_was_stated(many_cells: RunConfig, tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text(many_cells.to_toml())
-    stated = run.forecast(many_cells).splitlines()[-1]
-    table = run.read(many_cells).table()
+    stated = forecast(many_cells).splitlines()[-1]
+    table = read(many_cells).table()
     needed = MemoryLimit.needed(n_cells=table.n_cells, n_keys=len(KEYS), n_records=table.n_rows)
     assert f"{needed / 1e9:,.1f} GB at the peak" in stated
     command = [sys.executable, "-c", MEASURED, str(tmp_path / "run.toml"), str(tmp_path / "out")]

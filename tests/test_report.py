@@ -6,9 +6,11 @@ import copy
 import csv
 import importlib.util
 import itertools
+import json
 import re
 import shutil
 import subprocess
+from dataclasses import MISSING, fields, replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,14 @@ from typing import Any
 import html5lib
 import pytest
 
+from rarecell.errors import BadInput
+from rarecell.outcome.summary import Cells, KeyCostSummary, Missing, ModelSummary, RiskSummary, RunSummary, Structure
+from rarecell.outcome.swap import SwapSummary
+from rarecell.outcome.verdict import verdict
+from rarecell.outcome.words import number, percent
 from rarecell.report import render_report, report_context, write_report
-from rarecell.report.words import best_recode, number, percent, steps, verdict
-from tests.summaries import census_summary, demo_summary, protected_summary, riskiest_records
+from rarecell.report.sentences import best_recode, steps
+from tests.summaries import census_summary, demo_summary, protected_summary, riskiest_records, typed, typed_records
 
 EDITIONS = ("internal", "external")
 SUMMARIES = {"assessed": census_summary, "demo": demo_summary, "protected": protected_summary}
@@ -42,7 +49,7 @@ class Elements(HTMLParser):
 @pytest.fixture(scope="module")
 def pages() -> dict[tuple[str, str], str]:
     return {
-        (name, edition): render_report(make(), riskiest_records(), edition=edition, run_toml='input = "x/census.csv"\n')  # type: ignore[arg-type]
+        (name, edition): render_report(typed(make()), typed_records(), edition=edition, run_toml='input = "x/census.csv"\n')  # type: ignore[arg-type]
         for name, make in SUMMARIES.items()
         for edition in EDITIONS
     }
@@ -186,7 +193,7 @@ def test_names_and_values_are_escaped() -> None:
     records = riskiest_records()
     records[0]["values"]["age"] = nasty
     records[0]["why"] = [nasty]
-    page = render_report(renamed, records, run_toml=f"# {nasty}\n")
+    page = render_report(typed(renamed), typed_records(records), run_toml=f"# {nasty}\n")
     assert "<script" not in page
     html5lib.HTMLParser(strict=True).parse(page)
 
@@ -206,8 +213,30 @@ def _paths(part: Any, prefix: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [path for key, value in part.items() for path in [(*prefix, key), *_paths(value, (*prefix, key))]]
 
 
+def _required() -> set[tuple[str, ...]]:
+    """Parts that every summary has."""
+
+    def of(cls: Any) -> list[str]:
+        return [part.name for part in fields(cls) if part.default is MISSING and part.default_factory is MISSING]
+
+    inner = {
+        "structure": Structure,
+        "missing": Missing,
+        "cells": Cells,
+        "model": ModelSummary,
+        "risk": RiskSummary,
+        "swap": SwapSummary,
+    }
+    return {(name,) for name in of(RunSummary)} | {(part, name) for part, cls in inner.items() for name in of(cls)}
+
+
+_REQUIRED = _required()
+
+
 @pytest.mark.parametrize("path", _paths(protected_summary()), ids=".".join)
-def test_every_part_of_a_summary_may_be_absent(path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_summary_that_lacks_a_part_makes_a_page_or_is_refused_by_name(
+    path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     # Charts are tested elsewhere and take most of the time.
     monkeypatch.setattr("rarecell.report.pictures._drawn_chart", lambda *_: "<svg></svg>")
     monkeypatch.setattr("rarecell.report.pictures._model_svgs", lambda _: ("<svg></svg>", "<svg></svg>"))
@@ -216,28 +245,58 @@ def test_every_part_of_a_summary_may_be_absent(path: tuple[str, ...], monkeypatc
     for step in path[:-1]:
         inner = inner[step]
     del inner[path[-1]]
+    if path in _REQUIRED:
+        with pytest.raises(BadInput, match=re.escape(f"'{'.'.join(('summary', *path))}' is missing")):
+            typed(summary)
+        return
+    known = typed(summary)
     for edition in EDITIONS:
-        page = render_report(summary, riskiest_records(), edition=edition)  # type: ignore[arg-type]
+        page = render_report(known, typed_records(), edition=edition)  # type: ignore[arg-type]
         assert "</html>" in page
         assert "Undefined" not in page
         assert "None" not in page
 
 
-def test_an_empty_summary_makes_a_page() -> None:
-    assert "</html>" in render_report({})
+def test_a_summary_of_the_wrong_kind_is_refused_by_name() -> None:
+    with pytest.raises(BadInput, match=r"'summary\.rarecell' is missing"):
+        typed({})
+    wrong = census_summary()
+    wrong["risk"]["interval"] = [1.0]
+    with pytest.raises(BadInput, match=r"'summary\.risk\.interval' is not a list of 2"):
+        typed(wrong)
+    wrong = census_summary()
+    wrong["keys"][2]["levels"] = "many"
+    with pytest.raises(BadInput, match=re.escape("'summary.keys[2].levels' is not a whole number")):
+        typed(wrong)
+
+
+@pytest.mark.parametrize("make", SUMMARIES.values(), ids=SUMMARIES)
+def test_a_summary_survives_json(make: Any) -> None:
+    summary = typed(make())
+    assert typed(json.loads(json.dumps(summary.to_dict()))) == summary
+    # What was written is there again, to the last digit.
+    assert _contained(make(), summary.to_dict())
+
+
+def _contained(given: Any, found: Any) -> bool:
+    if isinstance(given, dict):
+        return all(value is None or _contained(value, found[name]) for name, value in given.items())
+    if isinstance(given, list):
+        return len(given) == len(found) and all(_contained(a, b) for a, b in zip(given, found, strict=True))
+    return bool(given == found)
 
 
 def test_files_beside_the_page(tmp_path: Path) -> None:
     (tmp_path / "run.toml").write_text('input = "/home/me/secret/census.csv"\nkeys = ["age"]\n', encoding="utf-8")
-    page = write_report(tmp_path, protected_summary(), riskiest_records())
-    outside = write_report(tmp_path, protected_summary(), riskiest_records(), edition="external")
+    page = write_report(tmp_path, typed(protected_summary()), typed_records())
+    outside = write_report(tmp_path, typed(protected_summary()), typed_records(), edition="external")
     assert page.name == "report.html"
     assert outside.name == "report-external.html"
     text = page.read_text(encoding="utf-8")
     assert "Disclosure risk of census.csv" in text
     assert "census.csv" not in outside.read_text(encoding="utf-8")
     linked = {a["href"] for a in Elements(text).every("a") if str(a["href"]).endswith(".csv")}
-    assert linked == {f"tables/{path.name}" for path in (tmp_path / "tables").iterdir()}
+    assert linked == {f"tables/{path.name}" for path in (tmp_path / "tables").glob("*.csv")}
     outside_links = {
         a["href"] for a in Elements(outside.read_text(encoding="utf-8")).every("a") if str(a["href"]).endswith(".csv")
     }
@@ -252,36 +311,37 @@ def test_files_beside_the_page(tmp_path: Path) -> None:
 def test_a_csv_file_cannot_start_a_formula(tmp_path: Path) -> None:
     records = riskiest_records()[:1]
     records[0]["values"]["age"] = '=HYPERLINK("x")'
-    write_report(tmp_path, census_summary(), records)
+    write_report(tmp_path, typed(census_summary()), typed_records(records))
     with (tmp_path / "tables" / "riskiest-records.csv").open(encoding="utf-8", newline="") as stream:
         assert next(csv.DictReader(stream))["age"] == '\'=HYPERLINK("x")'
 
 
 def test_the_same_summary_gives_the_same_page() -> None:
-    assert render_report(protected_summary()) == render_report(protected_summary())
+    assert render_report(typed(protected_summary())) == render_report(typed(protected_summary()))
 
 
 def test_verdicts_follow_the_threshold_and_the_swap() -> None:
     summary = census_summary()
-    assert verdict(summary).tone == "risk"
+    assert verdict(typed(summary)).tone == "risk"
     safe = copy.deepcopy(summary)
     safe["risk"] |= {"records_above_threshold": 0, "expected_population_uniques": 0.02, "expected_correct_matches": 0.3}
-    said = verdict(safe)
+    said = verdict(typed(safe))
     assert said.tone == "safe"
     assert said.headline == "Hardly any record could be recognised"
     assert said.sentences[1].endswith("would be right less than once.")
     one = copy.deepcopy(summary)
     one["risk"]["records_above_threshold"] = 1
-    assert "1 record of 9,809 has a risk of 0.2 or more" in verdict(one).sentences[0]
-    assert verdict(protected_summary()).headline == "About 158 records could still be recognised, 202 before"
+    assert "1 record of 9,809 has a risk of 0.2 or more" in verdict(typed(one)).sentences[0]
+    assert verdict(typed(protected_summary())).headline == "About 158 records could still be recognised, 202 before"
 
 
 def test_the_next_step_names_the_recode_that_helps_most() -> None:
-    risk = census_summary()["risk"]
+    risk = typed(census_summary()).risk
     assert best_recode(risk) == "Or release age in 10 groups: about 46 instead of 202 records could then be recognised."
-    without = {"expected_population_uniques": 100.0, "key_costs": [{"key": "a", "without": 20.0}, {"key": "b", "without": 90.0}]}
+    helpful, useless = KeyCostSummary(key="a", without=20.0), KeyCostSummary(key="b", without=90.0)
+    without = replace(risk, expected_population_uniques=100.0, key_costs=(helpful, useless))
     assert best_recode(without) == "Or leave a out: about 20 instead of 100 records could then be recognised."
-    assert best_recode({"expected_population_uniques": 100.0, "key_costs": [{"key": "b", "without": 90.0}]}) is None
+    assert best_recode(replace(without, key_costs=(useless,))) is None
 
 
 @pytest.mark.parametrize(
@@ -311,7 +371,7 @@ def test_shares_are_written_as_per_cent(share: float, written: str) -> None:
 
 
 def test_the_context_is_what_the_app_shows_too() -> None:
-    context = report_context(demo_summary(), riskiest_records())
+    context = report_context(typed(demo_summary()), typed_records())
     assert [anchor for anchor, _ in context["contents"]][:2] == ["verdict", "data"]
     assert set(context["pictures"]) == {"funnel", "decades", "histogram", "key_costs", "estimators", "sizes", "graph", "tree"}
 
@@ -320,8 +380,8 @@ def test_a_file_with_risky_records_left_is_not_to_be_released() -> None:
     summary = copy.deepcopy(protected_summary())
     summary["risk"]["threshold"] = 0.2
     summary["swap"]["risk_after"]["highest"] = 0.1
-    assert any("then release the protected file" in step["text"] for step in steps(summary))
+    assert any("then release the protected file" in step.text for step in steps(typed(summary)))
     summary["swap"]["risk_after"]["highest"] = 0.98
-    told = steps(summary)
-    assert not any("then release" in step["text"] for step in told)
-    assert any("up to 0.98" in step["text"] and "--risk-above 0.2" in step["command"] for step in told)
+    told = steps(typed(summary))
+    assert not any("then release" in step.text for step in told)
+    assert any("up to 0.98" in step.text and "--risk-above 0.2" in step.command for step in told)

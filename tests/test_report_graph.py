@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -10,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rarecell.outcome.summary import ModelSummary, Vertex
 from rarecell.report.graph_layout import crossings, hull, overlaps, place_vertices
 from rarecell.report.graph_picture import ModelPicture, graph_description, graph_svg, junction_tree_svg
-from tests.summaries import census_summary
+from tests.summaries import census_summary, typed
 
 
 @st.composite
@@ -36,7 +38,7 @@ def texts(svg: str) -> list[str]:
 @settings(max_examples=25, deadline=None)
 @given(chordal_models())
 def test_the_tree_has_the_running_intersection_property(model: dict[str, list[list[str]]]) -> None:
-    picture = ModelPicture.of(model)
+    picture = ModelPicture.of(_model(model["cliques"]))
     seen: set[str] = set()
     for clique in picture.order:
         members, parent = set(picture.cliques[clique]), picture.parents[clique]
@@ -48,7 +50,7 @@ def test_the_tree_has_the_running_intersection_property(model: dict[str, list[li
 @settings(max_examples=15, deadline=None)
 @given(chordal_models())
 def test_every_vertex_and_clique_is_drawn_and_no_boxes_overlap(model: dict[str, list[list[str]]]) -> None:
-    picture = ModelPicture.of(model)
+    picture = ModelPicture.of(_model(model["cliques"]))
     drawn = texts(graph_svg(picture))
     assert {v for clique in model["cliques"] for v in clique} <= set(drawn)
     assert {str(k + 1) for k in range(len(model["cliques"]))} <= set(drawn)
@@ -61,7 +63,7 @@ def test_every_vertex_and_clique_is_drawn_and_no_boxes_overlap(model: dict[str, 
 @settings(max_examples=15, deadline=None)
 @given(chordal_models())
 def test_the_outline_lists_every_clique_with_its_separator(model: dict[str, list[list[str]]]) -> None:
-    picture = ModelPicture.of(model)
+    picture = ModelPicture.of(_model(model["cliques"]))
     lines = texts(junction_tree_svg(picture))
     for number, clique in enumerate(picture.cliques):
         assert any(sorted(line.split(" · ")) == sorted(clique) for line in lines), (number, clique)
@@ -88,8 +90,15 @@ def test_crossings_and_hull_on_a_square() -> None:
     assert len(hull(np.vstack([square, [[0.5, 0.5]]]))) == 4
 
 
+def _model(cliques: list[list[str]]) -> ModelSummary:
+    """A model whose vertices are the variables of its cliques."""
+    names = dict.fromkeys(name for clique in cliques for name in clique)
+    vertices = tuple(Vertex(name=name, key=name, levels=0) for name in names)
+    return replace(typed(census_summary()).model, vertices=vertices, cliques=tuple(tuple(clique) for clique in cliques))
+
+
 def test_only_the_finest_member_of_a_key_is_shown() -> None:
-    picture = ModelPicture.of(census_summary()["model"])
+    picture = ModelPicture.of(typed(census_summary()).model)
     assert ("relationship", "spouse", "age/10") in picture.cliques
     assert "age/3" not in picture.names
     assert ("age", "age/31") in picture.resolutions
@@ -98,11 +107,11 @@ def test_only_the_finest_member_of_a_key_is_shown() -> None:
 
 
 def test_the_same_model_is_drawn_the_same_way() -> None:
-    model = census_summary()["model"]
+    model = typed(census_summary()).model
     assert graph_svg(ModelPicture.of(model)) == graph_svg(ModelPicture.of(model))
 
 
 @pytest.mark.parametrize("name", ["<b>", "a&b", '"quoted"', "ключ"])
 def test_names_cannot_break_the_picture(name: str) -> None:
-    picture = ModelPicture.of({"cliques": [[name, "other"]]})
+    picture = ModelPicture.of(_model([[name, "other"]]))
     assert name in texts(graph_svg(picture))

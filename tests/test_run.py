@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
+import rarecell as rc
 from rarecell import datasets
 from rarecell.cli.commands import main
 from rarecell.errors import Cancelled, RarecellError
 from rarecell.progress import SilentProgress
-from rarecell.run import orchestration as run
 from rarecell.run.config import ProtectConfig, RunConfig
 
 CENSUS = str(datasets.census_sample_path())
@@ -254,7 +255,7 @@ def test_a_cancelled_run_leaves_nothing(n: int, tmp_path: Path) -> None:
         protect=ProtectConfig(top=5),
     )
     with pytest.raises(Cancelled, match="Nothing was written"):
-        run.protect(config, out=tmp_path / "out", progress=StopsAfter(n))
+        rc.protect(config, out=tmp_path / "out", progress=StopsAfter(n))
     assert not (tmp_path / "out").exists()
 
 
@@ -269,10 +270,10 @@ def test_weights_give_the_population_and_named_models_are_kept(tmp_path: Path) -
     ]
     path.write_text("age,sex,region,weight\n" + "\n".join(rows) + "\n")
     config = RunConfig(input=str(path), keys=("age", "sex", "region"), weight="weight", cliques=(("age", "sex"),), model="single")
-    found = run.assess(config)
-    assert found.summary["population"] == sum(int(row.rsplit(",", 1)[1]) for row in rows)
-    assert found.summary["model"]["search"]["method"] == "given"
-    assert ["age", "sex"] in [[v for v in clique if "/" not in v] for clique in found.summary["model"]["cliques"]]
+    found = rc.assess(config)
+    assert found.summary.population == sum(int(row.rsplit(",", 1)[1]) for row in rows)
+    assert found.summary.model.search.method == "given"
+    assert ["age", "sex"] in [[v for v in clique if "/" not in v] for clique in found.summary.model.cliques]
 
 
 def test_a_run_that_is_killed_leaves_no_result_and_a_rerun_completes(tmp_path: Path) -> None:
@@ -295,7 +296,7 @@ def test_a_run_that_is_killed_leaves_no_result_and_a_rerun_completes(tmp_path: P
 
 def test_the_library_says_the_same_words() -> None:
     with pytest.raises(RarecellError, match="which records to protect"):
-        run.protect(RunConfig(input=CENSUS, keys=("sex", "age"), population=277_677))
+        rc.protect(RunConfig(input=CENSUS, keys=("sex", "age"), population=277_677))
 
 
 @pytest.mark.parametrize(
@@ -314,11 +315,11 @@ def test_the_library_says_the_same_words() -> None:
 )
 def test_every_choice_of_model_gives_a_risk(options: dict[str, str]) -> None:
     config = RunConfig(input=CENSUS, keys=("relationship", "sex", "marital", "citizenship"), population=277_677, **options)
-    found = run.assess(config)
-    risk = found.summary["risk"]
-    assert 0 <= risk["expected_population_uniques"] <= risk["sample_uniques"]
-    low, high = risk["interval"]
-    assert 0 <= low <= high <= risk["sample_uniques"]
+    found = rc.assess(config)
+    risk = found.summary.risk
+    assert 0 <= risk.expected_population_uniques <= risk.sample_uniques
+    low, high = risk.interval
+    assert 0 <= low <= high <= risk.sample_uniques
 
 
 def test_strata_have_their_own_populations() -> None:
@@ -329,6 +330,6 @@ def test_strata_have_their_own_populations() -> None:
         populations={"0": 133_000, "1": 144_677},
         model="single",
     )
-    assert run.assess(config).summary["population"] == 277_677
+    assert rc.assess(config).summary.population == 277_677
     with pytest.raises(RarecellError, match="stratum '1'"):
-        run.assess(config.with_changes(populations={"0": 277_677}))
+        rc.assess(replace(config, populations={"0": 277_677}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from rarecell.datasets import census_sample
 from rarecell.errors import BadInput, EngineFailed, RarecellError
 from rarecell.progress import SilentProgress
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.stages import Stage
 from tests.documentation import SPARK, run_sequence
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -87,14 +89,14 @@ def test_a_file_that_is_counted_by_its_engine_gives_the_same(
     """As when it is too large for its records to be coded in memory."""
     pq.write_table(people(), tmp_path / "people.parquet")
     monkeypatch.setattr("rarecell.data.microdata.CODES_IN_MEMORY", 0)
-    result = rc.protect(CONFIG.with_changes(input=str(tmp_path / "people.parquet")), out=tmp_path / "out")
+    result = rc.protect(replace(CONFIG, input=str(tmp_path / "people.parquet")), out=tmp_path / "out")
     assert result.assessment.table.record_cell is None
     assert files(tmp_path / "out", people()["person"].to_pylist()) == in_memory
 
 
 def test_every_output_is_the_same_on_spark(spark: Any, in_memory: dict[str, Any], tmp_path: Path) -> None:
     spark.createDataFrame(people()).repartition(3).createOrReplaceTempView("people")
-    config = CONFIG.with_changes(spark_table="people")
+    config = replace(CONFIG, spark_table="people")
     out = tmp_path / "out"
     rc.protect(config, out=out)
     found = files(out)
@@ -131,7 +133,7 @@ def test_what_spark_cannot_do_is_told_before_anything_is_counted(spark: Any, tmp
         ({"population": None, "strata": "education", "populations": {"0": 300_000}}, "the stratum 'education'"),
     ):
         with pytest.raises(BadInput, match=problem):
-            rc.protect(CONFIG.with_changes(**changes), frame=frame, out=tmp_path / "out")
+            rc.protect(replace(CONFIG, **changes), frame=frame, out=tmp_path / "out")
         assert not (tmp_path / "out").exists()
 
 
@@ -195,12 +197,10 @@ def test_lost_executors_leave_nothing_half_written_and_a_rerun_completes(spark: 
     frame = spark.createDataFrame(people())
     fragile = frame.withColumn("sex", udf(under_orders(str(order)), frame.schema["sex"].dataType)("sex"))
     with pytest.raises(EngineFailed, match=r"lost again and again. Nothing was written, and the input is untouched.* run again"):
-        rc.protect(
-            config, frame=fragile, out=out, progress=LosesExecutors(order, {"writing the protected file"}, ever_again=True)
-        )
+        rc.protect(config, frame=fragile, out=out, progress=LosesExecutors(order, {Stage.PROTECTED_FILE}, ever_again=True))
     assert not out.exists()
     order.unlink()
-    stages = {"reading and counting", "writing the protected file", "writing the risk file"}
+    stages = {Stage.READING, Stage.PROTECTED_FILE, Stage.RISK_FILE}
     rc.protect(config, frame=fragile, out=out, progress=LosesExecutors(order, stages, ever_again=False))
     assert not order.exists()
     rc.protect(config, frame=people(), out=tmp_path / "memory")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.datasets import CENSUS_POPULATION, census_sample
+from rarecell.outcome.swap import MarginDistances, SwapSummary
 from rarecell.swap.associations import _quantiles, association_changes, cramers_v
 from rarecell.swap.plan import plan_swaps
 from rarecell.swap.target import frontier
@@ -156,24 +157,22 @@ def test_the_summary_holds_what_a_reader_needs() -> None:
         frontier=frontier(risk, plan, n_points=5),
         first_found_distance=first_found_distance(plan),
     )
-    assert json.loads(json.dumps(whole)) == whole
-    assert whole["requested"] == whole["swapped"] == 50
-    assert whole["values_changed"] == plan.n_values_changed
-    assert whole["share_changed"] == pytest.approx(plan.n_values_changed / (9809 * 8))
-    assert whole["risk_after"]["expected_correct_matches"] < whole["risk_before"]["expected_correct_matches"]
-    assert whole["risk_before"]["highest"] == pytest.approx(float(risk.unique_probability.max()))
-    assert whole["hellinger"]["1"] == {"mean": 0.0, "max": 0.0}
-    assert whole["hellinger"]["2"]["max"] > 0.0
-    assert whole["mean_distance"] < whole["first_found_mean_distance"]
-    assert len(whole["frontier"]) == 5
-    assert whole["frontier"][-1]["expected_population_uniques"] == pytest.approx(
-        whole["risk_after"]["expected_population_uniques"]
-    )
-    assert "every kept margin is unchanged" in whole["verdict"]
+    assert isinstance(whole, SwapSummary)
+    assert json.loads(json.dumps(whole.to_dict())) == whole.to_dict()
+    assert whole.requested == whole.swapped == 50
+    assert whole.values_changed == plan.n_values_changed
+    assert whole.share_changed == pytest.approx(plan.n_values_changed / (9809 * 8))
+    assert whole.risk_after.expected_correct_matches < whole.risk_before.expected_correct_matches
+    assert whole.risk_before.highest == pytest.approx(float(risk.unique_probability.max()))
+    assert whole.hellinger["1"] == MarginDistances(mean=0.0, max=0.0)
+    assert whole.hellinger["2"].max > 0.0
+    assert whole.mean_distance < whole.first_found_mean_distance
+    assert len(whole.frontier) == 5
+    assert whole.frontier[-1].expected_population_uniques == pytest.approx(whole.risk_after.expected_population_uniques)
     assert "Hellinger" in str(utility(plan))
     empty = swap_summary(plan_swaps(table, model, records=[]), risk)
-    assert empty["values_changed"] == 0
-    assert empty["pmse"] == 0.0
+    assert empty.values_changed == 0
+    assert empty.pmse == 0.0
 
 
 @given(st.integers(1, 60), st.integers(1, 5), st.integers(1, 9), st.integers(0, 2**32 - 1))

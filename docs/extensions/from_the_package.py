@@ -37,7 +37,7 @@ class GlossaryOfTheReport(Directive):
     """The words of the report as a definition list."""
 
     def run(self) -> list[nodes.Node]:
-        from rarecell.report.words import GLOSSARY
+        from rarecell.report.sentences import GLOSSARY
 
         made = nodes.definition_list(classes=["glossary-list"])
         for word, meaning in GLOSSARY:

@@ -12,40 +12,67 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AdditiveModel": "model.additive",
-    "Assessment": "run.orchestration",
+    "Assessment": "run.results",
     "AverageModel": "model.average",
     "BackoffModel": "model.backoff",
+    "BadInput": "errors",
+    "Cancelled": "errors",
     "Categories": "table.contingency",
     "ChordalGraph": "graph.chordal",
     "Coarsening": "table.contingency",
     "Coding": "data.coding",
     "ContingencyTable": "table.contingency",
     "DecomposableModel": "model.decomposable",
+    "Distances": "swap.distance",
+    "EngineFailed": "errors",
+    "EngineSettings": "engine.duck",
     "HierarchicalModel": "model.hierarchical",
-    "RegularisedModel": "model.regularised",
-    "StructuralZeros": "table.structural_zeros",
-    "find_structural_zeros": "table.structural_zeros",
+    "KeyMismatch": "errors",
     "Microdata": "data.microdata",
+    "MissingExtra": "errors",
+    "NotChordal": "errors",
+    "NotConverged": "errors",
+    "NotWritten": "errors",
+    "OutputExists": "errors",
+    "PopulationTooSmall": "errors",
     "ProtectConfig": "run.config",
-    "Protection": "run.orchestration",
+    "Protection": "run.results",
     "RarecellError": "errors",
     "RecordRisk": "risk.records",
+    "RegularisedModel": "model.regularised",
     "RunConfig": "run.config",
+    "RunSummary": "outcome.summary",
+    "SavedRun": "run.saved",
+    "SearchResult": "search.result",
+    "StructuralZeros": "table.structural_zeros",
     "SwapConstraints": "swap.rules",
-    "assess": "run.orchestration",
+    "SwapPlan": "swap.plan",
+    "SwapResult": "swap.apply",
+    "TargetPlan": "swap.target",
+    "TooLarge": "errors",
+    "UnknownChoice": "errors",
+    "UnknownColumns": "errors",
+    "assess": "run.assessment",
     "automatic_coarsenings": "table.coarsening",
     "clique_risk": "risk.cliques",
+    "demo": "run.demonstration",
+    "explain_pair": "swap.swappable",
+    "find_structural_zeros": "table.structural_zeros",
     "fit_backoff": "model.backoff",
     "fit_diagnostics": "risk.diagnostics",
+    "held_out_log_likelihood": "model.stacking",
+    "household_risk": "risk.records",
+    "improve_model": "search.hierarchical",
+    "load": "run.saved",
     "penalty_path": "search",
     "plan_swaps": "swap.plan",
+    "plan_to_target": "swap.target",
     "population_uniques": "risk.population_uniques",
-    "protect": "run.orchestration",
+    "protect": "run.protection",
     "record_risk": "risk.records",
     "risk_interval": "risk.interval",
+    "scan_subsets": "risk.key_sets",
     "select_model": "search",
-    "improve_model": "search.hierarchical",
-    "held_out_log_likelihood": "model.stacking",
     "stack": "model.stacking",
     "swappability": "swap.swappable",
     "unsafe_combinations": "risk.unsafe",
@@ -55,7 +82,21 @@ __all__ = ["__version__", *_HOME]
 if TYPE_CHECKING:
     from rarecell.data.coding import Coding as Coding
     from rarecell.data.microdata import Microdata as Microdata
+    from rarecell.engine.duck import EngineSettings as EngineSettings
+    from rarecell.errors import BadInput as BadInput
+    from rarecell.errors import Cancelled as Cancelled
+    from rarecell.errors import EngineFailed as EngineFailed
+    from rarecell.errors import KeyMismatch as KeyMismatch
+    from rarecell.errors import MissingExtra as MissingExtra
+    from rarecell.errors import NotChordal as NotChordal
+    from rarecell.errors import NotConverged as NotConverged
+    from rarecell.errors import NotWritten as NotWritten
+    from rarecell.errors import OutputExists as OutputExists
+    from rarecell.errors import PopulationTooSmall as PopulationTooSmall
     from rarecell.errors import RarecellError as RarecellError
+    from rarecell.errors import TooLarge as TooLarge
+    from rarecell.errors import UnknownChoice as UnknownChoice
+    from rarecell.errors import UnknownColumns as UnknownColumns
     from rarecell.graph.chordal import ChordalGraph as ChordalGraph
     from rarecell.model.additive import AdditiveModel as AdditiveModel
     from rarecell.model.average import AverageModel as AverageModel
@@ -66,25 +107,38 @@ if TYPE_CHECKING:
     from rarecell.model.regularised import RegularisedModel as RegularisedModel
     from rarecell.model.stacking import held_out_log_likelihood as held_out_log_likelihood
     from rarecell.model.stacking import stack as stack
+    from rarecell.outcome.summary import RunSummary as RunSummary
     from rarecell.risk.cliques import clique_risk as clique_risk
     from rarecell.risk.diagnostics import fit_diagnostics as fit_diagnostics
     from rarecell.risk.interval import risk_interval as risk_interval
+    from rarecell.risk.key_sets import scan_subsets as scan_subsets
     from rarecell.risk.population_uniques import population_uniques as population_uniques
     from rarecell.risk.records import RecordRisk as RecordRisk
+    from rarecell.risk.records import household_risk as household_risk
     from rarecell.risk.records import record_risk as record_risk
     from rarecell.risk.unsafe import unsafe_combinations as unsafe_combinations
+    from rarecell.run.assessment import assess as assess
     from rarecell.run.config import ProtectConfig as ProtectConfig
     from rarecell.run.config import RunConfig as RunConfig
-    from rarecell.run.orchestration import Assessment as Assessment
-    from rarecell.run.orchestration import Protection as Protection
-    from rarecell.run.orchestration import assess as assess
-    from rarecell.run.orchestration import protect as protect
+    from rarecell.run.demonstration import demo as demo
+    from rarecell.run.protection import protect as protect
+    from rarecell.run.results import Assessment as Assessment
+    from rarecell.run.results import Protection as Protection
+    from rarecell.run.saved import SavedRun as SavedRun
+    from rarecell.run.saved import load as load
     from rarecell.search import penalty_path as penalty_path
     from rarecell.search import select_model as select_model
     from rarecell.search.hierarchical import improve_model as improve_model
+    from rarecell.search.result import SearchResult as SearchResult
+    from rarecell.swap.apply import SwapResult as SwapResult
+    from rarecell.swap.distance import Distances as Distances
+    from rarecell.swap.plan import SwapPlan as SwapPlan
     from rarecell.swap.plan import plan_swaps as plan_swaps
     from rarecell.swap.rules import SwapConstraints as SwapConstraints
+    from rarecell.swap.swappable import explain_pair as explain_pair
     from rarecell.swap.swappable import swappability as swappability
+    from rarecell.swap.target import TargetPlan as TargetPlan
+    from rarecell.swap.target import plan_to_target as plan_to_target
     from rarecell.table.coarsening import automatic_coarsenings as automatic_coarsenings
     from rarecell.table.contingency import Categories as Categories
     from rarecell.table.contingency import Coarsening as Coarsening

@@ -1,11 +1,14 @@
 """How long work tells of its progress and learns that it should stop.
 
 The library calls a :class:`Progress`; the command line shows it with rich, the app polls it, and by default nobody
-listens. Work that can take more than a second calls :func:`checkpoint` between its steps.
+listens. Stages form a tree: one that starts while another is open is a step of it. Work that can take more than a second
+calls :func:`checkpoint` between its steps.
 """
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from rarecell.errors import Cancelled
@@ -15,13 +18,13 @@ class Progress(Protocol):
     """A listener to long work."""
 
     def start(self, stage: str, total: float | None = None) -> None:
-        """A stage begins; ``total`` is its amount of work, or None when that is unknown."""
+        """A stage begins, inside the one that is open; ``total`` is its amount of work, or None when that is unknown."""
 
     def advance(self, amount: float = 1.0) -> None:
-        """So much more of the stage is done."""
+        """So much more of the innermost open stage is done."""
 
     def done(self) -> None:
-        """The stage is finished."""
+        """The innermost open stage is finished."""
 
     def cancelled(self) -> bool:
         """True when the user wants the work to stop."""
@@ -62,3 +65,56 @@ def checkpoint(progress: Progress, stage: str, amount: float = 0.0) -> None:
         progress.advance(amount)
     if progress.cancelled():
         raise Cancelled.during(stage)
+
+
+@dataclass
+class OpenStage:
+    """A stage that is going on: how much of it is done, and since when."""
+
+    stage: str
+    total: float | None = None
+    amount: float = 0.0
+    started: float = field(default_factory=time.monotonic)
+
+    def fraction(self, usual_seconds: float) -> float:
+        """The part that is done; a stage that cannot say nears its usual end without reaching it."""
+        if self.total:
+            return min(self.amount / self.total, 1.0)
+        spent = time.monotonic() - self.started
+        return spent / (spent + usual_seconds)
+
+
+class StageTree:
+    """Where a run is: the stages that are open, outermost first, and the seconds of the outer ones that are done."""
+
+    def __init__(self) -> None:
+        self.open: list[OpenStage] = []
+        self.done_seconds: dict[str, float] = {}
+
+    def start(self, stage: str, total: float | None = None) -> None:
+        self.open.append(OpenStage(stage, total))
+
+    def advance(self, amount: float) -> None:
+        if self.open:
+            self.open[-1].amount += amount
+
+    def done(self) -> None:
+        if not self.open:
+            return
+        finished = self.open.pop()
+        if not self.open:
+            spent = time.monotonic() - finished.started
+            self.done_seconds[finished.stage] = self.done_seconds.get(finished.stage, 0.0) + spent
+
+    def fraction(self, usual: dict[str, float]) -> float:
+        """The part of all stages that is done, by the seconds or shares that each outer stage usually takes."""
+        whole = sum(usual.values())
+        done = sum(usual.get(stage, 0.0) for stage in self.done_seconds)
+        if not self.open or not whole:
+            return done / whole if whole else 0.0
+        outer, inner = self.open[0], self.open[-1]
+        share = usual.get(outer.stage, 0.0)
+        pace = sum(self.done_seconds.values()) / done if done else 1.0
+        step = outer if outer.total else inner
+        within = step.fraction(max(share * pace, 0.5))
+        return min((done + share * within) / whole, 1.0)

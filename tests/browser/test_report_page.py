@@ -10,19 +10,19 @@ import pytest
 
 from rarecell.report import write_report
 from tests.browser.conftest import accessibility_faults, overflow
-from tests.summaries import demo_summary, protected_summary, riskiest_records
+from tests.summaries import demo_summary, protected_summary, typed, typed_records
 
 pytestmark = pytest.mark.browser
 
-SUMMARY = protected_summary() | {"truth": demo_summary()["truth"]}
+SUMMARY = typed(protected_summary() | {"truth": demo_summary()["truth"]})
 
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("run")
     return {
-        "internal": write_report(folder, SUMMARY, riskiest_records()),
-        "external": write_report(folder, SUMMARY, riskiest_records(), edition="external"),
+        "internal": write_report(folder, SUMMARY, typed_records()),
+        "external": write_report(folder, SUMMARY, typed_records(), edition="external"),
     }
 
 

@@ -22,23 +22,25 @@ from typing import Any
 from rarecell.errors import BadInput
 from rarecell.machine.private_folder import remove_stale_folders
 from rarecell.run.folder import sweep
+from rarecell.progress import StageTree
+from rarecell.run.stages import Stage, label_of
 
 USUAL_SHARES = {
-    "reading and counting": 10.0,
-    "choosing resolutions": 1.0,
-    "searching for the model": 15.0,
-    "risk of every record": 4.0,
-    "interval, checks and comparisons": 35.0,
-    "planning the swaps": 8.0,
-    "comparing margins": 1.0,
-    "what it cost": 4.0,
-    "writing the protected file": 3.0,
-    "writing the risk file": 6.0,
-    "writing the report": 8.0,
+    Stage.READING: 10.0,
+    Stage.RESOLUTIONS: 1.0,
+    Stage.MODELS: 15.0,
+    Stage.RISK: 4.0,
+    Stage.JUDGEMENT: 35.0,
+    Stage.PLAN: 8.0,
+    Stage.MARGINS: 1.0,
+    Stage.COST: 4.0,
+    Stage.PROTECTED_FILE: 3.0,
+    Stage.RISK_FILE: 6.0,
+    Stage.REPORT: 8.0,
 }
-"""Shares of the stages in the time of a usual run, for the first guess at the time that is left."""
+"""Shares of the outer stages in the time of a usual run, for the first guess at the time that is left."""
 
-PROTECT_ONLY = {"planning the swaps", "comparing margins", "what it cost", "writing the protected file"}
+PROTECT_ONLY = {Stage.PLAN, Stage.MARGINS, Stage.COST, Stage.PROTECTED_FILE}
 _CANCELLED = "The run was cancelled. Nothing was written, and the input is untouched."
 _PATIENCE = 5.0
 """Seconds that a cancelled run has to end by itself."""
@@ -61,11 +63,7 @@ class Job:
     started: float = field(default_factory=time.monotonic)
     state: str = "running"
     message: str = ""
-    stage: str = "starting"
-    done_stages: dict[str, float] = field(default_factory=dict)
-    done_amount: float = 0.0
-    total: float | None = None
-    stage_started: float = field(default_factory=time.monotonic)
+    tree: StageTree = field(default_factory=StageTree)
     ended: float | None = None
     is_cancelled: bool = False
 
@@ -75,20 +73,7 @@ class Job:
 
     def fraction(self) -> float:
         """Guess at the part of the run that is done, from the usual shares of the stages."""
-        if self.state != "running":
-            return 1.0
-        whole = sum(self.shares.values())
-        done = sum(self.shares.get(stage, 0.0) for stage in self.done_stages)
-        share = self.shares.get(self.stage, 0.0)
-        if self.total:
-            within = min(self.done_amount / self.total, 1.0)
-        else:
-            # A stage that cannot say how far it is nears its usual end without reaching it.
-            spent = time.monotonic() - self.stage_started
-            pace = sum(self.done_stages.values()) / done if done else 1.0
-            usual = max(share * pace, 0.5)
-            within = spent / (spent + usual)
-        return min((done + share * within) / whole, 0.99)
+        return 1.0 if self.state != "running" else min(self.tree.fraction(dict(self.shares)), 0.99)
 
     def seconds_left(self) -> float | None:
         """Guess at the seconds that are left; None while there is nothing to guess from."""
@@ -102,13 +87,22 @@ class Job:
         left = self.seconds_left()
         return {
             "state": self.state,
-            "stage": self.stage,
-            "stages": [{"name": stage, "seconds": round(seconds, 1)} for stage, seconds in self.done_stages.items()],
+            "stage": label_of(self.tree.open[0].stage) if self.tree.open else "starting",
+            "stages": [
+                {"name": label_of(stage), "seconds": round(seconds, 1)} for stage, seconds in self.tree.done_seconds.items()
+            ],
             "fraction": round(self.fraction(), 3),
             "left": None if left is None else in_words(left),
             "seconds": round(self.seconds, 1),
             "message": self.message,
         }
+
+
+def shares_of(command: str, usual: Mapping[str, float] | None) -> dict[str, float]:
+    """What each outer stage takes of a run: its seconds in an earlier run, or its usual share."""
+    outer = {stage: share for stage, share in USUAL_SHARES.items() if command == "protect" or stage not in PROTECT_ONLY}
+    known = {str(stage): float(usual[stage]) for stage in outer if usual and stage in usual}
+    return known or {str(stage): share for stage, share in outer.items()}
 
 
 def in_words(seconds: float) -> str:
@@ -154,9 +148,7 @@ class Jobs:
                 text=True,
                 encoding="utf-8",
             )
-            shares = (
-                dict(usual) if usual else {s: w for s, w in USUAL_SHARES.items() if command == "protect" or s not in PROTECT_ONLY}
-            )
+            shares = shares_of(command, usual)
             job = Job(len(self._jobs) + 1, command, title, out, process, shares, back)
             self._jobs[job.number] = job
         assert process.stdin is not None
@@ -181,12 +173,11 @@ class Jobs:
     def _hear(self, job: Job, event: Mapping[str, Any]) -> None:
         kind = event.get("event")
         if kind == "start":
-            job.stage, job.total, job.done_amount = str(event["stage"]), event.get("total"), 0.0
-            job.stage_started = time.monotonic()
+            job.tree.start(str(event["stage"]), event.get("total"))
         elif kind == "advance":
-            job.done_amount += float(event["amount"])
+            job.tree.advance(float(event["amount"]))
         elif kind == "done":
-            job.done_stages[job.stage] = job.done_stages.get(job.stage, 0.0) + time.monotonic() - job.stage_started
+            job.tree.done()
         elif kind == "finished":
             self._end(job, "done", "")
         elif kind == "failed":

@@ -34,6 +34,9 @@ _HERE = Path(__file__).parent
 _WORDS_FOR_ZEROS = ("swaps", "detect", "off")
 """What ``zeros`` of a configuration may say instead of naming a file."""
 
+_NOTHING_YET = {"step": None, "file": None, "run": None, "job": None, "entering": False, "problem": None}
+"""What the layout of every page asks for, for pages that do not have it."""
+
 _STATIC = {"app.css": "text/css", "app.js": "text/javascript", "report.css": "text/css"}
 
 
@@ -84,7 +87,9 @@ class Pages:
         page = (
             environment()
             .get_template(template)
-            .render(base=self.gate.base, root=self.folder.root.name or str(self.folder.root), running=running, **values)
+            .render(
+                base=self.gate.base, root=self.folder.root.name or str(self.folder.root), running=running, **_NOTHING_YET | values
+            )
         )
         return HTMLResponse(page, status_code=status)
 
@@ -289,7 +294,7 @@ class Pages:
 
     def _show_protect(self, run: FinishedRun, fields: dict[str, list[str]], problem: str | None = None) -> Response:
         costs = run.threshold_costs()
-        threshold = float(run.summary.get("risk", {}).get("threshold", 0.2))
+        threshold = run.summary.risk.threshold
         rows = [cost for cost in costs if round(cost["threshold"], 2) in TABLE_OF_THRESHOLDS]
         return self.render(
             "protect.html",
@@ -304,7 +309,7 @@ class Pages:
             target=first(fields, "max_population_uniques"),
             keep=first(fields, "keep"),
             never_swap=fields.get("never_swap", []),
-            has_household=bool(run.summary.get("risk", {}).get("household")),
+            has_household=run.summary.risk.household is not None,
             households=first(fields, "households"),
             run_name=first(fields, "run_name") or self.folder.new_run(f"{_stem(run.input_name)}-protected"),
             problem=problem,

@@ -6,16 +6,12 @@ the risk file, from which the costs of every threshold are counted.
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from rarecell.errors import BadInput
-from rarecell.run.config import RunConfig
+from rarecell.run.saved import SavedRun
 
 N_STEPS = 100
 """Thresholds of the slider: 0, 0.01, …, 1."""
@@ -27,7 +23,7 @@ DOWNLOADS = {
     "report.html": "the report, internal edition",
     "report-external.html": "the report, external edition",
     "risk.parquet": "the risk of every record",
-    "swaps.parquet": "who was swapped with whom: keep it inside",
+    "swaps.parquet": "who was swapped with whom: do not share it",
     "summary.json": "all numbers of the report",
     "model.json": "the model",
     "zeros.json": "combinations that look impossible",
@@ -37,67 +33,23 @@ DOWNLOADS = {
 """Files of a run and what they are; the protected file comes first when there is one."""
 
 
-@dataclass(frozen=True)
-class FinishedRun:
-    """A run folder with its summary."""
-
-    place: Path
-    name: str
-    summary: Mapping[str, Any]
-    record: Mapping[str, Any]
-
-    @classmethod
-    def read(cls, place: Path, name: str) -> FinishedRun:
-        try:
-            summary = json.loads((place / "summary.json").read_text(encoding="utf-8"))
-            record = json.loads((place / "run.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as problem:
-            raise BadInput(f"'{name}' is not the folder of a finished run: {problem}.") from None
-        if not isinstance(summary, dict) or not isinstance(record, dict):
-            raise BadInput(f"'{name}' is not the folder of a finished run: its summary is not what rarecell writes.")
-        return cls(place, name, summary, record)
-
-    @property
-    def is_protected(self) -> bool:
-        return "swap" in self.summary
+class FinishedRun(SavedRun):
+    """A run folder as the app shows it."""
 
     @property
     def when(self) -> str:
         """Date and time of the run, as the file system has it."""
-        import datetime
-
         return datetime.datetime.fromtimestamp((self.place / "run.json").stat().st_mtime).strftime("%Y-%m-%d %H:%M")
 
     @property
     def input_name(self) -> str:
         return Path(str(self.record.get("input", {}).get("path", ""))).name
 
-    @property
-    def run_toml(self) -> str:
-        try:
-            return (self.place / "run.toml").read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            return ""
-
-    @property
-    def config(self) -> RunConfig:
-        return RunConfig.from_toml(self.run_toml, source=f"run.toml of {self.name}")
-
     def downloads(self) -> list[tuple[str, str, int]]:
         """Name, meaning and size of the files that are there."""
         protected = [(path.name, "the protected file") for path in sorted(self.place.glob("protected.*"))]
         listed = [*protected, *DOWNLOADS.items()]
         return [(name, what, (self.place / name).stat().st_size) for name, what in listed if (self.place / name).is_file()]
-
-    def riskiest(self) -> list[dict[str, Any]]:
-        """The riskiest records, from the table that the run wrote for its internal report."""
-        path = self.place / "tables" / "riskiest-records.csv"
-        keys = [key["name"] for key in self.summary.get("keys", ())]
-        try:
-            with path.open(encoding="utf-8", newline="") as stream:
-                return [_record(row, keys) for row in csv.DictReader(stream)]
-        except (OSError, ValueError, KeyError):
-            return []
 
     def threshold_costs(self) -> list[dict[str, Any]]:
         """For each threshold of the slider: records above it, what they weigh, and how many can be swapped."""
@@ -107,19 +59,6 @@ class FinishedRun:
         except OSError:
             return []
         return list(_threshold_costs(str(path), stamp))
-
-
-def _record(row: Mapping[str, str], keys: list[str]) -> dict[str, Any]:
-    from rarecell.report.tables import RISKIEST_HEADINGS as headings
-
-    return {
-        "record": int(record) if (record := row[headings["record"]]).isdecimal() else record or None,
-        "unique_probability": float(row[headings["unique_probability"]]),
-        "match_probability": float(row[headings["match_probability"]]),
-        "values": {key: row[key] for key in keys},
-        "why": [reason for reason in row[headings["why"]].split("; ") if reason],
-        "unsafe_combinations": [row[headings["enough"]].split(", ")],
-    }
 
 
 @lru_cache(maxsize=16)

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from typing import Any, TextIO
 
 
@@ -64,11 +65,12 @@ def main() -> int:
 
     threading.Thread(target=wait_for_the_end, daemon=True).start()
     try:
-        from rarecell.run import orchestration as run
+        from rarecell.run.assessment import assess
         from rarecell.run.config import RunConfig
+        from rarecell.run.protection import protect
 
         config = RunConfig.from_toml(request["config"], source="the form")
-        act = run.protect if request["command"] == "protect" else run.assess
+        act: Callable[..., object] = protect if request["command"] == "protect" else assess
         with when_asked_to_end(progress.stop):
             act(config, out=request["out"], progress=progress)
     except RarecellError as problem:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,10 @@ from rarecell import __version__
 from rarecell.cli.options import config_of, data_options, protect_options, run_options, wishes_of, words_for_data
 from rarecell.errors import RarecellError
 from rarecell.machine.signals import interrupt, when_asked_to_end
+
+if TYPE_CHECKING:
+    from rarecell.run.config import RunConfig
+    from rarecell.run.results import Assessment, Protection
 
 _EXIT_RISKY = 3
 
@@ -54,36 +58,41 @@ def main() -> None:
     """
 
 
-def _finish(result: Any, options: dict[str, Any]) -> None:
+def _finish(result: Assessment | Protection, options: dict[str, Any]) -> None:
     """Print the result and leave with the exit code it deserves."""
     from rarecell.cli import terminal
 
+    summary = result.summary
     if options["as_json"]:
-        click.echo(json.dumps(result.summary, indent=2))
+        click.echo(json.dumps(summary.to_dict(), indent=2))
     else:
-        terminal.show_assessment(result.summary)
-        if "swap" in result.summary:
-            terminal.show_swap(result.summary["swap"])
+        terminal.show_assessment(summary)
+        if summary.swap is not None:
+            terminal.show_swap(summary.swap)
         if options["out"]:
             click.echo(f"\nResults are in {options['out']}. Begin with {Path(options['out']) / 'report.html'}.", err=True)
+        elif summary.swap is not None:
+            click.echo(
+                "\nNo file was written: this was a trial. Give --out DIR to write the protected file and the report.", err=True
+            )
     limit = options["fail_above"]
-    highest = (
-        result.summary["risk"]["highest"] if "swap" not in result.summary else result.summary["swap"]["risk_after"]["highest"]
-    )
-    if limit is not None and highest > limit:
-        click.echo(f"rarecell: the highest risk of a record is {highest:.3g}, above the {limit:g} of --fail-above.", err=True)
+    if limit is not None and summary.highest_risk > limit:
+        click.echo(
+            f"rarecell: the highest risk of a record is {summary.highest_risk:.3g}, above the {limit:g} of --fail-above.",
+            err=True,
+        )
         sys.exit(_EXIT_RISKY)
 
 
-def _run(action: str, config: Any, options: dict[str, Any]) -> None:
+def _run(act: Callable[..., Assessment | Protection], config: RunConfig, options: dict[str, Any]) -> None:
     from rarecell.cli import terminal
-    from rarecell.run import orchestration as run
 
     if options["dry_run"]:
-        click.echo(run.forecast(config))
+        from rarecell.run.forecast import forecast
+
+        click.echo(forecast(config))
         return
     with terminal.watched(quiet=options["quiet"]) as progress:
-        act = run.assess if action == "assess" else run.protect
         result = act(config, out=options["out"], overwrite=options["overwrite"], progress=progress)
     _finish(result, options)
 
@@ -97,7 +106,9 @@ def assess(**options: Any) -> None:
     Example:
         rarecell assess survey.csv --keys age,sex,region,job --population 1000000 --out run
     """
-    _run("assess", config_of(options), options)
+    from rarecell.run import assessment
+
+    _run(assessment.assess, config_of(options), options)
 
 
 @main.command()
@@ -110,7 +121,9 @@ def protect(**options: Any) -> None:
     Example:
         rarecell protect survey.csv --keys age,sex,region --population 1000000 --risk-above 0.2 --out run
     """
-    _run("protect", config_of(options, protect=wishes_of(options)), options)
+    from rarecell.run import protection
+
+    _run(protection.protect, config_of(options, protect=wishes_of(options)), options)
 
 
 @main.command()
@@ -128,13 +141,13 @@ def demo(**options: Any) -> None:
         rarecell demo --out demo
     """
     from rarecell.cli import terminal
-    from rarecell.run import orchestration as run
+    from rarecell.run import demonstration
 
     with terminal.watched(quiet=options["quiet"]) as progress:
-        result = run.demo(out=options["out"], overwrite=options["overwrite"], progress=progress)
+        result = demonstration.demo(out=options["out"], overwrite=options["overwrite"], progress=progress)
     _finish(result, {**options, "fail_above": None})
-    if not options["as_json"]:
-        click.echo(f"\n{result.summary['truth']['sentence']}")
+    if not options["as_json"] and result.summary.truth is not None:
+        click.echo(f"\n{result.summary.truth.sentence}")
 
 
 @main.command()
@@ -193,15 +206,9 @@ def compare(runs: Sequence[str]) -> None:
         rarecell compare run-2024 run-2025
     """
     from rarecell.cli import terminal
-    from rarecell.errors import BadInput
+    from rarecell.run.saved import load
 
-    summaries = []
-    for folder in runs:
-        try:
-            summaries.append(json.loads((Path(folder) / "summary.json").read_text(encoding="utf-8")))
-        except (OSError, ValueError) as problem:
-            raise BadInput(f"{folder} is not the folder of a finished run: {problem}.") from None
-    terminal.show_comparison(runs, summaries)
+    terminal.show_comparison(runs, [load(folder).summary for folder in runs])
 
 
 @main.command()
@@ -224,14 +231,15 @@ def scan(**options: Any) -> None:
         rarecell scan survey.csv --keys age,sex,region,job,car,pets --size 3 --population 1000000
     """
     from rarecell.cli import terminal
+    from rarecell.outcome.words import number
     from rarecell.risk.key_sets import scan_subsets
-    from rarecell.run import orchestration as run
+    from rarecell.run.assessment import read
     from rarecell.run.model_choice import population_of
 
     # Here it ends the scan, not the search of a model.
     seconds = options.pop("time_limit")
     config = config_of(options)
-    table = run.read(config).table()
+    table = read(config).table()
     with terminal.watched(quiet=options["quiet"]) as progress:
         found = scan_subsets(
             table,
@@ -248,10 +256,7 @@ def scan(**options: Any) -> None:
     terminal.rows(
         "Sets of keys that make most records unique",
         ["keys", "unique in the file", "expected unique in the population (Pitman)"],
-        [
-            (", ".join(one.keys), terminal.number(one.sample_uniques), terminal.number(one.expected_population_uniques))
-            for one in found.sets
-        ],
+        [(", ".join(one.keys), number(one.sample_uniques), number(one.expected_population_uniques, 1)) for one in found.sets],
         right=(1, 2),
     )
     click.echo(f"\n{found}")
@@ -269,9 +274,9 @@ def explain_pair(folder: str, record: int, partner: int) -> None:
     Example:
         rarecell explain-pair run 17 2048
     """
-    from rarecell.run import orchestration as run
+    from rarecell.run import pairs
 
-    click.echo(run.explain_pair(folder, record, partner))
+    click.echo(pairs.explain_pair(folder, record, partner))
 
 
 @main.command()

@@ -8,38 +8,42 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichBars
 from rich.table import Table
 
 from rarecell.machine.signals import when_asked_to_end
+from rarecell.outcome.summary import RunSummary
+from rarecell.outcome.swap import SwapSummary
+from rarecell.outcome.words import counted, number, span
+from rarecell.run.stages import label_of
 
 
 class RichProgress:
-    """Shows each stage as a bar with the time that remains; Ctrl-C asks the work to stop at its next checkpoint."""
+    """Shows each stage as a bar with the time that remains, its steps indented below it.
+
+    Ctrl-C asks the work to stop at its next checkpoint.
+    """
 
     def __init__(self, bars: RichBars) -> None:
         self._bars = bars
-        self._task: Any = None
+        self._open: list[TaskID] = []
         self._stop = threading.Event()
 
     def start(self, stage: str, total: float | None = None) -> None:
-        self.done()
-        self._task = self._bars.add_task(stage, total=total)
+        self._open.append(self._bars.add_task("  " * len(self._open) + label_of(stage), total=total))
 
     def advance(self, amount: float = 1.0) -> None:
-        if self._task is not None:
-            self._bars.advance(self._task, amount)
+        if self._open:
+            self._bars.advance(self._open[-1], amount)
 
     def done(self) -> None:
-        if self._task is not None:
-            self._bars.remove_task(self._task)
-            self._task = None
+        if self._open:
+            self._bars.remove_task(self._open.pop())
 
     def cancelled(self) -> bool:
         return self._stop.is_set()
@@ -83,13 +87,6 @@ def _console() -> Console:
     return Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
-def number(value: float | None, digits: int = 1) -> str:
-    """A number as a person reads it; a dash where there is none."""
-    if value is None:
-        return "–"
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.{digits}f}"
-
-
 def rows(title: str, headers: Sequence[str], lines: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """Print a table: boxed for a person, columns of plain text for a pipe."""
     console = _console()
@@ -110,131 +107,127 @@ def rows(title: str, headers: Sequence[str], lines: Sequence[Sequence[str]], *, 
         print("  " + "  ".join(parts).rstrip())
 
 
-def show_assessment(summary: Mapping[str, Any]) -> None:
+def show_assessment(summary: RunSummary) -> None:
     """The summary of a run, most important first."""
     console = _console()
-    risk, cells, model = summary["risk"], summary["cells"], summary["model"]
-    for note in summary.get("notes", ()):
+    for note in summary.notes:
         console.print(f"Note: {note}", markup=False)
-    console.print(risk["verdict"], style="bold", markup=False)
-    truth = summary.get("truth", {})
+    console.print(summary.risk.verdict, style="bold", markup=False)
+    _show_risk(summary)
+    _show_keys(summary)
+    rows(
+        "Estimators of the number of population uniques",
+        ["estimator", "value", "assumes"],
+        [(e.name, number(e.expected_population_uniques, 1), e.message or e.assumes) for e in summary.risk.estimator_details],
+        right=(1,),
+    )
+    console.print()
+    console.print(f"Model: {summary.model.describe}.", markup=False)
+    console.print(summary.model.search.sentence, markup=False)
+    if summary.risk.diagnostics is not None:
+        console.print(summary.risk.diagnostics.sentence, markup=False)
+    cells = summary.cells
+    console.print(f"{number(cells.occupied)} of {number(cells.formal)} cells are occupied.", markup=False)
 
-    def interval(name: str) -> str:
-        low, high = risk[name]
-        return f"{number(low, 0)} to {number(high, 0)}"
 
+def _show_risk(summary: RunSummary) -> None:
+    risk, truth = summary.risk, summary.truth
     lines = [
-        ("records in the file", number(summary["records"]), "", ""),
-        ("population", number(summary["population"]), "", ""),
-        ("unique in the file", number(risk["sample_uniques"]), "", ""),
+        ("records in the file", number(summary.records), "", ""),
+        ("population", number(summary.population), "", ""),
+        ("unique in the file", number(risk.sample_uniques), "", ""),
         (
             "of these unique in the population",
-            number(risk["expected_population_uniques"]),
-            interval("interval"),
-            number(truth.get("population_uniques")) if truth else "",
+            number(risk.expected_population_uniques, 1),
+            span(risk.interval),
+            number(truth.population_uniques) if truth else "",
         ),
         (
             "correct matches an intruder can expect",
-            number(risk["expected_correct_matches"]),
-            interval("interval_correct_matches"),
-            number(truth.get("correct_matches")) if truth else "",
+            number(risk.expected_correct_matches, 1),
+            span(risk.interval_correct_matches),
+            number(truth.correct_matches, 1) if truth else "",
         ),
-        (f"records with a risk of {risk['threshold']:g} or more", number(risk["records_above_threshold"]), "", ""),
-        ("unique records that can be swapped", number(risk["swappable_uniques"]), "", ""),
+        (f"records with a risk of {risk.threshold:g} or more", number(risk.records_above_threshold), "", ""),
+        ("unique records that can be swapped", number(risk.swappable_uniques), "", ""),
     ]
     headers = ["", "estimate", "95 % interval"] + (["truth"] if truth else [])
     rows("Risk", headers, [line[: len(headers)] for line in lines], right=(1, 2, 3))
+
+
+def _show_keys(summary: RunSummary) -> None:
+    levels = {key.name: key.levels for key in summary.keys}
     rows(
         "Keys",
         ["key", "levels", "population uniques without it", "if coarsened"],
         [
             (
-                cost["key"],
-                str(next(k["levels"] for k in summary["keys"] if k["name"] == cost["key"])),
-                number(cost["without"]),
-                ", ".join(f"{c['levels']} groups: {number(c['expected_population_uniques'])}" for c in cost["coarsened"]),
+                cost.key,
+                str(levels[cost.key]),
+                number(cost.without, 1),
+                ", ".join(f"{step.levels} groups: {number(step.expected_population_uniques, 1)}" for step in cost.coarsened),
             )
-            for cost in risk["key_costs"]
+            for cost in summary.risk.key_costs
         ],
         right=(1, 2),
     )
-    rows(
-        "Estimators of the number of population uniques",
-        ["estimator", "value", "assumes"],
-        [(e["name"], number(e["expected_population_uniques"]), e["message"] or e["assumes"]) for e in risk["estimator_details"]],
-        right=(1,),
-    )
-    search = model["search"]
-    console.print()
-    console.print(f"Model: {model['describe']}.", markup=False)
-    console.print(search["sentence"], markup=False)
-    console.print(risk["diagnostics"]["sentence"], markup=False)
-    console.print(f"{number(cells['occupied'])} of {number(cells['formal'])} cells are occupied.", markup=False)
 
 
-def show_swap(swap: Mapping[str, Any]) -> None:
+def show_swap(swap: SwapSummary) -> None:
     """What a protection did."""
-    before, after = swap["risk_before"], swap["risk_after"]
+    before, after = swap.risk_before, swap.risk_after
     console = _console()
     console.print()
-    console.print(swap["verdict"], style="bold", markup=False)
+    console.print(swap.verdict, style="bold", markup=False)
     rows(
         "Protection",
         ["", "before", "after"],
         [
-            (label, number(before[name]), number(after[name]))
-            for label, name in (
-                ("expected population uniques that would be matched", "expected_population_uniques"),
-                ("correct matches an intruder can expect", "expected_correct_matches"),
-            )
+            (
+                "expected population uniques that would be matched",
+                number(before.expected_population_uniques, 1),
+                number(after.expected_population_uniques, 1),
+            ),
+            (
+                "correct matches an intruder can expect",
+                number(before.expected_correct_matches, 1),
+                number(after.expected_correct_matches, 1),
+            ),
         ],
         right=(1, 2),
     )
-    for reason in swap["not_swapped"]:
-        console.print(f"Not swapped: {reason['records']:,} records, because {reason['reason']}.", markup=False)
+    for row in swap.not_swapped:
+        console.print(f"Not swapped: {counted(row.records, 'record')}, because {row.reason}.", markup=False)
 
 
-def show_comparison(names: Sequence[str], summaries: Sequence[Mapping[str, Any]]) -> None:
-    """Two runs side by side, with what differs marked."""
+Shown = Callable[[RunSummary], object]
 
-    def line(label: str, *path: str) -> tuple[str, ...]:
-        values = []
-        for summary in summaries:
-            found: Any = summary
-            for step in path:
-                found = found.get(step) if isinstance(found, Mapping) else None
-            if isinstance(found, list):
-                found = (
-                    f"{len(found)}: {', '.join(str(item['name']) for item in found)}" if path[-1] == "keys" else str(len(found))
-                )
-            values.append(
-                number(found, 3)
-                if isinstance(found, int | float) and not isinstance(found, bool)
-                else str(found if found is not None else "–")
-            )
-        return (label, *values, "" if len(set(values)) == 1 else "≠")
+COMPARED: tuple[tuple[str, Shown], ...] = (
+    ("records", lambda run: run.records),
+    ("population", lambda run: run.population),
+    ("keys", lambda run: f"{len(run.keys)}: {', '.join(key.name for key in run.keys)}"),
+    ("cells, formal", lambda run: run.cells.formal),
+    ("cells, occupied", lambda run: run.cells.occupied),
+    ("unique in the file", lambda run: run.risk.sample_uniques),
+    ("expected population uniques", lambda run: run.risk.expected_population_uniques),
+    ("expected correct matches", lambda run: run.risk.expected_correct_matches),
+    ("records above the threshold", lambda run: run.risk.records_above_threshold),
+    ("unique records that can be swapped", lambda run: run.risk.swappable_uniques),
+    ("criterion", lambda run: run.model.criterion),
+    ("AIC", lambda run: run.model.aic),
+    ("degrees of freedom", lambda run: run.model.degrees_of_freedom),
+    ("cliques", lambda run: len(run.model.cliques)),
+    ("records swapped", lambda run: run.swap and run.swap.swapped),
+    ("share of key values changed", lambda run: run.swap and run.swap.share_changed),
+    ("expected population uniques after", lambda run: run.swap and run.swap.risk_after.expected_population_uniques),
+)
+"""What is compared between runs."""
 
-    rows(
-        "Two runs",
-        ["", *names, ""],
-        [
-            line("records", "records"),
-            line("population", "population"),
-            line("keys", "keys"),
-            line("cells, formal", "cells", "formal"),
-            line("cells, occupied", "cells", "occupied"),
-            line("unique in the file", "risk", "sample_uniques"),
-            line("expected population uniques", "risk", "expected_population_uniques"),
-            line("expected correct matches", "risk", "expected_correct_matches"),
-            line("records above the threshold", "risk", "records_above_threshold"),
-            line("unique records that can be swapped", "risk", "swappable_uniques"),
-            line("criterion", "model", "criterion"),
-            line("AIC", "model", "aic"),
-            line("degrees of freedom", "model", "degrees_of_freedom"),
-            line("cliques", "model", "cliques"),
-            line("records swapped", "swap", "swapped"),
-            line("share of key values changed", "swap", "share_changed"),
-            line("expected population uniques after", "swap", "risk_after", "expected_population_uniques"),
-        ],
-        right=(1, 2),
-    )
+
+def show_comparison(names: Sequence[str], summaries: Sequence[RunSummary]) -> None:
+    """Runs side by side, with what differs marked."""
+    lines = []
+    for label, of in COMPARED:
+        values = [number(of(summary), 3) for summary in summaries]
+        lines.append((label, *values, "" if len(set(values)) == 1 else "≠"))
+    rows("Two runs", ["", *names, ""], lines, right=(1, 2))

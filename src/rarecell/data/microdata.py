@@ -100,6 +100,11 @@ class Microdata:
             self.source, self.columns, self.keys, self.weight, self.missing, self.coding, self.hierarchies
         )
 
+    @property
+    def native_frame(self) -> Any:
+        """The data frame that was given, or None when the records are in a file or on a server."""
+        return self.source.native_frame
+
     # ------------------------------------------------------------------ checks
 
     def _check_names(self, coded: Sequence[str], with_hierarchy: Sequence[str]) -> None:
@@ -309,15 +314,26 @@ class Microdata:
         return written.recodes_of(self._any_counted, self.coding)
 
     def replaced(self, rows: Any, columns: Mapping[str, Any]) -> Any:
-        """A frame like the one given, with new values at some records, which are given as :meth:`drawn_records` gives them.
+        """A frame like the one given, or a pyarrow table of a file, with new values at some records.
 
-        Recoded keys hold their levels.
+        Records are given as :meth:`drawn_records` gives them. Recoded keys hold their levels.
         """
         spark = self.spark
         if spark is not None:
             return spark.with_levels_of(spark.replaced_by_id(self.id, rows, columns), self.recodes)
         frame = self.source.replaced(rows, columns)
+        if self.native_frame is None and not self.recodes:
+            return self._with_types(frame)
         return open_source(frame).with_levels(self.recodes) if self.recodes else frame
+
+    def _with_types(self, table: pa.Table) -> pa.Table:
+        """Text whose values are numbers or dates, as a delimited file has them, as what it means."""
+        for position, column in enumerate(self.source.columns()):
+            if column.kind == "untyped":
+                encoded = table.column(position).combine_chunks().dictionary_encode()
+                meaning = settle(encoded.dictionary, column, decimal_mark=self.source.decimal_mark).values
+                table = table.set_column(position, column.name, pa.array(meaning).take(encoded.indices))
+        return table
 
     def write_with_replacements(self, path: str | Path, rows: Any, columns: Mapping[str, Any]) -> Path:
         """The data in their own format and order, with new values at some records and recoded keys as their levels."""

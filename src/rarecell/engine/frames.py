@@ -61,6 +61,10 @@ class FrameSource(Source):
                 f"A column of {self.name} is named {strange[0]!r}, which is not text. Give each column a name of letters."
             )
 
+    @property
+    def native_frame(self) -> Any:
+        return self.frame.to_native()
+
     def _column_names(self) -> list[Any]:
         try:
             return list(self.frame.collect_schema().names())

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rarecell.engine.unchanged import Watch, files_hash
+from rarecell.engine.replacing import replaced_table
 from rarecell.engine.weights import check_record_weights
 from rarecell.errors import BadInput
 
@@ -308,8 +309,14 @@ class Source(ABC):
         raise BadInput(f"{self.name} cannot be written back; write its data to a Parquet file first.")
 
     def replaced(self, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Any:
-        """Data in memory with new values at some records, in the type that they came in."""
-        raise BadInput(f"{self.name} is not a frame in memory; write it to a file instead.")
+        """The data with new values at some records: a frame in the type that it came in, a pyarrow table for a file."""
+        names = [column.name for column in self.columns()]
+        return replaced_table(pa.Table.from_batches(self.batches(names)), 0, rows, columns)
+
+    @property
+    def native_frame(self) -> Any:
+        """The data frame that was given, or None when the records are in a file or on a server."""
+        return None
 
     def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
         """Write the data again, in their order and format, with the levels of some columns in the place of their values."""

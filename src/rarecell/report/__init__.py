@@ -7,9 +7,17 @@ lie beside it as CSV files.
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Literal
+
+import rarecell
+from rarecell.outcome import words
+from rarecell.outcome.records import RiskyRecord
+from rarecell.outcome.summary import RunSummary
+from rarecell.outcome.verdict import verdict
 
 if TYPE_CHECKING:
     import jinja2
@@ -24,24 +32,22 @@ FILE_NAMES: dict[str, tuple[str, str]] = {
 }
 """The page of each edition and the folder of its tables."""
 
+RISKIEST_FILE = "tables/riskiest-records.json"
+"""The riskiest records as they are, for the app; the CSV file beside it is for people and their spreadsheets."""
+
 __all__ = ["FILE_NAMES", "Edition", "render_report", "report_context", "report_environment", "write_report"]
 
 
-def write_report(
-    folder: Path,
-    summary: Mapping[str, Any],
-    riskiest: Sequence[Mapping[str, Any]] | None = None,
-    edition: Edition = "internal",
-) -> Path:
+def write_report(folder: Path, summary: RunSummary, riskiest: Sequence[RiskyRecord] = (), edition: Edition = "internal") -> Path:
     """Write the report of a run and its tables into ``folder``.
 
     Parameters
     ----------
     folder : Path
         The run folder; its ``run.toml``, when there is one, is shown in the internal edition.
-    summary : mapping
-        The contents of ``summary.json``.
-    riskiest : sequence of mappings, optional
+    summary : RunSummary
+        Every number of the run.
+    riskiest : sequence of RiskyRecord
         The riskiest records with their values. The external edition ignores them.
     edition : {"internal", "external"}
         ``internal`` writes ``report.html`` and ``tables/``, ``external`` ``report-external.html`` and
@@ -61,17 +67,16 @@ def write_report(
     tables: Mapping[str, Table] = context["tables"]
     for table in tables.values():
         (tables_folder / f"{table.name}.csv").write_text(table.to_csv(), encoding="utf-8")
+    if edition == "internal":
+        stored = json.dumps([record.to_dict() for record in riskiest], ensure_ascii=False)
+        (folder / RISKIEST_FILE).write_text(stored + "\n", encoding="utf-8")
     page = folder / page_name
     page.write_text(_render(context), encoding="utf-8")
     return page
 
 
 def render_report(
-    summary: Mapping[str, Any],
-    riskiest: Sequence[Mapping[str, Any]] | None = None,
-    *,
-    edition: Edition = "internal",
-    run_toml: str | None = None,
+    summary: RunSummary, riskiest: Sequence[RiskyRecord] = (), *, edition: Edition = "internal", run_toml: str | None = None
 ) -> str:
     """The page as text, without links to CSV files."""
     return _render(report_context(summary, riskiest, edition=edition, run_toml=run_toml) | {"folder": None})
@@ -102,73 +107,50 @@ def report_environment(*folders: Path) -> jinja2.Environment:
     """The templates of the report, and those in ``folders`` before them; everything is escaped unless marked safe."""
     import jinja2
 
-    from rarecell.report import words
-
     loader = jinja2.FileSystemLoader([*folders, Path(__file__).parent / "templates"])
     environment = jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.ChainableUndefined
+        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    environment.filters["number"] = lambda value: words.number(_plain(value))
-    environment.filters["rounded"] = _rounded
-    environment.filters["percent"] = lambda value: "–" if _plain(value) is None else words.percent(value)
-    environment.filters["counted"] = lambda value, one, many=None: words.counted(_plain(value), one, many)
+    environment.filters["number"] = words.number
+    environment.filters["rounded"] = lambda value: (
+        words.expected(value) if isinstance(value, int | float) else words.number(value)
+    )
+    environment.filters["percent"] = words.percent
+    environment.filters["counted"] = words.counted
     environment.filters["lowered"] = lambda text: f"{text[:1].lower()}{text[1:]}"
     environment.filters["sentence"] = lambda text: f"{text[:1].upper()}{text[1:].rstrip('.')}."
     return environment
 
 
-def _plain(value: Any) -> Any:
-    """None for what the summary does not have."""
-    import jinja2
-
-    return None if isinstance(value, jinja2.Undefined) else value
-
-
-def _rounded(value: Any) -> str:
-    """An expectation: whole from ten on, one digit below."""
-    from rarecell.report.words import number
-
-    value = _plain(value)
-    return number(float(value), 0 if abs(value) >= 10 else 1) if isinstance(value, int | float) else number(value)
-
-
 def report_context(
-    summary: Mapping[str, Any],
-    riskiest: Sequence[Mapping[str, Any]] | None = None,
-    *,
-    edition: Edition = "internal",
-    run_toml: str | None = None,
+    summary: RunSummary, riskiest: Sequence[RiskyRecord] = (), *, edition: Edition = "internal", run_toml: str | None = None
 ) -> dict[str, Any]:
     """Everything the templates show; the app renders the same body with it."""
-    import rarecell
-    from rarecell.report import words
+    from rarecell.report import sentences
     from rarecell.report.edition import external
     from rarecell.report.pictures import all_pictures
     from rarecell.report.tables import all_tables
 
     if edition == "external":
-        summary, riskiest, run_toml = external(summary), None, None
-    records, uniques = summary.get("records"), summary.get("risk", {}).get("sample_uniques")
-    share = uniques / records if isinstance(records, int) and isinstance(uniques, int) and records else None
-    tables = all_tables(summary, riskiest)
-    pictures = all_pictures(summary)
+        summary, riskiest, run_toml = external(summary), (), None
+    records, uniques = summary.records, summary.risk.sample_uniques
     context = {
         "summary": summary,
-        "riskiest": [_with_enough(record) for record in riskiest or ()],
+        "riskiest": riskiest,
         "edition": edition,
-        "verdict": words.verdict(summary),
-        "steps": words.steps(summary, edition=edition),
-        "share_unique": words.percent(share) if share is not None else None,
-        "truth": summary.get("truth", {}),
-        "pictures": pictures,
-        "tables": tables,
+        "verdict": verdict(summary),
+        "steps": sentences.steps(summary, edition=edition),
+        "share_unique": words.percent(uniques / records)
+        if isinstance(records, int) and isinstance(uniques, int) and records
+        else None,
+        "pictures": all_pictures(summary),
+        "tables": all_tables(summary, riskiest),
         "folder": FILE_NAMES[edition][1],
-        "missing_sentence": words.missing_sentence(summary),
-        "household": words.household_sentence(summary),
-        "fixed": words.fixed_sentence(summary),
-        "structure": summary.get("structure") if (summary.get("structure") or {}).get("combinations") else None,
-        "model_sentences": words.model_sentences(summary),
-        "glossary": words.GLOSSARY,
+        "missing_sentence": sentences.missing_sentence(summary),
+        "household": sentences.household_sentence(summary),
+        "fixed": sentences.fixed_sentence(summary),
+        "model_sentences": sentences.model_sentences(summary),
+        "glossary": sentences.GLOSSARY,
         "run_toml": run_toml,
         "file_name": _file_name(run_toml),
         "version": rarecell.__version__,
@@ -178,24 +160,14 @@ def report_context(
 
 def _file_name(run_toml: str | None) -> str | None:
     """The name of the input, without its folder."""
-    import tomllib
-    from pathlib import PurePath
-
     return PurePath(str(tomllib.loads(run_toml).get("input", ""))).name if run_toml else None
-
-
-def _with_enough(record: Mapping[str, Any]) -> dict[str, Any]:
-    """The record with the variables of its smallest unsafe combination, to be marked."""
-    from rarecell.report.tables import smallest_combination
-
-    return {**record, "enough": set(smallest_combination(record))}
 
 
 def _contents(context: Mapping[str, Any]) -> list[tuple[str, str]]:
     tables = context["tables"]
     entries = (
         ("verdict", "The result", True),
-        ("protection", "What protection changed", bool(context["summary"].get("swap"))),
+        ("protection", "What protection changed", context["summary"].swap is not None),
         ("data", "What was examined", True),
         ("risk", "How the risk is spread", True),
         ("causes", "What makes records rare", "key-costs" in tables or "unsafe-combinations" in tables),

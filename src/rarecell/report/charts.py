@@ -12,6 +12,8 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rarecell.outcome.words import decade, expected
+
 if TYPE_CHECKING:
     import altair as alt
 
@@ -29,14 +31,6 @@ PALETTE = {
 WIDTH = 680
 """Width of a chart in pixels, axes included; pages scale it to the room there is."""
 
-_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def power_of_ten(exponent: int | str) -> str:
-    """``10⁻⁴`` for -4."""
-    return "10" + str(exponent).translate(_SUPERSCRIPT)
-
-
 # ---------------------------------------------------------------------- charts
 
 
@@ -45,10 +39,8 @@ def cell_probability_decades(decades: Mapping[str, int] | Sequence[tuple[str, in
 
     Takes ``risk.cell_probability_decades``, or pairs of a label and a count where neighbouring decades were merged.
     """
-    if isinstance(decades, Mapping):
-        rows = [(power_of_ten(k), n) for k, n in sorted(decades.items(), key=lambda item: -int(item[0]))]
-    else:
-        rows = list(decades)
+    ordered = sorted(decades.items(), key=lambda item: -int(item[0])) if isinstance(decades, Mapping) else decades
+    rows = [(decade(label), n) for label, n in ordered]
     return _columns(rows, x_title="cell probability, from this power of ten up to the next", y_title="sample uniques")
 
 
@@ -92,7 +84,7 @@ def estimators(
             .encode(y=y, x=alt.X("low:Q", scale=scale), x2="high:Q")
         )
     if truth is not None:
-        known = alt.Data(values=[{"value": truth, "text": f"truth {_short(truth)}"}])
+        known = alt.Data(values=[{"value": truth, "text": f"truth {expected(truth)}"}])
         mark = alt.Chart(known).encode(x=alt.X("value:Q", scale=scale))
         layers.append(mark.mark_rule(color=PALETTE["truth"], strokeWidth=1.5, strokeDash=[5, 3]))
         layers.append(mark.mark_text(color=PALETTE["truth"], dy=-8, y=0, fontWeight="bold").encode(text="text:N"))
@@ -131,7 +123,7 @@ def key_costs(costs: Sequence[Mapping[str, Any]], *, with_all: float) -> alt.Lay
             shape=alt.Shape("what:N", scale=alt.Scale(domain=["left out", "coarser"], range=["circle", "diamond"])),
         )
     )
-    today = alt.Data(values=[{"value": with_all, "text": f"all keys: {_short(with_all)}"}])
+    today = alt.Data(values=[{"value": with_all, "text": f"all keys: {expected(with_all)}"}])
     baseline = alt.Chart(today).encode(x=alt.X("value:Q"))
     return _styled(
         alt.layer(
@@ -253,10 +245,6 @@ def _columns(
 
 def _decade_ticks(counts: Sequence[int]) -> list[int]:
     return [10**k for k in range(len(str(max(counts, default=1))))]
-
-
-def _short(value: float) -> str:
-    return f"{value:,.1f}" if 0 < abs(value) < 10 else f"{value:,.0f}"
 
 
 _NUMBER_ROOM = 56

@@ -7,158 +7,155 @@ subtraction. Anything this module does not know is left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from rarecell.outcome.summary import (
+    Cells,
+    Count,
+    FitSummary,
+    Histogram,
+    HouseholdRisk,
+    KeyCostSummary,
+    Missing,
+    RiskSummary,
+    RunSummary,
+)
+from rarecell.outcome.swap import NotSwapped, RiskNumbers, SwapSummary
+from rarecell.outcome.words import decade
 from rarecell.report.tables import LARGEST_SIZE_SHOWN
 
 SMALLEST_COUNT = 3
-"""Counts below this, except zero, do not leave the house."""
+"""Counts below this, except zero, are not shown outside."""
 
 HIDDEN = f"fewer than {SMALLEST_COUNT}"
 """What is written instead of a small count."""
-
-
-_EXPECTATIONS = ("expected_population_uniques", "expected_correct_matches", "highest")
 
 
 def is_small(count: object) -> bool:
     return isinstance(count, int) and not isinstance(count, bool) and 0 < count < SMALLEST_COUNT
 
 
-def shown(count: Any) -> Any:
+def shown(count: Count) -> Count:
     """The count, or words when it is small."""
     return HIDDEN if is_small(count) else count
 
 
-def external(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a summary that may be shown outside."""
-    made: dict[str, Any] = _picked(summary, ("rarecell", "population", "sampling_fraction"))
-    for name in ("records", "records_dropped"):
-        if name in summary:
-            made[name] = shown(summary[name])
-    if "missing" in summary:
-        records = summary["missing"].get("records", {})
-        made["missing"] = {"policy": summary["missing"].get("policy"), "records": {key: shown(n) for key, n in records.items()}}
-    made["keys"] = [
-        _picked(key, ("name", "levels", "ordered", "coarsenings")) | {"missing_records": shown(key.get("missing_records"))}
-        for key in summary.get("keys", ())
-    ]
-    if "cells" in summary:
-        made["cells"] = _picked(summary["cells"], ("formal", "occupied"))
-        if "size_indices" in summary["cells"]:
-            made["cells"]["size_indices"] = _merged_sizes(summary["cells"]["size_indices"])
-    if "model" in summary:
-        made["model"] = dict(summary["model"])
-    if "risk" in summary:
-        made["risk"] = _risk(summary["risk"])
-    if "truth" in summary:
-        made["truth"] = {name: shown(value) for name, value in summary["truth"].items()}
-    if "swap" in summary:
-        made["swap"] = _swap(summary["swap"])
-    return made
+def external(summary: RunSummary) -> RunSummary:
+    """The part of a summary that may be shown outside.
 
-
-def _picked(part: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    return {name: part[name] for name in names if name in part}
-
-
-def _risk(risk: Mapping[str, Any]) -> dict[str, Any]:
-    made = _picked(
-        risk,
-        (
-            "expected_population_uniques",
-            "expected_correct_matches",
-            "interval",
-            "estimators",
-            "threshold",
-            "model_describe",
-            "interval_correct_matches",
-            "interval_basis",
-            "key_contributions",
+    It is built field by field, so that a part which this module does not know is left out.
+    """
+    return RunSummary(
+        rarecell=summary.rarecell,
+        records=shown(summary.records),
+        population=summary.population,
+        sampling_fraction=summary.sampling_fraction,
+        records_dropped=shown(summary.records_dropped),
+        missing=Missing(policy=summary.missing.policy, records={key: shown(n) for key, n in summary.missing.records.items()}),
+        keys=tuple(replace(key, missing_records=shown(key.missing_records)) for key in summary.keys),
+        cells=Cells(
+            formal=summary.cells.formal,
+            occupied=summary.cells.occupied,
+            size_indices=_merged_sizes(summary.cells.size_indices),
         ),
+        model=summary.model,
+        risk=_risk(summary.risk),
+        truth=summary.truth and replace(summary.truth, population_uniques=shown(summary.truth.population_uniques), sentence=""),
+        swap=summary.swap and _swap(summary.swap),
     )
-    made["estimator_details"] = [
-        _picked(row, ("name", "expected_population_uniques", "converged", "assumes")) for row in risk.get("estimator_details", ())
-    ]
-    made["key_costs"] = [_key_cost(cost) for cost in risk.get("key_costs", ())]
-    for name in ("sample_uniques", "records_above_threshold"):
-        if name in risk:
-            made[name] = shown(risk[name])
-    if "swappable_uniques" in risk and not is_small(risk.get("sample_uniques", 0) - risk["swappable_uniques"]):
-        made["swappable_uniques"] = shown(risk["swappable_uniques"])
-    if "cell_probability_decades" in risk:
-        made["cell_probability_decades"] = merged_decades(risk["cell_probability_decades"])
-    if "histogram" in risk:
-        made["histogram"] = _merged_histogram(risk["histogram"])
-        above = _totals_from_above(made["histogram"]["counts"])
-        if any(is_small(abs(risk.get("records_above_threshold", 0) - n)) for n in above):
-            made.pop("records_above_threshold", None)
-    if "k_anonymity" in risk:
-        made["k_anonymity"] = _cumulative(risk["k_anonymity"])
-    if "unsafe_combinations" in risk:
-        listed = risk["unsafe_combinations"]
-        made["unsafe_combinations"] = [row for row in listed if row["records"] >= SMALLEST_COUNT]
-        made["unsafe_combinations_left_out"] = len(listed) - len(made["unsafe_combinations"])
-    if "diagnostics" in risk:
-        made["diagnostics"] = _picked(risk["diagnostics"], ("sentence", "statistics"))
-        rows = risk["diagnostics"].get("size_indices", ())
-        made["diagnostics"]["size_indices"] = [row for row in rows if not is_small(row.get("observed"))]
-    if "household" in risk:
-        made["household"] = {name: shown(value) for name, value in risk["household"].items() if isinstance(value, int | float)}
-    return made
 
 
-def _key_cost(cost: Mapping[str, Any]) -> dict[str, Any]:
+def _risk(risk: RiskSummary) -> RiskSummary:
+    histogram = _merged_histogram(risk.histogram)
+    unsafe = tuple(row for row in risk.unsafe_combinations if row.records >= SMALLEST_COUNT)
+    return RiskSummary(
+        sample_uniques=shown(risk.sample_uniques),
+        expected_population_uniques=risk.expected_population_uniques,
+        expected_correct_matches=risk.expected_correct_matches,
+        interval=risk.interval,
+        interval_correct_matches=risk.interval_correct_matches,
+        interval_basis=risk.interval_basis,
+        threshold=risk.threshold,
+        records_above_threshold=_above_threshold(risk, histogram),
+        histogram=histogram,
+        cell_probability_decades=merged_decades(risk.cell_probability_decades),
+        model_describe=risk.model_describe,
+        swappable_uniques=_swappable(risk),
+        estimators=risk.estimators,
+        estimator_details=tuple(replace(row, parameters={}, message="") for row in risk.estimator_details),
+        diagnostics=risk.diagnostics and _fit(risk.diagnostics),
+        k_anonymity=_cumulative(risk.k_anonymity),
+        key_costs=tuple(_key_cost(cost) for cost in risk.key_costs),
+        unsafe_combinations=unsafe,
+        unsafe_combinations_left_out=len(risk.unsafe_combinations) - len(unsafe),
+        key_contributions=risk.key_contributions,
+        household=risk.household and _household(risk.household),
+    )
+
+
+def _above_threshold(risk: RiskSummary, histogram: Histogram) -> Count | None:
+    """Left out where a class of the histogram would give a small count by subtraction."""
+    above = risk.records_above_threshold
+    if not isinstance(above, int) or any(is_small(abs(above - n)) for n in _totals_from_above(histogram.counts)):
+        return None
+    return shown(above)
+
+
+def _swappable(risk: RiskSummary) -> Count | None:
+    uniques, swappable = risk.sample_uniques, risk.swappable_uniques
+    if not isinstance(uniques, int) or not isinstance(swappable, int) or is_small(uniques - swappable):
+        return None
+    return shown(swappable)
+
+
+def _fit(fit: FitSummary) -> FitSummary:
+    return replace(fit, size_indices=tuple(row for row in fit.size_indices if not is_small(row.observed)))
+
+
+def _household(household: HouseholdRisk) -> HouseholdRisk:
+    return replace(household, households=shown(household.households), above_threshold=shown(household.above_threshold))
+
+
+def _key_cost(cost: KeyCostSummary) -> KeyCostSummary:
     """Expectations only, without the numbers of sample uniques beside them."""
-    steps = [_picked(step, ("name", "levels", "expected_population_uniques")) for step in cost.get("coarsened", ())]
-    return _picked(cost, ("key", "without")) | {"coarsened": steps}
+    return replace(cost, coarsened=tuple(replace(step, sample_uniques=None) for step in cost.coarsened))
 
 
-def _swap(swap: Mapping[str, Any]) -> dict[str, Any]:
-    made = _picked(
-        swap,
-        (
-            "share_changed",
-            "mean_distance",
-            "margins_identical",
-            "hellinger",
-            "pmse",
-            "pmse_ratio",
-            "associations",
-            "first_found_mean_distance",
-            "margins",
-        ),
-    )
-    for name in ("risk_before", "risk_after"):
-        if name in swap:
-            made[name] = _picked(swap[name], _EXPECTATIONS)
-    made["frontier"] = [
-        _picked(point, ("values_changed", *_EXPECTATIONS))
-        for point in swap.get("frontier", ())
-        if not is_small(point.get("values_changed"))
-    ]
-    for name in ("requested", "values_changed"):
-        if name in swap:
-            made[name] = shown(swap[name])
+def _swap(swap: SwapSummary) -> SwapSummary:
     # A number of swapped records close to the number asked for would give the few that were not swapped away.
-    failed = swap.get("requested", 0) - swap.get("swapped", 0)
-    if is_small(failed):
-        made["swapped"] = f"all but {HIDDEN}"
-        made["not_swapped"] = []
-    else:
-        made["swapped"] = shown(swap.get("swapped"))
-        made["not_swapped"] = _merged_reasons(swap.get("not_swapped", ()))
-    return made
+    hides_failures = isinstance(swap.requested, int) and isinstance(swap.swapped, int) and is_small(swap.requested - swap.swapped)
+    return SwapSummary(
+        requested=shown(swap.requested),
+        swapped=f"all but {HIDDEN}" if hides_failures else shown(swap.swapped),
+        not_swapped=() if hides_failures else _merged_reasons(swap.not_swapped),
+        values_changed=shown(swap.values_changed),
+        share_changed=swap.share_changed,
+        mean_distance=swap.mean_distance,
+        first_found_mean_distance=swap.first_found_mean_distance,
+        risk_before=_expectations(swap.risk_before),
+        risk_after=_expectations(swap.risk_after),
+        margins_identical=swap.margins_identical,
+        margins=swap.margins,
+        hellinger=swap.hellinger,
+        pmse=swap.pmse,
+        pmse_ratio=swap.pmse_ratio,
+        associations=swap.associations,
+        frontier=tuple(point for point in swap.frontier if not is_small(point.values_changed)),
+    )
 
 
-def _merged_reasons(reasons: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _expectations(risk: RiskNumbers) -> RiskNumbers:
+    return replace(risk, sample_uniques=None)
+
+
+def _merged_reasons(reasons: Sequence[NotSwapped]) -> tuple[NotSwapped, ...]:
     """Reasons with few records in one line, which takes a further reason along when it would itself be small."""
-    kept = sorted((dict(reason) for reason in reasons), key=lambda reason: -reason["records"])
+    kept = sorted(reasons, key=lambda reason: -reason.records)
     other = 0
-    while kept and (is_small(kept[-1]["records"]) or is_small(other)):
-        other += kept.pop()["records"]
-    return [*kept, {"reason": "other reasons", "records": other}] if other else kept
+    while kept and (is_small(kept[-1].records) or is_small(other)):
+        other += kept.pop().records
+    return (*kept, NotSwapped(reason="other reasons", records=other)) if other else tuple(kept)
 
 
 def merged_counts(counts: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -181,25 +178,28 @@ def merged_counts(counts: Sequence[int]) -> list[tuple[int, int, int]]:
     return groups
 
 
-def merged_decades(decades: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Decades of cell probability, commonest first, as pairs of a label and a count."""
-    from rarecell.report.charts import power_of_ten
-
+def merged_decades(decades: Mapping[str, Count]) -> dict[str, Count]:
+    """Decades of cell probability, commonest first, by what they are called."""
     ordered = sorted(decades.items(), key=lambda item: -int(item[0]))
-    labels = [power_of_ten(exponent) for exponent, _ in ordered]
-    return [
-        (labels[first] if first == last else f"{labels[first]}–{labels[last]}", shown(n))
-        for first, last, n in merged_counts([n for _, n in ordered])
-    ]
+    labels = [decade(exponent) for exponent, _ in ordered]
+    return {
+        labels[first] if first == last else f"{labels[first]}–{labels[last]}": shown(n)
+        for first, last, n in merged_counts(_whole(n for _, n in ordered))
+    }
 
 
-def _merged_histogram(histogram: Mapping[str, Any]) -> dict[str, Any]:
-    groups = merged_counts(histogram["counts"])
-    edges = [histogram["edges"][first] for first, _, _ in groups] + [histogram["edges"][-1]]
-    return {"edges": edges, "counts": [shown(n) for _, _, n in groups]}
+def _whole(counts: Iterable[Count]) -> list[int]:
+    """Counts of a summary in which nothing is hidden yet."""
+    return [int(n) for n in counts]
 
 
-def _totals_from_above(counts: Sequence[Any]) -> list[int]:
+def _merged_histogram(histogram: Histogram) -> Histogram:
+    groups = merged_counts(_whole(histogram.counts))
+    edges = (*(histogram.edges[first] for first, _, _ in groups), histogram.edges[-1])
+    return Histogram(edges=edges, counts=tuple(shown(n) for _, _, n in groups))
+
+
+def _totals_from_above(counts: Sequence[Count]) -> list[int]:
     """Records in the last class, in the last two, and so on."""
     totals, total = [0], 0
     for n in reversed(counts):
@@ -208,9 +208,9 @@ def _totals_from_above(counts: Sequence[Any]) -> list[int]:
     return totals
 
 
-def _merged_sizes(sizes: Mapping[str, int]) -> dict[str, Any]:
+def _merged_sizes(sizes: Mapping[str, Count]) -> dict[str, Count]:
     """Cells by size, larger sizes in one line; the keys are words."""
-    ordered = sorted(((int(size), n) for size, n in sizes.items()))
+    ordered = sorted((int(size), int(n)) for size, n in sizes.items())
     small = [(str(size), n) for size, n in ordered if size <= LARGEST_SIZE_SHOWN]
     large = sum(n for size, n in ordered if size > LARGEST_SIZE_SHOWN)
     rows = [*small, (f"{LARGEST_SIZE_SHOWN + 1} or more", large)] if large else small
@@ -218,12 +218,11 @@ def _merged_sizes(sizes: Mapping[str, int]) -> dict[str, Any]:
     return {rows[a][0] if a == b else f"{rows[a][0]} to {rows[b][0]}": shown(n) for a, b, n in merged}
 
 
-def _cumulative(counts: Mapping[str, int]) -> dict[str, Any]:
+def _cumulative(counts: Mapping[str, Count]) -> dict[str, Count]:
     """Numbers of records in cells below each size, without those that differ by few from the one before."""
-    ordered = sorted(((int(k), n) for k, n in counts.items()))
-    made: dict[str, Any] = {}
+    made: dict[str, Count] = {}
     last = 0
-    for k, n in ordered:
+    for k, n in sorted((int(k), int(n)) for k, n in counts.items()):
         if not is_small(n - last):
             made[str(k)] = shown(n)
             last = n

@@ -10,11 +10,11 @@ import itertools
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from rarecell.graph.masks import holds, mask_of
+from rarecell.outcome.summary import ModelSummary
 from rarecell.report import graph_layout
 from rarecell.report.charts import finished_svg
 
@@ -50,12 +50,10 @@ class ModelPicture:
     order: tuple[int, ...]
 
     @classmethod
-    def of(cls, model: Mapping[str, Any]) -> ModelPicture:
-        """From ``model`` of ``summary.json``; summaries without ``vertices`` have the variables of the cliques."""
-        members = list(dict.fromkeys(name for clique in model["cliques"] for name in clique))
-        vertices = model.get("vertices") or [{"name": name, "key": name, "levels": 0} for name in members]
-        levels = {vertex["name"]: int(vertex["levels"]) for vertex in vertices}
-        key_of = {vertex["name"]: vertex["key"] for vertex in vertices}
+    def of(cls, model: ModelSummary) -> ModelPicture:
+        """From the model of a summary."""
+        levels = {vertex.name: vertex.levels for vertex in model.vertices}
+        key_of = {vertex.name: vertex.key for vertex in model.vertices}
         position = {name: k for k, name in enumerate(levels)}
 
         def finest(names: Sequence[str]) -> tuple[str, ...]:
@@ -64,13 +62,13 @@ class ModelPicture:
                 best.setdefault(key_of[name], name)
             return tuple(sorted(best.values(), key=position.__getitem__))
 
-        masks = [mask_of(position[name] for name in clique) for clique in model["cliques"]]
+        masks = [mask_of(position[name] for name in clique) for clique in model.cliques]
         parents, order = _rooted(masks)
         separators = []
         for place, parent in enumerate(parents):
             shared = masks[place] & masks[parent] if parent >= 0 else 0
             separators.append(finest([name for name, k in position.items() if holds(shared, k)]))
-        cliques = tuple(finest(clique) for clique in model["cliques"])
+        cliques = tuple(finest(clique) for clique in model.cliques)
         used = {name for clique in cliques for name in clique} | {name for name in levels if key_of[name] == name}
         names = tuple(name for name in levels if name in used)
         return cls(names, levels, key_of, cliques, tuple(parents), tuple(separators), tuple(order))

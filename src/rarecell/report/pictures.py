@@ -12,10 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rarecell.outcome.summary import ModelSummary, RiskSummary, RunSummary
+from rarecell.outcome.swap import SwapSummary
+from rarecell.outcome.words import expected, number, percent
 from rarecell.report import charts
 from rarecell.report.graph_picture import ModelPicture, graph_svg, junction_tree_svg
-from rarecell.report.tables import measure_name
-from rarecell.report.words import estimator_name, number
+from rarecell.report.sentences import estimator_name
+from rarecell.report.tables import MEASURES, labelled_decades
 
 
 @dataclass(frozen=True)
@@ -26,9 +29,9 @@ class Picture:
     caption: str
 
 
-def all_pictures(summary: Mapping[str, Any]) -> dict[str, Picture]:
+def all_pictures(summary: RunSummary) -> dict[str, Picture]:
     """Every picture that the summary has the numbers for, by name."""
-    risk, swap = summary.get("risk", {}), summary.get("swap", {})
+    risk, swap = summary.risk, summary.swap
     made: dict[str, Picture | None] = {
         "funnel": _funnel(summary),
         "decades": _decades(risk),
@@ -36,11 +39,11 @@ def all_pictures(summary: Mapping[str, Any]) -> dict[str, Picture]:
         "key_costs": _key_costs(risk),
         "estimators": _estimators(summary),
         "sizes": _sizes(risk),
-        "before_after": _before_after(swap),
-        "frontier": _frontier(swap),
+        "before_after": None if swap is None else _before_after(swap),
+        "frontier": None if swap is None else _frontier(swap),
     }
-    if summary.get("model", {}).get("cliques"):
-        graph, tree = _model_svgs(json.dumps({name: summary["model"].get(name) for name in ("vertices", "cliques")}))
+    if summary.model.cliques:
+        graph, tree = _model_svgs(summary.model)
         made["graph"] = Picture(
             graph,
             "Each box is a variable. Numbered areas and coloured lines are cliques: groups of variables whose joint table the model "
@@ -55,8 +58,8 @@ def all_pictures(summary: Mapping[str, Any]) -> dict[str, Picture]:
 
 
 @functools.lru_cache(maxsize=8)
-def _model_svgs(model: str) -> tuple[str, str]:
-    shape = ModelPicture.of(json.loads(model))
+def _model_svgs(model: ModelSummary) -> tuple[str, str]:
+    shape = ModelPicture.of(model)
     return graph_svg(shape), junction_tree_svg(shape)
 
 
@@ -70,23 +73,18 @@ def _drawn_chart(kind: str, values: str, name: str, title: str, description: str
     return charts.to_svg(getattr(charts, kind)(**json.loads(values)), name=name, title=title, description=description)
 
 
-def _funnel(summary: Mapping[str, Any]) -> Picture | None:
+def _funnel(summary: RunSummary) -> Picture | None:
     """Records, sample uniques and expected population uniques as bars of one scale."""
-    risk = summary.get("risk", {})
-    records, uniques = summary.get("records"), risk.get("sample_uniques")
-    expected = risk.get("expected_population_uniques")
-    if not (isinstance(records, int) and isinstance(uniques, int) and isinstance(expected, int | float) and records):
+    records, uniques = summary.records, summary.risk.sample_uniques
+    if not (isinstance(records, int) and isinstance(uniques, int) and records):
         return None
+    alone = summary.risk.expected_population_uniques
     width, bar = 460.0, 20.0
     root = ElementTree.Element("svg", {"viewBox": f"0 0 {width:.0f} 112"})
     rows = (
         (float(records), "line", f"{number(records)} records in the file"),
         (float(uniques), "soft", f"{number(uniques)} alone in the file"),
-        (
-            float(expected),
-            "risk",
-            f"{number(float(expected), 0 if expected >= 10 else 1)} expected to be alone in the population",
-        ),
+        (alone, "risk", f"{expected(alone)} expected to be alone in the population"),
     )
     for place, (value, role, words) in enumerate(rows):
         y = 6.0 + place * 36
@@ -112,20 +110,18 @@ def _funnel(summary: Mapping[str, Any]) -> Picture | None:
     svg = charts.finished_svg(root, name="funnel", title="From the file to the population", description=description, width=width)
     return Picture(
         svg,
-        "Bars of one scale: most records share their key values with others, some are alone in the file, few in the population.",
+        f"Bars of one scale: {percent(uniques / records)} of the records are alone in the file with their key values, and "
+        f"{percent(alone / records)} are expected to be alone in the population.",
     )
 
 
-def _decades(risk: Mapping[str, Any]) -> Picture | None:
-    decades = risk.get("cell_probability_decades")
-    if not decades:
-        return None
-    counts = dict(decades).values()
-    if not all(isinstance(n, int) for n in counts):
+def _decades(risk: RiskSummary) -> Picture | None:
+    decades = risk.cell_probability_decades
+    if not decades or not all(isinstance(n, int) for n in decades.values()):
         return None
     svg = _chart(
         "cell_probability_decades",
-        {"decades": decades},
+        {"decades": labelled_decades(decades)},
         name="decades",
         title="Cell probabilities of the sample uniques",
         description="Columns with the number of sample-unique records in each decade of cell probability; the table has the numbers.",
@@ -136,30 +132,31 @@ def _decades(risk: Mapping[str, Any]) -> Picture | None:
     )
 
 
-def _histogram(risk: Mapping[str, Any]) -> Picture | None:
-    histogram = risk.get("histogram")
-    if not histogram or not all(isinstance(n, int) for n in histogram["counts"]):
+def _histogram(risk: RiskSummary) -> Picture | None:
+    histogram = risk.histogram
+    if not all(isinstance(n, int) for n in histogram.counts):
         return None
-    threshold = risk.get("threshold")
     svg = _chart(
         "record_risk_histogram",
-        {"edges": histogram["edges"], "counts": histogram["counts"], "threshold": threshold},
+        {**histogram.to_dict(), "threshold": risk.threshold},
         name="histogram",
         title="Sample uniques by risk",
         description="Columns with the number of records in each class of risk; the table has the numbers.",
     )
-    above = f" Columns from the threshold of {threshold:g} on are in red." if threshold is not None else ""
-    return Picture(svg, f"Records that are alone in the file, by the probability that they are alone in the population.{above}")
+    return Picture(
+        svg,
+        "Records that are alone in the file, by the probability that they are alone in the population. "
+        f"Columns from the threshold of {risk.threshold:g} on are in red.",
+    )
 
 
-def _key_costs(risk: Mapping[str, Any]) -> Picture | None:
-    costs = [cost for cost in risk.get("key_costs", ()) if cost.get("without") is not None]
-    if not costs or risk.get("expected_population_uniques") is None:
+def _key_costs(risk: RiskSummary) -> Picture | None:
+    costs = [cost.to_dict() for cost in risk.key_costs if cost.without is not None]
+    if not costs:
         return None
-    with_all = float(risk["expected_population_uniques"])
     svg = _chart(
         "key_costs",
-        {"costs": costs, "with_all": with_all},
+        {"costs": costs, "with_all": risk.expected_population_uniques},
         name="costs",
         title="What each key costs",
         description="For each key the expected number of population uniques when it is left out or made coarser; the table has the numbers.",
@@ -169,44 +166,41 @@ def _key_costs(risk: Mapping[str, Any]) -> Picture | None:
     )
 
 
-def _estimators(summary: Mapping[str, Any]) -> Picture | None:
-    risk = summary.get("risk", {})
-    failed = {row["name"] for row in risk.get("estimator_details", ()) if row.get("converged") is False}
-    values = {
-        name: float(value)
-        for name, value in risk.get("estimators", {}).items()
-        if isinstance(value, int | float) and name not in failed
-    }
+def _estimators(summary: RunSummary) -> Picture | None:
+    risk = summary.risk
+    failed = {row.name for row in risk.estimator_details if not row.converged}
+    values = {name: value for name, value in risk.estimators.items() if value is not None and name not in failed}
     if not values:
         return None
-    truth = summary.get("truth", {}).get("population_uniques")
-    expected = risk.get("expected_population_uniques")
+    truth = None if summary.truth is None else summary.truth.population_uniques
     # The interval belongs to the estimator that the run's own number comes from.
-    main = min(values, key=lambda name: abs(values[name] - expected)) if isinstance(expected, int | float) else "average"
+    main = min(values, key=lambda name: abs(values[name] - risk.expected_population_uniques))
     svg = _chart(
         "estimators",
         {
             "values": {estimator_name(name): value for name, value in values.items()},
-            "interval": risk.get("interval"),
-            "truth": float(truth) if isinstance(truth, int | float) else None,
+            "interval": risk.interval,
+            "truth": float(truth) if isinstance(truth, int) else None,
             "main": estimator_name(main),
         },
         name="estimators",
         title="Estimates of the number of population uniques",
         description="A dot for each estimator on one axis; the table has the numbers and what each assumes.",
     )
-    ends = " The bar is the interval of the number used in this report." if risk.get("interval") else ""
-    line = " The dashed line is the truth, which is known for this file." if isinstance(truth, int | float) else ""
-    return Picture(svg, f"Estimators differ because they assume different things.{ends}{line}")
+    line = " The dashed line is the truth, which is known for this file." if isinstance(truth, int) else ""
+    return Picture(
+        svg,
+        f"Estimators differ because they assume different things. The bar is the interval of the number used in this report.{line}",
+    )
 
 
-def _sizes(risk: Mapping[str, Any]) -> Picture | None:
-    rows = risk.get("diagnostics", {}).get("size_indices", ())
+def _sizes(risk: RiskSummary) -> Picture | None:
+    rows = () if risk.diagnostics is None else risk.diagnostics.size_indices
     if not rows:
         return None
     svg = _chart(
         "size_indices",
-        {"rows": rows},
+        {"rows": [row.to_dict() for row in rows]},
         name="sizes",
         title="Cells by size, observed and expected",
         description="Columns are the observed numbers of cells, lines those expected under the model; the table has the numbers.",
@@ -214,34 +208,29 @@ def _sizes(risk: Mapping[str, Any]) -> Picture | None:
     return Picture(svg, "Where the line lies on top of the column, the model expects as many cells of that size as the file has.")
 
 
-def _before_after(swap: Mapping[str, Any]) -> Picture | None:
-    before, after = swap.get("risk_before"), swap.get("risk_after")
-    if not before or not after:
-        return None
-    names = ("expected_population_uniques", "expected_correct_matches")
-    pairs = [name for name in names if isinstance(before.get(name), int | float) and isinstance(after.get(name), int | float)]
-    if not pairs:
-        return None
+def _before_after(swap: SwapSummary) -> Picture:
+    pairs = [(name, of(swap.risk_before), of(swap.risk_after)) for name, of in MEASURES[:2]]
     svg = _chart(
         "before_after",
-        {"before": {measure_name(n): before[n] for n in pairs}, "after": {measure_name(n): after[n] for n in pairs}},
+        {"before": {name: before for name, before, _ in pairs}, "after": {name: after for name, _, after in pairs}},
         name="before-after",
         title="Risk before and after swapping",
-        description="; ".join(f"{measure_name(n)}: {number(before[n])} before, {number(after[n])} after" for n in pairs) + ".",
+        description="; ".join(f"{name}: {number(before)} before, {number(after)} after" for name, before, after in pairs) + ".",
     )
     return Picture(svg, "Matches to swapped records are false, so they no longer count.")
 
 
-def _frontier(swap: Mapping[str, Any]) -> Picture | None:
-    points = swap.get("frontier", ())
-    if len(points) < 2:
+def _frontier(swap: SwapSummary) -> Picture | None:
+    if len(swap.frontier) < 2:
         return None
-    target = swap.get("target") or {}
     svg = _chart(
         "frontier",
         {
-            "points": [{name: point[name] for name in ("values_changed", "expected_population_uniques")} for point in points],
-            "target": target.get("max_population_uniques"),
+            "points": [
+                {"values_changed": p.values_changed, "expected_population_uniques": p.expected_population_uniques}
+                for p in swap.frontier
+            ],
+            "target": None if swap.target is None else swap.target.max_population_uniques,
         },
         name="frontier",
         title="Risk left against values changed",

@@ -11,9 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rarecell.report.charts import power_of_ten
+from rarecell.outcome.records import RiskyRecord
+from rarecell.outcome.summary import Count, EstimatorDetail, RunSummary
+from rarecell.outcome.swap import RiskNumbers
+from rarecell.outcome.words import decade, number, percent
 from rarecell.report.graph_picture import ModelPicture
-from rarecell.report.words import estimator_name, number, percent
+from rarecell.report.sentences import estimator_name
 
 Format = Callable[[Any], str]
 
@@ -72,7 +75,7 @@ def _names(heading: str) -> Column:
     return Column(heading, lambda names: ", ".join(names), is_number=False)
 
 
-def all_tables(summary: Mapping[str, Any], riskiest: Sequence[Mapping[str, Any]] | None = None) -> dict[str, Table]:
+def all_tables(summary: RunSummary, riskiest: Sequence[RiskyRecord] = ()) -> dict[str, Table]:
     """Every table that the summary has the numbers for, by name."""
     makers = (
         _keys,
@@ -101,12 +104,12 @@ def all_tables(summary: Mapping[str, Any], riskiest: Sequence[Mapping[str, Any]]
     return {table.name: table for table in found}
 
 
-def _keys(summary: Mapping[str, Any]) -> Table:
-    rows = []
-    for key in summary.get("keys", ()):
-        coarser = [part["levels"] for part in key.get("coarsenings", ())]
-        order = {True: "ordered", False: "unordered"}.get(key.get("ordered"), "–")
-        rows.append((key["name"], key.get("levels"), order, coarser, key.get("missing_records", 0)))
+def _keys(summary: RunSummary) -> Table:
+    order = {True: "ordered", False: "unordered", None: "–"}
+    rows = tuple(
+        (key.name, key.levels, order[key.ordered], [part.levels for part in key.coarsenings], key.missing_records)
+        for key in summary.keys
+    )
     columns = (
         _text("Key"),
         Column("Levels"),
@@ -114,78 +117,75 @@ def _keys(summary: Mapping[str, Any]) -> Table:
         Column("Also offered in groups", lambda groups: ", ".join(str(n) for n in groups) or "–", is_number=False),
         Column("Records without a value"),
     )
-    return Table("keys", "The keys: what an intruder is assumed to know", columns, tuple(rows))
+    return Table("keys", "The keys: what an intruder is assumed to know", columns, rows)
 
 
-def _size_indices(summary: Mapping[str, Any]) -> Table:
-    sizes = summary.get("cells", {}).get("size_indices", {})
+def _size_indices(summary: RunSummary) -> Table:
+    sizes = summary.cells.size_indices
     caption, columns = "Occupied cells by the number of records in them", (_text("Records in the cell"), Column("Cells"))
-    if not all(str(size).isdigit() for size in sizes):
+    if not all(size.isdigit() for size in sizes):
         return Table("size-indices", caption, columns, tuple(sizes.items()))
     rows = sorted((int(size), n) for size, n in sizes.items())
-    large = sum(n for size, n in rows if size > LARGEST_SIZE_SHOWN)
+    large = sum(n for size, n in rows if size > LARGEST_SIZE_SHOWN and isinstance(n, int))
     page = [(size, n) for size, n in rows if size <= LARGEST_SIZE_SHOWN]
     more = [(f"{LARGEST_SIZE_SHOWN + 1} or more", large)] if large else []
     return Table("size-indices", caption, columns, tuple(rows), (*page, *more))
 
 
-def _k_anonymity(summary: Mapping[str, Any]) -> Table:
-    counts = summary.get("risk", {}).get("k_anonymity", {})
-    rows = tuple((int(k), n) for k, n in sorted(counts.items(), key=lambda item: int(item[0])))
+def _k_anonymity(summary: RunSummary) -> Table:
+    rows = tuple((int(k), n) for k, n in sorted(summary.risk.k_anonymity.items(), key=lambda item: int(item[0])))
     return Table(
         "k-anonymity", "Records that violate k-anonymity", (Column("k"), Column("Records in cells smaller than k")), rows
     )
 
 
-def _decades(summary: Mapping[str, Any]) -> Table:
-    decades = summary.get("risk", {}).get("cell_probability_decades", {})
-    if isinstance(decades, Mapping):
-        rows = [(power_of_ten(k), n) for k, n in sorted(decades.items(), key=lambda item: -int(item[0]))]
-    else:
-        rows = list(decades)
+def _decades(summary: RunSummary) -> Table:
+    rows = tuple(labelled_decades(summary.risk.cell_probability_decades))
     columns = (_text("Cell probability from"), Column("Sample uniques"))
-    return Table("cell-probability-decades", "Sample uniques by the decade of their cell probability", columns, tuple(rows))
+    return Table("cell-probability-decades", "Sample uniques by the decade of their cell probability", columns, rows)
 
 
-def _histogram(summary: Mapping[str, Any]) -> Table | None:
-    histogram = summary.get("risk", {}).get("histogram")
-    if not histogram:
-        return None
-    edges = histogram["edges"]
-    rows = tuple((edges[k], edges[k + 1], n) for k, n in enumerate(histogram["counts"]))
+def labelled_decades(decades: Mapping[str, Count]) -> list[tuple[str, Count]]:
+    """Decades with their labels, commonest cells first; merged ones are in order already."""
+    if all(label.lstrip("-").isdigit() for label in decades):
+        return [(decade(k), n) for k, n in sorted(decades.items(), key=lambda item: -int(item[0]))]
+    return list(decades.items())
+
+
+def _histogram(summary: RunSummary) -> Table:
+    edges = summary.risk.histogram.edges
+    rows = tuple((edges[k], edges[k + 1], n) for k, n in enumerate(summary.risk.histogram.counts))
     columns = (Column("Risk from", lambda v: f"{v:g}"), Column("up to", lambda v: f"{v:g}"), Column("Records"))
     return Table("record-risk", "Records that are alone in the file, by their risk", columns, rows)
 
 
-def _key_costs(summary: Mapping[str, Any]) -> Table:
+def _key_costs(summary: RunSummary) -> Table:
     rows: list[tuple[Any, ...]] = []
-    costs = summary.get("risk", {}).get("key_costs", ())
-    for cost in sorted(costs, key=lambda cost: (cost.get("without") is None, cost.get("without") or 0.0)):
-        for step in cost.get("coarsened", ()):
-            rows.append((cost["key"], f"in {step['levels']} groups", step["expected_population_uniques"]))
-        if cost.get("without") is not None:
-            rows.append((cost["key"], "left out", cost["without"]))
+    for cost in sorted(summary.risk.key_costs, key=lambda cost: (cost.without is None, cost.without or 0.0)):
+        for step in cost.coarsened:
+            rows.append((cost.key, f"in {step.levels} groups", step.expected_population_uniques))
+        if cost.without is not None:
+            rows.append((cost.key, "left out", cost.without))
     columns = (_text("Key"), _text("Change"), Column("Expected population uniques then"))
     return Table("key-costs", "What each key costs: the risk when one key is coarser or left out", columns, tuple(rows))
 
 
-def _unsafe_combinations(summary: Mapping[str, Any]) -> Table:
-    rows = tuple((row["variables"], row["records"]) for row in summary.get("risk", {}).get("unsafe_combinations", ()))
+def _unsafe_combinations(summary: RunSummary) -> Table:
+    rows = tuple((row.variables, row.records) for row in summary.risk.unsafe_combinations)
     columns = (_names("Variables"), Column("Records they single out"))
     return Table("unsafe-combinations", "Smallest combinations of variables that single records out", columns, rows)
 
 
-def _key_contributions(summary: Mapping[str, Any]) -> Table:
-    shares = summary.get("risk", {}).get("key_contributions", {})
-    rows = tuple(sorted(shares.items(), key=lambda item: -item[1]))
+def _key_contributions(summary: RunSummary) -> Table:
+    rows = tuple(sorted(summary.risk.key_contributions.items(), key=lambda item: -item[1]))
     columns = (_text("Key"), Column("Share of the unsafe combinations, weighted by SUDA score", percent))
     return Table("key-contributions", "How much each key takes part in unsafe combinations", columns, rows)
 
 
-def _cliques(summary: Mapping[str, Any]) -> Table | None:
-    if not summary.get("model", {}).get("cliques"):
+def _cliques(summary: RunSummary) -> Table | None:
+    if not summary.model.cliques:
         return None
-    picture = ModelPicture.of(summary["model"])
+    picture = ModelPicture.of(summary.model)
     rows = []
     for clique in picture.order:
         parent = picture.parents[clique]
@@ -200,34 +200,27 @@ def _cliques(summary: Mapping[str, Any]) -> Table | None:
     return Table("cliques", "Cliques of the model and their separators, in the order of the junction tree", columns, tuple(rows))
 
 
-def _fit(summary: Mapping[str, Any]) -> Table:
-    model = summary.get("model", {})
-    parts = (
-        ("degrees_of_freedom", "Degrees of freedom", 0),
-        ("log_likelihood", "Log-likelihood, multinomial coefficient counted", 3),
-        ("log_likelihood_kernel", "Log-likelihood, kernel alone", 3),
-        ("aic", "AIC", 3),
-        ("bic", "BIC", 3),
-    )
-    rows = tuple(
-        (label, number(model[name], None if isinstance(model[name], int) else digits))
-        for name, label, digits in parts
-        if name in model
+def _fit(summary: RunSummary) -> Table:
+    model = summary.model
+    rows = (
+        ("Degrees of freedom", number(model.degrees_of_freedom)),
+        ("Log-likelihood, multinomial coefficient counted", number(model.log_likelihood, 3)),
+        ("Log-likelihood, kernel alone", number(model.log_likelihood_kernel, 3)),
+        ("AIC", number(model.aic, 3)),
+        ("BIC", number(model.bic, 3)),
     )
     return Table("fit", "Fit of the model", (_text("Quantity"), Column("Value")), rows)
 
 
-def _estimators(summary: Mapping[str, Any]) -> Table:
-    risk = summary.get("risk", {})
-    details = {row["name"]: row for row in risk.get("estimator_details", ())}
-    values = dict(risk.get("estimators", {}))
+def _estimators(summary: RunSummary) -> Table:
+    details = {row.name: row for row in summary.risk.estimator_details}
+    values = summary.risk.estimators
     rows = []
     for name in dict.fromkeys([*values, *details]):
-        detail = details.get(name, {})
-        value = values.get(name, detail.get("expected_population_uniques"))
-        has_failed = detail.get("converged") is False
-        said = " ".join(text for text in (detail.get("assumes"), detail.get("message")) if text)
-        rows.append((estimator_name(name), None if has_failed else value, said))
+        detail = details.get(name, EstimatorDetail(name=name))
+        value = values.get(name, detail.expected_population_uniques)
+        said = " ".join(text for text in (detail.assumes, detail.message) if text)
+        rows.append((estimator_name(name), value if detail.converged else None, said))
     columns = (
         _text("Estimator"),
         Column("Expected population uniques", lambda value: "no result" if value is None else number(value)),
@@ -236,133 +229,107 @@ def _estimators(summary: Mapping[str, Any]) -> Table:
     return Table("estimators", "Estimates of the number of population uniques", columns, tuple(rows))
 
 
-def _diagnostics(summary: Mapping[str, Any]) -> Table:
-    rows = tuple(
-        (row["name"], row.get("value"), row.get("standard_error"), row.get("z"))
-        for row in summary.get("risk", {}).get("diagnostics", {}).get("statistics", ())
-    )
-    columns = (
-        _text("Statistic"),
-        Column("Value"),
-        Column("Standard error"),
-        Column("z", lambda z: number(z, 2) if z is not None else "–"),
-    )
+def _diagnostics(summary: RunSummary) -> Table | None:
+    fit = summary.risk.diagnostics
+    if fit is None:
+        return None
+    rows = tuple((row.name, row.value, row.standard_error, row.z) for row in fit.statistics)
+    columns = (_text("Statistic"), Column("Value"), Column("Standard error"), Column("z", lambda z: number(z, 2)))
     return Table("diagnostics", "Does the model fit where it matters? Skinner and Shlomo's statistics", columns, rows)
 
 
-def _expected_sizes(summary: Mapping[str, Any]) -> Table:
-    rows = tuple(
-        (row["size"], row.get("observed"), row.get("expected"))
-        for row in summary.get("risk", {}).get("diagnostics", {}).get("size_indices", ())
-    )
+def _expected_sizes(summary: RunSummary) -> Table | None:
+    fit = summary.risk.diagnostics
+    if fit is None:
+        return None
+    rows = tuple((row.size, row.observed, row.expected) for row in fit.size_indices)
     columns = (_text("Records in the cell"), Column("Cells observed"), Column("Cells expected"))
     return Table("expected-size-indices", "Cells of each size, observed and expected under the model", columns, rows)
 
 
-_MEASURES = {
-    "expected_population_uniques": "Expected population uniques",
-    "expected_correct_matches": "Expected correct matches",
-    "sample_uniques": "Sample uniques",
-    "records_above_threshold": "Records above the threshold",
-    "highest": "Highest risk of a record",
-}
+MEASURES: tuple[tuple[str, Callable[[RiskNumbers], float | None]], ...] = (
+    ("Expected population uniques", lambda risk: risk.expected_population_uniques),
+    ("Expected correct matches", lambda risk: risk.expected_correct_matches),
+    ("Sample uniques", lambda risk: risk.sample_uniques),
+    ("Highest risk of a record", lambda risk: risk.highest),
+)
+"""What is compared before and after a protection."""
 
 
-def measure_name(name: str) -> str:
-    return _MEASURES.get(name, name.replace("_", " ").capitalize())
-
-
-def _before_after(summary: Mapping[str, Any]) -> Table:
-    swap = summary.get("swap", {})
-    before, after = swap.get("risk_before", {}), swap.get("risk_after", {})
-    numbers = [name for name in before if name in after and isinstance(before[name], int | float)]
-    rows = tuple((measure_name(name), before[name], after[name]) for name in numbers)
+def _before_after(summary: RunSummary) -> Table | None:
+    if summary.swap is None:
+        return None
+    before, after = summary.swap.risk_before, summary.swap.risk_after
+    rows = tuple((name, of(before), of(after)) for name, of in MEASURES if of(before) is not None)
     return Table("before-after", "Risk before and after swapping", (_text("Measure"), Column("Before"), Column("After")), rows)
 
 
-def _not_swapped(summary: Mapping[str, Any]) -> Table:
-    rows = tuple((row["reason"], row["records"]) for row in summary.get("swap", {}).get("not_swapped", ()))
+def _not_swapped(summary: RunSummary) -> Table | None:
+    if summary.swap is None:
+        return None
+    rows = tuple((row.reason, row.records) for row in summary.swap.not_swapped)
     return Table("not-swapped", "Records that could not be swapped", (_text("Reason"), Column("Records")), rows)
 
 
-def _kept_tables(summary: Mapping[str, Any]) -> Table:
-    rows = tuple((margin["variables"], margin.get("cells")) for margin in summary.get("swap", {}).get("margins", ()))
+def _kept_tables(summary: RunSummary) -> Table | None:
+    if summary.swap is None:
+        return None
+    rows = tuple((margin.variables, margin.cells) for margin in summary.swap.margins)
     columns = (_names("Variables"), Column("Cells compared"))
     return Table("kept-tables", "Tables that are the same before and after", columns, rows)
 
 
-def _hellinger(summary: Mapping[str, Any]) -> Table:
-    rows = []
-    for order, part in sorted(summary.get("swap", {}).get("hellinger", {}).items()):
-        tables = {"1": "one variable", "2": "two variables", "3": "three variables"}.get(str(order), f"{order} variables")
-        if isinstance(part, Mapping):
-            rows.append((tables, part.get("mean"), part.get("max")))
-        else:
-            rows.append((tables, part, None))
-    columns = (_text("Tables of"), Column("Mean distance"), Column("Largest distance"))
-    return Table(
-        "hellinger", "How far tables moved: Hellinger distance, 0 = same and 1 = nothing in common", columns, tuple(rows)
-    )
-
-
-def _associations(summary: Mapping[str, Any]) -> Table:
+def _hellinger(summary: RunSummary) -> Table | None:
+    if summary.swap is None:
+        return None
+    names = {"1": "one variable", "2": "two variables", "3": "three variables"}
     rows = tuple(
-        (row.get("key"), row.get("column"), row.get("before"), row.get("after"))
-        for row in summary.get("swap", {}).get("associations", ())
+        (names.get(order, f"{order} variables"), part.mean, part.max) for order, part in sorted(summary.swap.hellinger.items())
     )
+    columns = (_text("Tables of"), Column("Mean distance"), Column("Largest distance"))
+    return Table("hellinger", "How far tables moved: Hellinger distance, 0 = same and 1 = nothing in common", columns, rows)
+
+
+def _associations(summary: RunSummary) -> Table | None:
+    if summary.swap is None:
+        return None
+    rows = tuple((row.key, row.column, row.before, row.after) for row in summary.swap.associations)
     columns = (_text("Key"), _text("Other column"), Column("Before", _three), Column("After", _three))
     return Table("associations", "Association of keys with columns that stayed in place (Cramér's V)", columns, rows)
 
 
-def _three(value: Any) -> str:
-    return number(value, 3) if isinstance(value, float) else number(value)
+def _three(value: float) -> str:
+    return number(value, 3)
 
 
-def _frontier(summary: Mapping[str, Any]) -> Table:
-    rows = tuple(
-        (row["values_changed"], row["expected_population_uniques"]) for row in summary.get("swap", {}).get("frontier", ())
-    )
+def _frontier(summary: RunSummary) -> Table | None:
+    if summary.swap is None:
+        return None
+    rows = tuple((row.values_changed, row.expected_population_uniques) for row in summary.swap.frontier)
     columns = (Column("Values changed"), Column("Expected population uniques left"))
     return Table("frontier", "Risk left after so many changed values", columns, rows)
 
 
-RISKIEST_HEADINGS = {
-    "record": "Record",
-    "unique_probability": "Chance of being unique in the population",
-    "match_probability": "Chance that a match is right",
-    "enough": "Enough to single it out",
-    "why": "Why",
-}
-"""Headings of the table of the riskiest records; the keys stand between the first three and the last two."""
-
-
-def riskiest_table(summary: Mapping[str, Any], riskiest: Sequence[Mapping[str, Any]]) -> Table:
+def riskiest_table(summary: RunSummary, riskiest: Sequence[RiskyRecord]) -> Table:
     """The riskiest records with a column for each key. Values of records: for the internal edition alone."""
-    keys = [key["name"] for key in summary.get("keys", ())] or list(riskiest[0]["values"])
+    keys = [key.name for key in summary.keys]
     rows = tuple(
         (
-            record["record"],
-            record.get("unique_probability"),
-            record.get("match_probability"),
-            *(str(record["values"].get(key, "")) for key in keys),
-            ", ".join(smallest_combination(record)),
-            "; ".join(record.get("why", ())),
+            record.record,
+            record.unique_probability,
+            record.match_probability,
+            *(record.values.get(key, "") for key in keys),
+            ", ".join(record.enough),
+            "; ".join(record.why),
         )
         for record in riskiest
     )
-    headings = RISKIEST_HEADINGS
     columns = (
-        Column(headings["record"]),
-        Column(headings["unique_probability"], percent),
-        Column(headings["match_probability"], percent),
+        Column("Record"),
+        Column("Chance of being unique in the population", percent),
+        Column("Chance that a match is right", percent),
         *(_text(key) for key in keys),
-        _text(headings["enough"]),
-        _text(headings["why"]),
+        _text("Enough to single it out"),
+        _text("Why"),
     )
     return Table("riskiest-records", "The riskiest records", columns, rows)
-
-
-def smallest_combination(record: Mapping[str, Any]) -> Sequence[str]:
-    """The variables of the smallest combination that singles a record out."""
-    found: Sequence[str] = min(record.get("unsafe_combinations") or (), key=len, default=())
-    return found

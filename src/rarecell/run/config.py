@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -219,9 +219,6 @@ class RunConfig:
         except (OSError, UnicodeDecodeError) as problem:
             raise BadInput(f"The configuration {path} could not be read: {problem}.") from None
         return cls.from_toml(text, source=str(path))
-
-    def with_changes(self, **changes: Any) -> RunConfig:
-        return replace(self, **changes)
 
 
 def _default(part: Any) -> Any:

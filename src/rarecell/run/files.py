@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,50 +19,78 @@ from numpy.typing import NDArray
 from rarecell.engine.addresses import without_password
 from rarecell.engine.output import write_parquet
 from rarecell.machine.threads import on_all_cores
+from rarecell.outcome.records import RiskyRecord
+from rarecell.outcome.summary import RunSummary
+from rarecell.report import write_report
+from rarecell.report.pictures import all_pictures
 from rarecell.risk.records import household_risk
 from rarecell.risk.unsafe import individual_risk
-from rarecell.run import folder as audit
-from rarecell.run.config import RunConfig
+from rarecell.run import folder as folders
 from rarecell.run.publishing import RECORD
-
-if TYPE_CHECKING:
-    from rarecell.run.orchestration import Assessment
-    from rarecell.run.stages import Stages
+from rarecell.run.results import Assessment, Protection
+from rarecell.run.stages import Stage, Stages
+from rarecell.swap.apply import write_plan
 
 _PIECE = 1_000_000
 
 
 @contextlib.contextmanager
-def run_folder(out: str | Path | None, overwrite: bool, inputs: Iterable[Path] = ()) -> Iterator[audit.RunFolder | None]:
+def run_folder(out: str | Path | None, overwrite: bool, inputs: Iterable[Path] = ()) -> Iterator[folders.RunFolder | None]:
     if out is None:
         yield None
         return
-    with audit.open_run_folder(out, overwrite=overwrite, inputs=inputs) as folder:
+    with folders.open_run_folder(out, overwrite=overwrite, inputs=inputs) as folder:
         yield folder
 
 
-def write_assessment(folder: audit.RunFolder, found: Assessment, whole: Mapping[str, Any], stages: Stages) -> None:
-    from rarecell.report import write_report
-    from rarecell.report.pictures import all_pictures
+def save_assessment(found: Assessment, out: str | Path, stages: Stages, *, overwrite: bool) -> Path:
+    """Write an assessment that was made before."""
+    with folders.open_run_folder(out, overwrite=overwrite, inputs=found.data.source.paths) as folder:
+        write_assessment(folder, found, found.summary, stages)
+        publish(folder, "assess", found, stages)
+    return Path(out)
 
+
+def save_protection(result: Protection, out: str | Path, stages: Stages, *, overwrite: bool) -> Path:
+    """Write a protection that was made before."""
+    with folders.open_run_folder(out, overwrite=overwrite, inputs=result.assessment.data.source.paths) as folder:
+        write_protection(folder, result, stages)
+        publish(folder, "protect", result.assessment, stages)
+    return Path(out)
+
+
+def write_protection(folder: folders.RunFolder, result: Protection, stages: Stages) -> None:
+    """The protected file, who was swapped with whom, and the files of the assessment."""
+    found, plan = result.assessment, result.plan
+    with stages.stage(Stage.PROTECTED_FILE):
+        written = write_plan(plan, found.data, folder.path(f"protected{found.data.source.suffix}"))
+        write_parquet(folder.path("swaps.parquet"), plan.audit(written.places))
+    write_assessment(folder, found, result.summary, stages)
+
+
+def write_assessment(folder: folders.RunFolder, found: Assessment, summary: RunSummary, stages: Stages) -> None:
+    """Summary, model, risk file and both editions of the report."""
     with ThreadPoolExecutor(1) as pool:
         # Charts are drawn by a program of their own, which leaves this one free to write.
-        drawing = pool.submit(all_pictures, whole)
-        with stages.stage("writing the risk file"):
-            _write_risk(folder.path("risk.parquet"), found)
+        drawing = pool.submit(all_pictures, summary)
+        with stages.stage(Stage.RISK_FILE):
+            riskiest = _write_risk(folder.path("risk.parquet"), found)
         drawing.result()
-    with stages.stage("writing the report"):
-        folder.write_text("summary.json", json.dumps(whole, indent=2) + "\n")
+    with stages.stage(Stage.REPORT):
+        folder.write_text("summary.json", json.dumps(summary.to_dict(), indent=2) + "\n")
         stored = {"best": found.model.to_dict(), "risk_model": found.choice.risk_model.describe()}
         folder.write_text("model.json", json.dumps(stored, indent=2) + "\n")
         folder.write_text("zeros.json", json.dumps(found.zeros.to_dict(), indent=2) + "\n")
         folder.write_text("run.toml", found.config.to_toml())
         for edition in ("internal", "external"):
-            write_report(folder.stage, whole, found.riskiest, edition=edition)
+            write_report(folder.stage, summary, riskiest, edition=edition)
 
 
-def _write_risk(path: Path, found: Assessment) -> None:
-    """The risk file: a row for each record, in the order of the input; on Spark a folder of files, with ids."""
+def _write_risk(path: Path, found: Assessment) -> tuple[RiskyRecord, ...]:
+    """The risk file: a row for each record, in the order of the input; on Spark a folder of files, with ids.
+
+    Returns the riskiest records with their places, which are known once every record was seen.
+    """
     data, table = found.data, found.table
     listed = found.risk.riskiest(len(found.riskiest))
     if data.source.keeps_rows:
@@ -72,8 +101,7 @@ def _write_risk(path: Path, found: Assessment) -> None:
     else:
         data.write_cell_values(path, table, _risk_of_cells(found))
         places = data.drawn_records(table, listed, seed=0)[0].to_pylist() if data.id is not None else [None] * len(listed)
-    for one, place in zip(found.riskiest, places, strict=True):
-        one["record"] = place
+    return tuple(replace(one, record=place) for one, place in zip(found.riskiest, places, strict=True))
 
 
 def _risk_of_cells(found: Assessment) -> dict[str, NDArray[Any]]:
@@ -119,14 +147,16 @@ def _record_cells(found: Assessment) -> Iterator[NDArray[np.int64]]:
         yield found.table.record_cell[start : start + _PIECE]
 
 
-def publish(folder: audit.RunFolder, command: str, config: RunConfig, found: Assessment, stages: Stages) -> None:
+def publish(folder: folders.RunFolder, command: str, found: Assessment, stages: Stages) -> None:
+    """Write the run record and move the finished files into place."""
+    config = found.config
     given: dict[str, Any] = {"path": config.spark_table or without_password(config.input), "records": found.data.n_records}
     source = found.data.source
     if (sha256 := source.unchanged_hash()) is not None:
         given["sha256"] = sha256
     if len(source.paths) > 1:
         given["parts"] = len(source.paths)
-    seconds = {k: round(v, 4) for k, v in stages.seconds.items()}
-    record = audit.RunRecord(command, audit.versions(), given, config.seed, seconds, (*folder.names, RECORD))
+    seconds = {str(stage): round(spent, 4) for stage, spent in {**found.seconds, **stages.seconds}.items()}
+    record = folders.RunRecord(command, folders.versions(), given, config.seed, seconds, (*folder.names, RECORD))
     folder.write_text(RECORD, record.to_json())
     folder.publish()

@@ -25,6 +25,8 @@ from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.protocol import CellModel
 from rarecell.model.regularised import RegularisedModel
 from rarecell.model.stacking import stack
+from rarecell.outcome.summary import EstimatorDetail, SearchSummary
+from rarecell.outcome.words import counted, verb
 from rarecell.progress import SILENT, OnlyCancelled, Progress
 from rarecell.risk.diagnostics import fit_diagnostics
 from rarecell.risk.records import RecordRisk, record_risk
@@ -63,23 +65,18 @@ class ModelChoice:
     found: SearchResult | None
     risk_model: CellModel
 
-    def search_summary(self) -> dict[str, Any]:
+    def search_summary(self) -> SearchSummary:
         """How the best model was found, and what that proves."""
         if self.found is None:
-            return {
-                "method": "given",
-                "certified_optimal": False,
-                "starts": 0,
-                "times_met": 0,
-                "sentence": "The model was named by the user.",
-            }
-        return {
-            "method": self.found.method,
-            "certified_optimal": self.found.certified_optimal,
-            "starts": self.found.starts,
-            "times_met": self.found.times_met,
-            "sentence": f"{self.found.proof}.",
-        }
+            sentence = "The model was named by the user."
+            return SearchSummary(method="given", certified_optimal=False, starts=0, times_met=0, sentence=sentence)
+        return SearchSummary(
+            method=self.found.method,
+            certified_optimal=self.found.certified_optimal,
+            starts=self.found.starts,
+            times_met=self.found.times_met,
+            sentence=f"{self.found.proof}.",
+        )
 
 
 def with_resolutions(table: ContingencyTable, resolution: str) -> ContingencyTable:
@@ -210,43 +207,26 @@ def _stratum_size(config: RunConfig, label: str) -> int:
 
 def model_estimates(
     table: ContingencyTable, chosen: ModelChoice, risk: RecordRisk, config: RunConfig, *, stratum: NDArray[Any] | None = None
-) -> list[dict[str, Any]]:
+) -> tuple[EstimatorDetail, ...]:
     """Expected population uniques under the models of the run, and under Lancaster's additive model."""
+
+    def detail(name: str, model: CellModel | None, assumes: str, message: str = "") -> EstimatorDetail:
+        estimate = risk if model is None else risk_of(table, model, config, stratum=stratum)
+        return EstimatorDetail(
+            name=name, expected_population_uniques=estimate.expected_population_uniques, assumes=assumes, message=message
+        )
+
     details = []
     if config.model == "average":
-        details.append(
-            _detail("average", risk.expected_population_uniques, f"The risk of this run: {chosen.risk_model.describe()}.")
-        )
-    decomposable = risk_of(table, chosen.best, config, stratum=stratum).expected_population_uniques
-    details.append(
-        _detail(
-            "decomposable",
-            decomposable,
-            f"The best single decomposable model by {config.criterion}: interactions outside its cliques are absent.",
-        )
-    )
+        details.append(detail("average", None, f"The risk of this run: {chosen.risk_model.describe()}."))
+    single = f"The best single decomposable model by {config.criterion}: interactions outside its cliques are absent."
+    details.append(detail("decomposable", chosen.best, single))
     additive = AdditiveModel(table)
-    message = f"{additive.n_negative_uniques:,} sample uniques have a negative estimate and count as probability 0."
-    details.append(
-        _detail(
-            "additive",
-            risk_of(table, additive, config, stratum=stratum).expected_population_uniques,
-            "Lancaster's additive model of second order: departures from independence add up over pairs of keys.",
-            message if additive.n_negative_uniques else "",
-        )
-    )
-    return details
-
-
-def _detail(name: str, value: float, assumes: str, message: str = "") -> dict[str, Any]:
-    return {
-        "name": name,
-        "expected_population_uniques": value,
-        "parameters": {},
-        "converged": True,
-        "assumes": assumes,
-        "message": message,
-    }
+    added = "Lancaster's additive model of second order: departures from independence add up over pairs of keys."
+    n_negative = additive.n_negative_uniques
+    message = f"{counted(n_negative, 'sample unique')} {verb(n_negative, 'has', 'have')} a negative estimate and {verb(n_negative, 'counts', 'count')} as probability 0."
+    details.append(detail("additive", additive, added, message if n_negative else ""))
+    return tuple(details)
 
 
 # ---------------------------------------------------------------------- comparisons that need many fits

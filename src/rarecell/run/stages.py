@@ -5,47 +5,107 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
+from enum import StrEnum
 from typing import Any
 
 from rarecell.machine.threads import on_all_cores
 from rarecell.progress import OnlyCancelled, Progress, checkpoint
 
 
+class Stage(StrEnum):
+    """The stages of a run. The value identifies a stage in ``run.json`` and between processes; the label is for people."""
+
+    READING = "reading"
+    RESOLUTIONS = "resolutions"
+    MODELS = "models"
+    SEARCH = "search"
+    UNSAFE = "unsafe"
+    RISK = "risk"
+    JUDGEMENT = "judgement"
+    CHECKS = "checks"
+    KEY_COSTS = "key_costs"
+    INTERVAL = "interval"
+    TRUTH = "truth"
+    PLAN = "plan"
+    MARGINS = "margins"
+    COST = "cost"
+    PROTECTED_FILE = "protected_file"
+    RISK_FILE = "risk_file"
+    REPORT = "report"
+
+    @property
+    def label(self) -> str:
+        return _LABELS[self]
+
+
+_LABELS = {
+    Stage.READING: "reading and counting",
+    Stage.RESOLUTIONS: "choosing resolutions",
+    Stage.MODELS: "searching for the model",
+    Stage.SEARCH: "searching for the best model",
+    Stage.UNSAFE: "unsafe combinations",
+    Stage.RISK: "risk of every record",
+    Stage.JUDGEMENT: "interval, checks and comparisons",
+    Stage.CHECKS: "checks of fit",
+    Stage.KEY_COSTS: "what each key costs",
+    Stage.INTERVAL: "interval",
+    Stage.TRUTH: "counting the population",
+    Stage.PLAN: "planning the swaps",
+    Stage.MARGINS: "comparing margins",
+    Stage.COST: "what it cost",
+    Stage.PROTECTED_FILE: "writing the protected file",
+    Stage.RISK_FILE: "writing the risk file",
+    Stage.REPORT: "writing the report",
+}
+
+
+def label_of(stage: str) -> str:
+    """What a person is told of a stage; the steps inside one are named by the work they do."""
+    return Stage(stage).label if stage in set(Stage) else stage
+
+
 class Stages:
-    """Times the stages of a run and passes them on to whoever watches."""
+    """Times the stages of a run and passes them on to whoever watches.
+
+    ``seconds`` has the time of every stage; those that run side by side are inside another, whose time is that of the clock.
+    """
 
     def __init__(self, progress: Progress) -> None:
         self.progress = progress
-        self.seconds: dict[str, float] = {}
+        self.seconds: dict[Stage, float] = {}
 
     @contextlib.contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        checkpoint(self.progress, name)
-        self.progress.start(name)
+    def stage(self, stage: Stage) -> Iterator[None]:
+        checkpoint(self.progress, stage.label)
+        self.progress.start(stage)
         started = time.perf_counter()
         yield
-        self._add(name, started)
+        self._add(stage, started)
         self.progress.done()
 
-    def together(self, title: str, work: Mapping[str, Callable[[Progress], Any]], *, shown: str | None = None) -> tuple[Any, ...]:
+    def together(
+        self, outer: Stage, work: Mapping[Stage, Callable[[Progress], Any]], *, shown: Stage | None = None
+    ) -> tuple[Any, ...]:
         """Stages that do not need each other, on all cores; what they returned, in order.
 
         Who watches is told how many are finished, or of the steps of the one that is ``shown``, because it takes longest.
         """
-        checkpoint(self.progress, title)
-        self.progress.start(title, None if shown else len(work))
+        checkpoint(self.progress, outer.label)
+        self.progress.start(outer, None if shown else len(work))
+        outer_started = time.perf_counter()
 
-        def one(name: str, task: Callable[[Progress], Any]) -> Any:
+        def one(stage: Stage, task: Callable[[Progress], Any]) -> Any:
             started = time.perf_counter()
-            found = task(self.progress if name == shown else OnlyCancelled(self.progress))
-            self._add(name, started)
+            found = task(self.progress if stage is shown else OnlyCancelled(self.progress))
+            self._add(stage, started)
             if shown is None:
                 self.progress.advance(1)
             return found
 
         found = on_all_cores(one, list(work.items()))
+        self._add(outer, outer_started)
         self.progress.done()
         return tuple(found)
 
-    def _add(self, name: str, started: float) -> None:
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+    def _add(self, stage: Stage, started: float) -> None:
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - started

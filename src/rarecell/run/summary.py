@@ -1,171 +1,250 @@
-"""What does a run say, in numbers and sentences?
+"""How do the findings of a run become its summary?
 
-The parts of ``summary.json``: plain dictionaries without any record or its values, so that the file may be passed on
-inside an office. Every function takes finished results and computes nothing that takes time.
+Every function takes finished results and computes nothing that takes time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
+import rarecell
 from rarecell.model.decomposable import DecomposableModel
+from rarecell.outcome.summary import (
+    Cells,
+    CoarsenedKey,
+    Coarser,
+    EstimatorDetail,
+    FitStatistic,
+    FitSummary,
+    Histogram,
+    HouseholdRisk,
+    KeyCostSummary,
+    KeySummary,
+    Missing,
+    ModelSummary,
+    RiskSummary,
+    RunSummary,
+    SearchSummary,
+    Separator,
+    SizeIndex,
+    Structure,
+    Truth,
+    UnsafeCombination,
+    Vertex,
+)
+from rarecell.outcome.words import number
 from rarecell.risk.diagnostics import FitDiagnostics
+from rarecell.risk.explain import LEFT_OUT, KeyCost
 from rarecell.risk.population_uniques import UniquesEstimate
-from rarecell.risk.records import RecordRisk
-from rarecell.risk.unsafe import UnsafeCombinations
+from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity
+from rarecell.run.findings import Findings
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.structural_zeros import StructuralZeros
 
 
-def of_keys(table: ContingencyTable) -> list[dict[str, Any]]:
+def of_findings(found: Findings) -> RunSummary:
+    """The whole summary of an assessment; its verdict is put into words by :func:`rarecell.outcome.verdict.judged`."""
+    table, risk, data = found.table, found.risk, found.data
+    lines = data.summary_lines()
+    return RunSummary(
+        rarecell=rarecell.__version__,
+        records=table.n_records,
+        population=round(risk.population),
+        sampling_fraction=table.n_records / risk.population,
+        records_dropped=data.n_dropped,
+        missing=Missing(policy=found.config.missing, records={key: n for key, n in data.n_missing.items() if n}),
+        notes=(*lines[:1], *lines[2:], *risk.notes),
+        keys=of_keys(table),
+        cells=Cells(
+            formal=table.n_formal_cells,
+            occupied=table.n_cells,
+            size_indices={str(size): n for size, n in table.size_indices.items()},
+        ),
+        structure=of_structure(found.zeros),
+        model=of_model(found.choice.best, criterion=found.config.criterion, search=found.choice.search_summary()),
+        risk=of_risk(found),
+    )
+
+
+def of_keys(table: ContingencyTable) -> tuple[KeySummary, ...]:
     """Each key with its levels, its missing values and the resolutions it was offered at."""
     keys = []
     for k, categories in enumerate(table.categories):
         n_missing = int(table.counts[table.cells[:, k] == categories.n_levels - 1].sum()) if categories.has_missing else 0
-        keys.append(
-            {
-                "name": categories.key,
-                "levels": categories.n_levels,
-                "ordered": categories.is_ordered,
-                "missing_records": n_missing,
-                "coarsenings": [
-                    {"name": table.vertex_names[v], "levels": int(table.vertex_levels[v])} for v in reversed(table.chains[k][:-1])
-                ],
-            }
+        coarser = tuple(
+            Coarser(name=table.vertex_names[v], levels=int(table.vertex_levels[v])) for v in reversed(table.chains[k][:-1])
         )
-    return keys
+        keys.append(
+            KeySummary(
+                name=categories.key,
+                levels=categories.n_levels,
+                ordered=categories.is_ordered,
+                missing_records=n_missing,
+                coarsenings=coarser,
+            )
+        )
+    return tuple(keys)
 
 
-def of_cells(table: ContingencyTable) -> dict[str, Any]:
-    return {
-        "formal": table.n_formal_cells,
-        "occupied": table.n_cells,
-        "size_indices": {str(size): number for size, number in table.size_indices.items()},
-    }
-
-
-def of_structure(zeros: StructuralZeros, n_listed: int = 40) -> dict[str, Any]:
+def of_structure(zeros: StructuralZeros, n_listed: int = 40) -> Structure:
     """Combinations that look impossible and keys that determine others, with the evidence for a person to judge."""
     strongest = sorted(zeros.combinations, key=lambda one: -(one.expected or 0.0))
-    return {
-        "combinations": len(zeros.combinations),
-        "dependencies": [rule.evidence for rule in zeros.dependencies],
-        "strongest": [one.evidence for one in strongest[:n_listed]],
-        "sets_not_searched": len(zeros.not_searched),
-    }
-
-
-def of_model(model: DecomposableModel, *, criterion: str, search: Mapping[str, Any]) -> dict[str, Any]:
-    """Structure and fit of the best model, and what its search proves."""
-    structure = model.to_dict()
-    return {
-        "vertices": structure["vertices"],
-        "cliques": structure["cliques"],
-        "separators": structure["separators"],
-        "degrees_of_freedom": model.degrees_of_freedom,
-        "log_likelihood": model.log_likelihood,
-        "log_likelihood_kernel": model.log_likelihood_kernel,
-        "aic": model.aic,
-        "bic": model.bic,
-        "deviance": model.deviance,
-        "criterion": criterion,
-        "describe": model.describe(),
-        "search": dict(search),
-    }
-
-
-def of_estimates(estimates: Sequence[UniquesEstimate]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": e.name,
-            "expected_population_uniques": e.expected_population_uniques,
-            "parameters": dict(e.parameters),
-            "converged": e.converged,
-            "assumes": e.assumption,
-            "message": e.message,
-        }
-        for e in estimates
-    ]
-
-
-def of_risk(risk: RecordRisk, *, threshold: float, interval: tuple[float, float]) -> dict[str, Any]:
-    """The file-level numbers and the distribution of record risk."""
-    unique = risk.sample_count == 1
-    probability = risk.unique_probability[unique]
-    edges = np.linspace(0.0, 1.0, 11)
-    return {
-        "sample_uniques": risk.n_sample_uniques,
-        "expected_population_uniques": risk.expected_population_uniques,
-        "expected_correct_matches": risk.expected_correct_matches,
-        "interval": [float(end) for end in interval],
-        "highest": float(probability.max()) if len(probability) else 0.0,
-        "threshold": threshold,
-        "records_above_threshold": int((probability >= threshold).sum()),
-        "histogram": {"edges": edges.round(1).tolist(), "counts": np.histogram(probability, edges)[0].tolist()},
-        "cell_probability_decades": {str(decade): number for decade, number in risk.decades().items()},
-    }
-
-
-def verdict(summary: Mapping[str, Any]) -> str:
-    """Two sentences a data steward can read aloud."""
-    risk = summary["risk"]
-    expected, n_risky = risk["expected_population_uniques"], risk["records_above_threshold"]
-    share = expected / summary["records"]
-    low, high = risk["interval"]
-    first = (
-        f"About {expected:,.0f} of the {summary['records']:,} records ({share:.2%}) are expected to be the only ones of their kind "
-        f"in the population of {summary['population']:,.0f} (95 % interval {low:,.0f} to {high:,.0f})."
+    return Structure(
+        combinations=len(zeros.combinations),
+        dependencies=tuple(rule.evidence for rule in zeros.dependencies),
+        strongest=tuple(one.evidence for one in strongest[:n_listed]),
+        sets_not_searched=len(zeros.not_searched),
     )
-    if n_risky == 0:
-        return f"{first} No record has a risk of {risk['threshold']:g} or more."
-    return f"{first} {n_risky:,} records have a risk of {risk['threshold']:g} or more: protect them, or release the keys in coarser form."
 
 
-def against_truth(summary: Mapping[str, Any], population_counts: NDArray[np.int64]) -> dict[str, Any]:
+def of_model(model: DecomposableModel, *, criterion: str, search: SearchSummary) -> ModelSummary:
+    """Structure and fit of the best model, and what its search proves."""
+    table = model.table
+    return ModelSummary(
+        vertices=tuple(
+            Vertex(name=table.vertex_names[v], key=table.keys[table.vertex_key[v]], levels=int(table.vertex_levels[v]))
+            for v in range(table.n_vertices)
+        ),
+        cliques=tuple(tuple(clique) for clique in model.cliques),
+        separators=tuple(Separator(variables=tuple(s), multiplicity=times) for s, times in model.separators),
+        degrees_of_freedom=model.degrees_of_freedom,
+        log_likelihood=model.log_likelihood,
+        log_likelihood_kernel=model.log_likelihood_kernel,
+        aic=model.aic,
+        bic=model.bic,
+        deviance=model.deviance,
+        criterion=criterion,
+        describe=model.describe(),
+        search=search,
+    )
+
+
+def of_risk(found: Findings) -> RiskSummary:
+    """The file-level numbers, the distribution of record risk, and how far both can be believed."""
+    risk, judgement, table = found.risk, found.judgement, found.table
+    probability = risk.unique_probability[risk.sample_count == 1]
+    threshold = found.config.threshold
+    details = (*judgement.of_models, *of_estimates(judgement.estimates))
+    return RiskSummary(
+        sample_uniques=risk.n_sample_uniques,
+        expected_population_uniques=risk.expected_population_uniques,
+        expected_correct_matches=risk.expected_correct_matches,
+        interval=judgement.interval.population_uniques,
+        interval_correct_matches=judgement.interval.correct_matches,
+        interval_basis=judgement.interval.basis,
+        highest=float(probability.max(initial=0.0)),
+        threshold=threshold,
+        records_above_threshold=int((probability >= threshold).sum()),
+        histogram=of_histogram(probability),
+        cell_probability_decades={str(decade): n for decade, n in risk.decades().items()},
+        model=found.config.model,
+        model_describe=found.choice.risk_model.describe(),
+        swappable_uniques=found.swappability.n_swappable_uniques,
+        estimators={one.name: one.expected_population_uniques for one in details},
+        estimator_details=details,
+        diagnostics=of_fit(judgement.fit),
+        k_anonymity={str(k): n for k, n in k_anonymity(table).items()},
+        key_costs=of_costs(judgement.costs),
+        unsafe_combinations=commonest_unsafe(found.unsafe),
+        key_contributions={key: float(share) for key, share in found.unsafe.key_contributions.items()},
+        fixed_records=int(table.counts[found.swappability.fixed_cells].sum()),
+        household=None if found.households is None else of_households(found.households, threshold),
+    )
+
+
+def of_histogram(probability: NDArray[np.float64]) -> Histogram:
+    edges = np.linspace(0.0, 1.0, 11)
+    return Histogram(edges=tuple(edges.round(1).tolist()), counts=tuple(np.histogram(probability, edges)[0].tolist()))
+
+
+def of_households(probability: NDArray[np.float64], threshold: float) -> HouseholdRisk:
+    return HouseholdRisk(
+        households=len(probability),
+        expected_with_an_identified_member=float(probability.sum()),
+        above_threshold=int((probability >= threshold).sum()),
+    )
+
+
+def of_estimates(estimates: Sequence[UniquesEstimate]) -> tuple[EstimatorDetail, ...]:
+    return tuple(
+        EstimatorDetail(
+            name=e.name,
+            expected_population_uniques=e.expected_population_uniques,
+            parameters=dict(e.parameters),
+            converged=e.converged,
+            assumes=e.assumption,
+            message=e.message,
+        )
+        for e in estimates
+    )
+
+
+def of_costs(costs: Sequence[KeyCost]) -> tuple[KeyCostSummary, ...]:
+    """The costs one a key: τ1 without it, and at each coarser resolution."""
+    made = []
+    for key, of_key in groupby(costs, key=lambda cost: cost.key):
+        steps = list(of_key)
+        made.append(
+            KeyCostSummary(
+                key=key,
+                without=next((step.expected_population_uniques for step in steps if step.resolution == LEFT_OUT), None),
+                coarsened=tuple(
+                    CoarsenedKey(
+                        name=step.resolution,
+                        levels=step.n_levels,
+                        sample_uniques=step.n_sample_uniques,
+                        expected_population_uniques=step.expected_population_uniques,
+                    )
+                    for step in steps
+                    if step.resolution != LEFT_OUT
+                ),
+            )
+        )
+    return tuple(made)
+
+
+def of_fit(fit: FitDiagnostics) -> FitSummary:
+    """Whether the risk is likely over- or understated, and the numbers behind it."""
+    tests = (("B1, population uniques", fit.unique_test), ("B2, correct matches", fit.match_test))
+    return FitSummary(
+        sentence=fit.verdict,
+        statistics=tuple(
+            FitStatistic(name=name, value=test.statistic, standard_error=float(np.sqrt(test.variance)), z=test.z)
+            for name, test in tests
+            if test is not None
+        ),
+        size_indices=tuple(
+            SizeIndex(size=size, observed=fit.observed_sizes[size], expected=n) for size, n in fit.expected_sizes.items()
+        ),
+    )
+
+
+def commonest_unsafe(unsafe: UnsafeCombinations, n_listed: int = 20) -> tuple[UnsafeCombination, ...]:
+    """The combinations of keys that make most records unique."""
+    masks, numbers = np.unique(unsafe.mask, return_counts=True)
+    order = np.lexsort((masks, -numbers))[:n_listed]
+    return tuple(UnsafeCombination(variables=tuple(unsafe.table.names_of(int(masks[i]))), records=int(numbers[i])) for i in order)
+
+
+def against_truth(summary: RunSummary, population_counts: NDArray[np.int64]) -> Truth:
     """Estimate and truth side by side, for a sample whose population is known.
 
     ``population_counts`` is F of each sample unique's cell.
     """
     true_uniques = int((population_counts == 1).sum())
-    estimate = summary["risk"]["expected_population_uniques"]
-    low, high = summary["risk"]["interval"]
+    estimate = summary.risk.expected_population_uniques
+    low, high = summary.risk.interval
     inside = "inside" if low <= true_uniques <= high else "outside"
-    return {
-        "population_uniques": true_uniques,
-        "correct_matches": float((1.0 / population_counts).sum()),
-        "sentence": (
-            f"The population is known here: {true_uniques:,} of the {len(population_counts):,} sample uniques are population uniques. "
-            f"The estimate was {estimate:,.1f}, {estimate / true_uniques:.2f} times the truth, which lies {inside} the interval."
+    ratio = f", {estimate / true_uniques:.2f} times the truth" if true_uniques else ""
+    return Truth(
+        population_uniques=true_uniques,
+        correct_matches=float((1.0 / population_counts).sum()),
+        sentence=(
+            f"The population is known here: {number(true_uniques)} of the {number(len(population_counts))} sample uniques are population "
+            f"uniques. The estimate was {number(estimate, 1)}{ratio}, which lies {inside} the interval."
         ),
-    }
-
-
-def of_fit(fit: FitDiagnostics) -> dict[str, Any]:
-    """Whether the risk is likely over- or understated, and the numbers behind it."""
-    return {
-        "sentence": fit.verdict,
-        "statistics": [
-            {"name": name, "value": test.statistic, "standard_error": float(np.sqrt(test.variance)), "z": test.z}
-            for name, test in (("B1, population uniques", fit.unique_test), ("B2, correct matches", fit.match_test))
-            if test is not None
-        ],
-        "size_indices": [
-            {"size": size, "observed": fit.observed_sizes[size], "expected": n} for size, n in fit.expected_sizes.items()
-        ],
-    }
-
-
-def commonest_unsafe(unsafe: UnsafeCombinations, n_listed: int = 20) -> list[dict[str, Any]]:
-    """The combinations of keys that make most records unique."""
-    masks, numbers = np.unique(unsafe.mask, return_counts=True)
-    order = np.lexsort((masks, -numbers))[:n_listed]
-    return [{"variables": list(unsafe.table.names_of(int(masks[i]))), "records": int(numbers[i])} for i in order]
-
-
-def whole(number: float) -> float | int:
-    """A number without a fraction as an integer."""
-    return int(number) if float(number).is_integer() else float(number)
+    )

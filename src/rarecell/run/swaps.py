@@ -7,7 +7,7 @@ which further columns have to be looked at.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,19 @@ from numpy.typing import NDArray
 from rarecell.data.cross_tabulation import crossed_columns
 from rarecell.data.microdata import Microdata
 from rarecell.errors import BadInput
+from rarecell.outcome.swap import KeepingCost, TargetSummary
 from rarecell.progress import Progress
 from rarecell.risk.records import RecordRisk
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.results import Assessment
 from rarecell.swap.associations import CrossedColumn
+from rarecell.swap.distance import Distances
+from rarecell.swap.households import plan_household_swaps
 from rarecell.swap.plan import SwapPlan, plan_swaps
 from rarecell.swap.rules import SwapConstraints
+from rarecell.swap.swappable import cost_of_keeping
+from rarecell.swap.target import TargetPlan, plan_to_target
 from rarecell.swap.units import CodedColumn
-
-if TYPE_CHECKING:
-    from rarecell.run.orchestration import Assessment
 
 MOST_LEVELS = 10_000
 """Columns outside the keys with more levels than this are not looked at for associations."""
@@ -54,14 +57,22 @@ def needs_records(config: RunConfig, protection: ProtectConfig | None, data: Mic
     return bool(needed)
 
 
-def planned_swaps(
-    config: RunConfig, wanted: ProtectConfig, found: Assessment, progress: Progress
-) -> tuple[SwapPlan, dict[str, Any] | None]:
-    from rarecell.swap.distance import Distances
-    from rarecell.swap.households import plan_household_swaps
-    from rarecell.swap.target import plan_to_target
+def distances_of(wanted: ProtectConfig) -> Distances:
+    return Distances(kinds=dict(wanted.distances), weights=dict(wanted.weights))
 
-    risk, table = found.risk, found.table
+
+def told_target(wanted: ProtectConfig, target: TargetPlan) -> TargetSummary:
+    return TargetSummary(
+        met=target.is_met,
+        sentence=target.sentence,
+        max_population_uniques=wanted.max_population_uniques,
+        max_record_risk=wanted.max_record_risk,
+    )
+
+
+def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) -> tuple[SwapPlan, TargetPlan | None]:
+    """The swaps that a user asked for; with what was reached when a target was."""
+    config, risk, table = found.config, found.risk, found.table
     constraints = replace(_constraints(wanted), structural_zeros=found.zeros or None)
     named = {*constraints.columns, *(name for margin in wanted.keep for name in margin)}
     columns = _values_of(found.data, sorted(named - set(table.vertex_names)))
@@ -69,7 +80,7 @@ def planned_swaps(
         "keep": wanted.keep,
         "columns": columns,
         "constraints": constraints,
-        "distances": Distances(kinds=dict(wanted.distances), weights=dict(wanted.weights)),
+        "distances": distances_of(wanted),
         "seed": config.seed,
         "progress": progress,
     }
@@ -84,7 +95,7 @@ def planned_swaps(
             record_ids=record_ids,
             **options,
         )
-        return reached.plan, {"met": reached.is_met, "sentence": reached.sentence, "frontier": reached.frontier}
+        return reached.plan, reached
     records = _chosen_records(risk, wanted)
     if not wanted.households:
         return plan_swaps(table, found.model, records=records, risk=risk, record_ids=record_ids, **options), None
@@ -142,10 +153,8 @@ def other_columns(data: Microdata, plan: SwapPlan) -> dict[str, Any]:
     return {c.key: CodedColumn(codes[:, k], c.levels) for k, c in enumerate(categories) if 1 < c.n_levels <= most}
 
 
-def costs_of_keeping(found: Assessment, wanted: ProtectConfig) -> list[dict[str, Any]]:
+def costs_of_keeping(found: Assessment, wanted: ProtectConfig) -> tuple[KeepingCost, ...]:
     """What each further margin costs in records that become fixed."""
-    from rarecell.swap.swappable import cost_of_keeping
-
     names = sorted({name for margin in wanted.keep for name in margin} - set(found.table.vertex_names))
     costs = cost_of_keeping(found.table, found.model, wanted.keep, columns=_values_of(found.data, names))
-    return [{"variables": list(margin), "records_fixed": int(n)} for margin, n in costs.items()]
+    return tuple(KeepingCost(variables=tuple(margin), records_fixed=int(n)) for margin, n in costs.items())

@@ -25,6 +25,14 @@ from rarecell._kernels import regression
 from rarecell._kernels.counting import collapse_records
 from rarecell.graph.masks import mask_of
 from rarecell.machine.threads import in_parts
+from rarecell.outcome.swap import (
+    AssociationChange,
+    FrontierSummary,
+    MarginDistances,
+    NotSwapped,
+    RiskNumbers,
+    SwapSummary,
+)
 from rarecell.swap.associations import Association, CrossedColumn, association_changes
 from rarecell.swap.residual_risk import RiskAfter, risk_after
 from rarecell.swap.units import ColumnValues
@@ -33,6 +41,7 @@ from rarecell.table.contingency import ContingencyTable
 if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk
     from rarecell.swap.plan import SwapPlan
+    from rarecell.swap.target import FrontierPoint
 
 MOST_MARGINS = 2_000
 """So many margins of each order are compared; with more keys a sample of them, spread evenly over the list."""
@@ -293,9 +302,9 @@ def swap_summary(
     *,
     columns: Mapping[str, ColumnValues | CrossedColumn] | None = None,
     margins_identical: bool = True,
-    frontier: Sequence[Any] = (),
+    frontier: Sequence[FrontierPoint] = (),
     first_found_distance: float | None = None,
-) -> dict[str, Any]:
+) -> SwapSummary:
     """The ``swap`` part of ``summary.json``: what was done, risk before and after, and what it cost.
 
     Parameters
@@ -308,42 +317,42 @@ def swap_summary(
     """
     cost = utility(plan, columns)
     after = risk_after(risk, plan)
-    return {
-        "requested": len(plan.requested),
-        "swapped": plan.n_protected,
-        "pairs": len(plan),
-        "not_swapped": [{"reason": reason, "records": n} for reason, n in plan.reasons.items()],
-        "values_changed": cost.values_changed,
-        "share_changed": cost.share_changed,
-        "mean_distance": float(plan.distance.mean()) if len(plan) else 0.0,
-        "first_found_mean_distance": first_found_distance,
-        "uniques_vacated": after.n_vacated,
-        "uniques_created": after.n_created,
-        "risk_before": _risk_numbers(risk),
-        "risk_after": _risk_numbers(after),
-        "margins_identical": margins_identical,
-        "hellinger": {
-            str(order): {
-                "mean": float(np.mean([d.hellinger for d in distances])) if distances else 0.0,
-                "max": max((d.hellinger for d in distances), default=0.0),
-            }
-            for order, distances in cost.hellinger.items()
-        },
-        "pmse": cost.pairs_propensity.pmse,
-        "pmse_ratio": cost.pairs_propensity.ratio,
-        "pmse_all_interactions": cost.full_propensity.pmse,
-        "associations": [{"key": a.key, "column": a.column, "before": a.before, "after": a.after} for a in cost.associations],
-        "frontier": [
-            {
-                "values_changed": point.values_changed,
-                "expected_population_uniques": point.expected_population_uniques,
-                "expected_correct_matches": point.expected_correct_matches,
-                "highest": point.highest,
-            }
+    return SwapSummary(
+        requested=len(plan.requested),
+        swapped=plan.n_protected,
+        pairs=len(plan),
+        not_swapped=tuple(NotSwapped(reason=reason, records=n) for reason, n in plan.reasons.items()),
+        values_changed=cost.values_changed,
+        share_changed=cost.share_changed,
+        mean_distance=float(plan.distance.mean()) if len(plan) else 0.0,
+        first_found_mean_distance=first_found_distance,
+        uniques_vacated=after.n_vacated,
+        uniques_created=after.n_created,
+        risk_before=_risk_numbers(risk),
+        risk_after=_risk_numbers(after),
+        margins_identical=margins_identical,
+        hellinger={str(order): _spread(distances) for order, distances in cost.hellinger.items()},
+        pmse=cost.pairs_propensity.pmse,
+        pmse_ratio=cost.pairs_propensity.ratio,
+        pmse_all_interactions=cost.full_propensity.pmse,
+        associations=tuple(
+            AssociationChange(key=a.key, column=a.column, before=a.before, after=a.after) for a in cost.associations
+        ),
+        frontier=tuple(
+            FrontierSummary(
+                values_changed=point.values_changed,
+                expected_population_uniques=point.expected_population_uniques,
+                expected_correct_matches=point.expected_correct_matches,
+                highest=point.highest,
+            )
             for point in frontier
-        ],
-        "verdict": _verdict(plan, risk, after, margins_identical),
-    }
+        ),
+    )
+
+
+def _spread(distances: Sequence[MarginDistance]) -> MarginDistances:
+    each = [distance.hellinger for distance in distances]
+    return MarginDistances(mean=float(np.mean(each)) if each else 0.0, max=max(each, default=0.0))
 
 
 def first_found_distance(plan: SwapPlan, **options: Any) -> float:
@@ -364,19 +373,10 @@ def first_found_distance(plan: SwapPlan, **options: Any) -> float:
     return float(kernels.distances(search.distances.arrays(plan.table), search.units.codes, pairs, moved[has]).mean())
 
 
-def _risk_numbers(risk: RecordRisk | RiskAfter) -> dict[str, float]:
-    return {
-        "expected_population_uniques": float(risk.expected_population_uniques),
-        "expected_correct_matches": float(risk.expected_correct_matches),
-        "sample_uniques": float(risk.n_sample_uniques),
-        "highest": float(risk.unique_probability.max(initial=0.0)),
-    }
-
-
-def _verdict(plan: SwapPlan, risk: RecordRisk, after: RiskAfter, margins_identical: bool) -> str:
-    kept = "every kept margin is unchanged" if margins_identical else "KEPT MARGINS CHANGED"
-    return (
-        f"{plan.n_protected:,} of {len(plan.requested):,} records were protected by {len(plan):,} swaps that change "
-        f"{plan.n_values_changed:,} values; {kept}. Expected correct matches fall from "
-        f"{risk.expected_correct_matches:,.1f} to {after.expected_correct_matches:,.1f}."
+def _risk_numbers(risk: RecordRisk | RiskAfter) -> RiskNumbers:
+    return RiskNumbers(
+        expected_population_uniques=float(risk.expected_population_uniques),
+        expected_correct_matches=float(risk.expected_correct_matches),
+        sample_uniques=int(risk.n_sample_uniques),
+        highest=float(risk.unique_probability.max(initial=0.0)),
     )

@@ -1,0 +1,267 @@
+"""What does ``summary.json`` say?
+
+Every number that a run prints, shows or stores is a field here; the field names are the names in the file. No record and
+no value of one is in it. Where an edition hides a small count, words stand in its place (:data:`Count`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rarecell.outcome.plain import Plain
+from rarecell.outcome.swap import SwapSummary
+
+Count = int | str
+"""A number of records, or the words that stand for it in an edition that hides small counts."""
+
+Interval = tuple[float, float]
+
+
+# ---------------------------------------------------------------------- what was read
+
+
+@dataclass(frozen=True, kw_only=True)
+class Missing(Plain):
+    """What was done with missing key values, and how many records have them, by key."""
+
+    policy: str
+    records: Mapping[str, Count] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Coarser(Plain):
+    """A coarser resolution that a key was offered at."""
+
+    name: str
+    levels: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeySummary(Plain):
+    """A key, its levels, and the coarser resolutions that models may use."""
+
+    name: str
+    levels: int
+    ordered: bool | None = None
+    missing_records: Count = 0
+    coarsenings: tuple[Coarser, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells(Plain):
+    """Possible and occupied cells, and the number of occupied cells of each size."""
+
+    formal: int
+    occupied: int
+    size_indices: Mapping[str, Count]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Structure(Plain):
+    """Combinations that look impossible, and keys that determine others, with the evidence."""
+
+    combinations: int
+    dependencies: tuple[str, ...] = ()
+    strongest: tuple[str, ...] = ()
+    sets_not_searched: int = 0
+
+
+# ---------------------------------------------------------------------- the model
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vertex(Plain):
+    """A key, or a coarsening of one."""
+
+    name: str
+    key: str
+    levels: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Separator(Plain):
+    variables: tuple[str, ...]
+    multiplicity: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchSummary(Plain):
+    """How the model was found, and what that proves."""
+
+    method: str
+    certified_optimal: bool
+    starts: int
+    times_met: int
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSummary(Plain):
+    """Structure and fit of the best single model; swaps keep its marginals."""
+
+    vertices: tuple[Vertex, ...]
+    cliques: tuple[tuple[str, ...], ...]
+    separators: tuple[Separator, ...]
+    degrees_of_freedom: int
+    log_likelihood: float
+    log_likelihood_kernel: float
+    aic: float
+    bic: float
+    deviance: float | None = None
+    criterion: str
+    describe: str
+    search: SearchSummary
+
+
+# ---------------------------------------------------------------------- risk
+
+
+@dataclass(frozen=True, kw_only=True)
+class Histogram(Plain):
+    """Sample uniques by their risk: the edges of the classes, and the records in each."""
+
+    edges: tuple[float, ...]
+    counts: tuple[Count, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EstimatorDetail(Plain):
+    """An estimate of the number of population uniques; none where the estimator failed."""
+
+    name: str
+    expected_population_uniques: float | None = None
+    parameters: Mapping[str, float] = field(default_factory=dict)
+    converged: bool = True
+    assumes: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitStatistic(Plain):
+    name: str
+    value: float
+    standard_error: float
+    z: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SizeIndex(Plain):
+    """Cells with so many records, observed and expected under the model."""
+
+    size: int
+    observed: int
+    expected: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitSummary(Plain):
+    """Whether the risk is likely over- or understated, and the numbers behind the sentence."""
+
+    sentence: str
+    statistics: tuple[FitStatistic, ...] = ()
+    size_indices: tuple[SizeIndex, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoarsenedKey(Plain):
+    """The risk when a key has fewer levels."""
+
+    name: str
+    levels: int
+    sample_uniques: int | None = None
+    expected_population_uniques: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyCostSummary(Plain):
+    """The risk when a key is left out, and when it is coarser."""
+
+    key: str
+    without: float | None = None
+    coarsened: tuple[CoarsenedKey, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnsafeCombination(Plain):
+    """Variables that single out so many records."""
+
+    variables: tuple[str, ...]
+    records: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class HouseholdRisk(Plain):
+    """Households, and how many are expected to have a member who is alone in the population."""
+
+    households: Count
+    expected_with_an_identified_member: float
+    above_threshold: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class RiskSummary(Plain):
+    """The risk of the file, how it is spread, and how far it can be believed."""
+
+    sample_uniques: Count
+    expected_population_uniques: float
+    expected_correct_matches: float
+    interval: Interval
+    interval_correct_matches: Interval
+    interval_basis: str = ""
+    highest: float | None = None
+    threshold: float
+    records_above_threshold: Count | None = None
+    histogram: Histogram
+    cell_probability_decades: Mapping[str, Count]
+    model: str = ""
+    model_describe: str = ""
+    swappable_uniques: Count | None = None
+    estimators: Mapping[str, float | None] = field(default_factory=dict)
+    estimator_details: tuple[EstimatorDetail, ...] = ()
+    diagnostics: FitSummary | None = None
+    k_anonymity: Mapping[str, Count] = field(default_factory=dict)
+    key_costs: tuple[KeyCostSummary, ...] = ()
+    unsafe_combinations: tuple[UnsafeCombination, ...] = ()
+    unsafe_combinations_left_out: int = 0
+    key_contributions: Mapping[str, float] = field(default_factory=dict)
+    fixed_records: int | None = None
+    household: HouseholdRisk | None = None
+    verdict: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth(Plain):
+    """What a known population says, where there is one."""
+
+    population_uniques: Count
+    correct_matches: float
+    sentence: str = ""
+
+
+# ---------------------------------------------------------------------- all of it
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSummary(Plain):
+    """Everything that a run found, without any record: the contents of ``summary.json``."""
+
+    rarecell: str
+    records: Count
+    population: int
+    sampling_fraction: float
+    records_dropped: Count = 0
+    missing: Missing
+    notes: tuple[str, ...] = ()
+    keys: tuple[KeySummary, ...]
+    cells: Cells
+    structure: Structure | None = None
+    model: ModelSummary
+    risk: RiskSummary
+    truth: Truth | None = None
+    swap: SwapSummary | None = None
+
+    @property
+    def highest_risk(self) -> float:
+        """The highest risk of a record in the file as it would be released."""
+        return self.risk.highest or 0.0 if self.swap is None else self.swap.risk_after.highest

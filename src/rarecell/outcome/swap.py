@@ -1,0 +1,109 @@
+"""What did a protection do, what risk is left, and what did it cost?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rarecell.outcome.plain import Plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class RiskNumbers(Plain):
+    """The risk of a file in four numbers."""
+
+    expected_population_uniques: float
+    expected_correct_matches: float
+    sample_uniques: int | None = None
+    highest: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotSwapped(Plain):
+    """Records that stay as they are, and why."""
+
+    reason: str
+    records: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptMargin(Plain):
+    """A table that was compared cell by cell before and after."""
+
+    variables: tuple[str, ...]
+    cells: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MarginDistances(Plain):
+    """Hellinger distances of all tables of so many keys."""
+
+    mean: float
+    max: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssociationChange(Plain):
+    """Association of a key with a column that stayed in place, before and after."""
+
+    key: str
+    column: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrontierSummary(Plain):
+    """Risk left after so many values were changed."""
+
+    values_changed: int
+    expected_population_uniques: float
+    expected_correct_matches: float | None = None
+    highest: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TargetSummary(Plain):
+    """What was to be reached, and whether it was."""
+
+    met: bool
+    sentence: str
+    max_population_uniques: float | None = None
+    max_record_risk: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeepingCost(Plain):
+    """Records that become fixed when a further table is kept."""
+
+    variables: tuple[str, ...]
+    records_fixed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwapSummary(Plain):
+    """The part ``swap`` of ``summary.json``."""
+
+    requested: int | str
+    swapped: int | str
+    pairs: int | None = None
+    not_swapped: tuple[NotSwapped, ...] = ()
+    values_changed: int | str
+    share_changed: float
+    mean_distance: float
+    first_found_mean_distance: float | None = None
+    uniques_vacated: int | None = None
+    uniques_created: int | None = None
+    risk_before: RiskNumbers
+    risk_after: RiskNumbers
+    margins_identical: bool
+    margins: tuple[KeptMargin, ...] = ()
+    hellinger: Mapping[str, MarginDistances] = field(default_factory=dict)
+    pmse: float | None = None
+    pmse_ratio: float | None = None
+    pmse_all_interactions: float | None = None
+    associations: tuple[AssociationChange, ...] = ()
+    frontier: tuple[FrontierSummary, ...] = ()
+    target: TargetSummary | None = None
+    keep: tuple[KeepingCost, ...] = ()
+    verdict: str = ""

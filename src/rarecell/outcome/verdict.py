@@ -1,0 +1,96 @@
+"""What is the result, in a few words that can be read aloud?
+
+The one place that judges a run: terminal, report, app, notebook and ``summary.json`` say what is said here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rarecell.outcome.summary import RunSummary
+from rarecell.outcome.swap import SwapSummary
+from rarecell.outcome.words import about, about_times, counted, expected, number, verb
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The judgement of a run.
+
+    Attributes
+    ----------
+    tone : ``"risk"``, ``"watch"`` or ``"safe"``, for the colour beside it
+    headline : the result in a few words
+    sentences : two sentences, the judgement and what it means
+    """
+
+    tone: str
+    headline: str
+    sentences: tuple[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.headline}. {' '.join(self.sentences)}"
+
+
+def verdict(summary: RunSummary) -> Verdict:
+    """The judgement of a run by the threshold its user chose."""
+    return before_protection(summary) if summary.swap is None else after_protection(summary, summary.swap)
+
+
+def judged(summary: RunSummary) -> RunSummary:
+    """The same summary with its verdicts in words."""
+    risk = replace(summary.risk, verdict=str(before_protection(summary)))
+    swap = summary.swap and replace(summary.swap, verdict=str(after_protection(summary, summary.swap)))
+    return replace(summary, risk=risk, swap=swap)
+
+
+def before_protection(summary: RunSummary) -> Verdict:
+    risk = summary.risk
+    above, records = risk.records_above_threshold, number(summary.records)
+    if above is None:
+        uniques = risk.sample_uniques
+        judgement = (
+            f"{counted(uniques, 'record')} of {records} {verb(uniques, 'is', 'are')} alone in the file with these key values."
+        )
+        is_risky = risk.expected_population_uniques >= 1
+    elif above == 0:
+        judgement = f"No record of {records} has a risk of {risk.threshold:g} or more, the threshold of this run."
+        is_risky = False
+    else:
+        judgement = (
+            f"This file is not safe to release as it stands: {counted(above, 'record')} of {records} "
+            f"{verb(above, 'has', 'have')} a risk of {risk.threshold:g} or more, the threshold of this run."
+        )
+        is_risky = True
+    return Verdict(
+        "risk" if is_risky else "safe",
+        f"{_records(risk.expected_population_uniques)} could be recognised",
+        (judgement, f"An intruder{_matching(risk.expected_correct_matches)}"),
+    )
+
+
+def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
+    before, after = summary.risk.expected_population_uniques, swap.risk_after.expected_population_uniques
+    kept = (
+        "Every table that the model rests on is exactly as it was"
+        if swap.margins_identical
+        else "Tables that the model rests on have CHANGED: do not release this file"
+    )
+    reached = "" if swap.target is None else f"{swap.target.sentence} "
+    return Verdict(
+        "safe" if after < 1 else "watch",
+        f"{_records(after)} could still be recognised, {expected(before)} before",
+        (
+            f"{reached}{counted(swap.swapped, 'record')} of {number(swap.requested)} asked for {verb(swap.swapped, 'was', 'were')} swapped "
+            f"with a partner, which changed {counted(swap.values_changed, 'value')}.",
+            f"{kept}; an intruder{_matching(swap.risk_after.expected_correct_matches)}",
+        ),
+    )
+
+
+def _records(value: float) -> str:
+    text = about(value).replace("practically none", "hardly any")
+    return f"{text[:1].upper()}{text[1:]} {'records' if text.startswith('about') else 'record'}"
+
+
+def _matching(matches: float) -> str:
+    return f" who knows the keys and matches every record that is unique in the file would be right {about_times(matches)}."

@@ -1,0 +1,115 @@
+"""How is a number written for a person?
+
+The one place that formats numbers, shares and counted nouns, for terminal, report, app and charts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+NONE = "–"
+"""What stands where there is no number."""
+
+
+def number(value: object, digits: int | None = None) -> str:
+    """A number as a person reads it: thousands apart, few digits, a dash where there is none, text as it is."""
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}".replace("-", "−")
+    if not isinstance(value, float):
+        return str(value)
+    if math.isnan(value) or math.isinf(value):
+        return NONE
+    if digits is None:
+        digits = _enough_digits(value)
+        if digits is None:
+            return _powered(value)
+    # Adding zero turns a rounded −0 into 0.
+    return f"{round(value, digits) + 0.0:,.{digits}f}".replace("-", "−")
+
+
+def _enough_digits(value: float) -> int | None:
+    """Digits after the point for three figures that count; None for numbers too small to write out."""
+    size = abs(value)
+    if size >= 100 or value.is_integer():
+        return 0
+    if size >= 10:
+        return 1
+    if size >= 0.1:
+        return 2
+    return 1 - math.floor(math.log10(size)) if size >= 1e-4 else None
+
+
+def _powered(value: float) -> str:
+    exponent = math.floor(math.log10(abs(value)))
+    return f"{value / 10**exponent:.1f} × {power_of_ten(exponent)}"
+
+
+def power_of_ten(exponent: int | str) -> str:
+    """``10⁻⁴`` for -4."""
+    return "10" + str(exponent).translate(_SUPERSCRIPT)
+
+
+def expected(value: float) -> str:
+    """An expectation: whole from ten on, one digit below."""
+    return number(float(value), 0 if abs(value) >= 10 else 1)
+
+
+def about(value: float) -> str:
+    """A rounded expectation in running text: fewer than one is said so."""
+    if value < 0.05:
+        return "practically none"
+    if value < 1:
+        return "fewer than one"
+    return f"about {expected(value)}"
+
+
+def about_times(value: float) -> str:
+    """How often something is expected to happen."""
+    if value < 0.05:
+        return "practically never"
+    if value < 1:
+        return "less than once"
+    return f"about {expected(value)} times"
+
+
+def percent(share: float) -> str:
+    size = 100 * share
+    if size == 0:
+        return "0 %"
+    if 99.5 <= size < 100:
+        return "> 99 %"
+    return f"{size:.0f} %" if size >= 10 else f"{size:.1f} %" if size >= 0.1 else f"{size:.2g} %"
+
+
+def counted(n: object, one: str, many: str | None = None) -> str:
+    """``1 record``, ``12 records``; text such as *fewer than 3* takes the plural."""
+    return f"{number(n)} {one if n == 1 else many or one + 's'}"
+
+
+def verb(n: object, one: str, many: str) -> str:
+    """The verb that goes with so many: ``has`` or ``have``."""
+    return one if n == 1 else many
+
+
+def span(ends: Sequence[float], digits: int | None = 0) -> str:
+    """An interval: ``157 to 205``."""
+    return f"{number(float(ends[0]), digits)} to {number(float(ends[1]), digits)}"
+
+
+def listed(names: Sequence[str], *, joint: str = "and") -> str:
+    """``a, b and c``."""
+    if len(names) < 2:
+        return "".join(names)
+    return f"{', '.join(names[:-1])} {joint} {names[-1]}"
+
+
+def decade(label: str) -> str:
+    """A decade of cell probability: ``10⁻⁴`` for an exponent, merged decades as they are."""
+    return power_of_ten(label) if label.lstrip("-").isdigit() else label

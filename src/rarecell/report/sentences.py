@@ -1,0 +1,212 @@
+"""How are the numbers of a run said to a data steward?
+
+Every sentence of the report that depends on the numbers is made here, so that the report, the app and the documentation
+say the same thing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rarecell.outcome.summary import RiskSummary, RunSummary
+from rarecell.outcome.words import about, counted, expected, listed, verb
+
+ESTIMATOR_NAMES = {
+    "average": "rarecell, average of models",
+    "decomposable": "rarecell, best single model",
+    "independence": "independent keys",
+    "saturated": "saturated model",
+    "ewens": "Ewens, maximum likelihood",
+    "ewens_moment": "Ewens, s₁ moment",
+    "pitman": "Pitman, maximum likelihood",
+    "pitman_ratio": "Pitman, α = s₁/u",
+    "additive": "Lancaster additive, second order",
+    "zayatz": "Zayatz",
+    "snb": "slide negative binomial",
+}
+"""What the estimators are called on a page."""
+
+
+def estimator_name(name: str) -> str:
+    return ESTIMATOR_NAMES.get(name, name.replace("_", " "))
+
+
+@dataclass(frozen=True)
+class Step:
+    """What to do next: a sentence, and the command that does it."""
+
+    text: str
+    command: str = ""
+
+
+def steps(summary: RunSummary, *, edition: str = "internal") -> list[Step]:
+    """What to do next."""
+    if edition == "external":
+        return [
+            Step(
+                "This edition shows no value of any record and no count below three. What each number means is said beside it "
+                "and in the glossary."
+            )
+        ]
+    return _before_release(summary) if summary.swap is not None else _after_assessment(summary.risk)
+
+
+def _before_release(summary: RunSummary) -> list[Step]:
+    assert summary.swap is not None
+    found = []
+    left = sum(part.records for part in summary.swap.not_swapped)
+    if left:
+        found.append(
+            Step(
+                f"Look at the {counted(left, 'record')} that could not be swapped, and make a key coarser or drop them if they matter."
+            )
+        )
+    highest, threshold = summary.swap.risk_after.highest, summary.risk.threshold
+    if highest > threshold:
+        found.append(
+            Step(
+                f"The file still has records with a risk of up to {highest:.2f}. Do not release it before these are protected as well:",
+                f"rarecell protect --config run.toml --risk-above {threshold:g} --out protected",
+            )
+        )
+    else:
+        found.append(Step("See what the swaps cost in the section on protection, then release the protected file."))
+    found.append(
+        Step(
+            "Do not share swaps.parquet, risk.parquet or this report: they say which records were risky. report-external.html may travel "
+            "with the file."
+        )
+    )
+    return found
+
+
+def _after_assessment(risk: RiskSummary) -> list[Step]:
+    if not risk.records_above_threshold:
+        return [Step("Nothing has to change at this threshold. Keep this report with the file as the reason for releasing it.")]
+    found = [
+        Step(
+            f"Swap the {counted(risk.records_above_threshold, 'risky record')} with partners, without changing the tables the model rests on:",
+            f"rarecell protect --config run.toml --risk-above {risk.threshold:g} --out protected",
+        )
+    ]
+    gain = best_recode(risk)
+    return [*found, Step(gain)] if gain else found
+
+
+def best_recode(risk: RiskSummary) -> str | None:
+    """The single change of a key that helps most, coarsening before leaving out."""
+    now = risk.expected_population_uniques
+    choices = [
+        (step.expected_population_uniques, cost.key, step.levels)
+        for cost in risk.key_costs
+        for step in cost.coarsened
+        if step.levels >= 5
+    ]
+    if choices:
+        left, key, levels = min(choices, key=lambda choice: choice[0])
+        if left < 0.8 * now:
+            return (
+                f"Or release {key} in {levels} groups: {about(left)} instead of {expected(now)} records could then be recognised."
+            )
+    without = [(cost.without, cost.key) for cost in risk.key_costs if cost.without is not None]
+    if without:
+        left, key = min(without)
+        if left < 0.8 * now:
+            return f"Or leave {key} out: {about(left)} instead of {expected(now)} records could then be recognised."
+    return None
+
+
+def model_sentences(summary: RunSummary) -> list[str]:
+    """Where the risk comes from, which model is drawn, and what its search proves."""
+    model, risk = summary.model, summary.risk
+    said = []
+    if risk.model_describe:
+        said.append(f"The risk comes from this: {risk.model_describe}")
+    if model.describe and model.describe != risk.model_describe:
+        said.append(f"Drawn below, and kept by swaps, is the best single model: {model.describe}")
+    if model.search.sentence:
+        said.append(model.search.sentence)
+    return [f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}." for sentence in said]
+
+
+GLOSSARY: tuple[tuple[str, str], ...] = (
+    ("cell", "One combination of key values. The records that agree on every key share a cell."),
+    (
+        "cell probability",
+        "The share of the population that the model expects in a cell. The smaller it is, the likelier the only record there is the only person.",
+    ),
+    (
+        "clique",
+        "A group of variables whose joint table the model reproduces exactly. Variables that share no clique are related only through others.",
+    ),
+    (
+        "coarsening",
+        "A key in fewer groups, for example age in ten bands. The model may relate a key to others at a coarser resolution than its own.",
+    ),
+    (
+        "decomposable model",
+        "A statement of which variables depend on which, whose graph has no cycle of four or more without a short cut; its probabilities are "
+        "products and quotients of small tables.",
+    ),
+    (
+        "expected correct matches",
+        "If somebody links every record that is unique in the file to a person with the same key values, the number of links to expect to be right (τ₂).",
+    ),
+    (
+        "expected population uniques",
+        "The number of records that are expected to be the only one of their kind in the whole population (τ₁). Those can be recognised with certainty.",
+    ),
+    (
+        "interval",
+        "With probability 95 % the number lies between the two ends, unless the model is further off than it was on files whose truth is known.",
+    ),
+    ("junction tree", "The cliques in an order in which each new one touches the earlier ones in one separator only."),
+    ("key", "A variable that somebody trying to recognise a record could know about a person."),
+    ("margin", "The table of counts of some of the variables, the others summed over."),
+    ("sample unique", "A record whose combination of key values no other record in the file has."),
+    ("separator", "What two neighbouring cliques share. Given its variables, the two sides are independent."),
+    ("swap", "Exchanging some key values of a risky record with those of a partner, so that a match is wrong or doubtful."),
+    ("threshold", "The risk from which a record counts as risky; it is a choice, not a result."),
+    (
+        "unsafe combination",
+        "A smallest set of variables that singles a record out: without any one of them it would not be unique.",
+    ),
+)
+"""Every technical word of the report."""
+
+
+def missing_sentence(summary: RunSummary) -> str:
+    """What was done with records that lack a key value."""
+    if any("issing" in note for note in summary.notes):
+        return ""
+    missing, dropped = summary.missing, summary.records_dropped
+    counts = {key: n for key, n in missing.records.items() if n}
+    if not counts and not dropped:
+        return "No key value is missing." if missing.policy else ""
+    where = listed([f"{key} ({counted(n, 'record')})" for key, n in counts.items()])
+    told = f"Values are missing in {where}. " if where else ""
+    if missing.policy == "drop":
+        return f"{told}{counted(dropped, 'record')} with a missing key value {verb(dropped, 'was', 'were')} left out."
+    if missing.policy == "level":
+        return f"{told}A missing value was taken as a value of its own."
+    return told.strip()
+
+
+def household_sentence(summary: RunSummary) -> str:
+    """The risk of households, when the file has them."""
+    household = summary.risk.household
+    if household is None:
+        return ""
+    return (
+        f"A household is recognised when at least one of its members is. The file has {counted(household.households, 'household')}. "
+        f"In {about(household.expected_with_an_identified_member)} of them a member is expected to be alone in the population. "
+        f"{counted(household.above_threshold, 'household')} {verb(household.above_threshold, 'reaches', 'reach')} the threshold."
+    )
+
+
+def fixed_sentence(summary: RunSummary) -> str:
+    """Records that no swap can move."""
+    n = summary.risk.fixed_records
+    if not n:
+        return ""
+    return f"{counted(n, 'record')} {verb(n, 'is', 'are')} fixed by the tables that are kept: no swap could move {verb(n, 'it', 'them')}."

@@ -1,0 +1,244 @@
+"""Which records of a file could be recognised, and how likely is that?
+
+The order of an assessment: read the data once, collapse them to counts, choose the models, compute the risk, judge it.
+The mathematics is in the packages below; :mod:`rarecell.run.files` writes what was found.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.data.microdata import Microdata
+from rarecell.engine.addresses import named_places
+from rarecell.engine.duck import EngineSettings
+from rarecell.machine.memory import MemoryLimit
+from rarecell.model.decomposable import DecomposableModel
+from rarecell.outcome.records import RiskyRecord
+from rarecell.outcome.summary import EstimatorDetail
+from rarecell.outcome.verdict import judged
+from rarecell.progress import SILENT, Progress
+from rarecell.risk.diagnostics import FitDiagnostics, fit_diagnostics
+from rarecell.risk.explain import KeyCost, explain_records, key_costs
+from rarecell.risk.interval import risk_interval
+from rarecell.risk.population_uniques import UniquesEstimate, population_uniques
+from rarecell.risk.records import RecordRisk, household_risk
+from rarecell.risk.unsafe import UnsafeCombinations, unsafe_combinations
+from rarecell.run import files, model_choice, summary, swaps
+from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.findings import Findings, Judgement
+from rarecell.run.keywords import RunOptions, as_config
+from rarecell.run.model_choice import ModelChoice
+from rarecell.run.results import Assessment
+from rarecell.run.stages import Stage, Stages
+from rarecell.swap.swappable import swappability
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.structural_zeros import StructuralZeros
+
+N_LISTED = 50
+"""Riskiest records that the internal report explains one by one."""
+
+
+def assess(
+    data: Any,
+    *,
+    frame: Any = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    progress: Progress = SILENT,
+    **options: Unpack[RunOptions],
+) -> Assessment:
+    """Estimate the identification risk of every record.
+
+    Parameters
+    ----------
+    data : frame, path or RunConfig
+        The records: a frame of pandas, polars, pyarrow, DuckDB or Spark, or the path of a file; or a configuration that
+        holds every choice of the run.
+    frame : frame, optional
+        With a configuration, the data as a frame; ``config.input`` is then only a name for it.
+    out : str or Path, optional
+        Folder for the results; nothing is written without it.
+    overwrite : bool
+        Allow existing results to be replaced.
+    progress : Progress
+        Who is told of the stages, and can stop them.
+    **options
+        Every option of the command, under the names of :class:`RunConfig`: ``keys``, ``population``, ``weight``,
+        ``household``, ``threshold``, ``seed``, …
+
+    Returns
+    -------
+    Assessment
+
+    Examples
+    --------
+    >>> import rarecell as rc
+    >>> from rarecell import datasets
+    >>> found = rc.assess(datasets.census_sample(), keys=["age", "sex", "marital"], population=277_677)
+    >>> found.summary.risk.sample_uniques
+    60
+    """
+    config, given = as_config(data, frame, options)
+    stages = Stages(progress)
+    with files.run_folder(out, overwrite, places(config, given)) as folder:
+        found = assessed(config, stages, frame=given)
+        if folder is not None:
+            files.write_assessment(folder, found, found.summary, stages)
+            files.publish(folder, "assess", found, stages)
+    return found
+
+
+def places(config: RunConfig, frame: Any) -> list[Path]:
+    """Files and folders that the data of a run are read from."""
+    return [] if frame is not None or config.spark_table is not None else named_places(config.input, config.sql)
+
+
+def read(config: RunConfig, frame: Any = None) -> Microdata:
+    """The data of a run, with every name checked."""
+    given = frame if frame is not None else config.input or None
+    if frame is None and config.spark_table is not None:
+        from rarecell.engine.spark import open_spark_table
+
+        given = open_spark_table(config.spark_table)
+    return Microdata(
+        given,
+        keys=config.keys,
+        weight=config.weight,
+        household=config.household,
+        geography=config.geography,
+        strata=config.strata,
+        sensitive=config.sensitive,
+        id=config.id,
+        missing=config.missing,
+        coding=config.coding,
+        hierarchies=config.hierarchies,
+        sql=None if frame is not None else config.sql,
+        settings=EngineSettings(memory=MemoryLimit.of(config.memory)),
+    )
+
+
+# ---------------------------------------------------------------------- the steps
+
+
+def assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: ProtectConfig | None = None) -> Assessment:
+    """Assess a file, step by step; ``wanted`` is what a protection will need of its records."""
+    data, table, zeros = _counted(config, stages, frame, wanted)
+    chosen, unsafe = _modelled(table, config, stages)
+    with stages.stage(Stage.RISK):
+        stratum = _stratum_of_records(data, table, config)
+        risk = model_choice.risk_of(table, chosen.risk_model, config, stratum=stratum)
+        can_swap = swappability(table, chosen.best)
+    judgement = _judged(risk, chosen, config, stages, stratum)
+    found = Findings(config, data, zeros, chosen, risk, can_swap, unsafe, judgement, _of_households(data, risk, config))
+    whole = judged(summary.of_findings(found))
+    riskiest = _explained(chosen.best, risk, unsafe)
+    return Assessment(config, data, table, zeros, chosen, risk, can_swap, unsafe, riskiest, whole, stages.seconds)
+
+
+def _counted(
+    config: RunConfig, stages: Stages, frame: Any, wanted: ProtectConfig | None
+) -> tuple[Microdata, ContingencyTable, StructuralZeros]:
+    """The table of the keys, at the resolutions that models may use, and what looks impossible in it."""
+    with stages.stage(Stage.READING):
+        data = read(config, frame)
+        data.source.watch()
+        table = data.table(records=True if swaps.needs_records(config, wanted, data) else None)
+        limit = MemoryLimit.of(config.memory)
+        limit.check(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held(table))
+    with stages.stage(Stage.RESOLUTIONS):
+        table = model_choice.with_resolutions(table, config.resolution)
+        zeros = model_choice.structural_zeros(table, config)
+        if config.zeros != "swaps":
+            table = table.with_structural_zeros(zeros)
+    return data, table, zeros
+
+
+def _modelled(table: ContingencyTable, config: RunConfig, stages: Stages) -> tuple[ModelChoice, UnsafeCombinations]:
+    chosen, unsafe = stages.together(
+        Stage.MODELS,
+        {
+            Stage.SEARCH: lambda progress: model_choice.choose_models(table, config, progress=progress),
+            Stage.UNSAFE: lambda _: unsafe_combinations(table),
+        },
+        shown=Stage.SEARCH,
+    )
+    return chosen, unsafe
+
+
+def _judged(risk: RecordRisk, chosen: ModelChoice, config: RunConfig, stages: Stages, stratum: NDArray[Any] | None) -> Judgement:
+    """Interval, checks of fit, other estimators, and what each key costs: side by side."""
+    table = risk.table
+
+    def checks(_: Progress) -> tuple[FitDiagnostics, tuple[UniquesEstimate, ...], tuple[EstimatorDetail, ...]]:
+        fit = fit_diagnostics(
+            table,
+            chosen.risk_model,
+            population=risk.population,
+            refit=lambda part: model_choice.quick_model(part, config),
+            seed=config.seed,
+        )
+        estimates = population_uniques(table.size_indices, population=risk.population)
+        return fit, tuple(estimates), model_choice.model_estimates(table, chosen, risk, config, stratum=stratum)
+
+    def costs_of_keys(progress: Progress) -> tuple[KeyCost, ...]:
+        return key_costs(
+            table,
+            lambda changed: model_choice.quick_uniques(changed, config),
+            baseline=risk.expected_population_uniques,
+            part=model_choice.part_for_comparisons(table, config),
+            progress=progress,
+        )
+
+    (fit, estimates, of_models), costs, interval = stages.together(
+        Stage.JUDGEMENT,
+        {
+            Stage.CHECKS: checks,
+            Stage.KEY_COSTS: costs_of_keys,
+            Stage.INTERVAL: lambda _: risk_interval(risk, chosen.risk_model, seed=config.seed),
+        },
+    )
+    return Judgement(fit, estimates, of_models, costs, interval)
+
+
+def _stratum_of_records(data: Microdata, table: ContingencyTable, config: RunConfig) -> NDArray[Any] | None:
+    """The stratum of each record as text, when strata are given by a column that is not a key."""
+    if config.strata is None or config.strata in table.keys:
+        return None
+    codes, (categories,) = data.column_codes([config.strata])
+    return np.asarray(np.array(categories.labels)[codes[:, 0]])
+
+
+def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombinations) -> tuple[RiskyRecord, ...]:
+    """The riskiest records with their values and why they are rare: for internal use only."""
+    table = risk.table
+    return tuple(
+        RiskyRecord(
+            # A table of counts only numbers its records; where they are is found when the risk file is written.
+            record=None if table.record_cell is None else int(one.record),
+            values={c.key: c.labels[code] for c, code in zip(table.categories, table.cells[one.cell], strict=True)},
+            cell_probability=one.cell_probability,
+            unique_probability=one.unique_probability,
+            match_probability=one.match_probability,
+            why=tuple(reason.sentence for reason in one.reasons),
+            unsafe_combinations=tuple(tuple(names) for names in unsafe.of_cell(one.cell)),
+        )
+        for one in explain_records(risk, model, risk.riskiest(N_LISTED))
+    )
+
+
+def _of_households(data: Microdata, risk: RecordRisk, config: RunConfig) -> NDArray[np.float64] | None:
+    """For each household the probability that at least one member is alone in the population."""
+    if config.household is None:
+        return None
+    codes = data.column_codes([config.household])[0][:, 0]
+    probability = household_risk(risk.per_record()["unique_probability"], codes)
+    return probability[np.unique(codes, return_index=True)[1]]
+
+
+def n_held(table: ContingencyTable) -> int:
+    """Records whose cells are held in memory."""
+    return 0 if table.record_cell is None else len(table.record_cell)

@@ -1,0 +1,62 @@
+"""Does it work? The shipped census sample, assessed and protected, beside the truth of its population."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell import datasets
+from rarecell.outcome.verdict import judged
+from rarecell.progress import SILENT, Progress
+from rarecell.run import files, summary
+from rarecell.run.assessment import assessed
+from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.protection import choosing, protected
+from rarecell.run.results import Assessment, Protection
+from rarecell.run.stages import Stage, Stages
+from rarecell.table.contingency import ContingencyTable
+
+
+def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Progress = SILENT) -> Protection:
+    """Assess and protect the shipped census sample, and hold the estimate against its population."""
+    config = RunConfig(
+        input=str(datasets.census_sample_path()),
+        keys=datasets.CENSUS_KEYS,
+        population=datasets.CENSUS_POPULATION,
+        household="household",
+        protect=ProtectConfig(risk_above=0.2),
+    )
+    wanted = choosing(config)
+    stages = Stages(progress)
+    with files.run_folder(out, overwrite) as folder:
+        found = assessed(config, stages, wanted=wanted)
+        with stages.stage(Stage.TRUTH):
+            found = _with_truth(found)
+        result = protected(wanted, found, stages)
+        if folder is not None:
+            files.write_protection(folder, result, stages)
+            files.publish(folder, "protect", found, stages)
+    return result
+
+
+def _with_truth(found: Assessment) -> Assessment:
+    truth = summary.against_truth(found.summary, _population_counts(found.table))
+    return replace(found, summary=judged(replace(found.summary, truth=truth)))
+
+
+def _population_counts(table: ContingencyTable) -> NDArray[np.int64]:
+    """F of every sample unique in the shipped population."""
+    population = datasets.census_population()
+    codes = np.empty((population.num_rows, table.n_keys), dtype=np.int32)
+    for k, categories in enumerate(table.categories):
+        code_of = {level: code for code, level in enumerate(categories.levels)}
+        levels = np.arange(-1, max(code_of) + 1)
+        lookup = np.array([code_of.get(int(level), -1) for level in levels], dtype=np.int32)
+        values = population[categories.key].to_numpy()
+        codes[:, k] = lookup[np.minimum(values, len(levels) - 2) + 1]
+    everybody = ContingencyTable.from_codes(codes, table.categories)
+    everything = table.all_keys
+    return np.asarray(everybody.marginals.lookup(everything, table.cells[table.unique_cells]))

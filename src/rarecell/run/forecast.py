@@ -1,0 +1,27 @@
+"""What will a run cost, before it starts?"""
+
+from __future__ import annotations
+
+from rarecell.machine.memory import MemoryLimit, gigabytes
+from rarecell.run import model_choice
+from rarecell.run.assessment import n_held, read
+from rarecell.run.config import RunConfig
+from rarecell.search import estimate_exact
+
+
+def forecast(config: RunConfig) -> str:
+    """Cells, memory and time of a run, said before it starts."""
+    data = read(config)
+    table = model_choice.with_resolutions(data.table(), config.resolution)
+    cost = estimate_exact(table, max_clique=config.max_clique)
+    limit = MemoryLimit.of(config.memory)
+    needed = limit.needed(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held(table))
+    return "\n".join(
+        [
+            *data.summary_lines(),
+            str(table),
+            f"Vertices of the model: {', '.join(table.vertex_names)}.",
+            f"Exact search: {cost}.",
+            f"Memory: about {gigabytes(needed)} at the peak; {gigabytes(limit.total)} may be used.",
+        ]
+    )

@@ -1,0 +1,107 @@
+"""How does a call with keywords become a configuration?
+
+The options of the command are the fields of :class:`~rarecell.run.config.RunConfig` and
+:class:`~rarecell.run.config.ProtectConfig`; a call takes them as keywords of the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, TypedDict
+
+from rarecell.errors import BadInput
+from rarecell.run.config import ProtectConfig, RunConfig
+
+FRAME = "(a data frame)"
+"""What stands for the input of a run whose data are a frame."""
+
+
+class RunOptions(TypedDict, total=False):
+    """The fields of :class:`~rarecell.run.config.RunConfig`, as keywords of :func:`rarecell.assess`."""
+
+    keys: Sequence[str]
+    population: int | None
+    weight: str | None
+    household: str | None
+    geography: str | None
+    strata: str | None
+    populations: Mapping[str, int]
+    sensitive: Sequence[str]
+    id: str | None
+    missing: str
+    coding: Mapping[str, Mapping[str, Any]]
+    hierarchies: Mapping[str, str]
+    sql: str | None
+    spark_table: str | None
+    criterion: str
+    search: str
+    max_clique: int | None
+    restarts: int
+    time_limit: float
+    model: str
+    cliques: Sequence[Sequence[str]]
+    resolution: str
+    zeros: str
+    form: str
+    threshold: float
+    memory: str | None
+    seed: int
+
+
+class ProtectOptions(RunOptions, total=False):
+    """Those and the fields of :class:`~rarecell.run.config.ProtectConfig`, as keywords of :func:`rarecell.protect`."""
+
+    records: Sequence[int] | None
+    risk_above: float | None
+    top: int | None
+    cell_probability_below: float | None
+    max_population_uniques: float | None
+    max_record_risk: float | None
+    keep: Sequence[Sequence[str]]
+    never_swap: Sequence[str]
+    within: Sequence[str]
+    rules: Sequence[Mapping[str, Any]]
+    untouched: Sequence[Mapping[str, Any]]
+    distances: Mapping[str, str]
+    weights: Mapping[str, float]
+    households: bool
+
+
+def as_config(data: Any, frame: Any, options: Mapping[str, Any]) -> tuple[RunConfig, Any]:
+    """The configuration of a call, and its data frame if it has one.
+
+    Parameters
+    ----------
+    data : RunConfig, path or frame
+        The first argument of the call.
+    frame : frame or None
+        The frame that goes with a configuration.
+    options : mapping
+        The keywords of the call.
+    """
+    if isinstance(data, RunConfig):
+        if options:
+            raise BadInput(
+                f"The call has a configuration and the options {', '.join(options)} as well. Put them into the configuration: "
+                "dataclasses.replace(config, …)."
+            )
+        return data, frame
+    if frame is not None:
+        raise BadInput("The data were given twice. Give the frame as the first argument, or a configuration with frame=.")
+    of_protection = {part.name for part in fields(ProtectConfig)}
+    given = {name: _listed(value) for name, value in options.items() if name not in of_protection}
+    protect = {name: _listed(value) for name, value in options.items() if name in of_protection and value is not None}
+    is_path = data is None or isinstance(data, str | Path)
+    given["input"] = str(data or "") if is_path else FRAME
+    if protect:
+        given["protect"] = protect
+    return RunConfig.from_mapping(given, source="the call"), None if is_path else data
+
+
+def _listed(value: Any) -> Any:
+    """A single name where a list of names is wanted is a list of one; arrays are lists."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return list(value) if isinstance(value, set | frozenset | tuple) else value

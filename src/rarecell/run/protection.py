@@ -1,0 +1,104 @@
+"""What can be changed so that nobody is recognised and the statistics stay true?
+
+A protection is an assessment, a plan of swaps, and the comparison of what was to stay the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Unpack
+
+from rarecell.errors import BadInput
+from rarecell.outcome.swap import KeptMargin, SwapSummary
+from rarecell.outcome.verdict import judged
+from rarecell.progress import SILENT, Progress
+from rarecell.run import files, swaps
+from rarecell.run.assessment import assessed, places
+from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.keywords import ProtectOptions, as_config
+from rarecell.run.results import Assessment, Protection
+from rarecell.run.stages import Stage, Stages
+from rarecell.swap.apply import MarginCheck, checked_margins
+from rarecell.swap.plan import SwapPlan
+from rarecell.swap.target import TargetPlan, frontier
+from rarecell.swap.utility import first_found_distance, swap_summary
+
+
+def protect(
+    data: Any,
+    *,
+    frame: Any = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
+    progress: Progress = SILENT,
+    **options: Unpack[ProtectOptions],
+) -> Protection:
+    """Assess a file, swap values of its risky records, and check that every kept margin stayed as it was.
+
+    Parameters are those of :func:`assess`, and the names of :class:`ProtectConfig`: ``risk_above``, ``top``, ``keep``,
+    ``never_swap``, … The protected file is written to ``out`` in the format of the input; without ``out`` nothing is
+    written, and ``Protection.frame`` has the protected data.
+
+    Returns
+    -------
+    Protection
+
+    Examples
+    --------
+    >>> import rarecell as rc
+    >>> from rarecell import datasets
+    >>> done = rc.protect(datasets.census_sample(), keys=["age", "sex", "marital"], population=277_677, top=5)
+    >>> done.summary.swap.margins_identical
+    True
+    """
+    config, given = as_config(data, frame, options)
+    wanted = choosing(config)
+    stages = Stages(progress)
+    with files.run_folder(out, overwrite, places(config, given)) as folder:
+        found = assessed(config, stages, frame=given, wanted=wanted)
+        result = protected(wanted, found, stages)
+        if folder is not None:
+            files.write_protection(folder, result, stages)
+            files.publish(folder, "protect", found, stages)
+    return result
+
+
+def choosing(config: RunConfig) -> ProtectConfig:
+    """What the run is to protect; an error when it does not say."""
+    if config.protect is None or not config.protect.chooses_records:
+        raise BadInput(
+            "The run does not say which records to protect. Give --risk-above, --top, --cell-probability-below, --records, "
+            "--max-population-uniques or --max-record-risk."
+        )
+    return config.protect
+
+
+def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
+    """Plan the swaps for an assessed file, compare what is to stay, and tell what they cost."""
+    with stages.stage(Stage.PLAN):
+        plan, target = swaps.planned_swaps(wanted, found, stages.progress)
+    with stages.stage(Stage.MARGINS):
+        margins = checked_margins(plan)
+    with stages.stage(Stage.COST):
+        swap = _told(wanted, found, plan, target, margins)
+    return Protection(found, plan, judged(replace(found.summary, swap=swap)), stages.seconds)
+
+
+def _told(
+    wanted: ProtectConfig, found: Assessment, plan: SwapPlan, target: TargetPlan | None, margins: tuple[MarginCheck, ...]
+) -> SwapSummary:
+    swap = swap_summary(
+        plan,
+        found.risk,
+        columns=swaps.other_columns(found.data, plan),
+        margins_identical=all(check.is_identical for check in margins),
+        first_found_distance=first_found_distance(plan, distances=swaps.distances_of(wanted)),
+        frontier=frontier(found.risk, plan) if target is None else target.frontier,
+    )
+    return replace(
+        swap,
+        margins=tuple(KeptMargin(variables=check.variables, cells=check.n_cells) for check in margins),
+        target=None if target is None else swaps.told_target(wanted, target),
+        keep=swaps.costs_of_keeping(found, wanted) if wanted.keep else (),
+    )

@@ -1,0 +1,158 @@
+"""What does a run hand back to Python?
+
+Values: nothing is put into them after they were made. ``print`` gives the verdict, a notebook a small card, and neither
+shows a record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rarecell.data.microdata import Microdata
+from rarecell.model.decomposable import DecomposableModel
+from rarecell.outcome.records import RiskyRecord
+from rarecell.outcome.summary import RunSummary
+from rarecell.outcome.verdict import Verdict, verdict
+from rarecell.progress import SILENT, Progress
+from rarecell.risk.records import RecordRisk
+from rarecell.risk.unsafe import UnsafeCombinations
+from rarecell.run.config import RunConfig
+from rarecell.run.model_choice import ModelChoice
+from rarecell.run.stages import Stage, Stages
+from rarecell.swap.plan import SwapPlan
+from rarecell.swap.swappable import Swappability
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.structural_zeros import StructuralZeros
+
+if TYPE_CHECKING:
+    from rarecell.swap.apply import SwapResult
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Assessment:
+    """What is known about a file after it was assessed.
+
+    Attributes
+    ----------
+    config : RunConfig
+        Every choice of the run.
+    data : Microdata
+        The records, with the role of each column.
+    table : ContingencyTable
+        The table of the keys.
+    zeros : StructuralZeros
+        Combinations that look impossible.
+    choice : ModelChoice
+        The best single model, and the model that the risk comes from.
+    risk : RecordRisk
+        The risk of every record.
+    swappability : Swappability
+        Which records can be swapped.
+    unsafe : UnsafeCombinations
+        The smallest combinations that single records out.
+    riskiest : tuple of RiskyRecord
+        Single records with their values: for internal use.
+    summary : RunSummary
+        Every number of the run, without any record.
+    seconds : mapping of Stage to float
+        How long each stage took.
+    """
+
+    config: RunConfig
+    data: Microdata
+    table: ContingencyTable
+    zeros: StructuralZeros
+    choice: ModelChoice
+    risk: RecordRisk
+    swappability: Swappability
+    unsafe: UnsafeCombinations
+    riskiest: tuple[RiskyRecord, ...]
+    summary: RunSummary
+    seconds: Mapping[Stage, float]
+
+    @property
+    def model(self) -> DecomposableModel:
+        """The best single model; swaps keep its marginals."""
+        return self.choice.best
+
+    @property
+    def verdict(self) -> Verdict:
+        return verdict(self.summary)
+
+    def to_frame(self, like: Any = None) -> Any:
+        """The risk of every record, in the dataframe library of the data, or of ``like``."""
+        return self.risk.to_frame(like=self.data.native_frame if like is None else like)
+
+    def save(self, folder: str | Path, *, overwrite: bool = False, progress: Progress = SILENT) -> Path:
+        """Write the files that ``rarecell assess --out`` writes, and return the folder."""
+        from rarecell.run.files import save_assessment
+
+        return save_assessment(self, folder, Stages(progress), overwrite=overwrite)
+
+    def __str__(self) -> str:
+        return str(self.verdict)
+
+    def __repr__(self) -> str:
+        return f"<Assessment: {self.verdict.headline}>"
+
+    def _repr_html_(self) -> str:
+        from rarecell.report.card import card
+
+        return card(self.summary)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Protection:
+    """A file that was assessed and protected.
+
+    Attributes
+    ----------
+    assessment : Assessment
+        The file as it was.
+    plan : SwapPlan
+        Who exchanges what with whom.
+    summary : RunSummary
+        Every number of the run; ``summary.swap`` has the risk before and after, and what it cost.
+    seconds : mapping of Stage to float
+        How long each stage took.
+    """
+
+    assessment: Assessment
+    plan: SwapPlan
+    summary: RunSummary
+    seconds: Mapping[Stage, float] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> Verdict:
+        return verdict(self.summary)
+
+    @cached_property
+    def result(self) -> SwapResult:
+        """The swaps carried out on the data, with the comparison of margins."""
+        return self.plan.apply(self.assessment.data)
+
+    @property
+    def frame(self) -> Any:
+        """The protected data, in the type they came in; a pyarrow table for a file."""
+        return self.result.frame
+
+    def save(self, folder: str | Path, *, overwrite: bool = False, progress: Progress = SILENT) -> Path:
+        """Write the files that ``rarecell protect --out`` writes, and return the folder."""
+        from rarecell.run.files import save_protection
+
+        return save_protection(self, folder, Stages(progress), overwrite=overwrite)
+
+    def __str__(self) -> str:
+        return str(self.verdict)
+
+    def __repr__(self) -> str:
+        return f"<Protection: {self.verdict.headline}>"
+
+    def _repr_html_(self) -> str:
+        from rarecell.report.card import card
+
+        return card(self.summary)

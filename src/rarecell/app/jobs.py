@@ -21,8 +21,8 @@ from typing import Any
 
 from rarecell.errors import BadInput
 from rarecell.machine.private_folder import remove_stale_folders
-from rarecell.run.folder import sweep
 from rarecell.progress import StageTree
+from rarecell.run.folder import sweep
 from rarecell.run.stages import Stage, label_of
 
 USUAL_SHARES = {

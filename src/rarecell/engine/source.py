@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rarecell.engine.unchanged import Watch, files_hash
 from rarecell.engine.replacing import replaced_table
+from rarecell.engine.unchanged import Watch, files_hash
 from rarecell.engine.weights import check_record_weights
 from rarecell.errors import BadInput
 

@@ -1,0 +1,308 @@
+"""Who changes places with whom, when places are what is swapped?
+
+Targeted record swapping, as statistical offices use it for censuses: a risky record or household changes places with one that is
+alike but lives in another area. It crosses the coarsest area in which it is at risk, because within that area it
+would stay at risk, and stays within the next coarser one. Risky units come first, then others by chance until the
+swap rate is reached. A partner agrees on a profile of columns; profiles are tried in their order.
+
+Unlike other programs, chosen tables stay exactly as they are. Exchanging the areas of two records keeps a table with areas
+exactly when the records agree on its other columns, so these columns are added to what must be alike.
+
+References
+----------
+Shlomo, N., Tudor, C. and Groom, P. (2010). Data swapping for protecting census tables. Privacy in Statistical Databases, LNCS
+6344, 41–51.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rarecell._kernels.counting import collapse_records
+from rarecell._kernels.pairing import pair_up
+from rarecell._kernels.swapping import mixed_many
+from rarecell.engine.drawing import NamesOfRecords, drawing_order, names_of_records
+from rarecell.errors import BadInput, UnknownColumns
+from rarecell.swap.units import CodedColumn, ColumnValues, code_column
+
+MOST_DRAWS = 12
+"""Rounds in which further units are drawn by chance, when some of those drawn before found no partner."""
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class AreaSwaps:
+    """Records that change places.
+
+    Attributes
+    ----------
+    records, partners : the pairs, by row number; each pair exchanges its areas and what travels with them
+    level : level of the areas that each pair crosses, by position in the list of areas
+    profile : position of the profile on which each pair agrees
+    is_risky : whether a record of the pair was chosen for its risk
+    n_units, n_swapped : households or records, and those that change places
+    n_risky, n_left : units chosen for their risk, and those of them that found no partner
+    """
+
+    records: Integers = field(repr=False)
+    partners: Integers = field(repr=False)
+    level: Integers = field(repr=False)
+    profile: Integers = field(repr=False)
+    is_risky: NDArray[np.bool_] = field(repr=False)
+    n_units: int
+    n_swapped: int
+    n_risky: int
+    n_left: int
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @property
+    def rate(self) -> float:
+        """Share of the units that change places."""
+        return self.n_swapped / self.n_units if self.n_units else 0.0
+
+    def __str__(self) -> str:
+        left = f" {self.n_left:,} risky ones found no partner." if self.n_left else ""
+        return (
+            f"{self.n_swapped:,} of {self.n_units:,} units ({self.rate:.2%}) change places, {self.n_risky - self.n_left:,} of them for their "
+            f"risk.{left}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AreaSwapTask:
+    """What a plan of area swaps is made from.
+
+    Attributes
+    ----------
+    columns : for each column that is named below a value for each record, or its codes
+    areas : columns of the areas, the coarsest first; they must nest
+    similar : profiles of columns on which partners agree, tried in this order; one empty profile asks for nothing
+    keep : tables that must not change, as lists of columns
+    carry : columns that travel with the areas
+    households : the household of each record, which moves as a whole; None for single records
+    """
+
+    columns: Mapping[str, ColumnValues]
+    areas: tuple[str, ...]
+    similar: tuple[tuple[str, ...], ...] = ((),)
+    keep: tuple[tuple[str, ...], ...] = ()
+    carry: tuple[str, ...] = ()
+    households: ArrayLike | None = None
+
+    def __post_init__(self) -> None:
+        if not self.areas:
+            raise BadInput("Records change places by their areas, but no column of areas was named; name it with --geography.")
+        named = [*self.areas, *(name for names in (*self.similar, *self.keep) for name in names)]
+        unknown = [name for name in dict.fromkeys(named) if name not in self.columns]
+        if unknown:
+            raise UnknownColumns.among(unknown, list(self.columns))
+        for profile in self.similar:
+            moving = [name for name in profile if name in self.areas or name in self.carry]
+            if moving:
+                raise BadInput(
+                    f"Partners are to be alike in '{moving[0]}', which is what they exchange. Leave it out of the profile."
+                )
+
+    @cached_property
+    def n_records(self) -> int:
+        first = self.columns[self.areas[0]]
+        return len(first.codes) if isinstance(first, CodedColumn) else len(np.asarray(first))
+
+    def codes(self, names: Sequence[str]) -> Integers:
+        """One number for each combination of these columns, at each record."""
+        if not names:
+            return np.zeros(self.n_records, dtype=np.int64)
+        coded = [code_column(name, self.columns[name], self.n_records) for name in names]
+        return np.asarray(collapse_records([one.codes for one in coded], [len(one.levels) for one in coded])[2])
+
+    def alike_for(self, level: int) -> tuple[str, ...]:
+        """Columns on which two records must agree, so that no kept table changes when they exchange areas of this level."""
+        moving = {*self.areas[level:], *self.carry}
+        found = [name for table in self.keep if moving & set(table) for name in table if name not in moving]
+        # Areas that are coarser than what is crossed agree anyway.
+        return tuple(name for name in dict.fromkeys(found) if name not in self.areas)
+
+
+def plan_area_swaps(
+    task: AreaSwapTask,
+    risk_level: ArrayLike,
+    *,
+    rate: float = 0.0,
+    record_ids: ArrayLike | NamesOfRecords | None = None,
+    seed: int = 0,
+) -> AreaSwaps:
+    """Choose the records that change places.
+
+    Parameters
+    ----------
+    task : the columns and what is asked of partners
+    risk_level : for each record the coarsest level of areas at which it is at risk, by position in ``task.areas``; the number
+        of levels for a record that is not at risk. All who are at risk are to be swapped, whatever the rate
+    rate : share of the units that change places at least, when partners can be found: both of a pair count
+    record_ids : what names each record, for the choice by chance; row numbers unless given
+    seed : of that choice
+
+    Examples
+    --------
+    >>> task = AreaSwapTask({"town": ["a", "a", "b", "b"], "sex": ["f", "m", "f", "m"]}, ("town",), similar=(("sex",),))
+    >>> swaps = plan_area_swaps(task, [0, 1, 1, 1])
+    >>> swaps.records.tolist(), swaps.partners.tolist()
+    ([0], [2])
+    """
+    if not 0.0 <= rate <= 1.0:
+        raise BadInput(f"The swap rate was given as {rate}; it is a share of the records between 0 and 1.")
+    levels = np.asarray(risk_level, dtype=np.int64)
+    if levels.shape != (task.n_records,):
+        raise BadInput(f"A level of risk was given for {levels.size:,} records; the file has {task.n_records:,}.")
+    return _Swapping(task, levels, names_of_records(record_ids, task.n_records), seed).planned(rate)
+
+
+class _Swapping:
+    """Units in the making of a plan: where they are, who is used, who was paired with whom."""
+
+    def __init__(self, task: AreaSwapTask, risk_level: Integers, names: NamesOfRecords, seed: int) -> None:
+        self.task = task
+        n_records = task.n_records
+        self.unit_of = _units(task.households, n_records)
+        self.n_units = int(self.unit_of.max(initial=-1)) + 1
+        self.first = np.full(self.n_units, n_records, dtype=np.int64)
+        np.minimum.at(self.first, self.unit_of, np.arange(n_records))
+        self.size = np.bincount(self.unit_of, minlength=self.n_units)
+        self.paths = [self._area_of_units(level) for level in range(len(task.areas))]
+        self.risk_level = np.full(self.n_units, len(task.areas), dtype=np.int64)
+        np.minimum.at(self.risk_level, self.unit_of, np.maximum(risk_level, 0))
+        self.turn = np.argsort(np.argsort(drawing_order(seed, names(self.first)), kind="stable"), kind="stable")
+        self.is_used = np.zeros(self.n_units, dtype=bool)
+        self.crossed = np.full(self.n_units, len(task.areas), dtype=np.int64)
+        self.pairs: list[tuple[Integers, Integers, int, int, bool]] = []
+        self._known_groups: dict[tuple[int, int], tuple[Integers, Integers, Integers]] = {}
+        self._known_kinds: dict[tuple[str, ...], Integers] = {}
+
+    def _area_of_units(self, level: int) -> Integers:
+        """Area of each unit at a level, where areas of one name in different coarser ones are different."""
+        of_records = self.task.codes(self.task.areas[: level + 1])
+        of_units = of_records[self.first]
+        is_elsewhere = np.flatnonzero(of_records != of_units[self.unit_of])
+        if len(is_elsewhere):
+            raise BadInput(
+                f"The household of record {is_elsewhere[0]} lies in two areas of '{self.task.areas[level]}', so it cannot change places as a "
+                "whole. Correct the areas, or swap single records."
+            )
+        return of_units
+
+    def planned(self, rate: float) -> AreaSwaps:
+        """Risky units first, from the coarsest level; then units by chance, at the finest level."""
+        n_levels = len(self.task.areas)
+        for level in range(n_levels):
+            self._serve(np.flatnonzero(self.risk_level == level), level, True)
+        is_risky = self.risk_level < n_levels
+        wanted = round(rate * self.n_units)
+        tried = np.zeros(self.n_units, dtype=bool)
+        for _ in range(MOST_DRAWS):
+            n_missing = (wanted - int(self.is_used.sum()) + 1) // 2
+            free = np.flatnonzero(~self.is_used & ~tried)
+            if n_missing <= 0 or not len(free):
+                break
+            drawn = free[np.argsort(self.turn[free], kind="stable")[:n_missing]]
+            tried[drawn] = True
+            self._serve(drawn, n_levels - 1, False)
+        # A risky unit that was taken as a partner across a finer area than its own is not protected by that.
+        n_left = int((is_risky & (self.crossed > self.risk_level)).sum())
+        return self._swaps(int(is_risky.sum()), n_left)
+
+    def _serve(self, waiting: Integers, level: int, is_risky: bool) -> None:
+        """Find partners for units that wait, profile by profile."""
+        for position in range(len(self.task.similar)):
+            waiting = waiting[~self.is_used[waiting]]
+            if not len(waiting):
+                return
+            group, members, start = self._groups(position, level)
+            order = np.lexsort((self.turn[waiting], self.paths[level][waiting], group[waiting]))
+            partner = np.full(self.n_units, -1, dtype=np.int64)
+            pair_up(waiting[order], group, start, members, self.paths[level], self.is_used, partner)
+            one = waiting[partner[waiting] >= 0]
+            other = partner[one]
+            # A pair of two waiting units is met twice.
+            is_first = ~np.isin(one, other) | (one < other)
+            self.crossed[one] = self.crossed[other] = level
+            self.pairs.append((one[is_first], other[is_first], level, position, is_risky))
+
+    def _groups(self, position: int, level: int) -> tuple[Integers, Integers, Integers]:
+        """Group of each unit, the units by group and then by chance, and where each group starts."""
+        if (position, level) in self._known_groups:
+            return self._known_groups[position, level]
+        coarser = self.paths[level - 1] if level else np.zeros(self.n_units, dtype=np.int64)
+        parts = [*self._compositions(position, level), self.size, coarser]
+        _, counts, group = collapse_records(parts, [int(part.max(initial=0)) + 1 for part in parts])
+        members = np.argsort(group * self.n_units + self.turn)
+        found = (group, members, np.append(0, np.cumsum(counts)))
+        self._known_groups[position, level] = found
+        return found
+
+    def _compositions(self, position: int, level: int) -> list[Integers]:
+        """What members must have in common with those of another unit, as numbers that are equal when it is the same."""
+        kind = self._kinds(position, level)
+        if self.n_units == self.task.n_records:
+            return [kind[self.first]]
+        sums = []
+        for seed in (11, 23):
+            total = np.zeros(self.n_units, dtype=np.uint64)
+            np.add.at(total, self.unit_of, mixed_many(kind + 1, seed))
+            sums.append(np.unique(total, return_inverse=True)[1])
+        return sums
+
+    def _kinds(self, position: int, level: int) -> Integers:
+        """What each record must have in common with its partner, as a number."""
+        profile = self.task.similar[position]
+        names = (*profile, *(name for name in self.task.alike_for(level) if name not in profile))
+        if names not in self._known_kinds:
+            self._known_kinds[names] = self.task.codes(names)
+        return self._known_kinds[names]
+
+    def _swaps(self, n_risky: int, n_left: int) -> AreaSwaps:
+        """Pairs of units as pairs of their members, who agree one to one."""
+        parts: list[tuple[Integers, ...]] = []
+        n_swapped = 0
+        start = np.cumsum(self.size) - self.size
+        for one, other, level, position, is_risky in self.pairs:
+            kind = self._kinds(position, level)
+            rows = np.argsort(self.unit_of * (int(kind.max(initial=0)) + 1) + kind, kind="stable")
+            member = np.arange(self.size[one].sum()) - np.repeat(np.cumsum(self.size[one]) - self.size[one], self.size[one])
+            records = rows[np.repeat(start[one], self.size[one]) + member]
+            partners = rows[np.repeat(start[other], self.size[one]) + member]
+            if not np.array_equal(kind[records], kind[partners]):
+                raise RuntimeError("Internal error: two households were taken for alike that are not. Nothing was written.")
+            n_swapped += 2 * len(one)
+            n_pairs = len(records)
+            parts.append((records, partners, np.full(n_pairs, level), np.full(n_pairs, position), np.full(n_pairs, is_risky)))
+        none = np.zeros(0, dtype=np.int64)
+        found = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [none, none, none, none, none]
+        order = np.argsort(found[0], kind="stable")
+        records, partners, level_of, profile_of, risky = (column[order] for column in found)
+        return AreaSwaps(records, partners, level_of, profile_of, risky.astype(bool), self.n_units, n_swapped, n_risky, n_left)
+
+
+def _units(households: ArrayLike | None, n_records: int) -> Integers:
+    """The unit of each record: its household, or itself; a record without a household is alone."""
+    if households is None:
+        return np.arange(n_records)
+    codes, levels = code_column("household", households, n_records)
+    of_record = codes.astype(np.int64)
+    if levels and levels[-1] is None:
+        without = np.flatnonzero(of_record == len(levels) - 1)
+        of_record[without] = len(levels) - 1 + np.arange(len(without))
+    return np.asarray(np.unique(of_record, return_inverse=True)[1], dtype=np.int64)
+
+
+def risk_levels(at_risk: Sequence[ArrayLike]) -> Integers:
+    """The coarsest level at which each record is at risk, from one mask a level, the coarsest first; their number where none."""
+    masks = np.array([np.asarray(one, dtype=bool) for one in at_risk])
+    return np.asarray(np.where(masks.any(axis=0), masks.argmax(axis=0), len(masks)), dtype=np.int64)

@@ -1,0 +1,119 @@
+"""Which other columns must travel with a swapped key?
+
+A file may have a column that a key determines (the region of a municipality) or that determines a key (the postcode of a
+municipality). When the key is swapped and the column stays, the record has a pair of values that nobody else has, which
+gives the swap away. Such columns are found in the counts of the pairs, and travel with the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+LOG_CHANCE = np.log(1e-6)
+"""A dependency counts when independent columns would show it with less than this probability."""
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """A column outside the keys that is a function of a key, or of which a key is a function."""
+
+    column: str
+    key: str
+    is_coarser: bool
+
+    @property
+    def sentence(self) -> str:
+        one, other = (self.key, self.column) if self.is_coarser else (self.column, self.key)
+        return f"every value of '{one}' goes with one value of '{other}'"
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A column that travels whenever one of these keys is swapped."""
+
+    column: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Travel:
+    """What travels, and what ought to and does not, with the reason."""
+
+    carried: tuple[Carried, ...] = ()
+    left_behind: tuple[tuple[Dependency, str], ...] = ()
+
+
+def dependency(column: str, key: str, joint: NDArray[np.int64]) -> Dependency | None:
+    """The dependency between a key and a column, from the number of records of each pair (key by column); None without one.
+
+    Examples
+    --------
+    >>> dependency("region", "town", np.array([[40, 0], [35, 0], [0, 50]]))
+    Dependency(column='region', key='town', is_coarser=True)
+    >>> dependency("car", "town", np.array([[40, 3], [35, 1], [2, 50]])) is None
+    True
+    """
+    counts = np.asarray(joint, dtype=np.int64)
+    if _is_function(counts):
+        return Dependency(column, key, is_coarser=True)
+    if _is_function(counts.T):
+        return Dependency(column, key, is_coarser=False)
+    return None
+
+
+def _is_function(counts: NDArray[np.int64]) -> bool:
+    """Whether each row has records in one column only, and chance would hardly do that.
+
+    Were the two independent, row r of n_r records would fall into one column with probability Σ p_c^n_r.
+    """
+    if ((counts > 0).sum(axis=1) > 1).any():
+        return False
+    of_row, share = counts.sum(axis=1), counts.sum(axis=0) / counts.sum()
+    with np.errstate(divide="ignore"):
+        log_share = np.log(share)
+    log_chance = 0.0
+    for n in of_row[of_row > 0].tolist():
+        powers = n * log_share
+        log_chance += powers.max() + np.log(np.exp(powers - powers.max()).sum())
+    return bool(log_chance < LOG_CHANCE)
+
+
+def what_travels(
+    joint: Mapping[str, Mapping[str, NDArray[np.int64]]],
+    moves: Mapping[str, NDArray[np.bool_]],
+    *,
+    carry: Sequence[str] = (),
+    areas: Sequence[str] = (),
+    stays: Sequence[str] = (),
+) -> Travel:
+    """Which columns travel with the keys that were swapped.
+
+    Parameters
+    ----------
+    joint : for each column and each key that was swapped, the number of records of each pair of values
+    moves : for each key that was swapped, the changed rows that get a new value of it
+    carry : columns that travel in any case, with whatever key is swapped
+    areas : keys with which ``carry`` travels, when places are what is swapped; all keys otherwise
+    stays : columns that stay with their row: those of kept tables
+    """
+    carried, left = [], []
+    with_what = tuple(key for key in moves if key in areas) or tuple(moves)
+    for column in carry:
+        carried.append(Carried(column, with_what))
+    for column, of_keys in joint.items():
+        if column in carry:
+            continue
+        found = [one for key, counts in of_keys.items() if (one := dependency(column, key, counts)) is not None]
+        if not found:
+            continue
+        if column in stays:
+            left += [(one, "it is part of a table that is to be kept") for one in found]
+        elif any(not np.array_equal(moves[found[0].key], moves[one.key]) for one in found[1:]):
+            left += [(one, "it depends on several keys, which do not move together") for one in found]
+        else:
+            carried.append(Carried(column, tuple(one.key for one in found)))
+    return Travel(tuple(carried), tuple(left))

@@ -195,7 +195,7 @@ def test_only_changed_fields_change(write, tmp_path: Path) -> None:
     open_source(path).write_with_replacements(
         out, np.array([1, 0]), {"age": pa.array(["31", "6;2"]), "region": pa.array([None, "x"])}
     )
-    expected = '\ufeffid;age;"region";note\r\n1;"6;2";"x";a\r\n\r\n2;"31";;"b;c"\r\n3;;"02";5" pipe'
+    expected = '\ufeffid;age;"region";note\r\n1;"6;2";"x";a\r\n\r\n2;31;"";"b;c"\r\n3;;"02";5" pipe'
     assert out.read_bytes().decode() == expected
     assert out.stat().st_mode & 0o777 == 0o600
 

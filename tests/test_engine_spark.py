@@ -161,3 +161,14 @@ def test_what_spark_cannot_do_is_told(spark: Any) -> None:
     with pytest.raises(BadInput, match="below 1"):
         Microdata(spark.createDataFrame(PEOPLE.set_column(4, "weight", pa.array(np.full(8, 0.5)))), KEYS, weight="weight").table()
     assert [role for _, role, _ in suggest_roles(spark.createDataFrame(PEOPLE))][:3] == ["key", "geography", "key"]
+
+
+def test_a_new_session_keeps_others_out() -> None:
+    from rarecell.engine.spark import private_settings
+
+    loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    assert private_settings({}) == {"spark.ui.enabled": "false", **loopback}
+    assert private_settings({"spark.master": "local[4]"}) == {"spark.ui.enabled": "false", **loopback}
+    # The machines of a cluster must reach this one, and a user who wants the page gets it.
+    assert private_settings({"spark.master": "yarn"}) == {"spark.ui.enabled": "false"}
+    assert private_settings({"spark.ui.enabled": "true"}) == loopback

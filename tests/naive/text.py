@@ -4,8 +4,12 @@ from __future__ import annotations
 
 
 def records(text: str, delimiter: str, n_fields: int) -> list[list[str]] | None:
-    """Fields of each record, quotes taken off; None when the text is damaged. Lines end in a newline."""
+    """Fields of each record, quotes taken off; None when the text is damaged. Lines end in a newline.
+
+    Of one column an empty line is a record without a value, unless only empty lines follow.
+    """
     rows: list[list[str]] = []
+    n_blank_at_end = 0
     row: list[str] = []
     field = ""
     state = "start"
@@ -19,6 +23,7 @@ def records(text: str, delimiter: str, n_fields: int) -> list[list[str]] | None:
             is_empty = not row and field == "" and state == "start"
             if not is_empty or n_fields == 1:
                 rows.append([*row, field])
+                n_blank_at_end = n_blank_at_end + 1 if is_empty else 0
                 if len(rows[-1]) != n_fields:
                     return None
             row, field, state = [], "", "start"
@@ -35,4 +40,4 @@ def records(text: str, delimiter: str, n_fields: int) -> list[list[str]] | None:
         else:
             field += character
             state = "plain"
-    return rows if state == "start" else None
+    return rows[: len(rows) - n_blank_at_end] if state == "start" else None

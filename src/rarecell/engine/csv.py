@@ -2,8 +2,8 @@
 
 The delimiter and the header are found in the beginning of the file. Whenever it is read, every record is checked to
 have the same number of fields, closed quotes, UTF-8 text and no zero bytes, so that a damaged file is refused with the
-number of the line instead of being counted wrongly. The same rules hand out its columns as text. To write the file back,
-the bytes of unchanged records are copied and only the changed fields of changed records are written anew.
+number of the line instead of being counted wrongly. The same rules hand out its columns as text;
+:mod:`rarecell.engine.csv_output` writes the file back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import gzip
 import re
 import zlib
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +24,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rarecell.engine.output import atomic_path
 from rarecell.errors import BadInput
 
 _CHUNK = 1 << 24
@@ -127,6 +126,8 @@ def read_records(path: Path, dialect: Dialect, *, chunk: int = _CHUNK) -> Iterat
                 line = n_lines + data[:consumed].count(dialect.newline) + 1
                 raise _damaged(path, line, int(problem), int(n_fields), dialect)
             consumed = min(int(consumed), len(data))
+            if len(dialect.names) == 1:
+                found, consumed = _without_blank_end(data, starts, ends, int(found), consumed, is_last=is_last)
             try:
                 decoder.decode(data[:consumed], is_last)
             except UnicodeDecodeError as mistake:
@@ -137,6 +138,19 @@ def read_records(path: Path, dialect: Dialect, *, chunk: int = _CHUNK) -> Iterat
             rest = data[consumed:]
             if is_last:
                 return
+
+
+def _without_blank_end(
+    data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], found: int, consumed: int, *, is_last: bool
+) -> tuple[int, int]:
+    """In a file of one column an empty line is a missing value, but not at the end of the file, where editors leave some.
+
+    Empty lines at the end of a piece are looked at again together with the next one.
+    """
+    kept = found
+    while kept and not data[starts[kept - 1] : min(int(ends[kept - 1]), len(data))].strip(b"\r"):
+        kept -= 1
+    return kept, consumed if is_last or kept == found else int(starts[kept])
 
 
 def read_columns(path: Path, dialect: Dialect, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -159,13 +173,21 @@ def _batch(arrays: list[pa.Array], names: Sequence[str], columns: Sequence[str])
     return pa.record_batch([arrays[names.index(column)] for column in columns], names=list(columns))
 
 
+def fields_of(piece: Records, delimiter: int, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the ``wanted`` columns, ascending, begin and end in each record, with their quotes."""
+    from rarecell._kernels.text import find_fields
+
+    fields = np.empty((len(wanted), len(piece.starts), 2), dtype=np.int64)
+    find_fields(np.frombuffer(piece.data, dtype=np.uint8), piece.starts, piece.ends, delimiter, wanted, fields)
+    return fields
+
+
 def texts_of(piece: Records, delimiter: int, wanted: NDArray[np.int64]) -> list[pa.Array]:
-    """Some columns of a piece, ascending, as text; an empty field is null."""
-    from rarecell._kernels.text import copy_text, find_fields
+    """The ``wanted`` columns, ascending, as text; an empty field is null."""
+    from rarecell._kernels.text import copy_text
 
     data = np.frombuffer(piece.data, dtype=np.uint8)
-    fields = np.empty((len(wanted), len(piece.starts), 2), dtype=np.int64)
-    find_fields(data, piece.starts, piece.ends, delimiter, wanted, fields)
+    fields = fields_of(piece, delimiter, wanted)
     arrays = []
     for of_column in fields:
         offsets = np.empty(len(piece.starts) + 1, dtype=np.int32)
@@ -268,58 +290,15 @@ def refuse_duplicates(names: Sequence[str], source: str) -> None:
         )
 
 
-# ---------------------------------------------------------------------- writing
-
-
 def header_of(path: Path, dialect: Dialect) -> bytes:
     """Everything before the first record."""
     with _reading(path, dialect.is_gzipped) as stream:
         return _read_up_to(stream, dialect.header_bytes, path)
 
 
-def write_records(
-    path: Path, source: Path, dialect: Dialect, rows: NDArray[np.int64], columns: Mapping[str, Sequence[str | None]]
-) -> None:
-    """Copy a file byte by byte, with other values in some fields of some records.
-
-    A field keeps its quotes; a plain field gets quotes when its new value needs them.
-    """
-    order = np.argsort(rows, kind="stable")
-    in_order = np.asarray(rows, dtype=np.int64)[order]
-    changes = {dialect.names.index(name): values for name, values in columns.items()}
-    with atomic_path(path) as temporary, open(temporary, "wb") as raw:
-        # Neither a name nor a time inside the compressed file: the same data give the same bytes.
-        out: Any = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if dialect.is_gzipped else raw
-        out.write(header_of(source, dialect))
-        first = 0
-        for piece in read_records(source, dialect):
-            low, high = np.searchsorted(in_order, [first, first + len(piece.starts)])
-            copied = 0
-            for position in range(low, high):
-                record = int(in_order[position]) - first
-                start, end = int(piece.starts[record]), int(piece.ends[record])
-                new = {column: values[int(order[position])] for column, values in changes.items()}
-                out.write(piece.data[copied:start])
-                out.write(_changed_record(piece.data[start:end], dialect.delimiter, new))
-                copied = end
-            out.write(piece.data[copied:])
-            first += len(piece.starts)
-        if out is not raw:
-            out.close()
-
-
-def _changed_record(record: bytes, delimiter: int, new: Mapping[int, str | None]) -> bytes:
-    fields = [record[start:end] for start, end in field_spans(record, delimiter)]
-    for column, value in new.items():
-        fields[column] = field_bytes(value, delimiter, is_quoted=fields[column].startswith(b'"'))
-    return bytes([delimiter]).join(fields)
-
-
 def field_bytes(value: str | None, delimiter: int, *, is_quoted: bool) -> bytes:
-    """A value as it stands in a file: in quotes where the old value was, or where it needs them."""
-    if value is None:
-        return b""
-    data = value.encode("utf-8")
+    """A value as it stands in a file: in quotes when asked for, or where it needs them."""
+    data = (value or "").encode("utf-8")
     needs_quotes = any(byte in data for byte in (delimiter, 10, 13)) or data.startswith(b'"')
     return b'"' + data.replace(b'"', b'""') + b'"' if is_quoted or needs_quotes else data
 

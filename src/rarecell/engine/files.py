@@ -23,10 +23,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rarecell.engine import csv
+from rarecell.engine.csv_output import write_records
 from rarecell.engine.duck import EngineSettings, connect, renamed
 from rarecell.engine.output import atomic_path, write_in_turn
 from rarecell.engine.recoding import recoded_batches
-from rarecell.engine.replacing import replaced_table
+from rarecell.engine.replacing import DictionaryForms, dictionary_forms, replaced_table
 from rarecell.engine.source import BATCH_ROWS, Column, EncodedColumn, GroupedCounts, Source, kind_of
 from rarecell.engine.unchanged import FileStamp
 from rarecell.errors import BadInput, RarecellError, nearest_names
@@ -112,7 +113,7 @@ class FileSource(Source):
         self.settings = settings
         # The copy of a query's or a statistics file's data goes by the name of what it copies.
         self.path_in_messages = self.name
-        self._stamp = FileStamp(path)
+        self._stamps = tuple(FileStamp(path) for path in self.paths)
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -120,7 +121,8 @@ class FileSource(Source):
         return (self.path,)
 
     def _refuse_change(self) -> None:
-        self._stamp.refuse_change()
+        for stamp in self._stamps:
+            stamp.refuse_change()
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
@@ -217,7 +219,7 @@ class CsvSource(FileSource):
         piece = next(csv.read_records(self.path, self.dialect, chunk=1 << 16), None)
         if piece is None or not len(piece.starts):
             return 0
-        n_bytes = self._stamp.n_bytes * (6 if self.dialect.is_gzipped else 1)
+        n_bytes = self._stamps[0].n_bytes * (6 if self.dialect.is_gzipped else 1)
         return int(n_bytes * len(piece.starts) / max(1, len(piece.data)))
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -238,7 +240,7 @@ class CsvSource(FileSource):
             name: [None if value is None else str(value) for value in pa.array(values).to_pylist()]
             for name, values in columns.items()
         }
-        csv.write_records(Path(path), self.path, self.dialect, np.asarray(rows, dtype=np.int64), texts)
+        write_records(Path(path), self.path, self.dialect, np.asarray(rows, dtype=np.int64), texts)
         self._refuse_change()
         return Path(path)
 
@@ -299,6 +301,14 @@ class ParquetSource(ColumnarSource):
                     chosen.select(texts).validate(full=True)
                 yield chosen
 
+    def dictionary_pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Those columns that are kept as dictionaries, in the pieces in which they are written."""
+        kept = [name for name in columns if name in self.arrow_schema.names]
+        chosen = [name for name in kept if pa.types.is_dictionary(self.arrow_schema.field(name).type)]
+        if chosen:
+            file = pq.ParquetFile(self.path)
+            yield from (file.read_row_group(group, columns=chosen) for group in range(file.num_row_groups))
+
     @property
     def can_scan(self) -> bool:
         """Whether DuckDB can read the file by itself.
@@ -319,8 +329,13 @@ class ParquetSource(ColumnarSource):
         columns: Mapping[str, Any],
         *,
         added: Mapping[str, pa.Scalar] | None = None,
+        forms: DictionaryForms | None = None,
     ) -> Path:
-        """As for every source; ``added`` are further columns with the same value in every record."""
+        """As for every source.
+
+        ``added`` are further columns with the same value in every record, ``forms`` the dictionaries when the file is one of
+        several parts.
+        """
         self._refuse_change()
         schema = self.arrow_schema
         for name, value in (added or {}).items():
@@ -329,6 +344,7 @@ class ParquetSource(ColumnarSource):
         with readable_errors(self.path_in_messages):
             file = pq.ParquetFile(self.path)
             compression = _compression(file)
+            dictionaries = dictionary_forms(self.dictionary_pieces(list(columns)), list(columns)) if forms is None else forms
 
         def groups() -> Iterator[pa.Table]:
             first = 0
@@ -337,7 +353,7 @@ class ParquetSource(ColumnarSource):
                     table = file.read_row_group(group)
                 for name, value in (added or {}).items():
                     table = table.append_column(schema.field(name), pa.repeat(value, table.num_rows))
-                yield replaced_table(table, first, rows, columns)
+                yield replaced_table(table, first, rows, columns, dictionaries, remakes_all=False)
                 first += table.num_rows
 
         with (
@@ -419,6 +435,8 @@ class ArrowSource(ColumnarSource):
                 yield chosen.slice(first, BATCH_ROWS)
 
     def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+        pieces = (pa.Table.from_batches([batch.select(list(columns))]) for batch in self._whole_batches())
+        forms = dictionary_forms(pieces, list(columns)) if columns else {}
         options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=not self._is_stream)
         new_writer = pa.ipc.new_stream if self._is_stream else pa.ipc.new_file
         with (
@@ -428,7 +446,7 @@ class ArrowSource(ColumnarSource):
         ):
             first = 0
             for batch in self._whole_batches():
-                writer.write_table(replaced_table(pa.Table.from_batches([batch]), first, rows, columns))
+                writer.write_table(replaced_table(pa.Table.from_batches([batch]), first, rows, columns, forms))
                 first += batch.num_rows
         self._refuse_change()
         return Path(path)

@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from rarecell.engine import csv
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.files import PARQUET_SUFFIXES, ColumnarSource, ParquetSource, is_wildcard
+from rarecell.engine.files import PARQUET_SUFFIXES, ColumnarSource, ParquetSource, is_wildcard, readable_errors
 from rarecell.engine.output import atomic_folder, temporary_folder
+from rarecell.engine.replacing import dictionary_forms
 from rarecell.engine.source import BATCH_ROWS, EncodedColumn, GroupedCounts
 from rarecell.errors import BadInput
 
@@ -131,8 +132,7 @@ class ParquetPartsSource(ColumnarSource):
             self.arrow_schema = self.arrow_schema.append(pa.field(name, values.type))
 
     def _refuse_change(self) -> None:
-        for part in self._parts:
-            part._refuse_change()
+        super()._refuse_change()
         if find_parts(self.files.given) != self.files:
             raise BadInput(
                 f"{self.name} got or lost parts while it was being worked on. Wait until it is complete, and run again."
@@ -196,6 +196,9 @@ class ParquetPartsSource(ColumnarSource):
         wanted = np.asarray(rows, dtype=np.int64)
         values = {name: pa.array(new) for name, new in columns.items()}
         part_of_row = np.searchsorted(self._first_rows, wanted, side="right") - 1
+        pieces = (piece for part in self._parts for piece in part.dictionary_pieces(list(columns)))
+        with readable_errors(self.name):
+            forms = dictionary_forms(pieces, list(columns))
         with atomic_folder(path) as folder:
             for number, part in enumerate(self._parts):
                 inside = np.flatnonzero(part_of_row == number)
@@ -207,6 +210,7 @@ class ParquetPartsSource(ColumnarSource):
                     wanted[inside] - self._first_rows[number],
                     {column: new.take(pa.array(inside)) for column, new in values.items()},
                     added={column: constants[number] for column, constants in self._constants.items()},
+                    forms=forms,
                 )
         return Path(path)
 

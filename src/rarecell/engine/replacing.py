@@ -1,8 +1,13 @@
-"""How are new values put into a piece of the data without changing its types?"""
+"""How are new values put into a piece of the data without changing its types, or showing where they were put?
+
+A dictionary lists the values of a column beside the records. One in the order in which values first occur, or one that
+lists only what occurs in its piece, would tell where values came from: it is replaced by a list in sorted order. A
+dictionary that was declared, the same for all pieces, stays as it is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,31 +15,95 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+DictionaryForms = Mapping[str, pa.Array | None]
+"""The dictionary that every piece of a column gets; None for one of its own values in sorted order."""
 
-def replaced_table(table: pa.Table, first: int, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> pa.Table:
-    """A piece of the data that begins at record ``first``, with the new values of those ``rows`` that lie in it."""
+
+def dictionary_forms(pieces: Iterable[pa.Table], columns: Sequence[str]) -> DictionaryForms:
+    """The dictionaries of those columns that have some, decided over all pieces of the data."""
+    known: dict[str, pa.Array] = {}
+    met: dict[str, list[Any]] = {}
+    is_shared: dict[str, bool] = {}
+    ordered: set[str] = set()
+    for piece in pieces:
+        for name in (name for name in columns if name in piece.column_names):
+            kept_as = piece.schema.field(name).type
+            if not pa.types.is_dictionary(kept_as):
+                continue
+            if kept_as.ordered:
+                ordered.add(name)
+            for chunk in piece.column(name).chunks:
+                before = known.setdefault(name, chunk.dictionary)
+                met.setdefault(name, [])
+                is_shared[name] = is_shared.get(name, True) and before.equals(chunk.dictionary)
+                known[name] = before if before.equals(chunk.dictionary) else _joined(before, chunk.dictionary)
+                seen = set(met[name])
+                met[name] += [value for value in chunk.unique().dictionary_decode().to_pylist() if value not in seen]
+    forms: dict[str, pa.Array | None] = {}
+    for name, values in known.items():
+        used = [value for value in met[name] if value is not None]
+        follows_records = [value for value in values.to_pylist() if value in set(used)] == used
+        if name in ordered or (is_shared[name] and not follows_records):
+            forms[name] = values
+        else:
+            forms[name] = _sorted(values) if is_shared[name] else None
+    return forms
+
+
+def _joined(values: pa.Array, more: pa.Array) -> pa.Array:
+    return pa.concat_arrays([values, more]).unique()
+
+
+def _sorted(values: pa.Array) -> pa.Array:
+    distinct = values.unique().drop_null()
+    return distinct.take(pc.sort_indices(distinct))
+
+
+def replaced_table(
+    table: pa.Table,
+    first: int,
+    rows: NDArray[np.int64],
+    columns: Mapping[str, Any],
+    forms: DictionaryForms | None = None,
+    *,
+    remakes_all: bool = True,
+) -> pa.Table:
+    """A piece of the data that begins at record ``first``, with the new values of those ``rows`` that lie in it.
+
+    Columns that have new values anywhere are made anew in every piece, so that pieces without one look no different.
+    Without ``remakes_all`` they are not, where the format keeps values only.
+    """
+    if forms is None:
+        forms = dictionary_forms([table], list(columns))
     wanted = np.asarray(rows, dtype=np.int64)
     inside = np.flatnonzero((wanted >= first) & (wanted < first + table.num_rows))
-    if not len(inside):
-        return table
     for name, values in columns.items():
         position = table.schema.get_field_index(name)
         field = table.schema.field(position)
+        if not len(inside) and not remakes_all and not pa.types.is_dictionary(field.type):
+            continue
         new = pa.array(values).take(pa.array(inside))
-        array = _replaced_array(table.column(position), wanted[inside] - first, new)
-        table = table.set_column(position, field, as_type(array, field.type))
+        plain = _replaced_array(_decoded(table.column(position)), wanted[inside] - first, new)
+        if pa.types.is_dictionary(field.type):
+            dictionary = forms[name]
+            array = _encoded(plain, _sorted(plain) if dictionary is None else dictionary, field.type)
+        else:
+            array = as_type(plain, field.type)
+        table = table.set_column(position, field, array)
     return table
 
 
-def _replaced_array(column: pa.ChunkedArray, positions: NDArray[np.int64], new: pa.Array) -> pa.Array:
-    plain = column.combine_chunks()
-    if pa.types.is_dictionary(plain.type):
-        # Keep the values and their order; a value that another part of the file brought comes last.
-        known, new = plain.dictionary, as_type(new, plain.type.value_type)
-        values = pa.concat_arrays([known, new.filter(pc.and_(pc.is_valid(new), pc.invert(pc.is_in(new, known)))).unique()])
-        indices = plain.indices.cast(pa.int64())
-        changed = _replaced_array(pa.chunked_array([indices]), positions, pc.index_in(new, values).cast(pa.int64()))
-        return pa.DictionaryArray.from_arrays(changed.cast(plain.type.index_type), values, ordered=plain.type.ordered)
+def _decoded(column: pa.ChunkedArray) -> pa.Array:
+    plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+    return plain.combine_chunks()
+
+
+def _encoded(plain: pa.Array, dictionary: pa.Array, kept_as: pa.DictionaryType) -> pa.Array:
+    indices = pc.index_in(plain, value_set=dictionary.cast(plain.type)).cast(kept_as.index_type)
+    return pa.DictionaryArray.from_arrays(indices, dictionary.cast(kept_as.value_type), ordered=kept_as.ordered)
+
+
+def _replaced_array(plain: pa.Array, positions: NDArray[np.int64], new: pa.Array) -> pa.Array:
     choice = np.arange(len(plain))
     choice[positions] = len(plain) + np.arange(len(new))
     return pa.concat_arrays([plain, as_type(new, plain.type)]).take(pa.array(choice))

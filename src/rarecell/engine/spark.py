@@ -87,7 +87,7 @@ def open_spark_table(name: str) -> SparkSource:
 
     @_job(f"opening '{name}'")
     def opened() -> Any:
-        session = SparkSession.getActiveSession() or SparkSession.builder.appName("rarecell").getOrCreate()
+        session = SparkSession.getActiveSession() or _new_session()
         is_name = re.fullmatch(r"[^/\\]+", name) is not None
         return session.table(name) if is_name and session.catalog.tableExists(name) else session.read.load(name)
 
@@ -101,6 +101,28 @@ def open_spark_table(name: str) -> SparkSource:
         raise
     source.name = f"the Spark table {name}"
     return source
+
+
+def _new_session() -> Any:
+    from pyspark import SparkConf
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("rarecell")
+    for name, value in private_settings(dict(SparkConf().getAll())).items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def private_settings(chosen: Mapping[str, str]) -> dict[str, str]:
+    """Settings that keep others out of a new Spark session, apart from what the user has chosen.
+
+    Spark's own web page shows queries and plans to whoever asks, without a password: it is off. A session on this computer
+    alone listens on the loopback address only.
+    """
+    settings = {"spark.ui.enabled": "false"}
+    if chosen.get("spark.master", "local").startswith("local") and "spark.remote" not in chosen:
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    return {name: value for name, value in settings.items() if name not in chosen}
 
 
 class SparkSource(FrameSource):

@@ -55,17 +55,35 @@ _OLD_TYPES = {251: "b", 252: "h", 253: "i", 254: "f", 255: "d"}
 _NEW_TYPES = {65_530: "b", 65_529: "h", 65_528: "i", 65_527: "f", 65_526: "d"}
 
 
-def write_changed(path: Path, source: Path, rows: NDArray[np.int64], columns: Mapping[str, Sequence[Any]]) -> None:
+def write_changed(
+    path: Path, source: Path, rows: NDArray[np.int64], columns: Mapping[str, Sequence[Any]], *, n_rows: int
+) -> None:
     """Copy a Stata file with other values at some records. Text ``.a`` in a numeric column is that missing value."""
     layout = read_layout(source)
     with atomic_path(path) as temporary:
         shutil.copyfile(source, temporary)
+        for name in columns:
+            if layout.columns[name].code == "s":
+                _clear_padding(temporary, layout, layout.columns[name], n_rows)
         with open(temporary, "r+b") as stream:
             for name, values in columns.items():
                 column = layout.columns[name]
                 for row, value in zip(rows.tolist(), values, strict=True):
                     stream.seek(layout.data_offset + row * layout.row_width + column.offset)
                     stream.write(encoded(value, column, layout, name))
+
+
+def _clear_padding(path: Path, layout: StataLayout, column: StataColumn, n_rows: int) -> None:
+    """Zeros after the end of each text: what a program left there would tell records that were not changed from others."""
+    if n_rows == 0:
+        return
+    rows = np.memmap(path, dtype=np.uint8, mode="r+", offset=layout.data_offset, shape=(n_rows, layout.row_width))
+    for first in range(0, n_rows, 1 << 18):
+        texts = rows[first : first + (1 << 18), column.offset : column.offset + column.width]
+        is_behind_end = np.logical_or.accumulate(texts == 0, axis=1)
+        if (texts[is_behind_end] != 0).any():
+            texts[is_behind_end] = 0
+    rows.flush()
 
 
 def encoded(value: Any, column: StataColumn, layout: StataLayout, name: str) -> bytes:

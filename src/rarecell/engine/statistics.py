@@ -145,7 +145,7 @@ class StatisticsSource(CachedSource):
         if self.kind == ".dta":
             from rarecell.engine.stata import write_changed
 
-            write_changed(Path(path), self.path, np.asarray(rows, dtype=np.int64), changes)
+            write_changed(Path(path), self.path, np.asarray(rows, dtype=np.int64), changes, n_rows=self.n_rows)
         else:
             self._write_anew(Path(path), np.asarray(rows, dtype=np.int64), changes)
         self._stamp.refuse_change()

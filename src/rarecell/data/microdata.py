@@ -323,17 +323,8 @@ class Microdata:
             return spark.with_levels_of(spark.replaced_by_id(self.id, rows, columns), self.recodes)
         frame = self.source.replaced(rows, columns)
         if self.native_frame is None and not self.recodes:
-            return self._with_types(frame)
+            return written.with_types(frame, self.source)
         return open_source(frame).with_levels(self.recodes) if self.recodes else frame
-
-    def _with_types(self, table: pa.Table) -> pa.Table:
-        """Text whose values are numbers or dates, as a delimited file has them, as what it means."""
-        for position, column in enumerate(self.source.columns()):
-            if column.kind == "untyped":
-                encoded = table.column(position).combine_chunks().dictionary_encode()
-                meaning = settle(encoded.dictionary, column, decimal_mark=self.source.decimal_mark).values
-                table = table.set_column(position, column.name, pa.array(meaning).take(encoded.indices))
-        return table
 
     def write_with_replacements(self, path: str | Path, rows: Any, columns: Mapping[str, Any]) -> Path:
         """The data in their own format and order, with new values at some records and recoded keys as their levels."""

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from rarecell.data.coding import Coding
+from rarecell.data.levels import settle
 from rarecell.engine import open_source
 from rarecell.engine.output import temporary_folder
 from rarecell.engine.source import Source
@@ -17,8 +19,6 @@ from rarecell.engine.written_levels import Recodes, WrittenLevels
 from rarecell.table.contingency import Categories
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from rarecell.data.counting import Counted
 
 
@@ -96,3 +96,13 @@ def recode_table(recodes: Recodes) -> dict[str, list[Any]]:
             rows["level"].append(None)
             rows["order"].append(None)
     return rows
+
+
+def with_types(table: pa.Table, source: Source) -> pa.Table:
+    """Text whose values are numbers or dates, as a delimited file has them, as what it means."""
+    for position, column in enumerate(source.columns()):
+        if column.kind == "untyped":
+            encoded = table.column(position).combine_chunks().dictionary_encode()
+            meaning = settle(encoded.dictionary, column, decimal_mark=source.decimal_mark).values
+            table = table.set_column(position, column.name, pa.array(meaning).take(encoded.indices))
+    return table

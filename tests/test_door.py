@@ -1,0 +1,145 @@
+"""The door for people who have a data frame: keywords in, values out, and no record on the screen."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import rarecell as rc
+from rarecell.errors import BadInput
+from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.keywords import ProtectOptions, RunOptions
+
+KEYS = ["age", "sex", "region"]
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    draw = np.random.default_rng(3)
+    return pd.DataFrame(
+        {
+            "age": draw.integers(15, 95, 400),
+            "sex": draw.choice(["f", "m"], 400),
+            "region": draw.choice(["Uri", "Schwyz", "Glarus", "Zug"], 400, p=[0.1, 0.2, 0.3, 0.4]),
+            "income": draw.normal(50.0, 9.0, 400).round(2),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def assessed(people: pd.DataFrame) -> rc.Assessment:
+    return rc.assess(people, keys=KEYS, population=20_000)
+
+
+@pytest.fixture(scope="module")
+def protected(people: pd.DataFrame) -> rc.Protection:
+    return rc.protect(people, keys=KEYS, population=20_000, risk_above=0.05)
+
+
+def test_keywords_are_the_fields_of_the_configuration() -> None:
+    of_run = {part.name for part in fields(RunConfig)} - {"input", "protect"}
+    of_protection = {part.name for part in fields(ProtectConfig)}
+    assert set(RunOptions.__annotations__) == of_run
+    assert set(ProtectOptions.__annotations__) == of_run | of_protection
+    assert not of_run & of_protection
+
+
+def test_a_frame_with_keywords_is_the_same_run_as_a_configuration(assessed: rc.Assessment, people: pd.DataFrame) -> None:
+    config = RunConfig(input="people", keys=tuple(KEYS), population=20_000)
+    assert rc.assess(config, frame=people).summary == assessed.summary
+
+
+def test_a_path_with_keywords_is_read(assessed: rc.Assessment, people: pd.DataFrame, tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    people.to_csv(path, index=False)
+    found = rc.assess(path, keys=KEYS, population=20_000)
+    assert found.summary.risk == assessed.summary.risk
+    assert isinstance(found.to_frame(), pa.Table)
+
+
+def test_the_risk_of_every_record_comes_in_the_library_of_the_data(assessed: rc.Assessment, people: pd.DataFrame) -> None:
+    risk = assessed.to_frame()
+    assert isinstance(risk, pd.DataFrame)
+    assert len(risk) == len(people)
+    assert risk["unique_probability"].sum() == pytest.approx(assessed.summary.risk.expected_population_uniques)
+    assert isinstance(assessed.to_frame(like=pl.DataFrame()), pl.DataFrame)
+
+
+def test_the_protected_frame_differs_in_swapped_key_values_alone(protected: rc.Protection, people: pd.DataFrame) -> None:
+    frame = protected.frame
+    assert isinstance(frame, pd.DataFrame)
+    assert frame["income"].equals(people["income"])
+    n_changed = sum(int((frame[key] != people[key]).sum()) for key in KEYS)
+    assert protected.summary.swap is not None
+    assert n_changed == protected.summary.swap.values_changed > 0
+
+
+def test_a_protected_file_as_a_table_is_what_would_be_written(people: pd.DataFrame, tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    people.to_csv(path, index=False)
+    done = rc.protect(path, keys=KEYS, population=20_000, top=20)
+    done.save(tmp_path / "run")
+    written = pd.read_csv(tmp_path / "run" / "protected.csv")
+    assert done.frame.to_pandas().equals(written)
+
+
+def test_a_saved_run_is_loaded_as_it_was(protected: rc.Protection, tmp_path: Path) -> None:
+    protected.save(tmp_path / "run")
+    loaded = rc.load(tmp_path / "run")
+    assert loaded.summary == protected.summary
+    assert str(loaded) == str(protected)
+    assert loaded.config.keys == tuple(KEYS)
+    assert loaded.to_frame().num_rows == 400
+    assert [one.values for one in loaded.riskiest()] == [one.values for one in protected.assessment.riskiest]
+    with pytest.raises(rc.OutputExists):
+        protected.save(tmp_path / "run")
+    with pytest.raises(BadInput, match="not the folder of a finished run"):
+        rc.load(tmp_path)
+
+
+def test_results_show_themselves_in_one_line_and_without_records(assessed: rc.Assessment, protected: rc.Protection) -> None:
+    for result in (assessed, protected):
+        assert len(repr(result)) < 120
+        assert "\n" not in repr(result)
+        card = result._repr_html_()
+        assert card.startswith("<div")
+        assert "<svg" in card
+        for value in ("Uri", "Schwyz", "Glarus", "Zug"):
+            assert value not in card
+
+
+def test_results_are_values(assessed: rc.Assessment) -> None:
+    with pytest.raises(FrozenInstanceError):
+        assessed.summary.records = 3  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        assessed.risk = None  # type: ignore[misc,assignment]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"keys": KEYS}, "size of the population"),
+        ({"keys": KEYS, "populaton": 100}, "did you mean 'population'"),
+        ({"keys": "age", "population": 20_000}, "must be a list"),
+        ({"keys": ["agee"], "population": 20_000}, "agee"),
+    ],
+    ids=str,
+)
+def test_a_mistake_is_said_in_one_paragraph(people: pd.DataFrame, options: dict[str, object], told: str) -> None:
+    with pytest.raises(BadInput, match=told) as problem:
+        rc.assess(people, **options)  # type: ignore[arg-type]
+    assert "\n" not in str(problem.value)
+
+
+def test_data_are_given_once(people: pd.DataFrame) -> None:
+    config = RunConfig(input="people", keys=tuple(KEYS), population=20_000)
+    with pytest.raises(BadInput, match="as well"):
+        rc.assess(config, frame=people, seed=3)
+    with pytest.raises(BadInput, match="twice"):
+        rc.assess(people, frame=people, keys=KEYS, population=20_000)

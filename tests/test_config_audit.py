@@ -23,8 +23,7 @@ def configs(draw: st.DrawFn) -> RunConfig:
     protect = None
     if draw(st.booleans()):
         protect = ProtectConfig(
-            top=draw(st.none() | st.integers(1, 500)),
-            risk_above=draw(st.none() | st.floats(0, 1)),
+            **draw(st.sampled_from([{}, {"top": 17}, {"risk_above": 0.25}])),
             keep=tuple(tuple(draw(st.lists(words, min_size=1, max_size=3))) for _ in range(draw(st.integers(0, 2)))),
             rules=({"age": "<15", "marital": [0, 1]},) if draw(st.booleans()) else (),
             households=draw(st.booleans()),

@@ -39,7 +39,7 @@ def assessed(people: pd.DataFrame) -> rc.Assessment:
 
 @pytest.fixture(scope="module")
 def protected(people: pd.DataFrame) -> rc.Protection:
-    return rc.protect(people, keys=KEYS, population=20_000, risk_above=0.05)
+    return rc.protect(people, keys=KEYS, population=20_000, top=20)
 
 
 def test_keywords_are_the_fields_of_the_configuration() -> None:
@@ -132,7 +132,7 @@ def test_results_are_values(assessed: rc.Assessment) -> None:
     ids=str,
 )
 def test_a_mistake_is_said_in_one_paragraph(people: pd.DataFrame, options: dict[str, object], told: str) -> None:
-    with pytest.raises(BadInput, match=told) as problem:
+    with pytest.raises(rc.RarecellError, match=told) as problem:
         rc.assess(people, **options)  # type: ignore[arg-type]
     assert "\n" not in str(problem.value)
 
@@ -143,3 +143,23 @@ def test_data_are_given_once(people: pd.DataFrame) -> None:
         rc.assess(config, frame=people, seed=3)
     with pytest.raises(BadInput, match="twice"):
         rc.assess(people, frame=people, keys=KEYS, population=20_000)
+
+
+def test_records_are_chosen_in_one_way() -> None:
+    with pytest.raises(BadInput, match="by --risk-above and by --top"):
+        ProtectConfig(risk_above=0.2, top=5)
+    with pytest.raises(BadInput, match="2 ways"):
+        ProtectConfig(records=(1,), max_record_risk=0.1)
+    assert ProtectConfig(max_record_risk=0.1, max_population_uniques=2.0).chooses_records
+
+
+def test_fewer_records_than_asked_for_are_explained(people: pd.DataFrame) -> None:
+    done = rc.protect(people, keys=["sex", "region", "age"], population=20_000, top=390)
+    n = done.assessment.risk.n_sample_uniques
+    assert n < 390
+    assert any(f"only {n} records are alone in the file" in note for note in done.summary.notes)
+
+
+def test_nothing_to_protect_is_said(people: pd.DataFrame) -> None:
+    done = rc.protect(people, keys=["sex", "region"], population=20_000, risk_above=0.9)
+    assert "No record was chosen" in str(done)

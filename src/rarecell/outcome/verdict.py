@@ -76,12 +76,18 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
         else "Tables that the model rests on have CHANGED: do not release this file"
     )
     reached = "" if swap.target is None else f"{swap.target.sentence} "
+    if swap.requested == 0:
+        done = "No record was chosen by what was asked for, so that none was swapped."
+    else:
+        done = (
+            f"{counted(swap.swapped, 'record')} of {number(swap.requested)} asked for {verb(swap.swapped, 'was', 'were')} swapped "
+            f"with a partner, which changed {counted(swap.values_changed, 'value')}."
+        )
     return Verdict(
         "safe" if after < 1 else "watch",
         f"{_records(after)} could still be recognised, {expected(before)} before",
         (
-            f"{reached}{counted(swap.swapped, 'record')} of {number(swap.requested)} asked for {verb(swap.swapped, 'was', 'were')} swapped "
-            f"with a partner, which changed {counted(swap.values_changed, 'value')}.",
+            f"{reached}{done}",
             f"{kept}; an intruder{_matching(swap.risk_after.expected_correct_matches)}",
         ),
     )

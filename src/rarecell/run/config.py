@@ -28,7 +28,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class ProtectConfig:
-    """Which records to protect, and what must not change. One way of choosing records is enough; the first that is set counts.
+    """Which records to protect, and what must not change. Records are chosen in one way, or a target is named.
 
     Attributes
     ----------
@@ -59,17 +59,24 @@ class ProtectConfig:
     weights: Mapping[str, float] = field(default_factory=dict)
     households: bool = False
 
+    def __post_init__(self) -> None:
+        ways = self._ways()
+        if len(ways) > 1:
+            raise BadInput(
+                f"Records to protect were chosen in {len(ways)} ways: by {' and by '.join(ways)}. Choose one, because they name different records."
+            )
+
     @property
     def chooses_records(self) -> bool:
-        ways = (
-            self.records,
-            self.risk_above,
-            self.top,
-            self.cell_probability_below,
-            self.max_population_uniques,
-            self.max_record_risk,
-        )
-        return any(way is not None for way in ways)
+        return bool(self._ways())
+
+    def _ways(self) -> list[str]:
+        """How records are chosen, in the words of the command line; the parts of a target belong together."""
+        single = ("records", "risk_above", "top", "cell_probability_below")
+        ways = [f"--{name.replace('_', '-')}" for name in single if getattr(self, name) is not None]
+        target = ("max_population_uniques", "max_record_risk")
+        named = [f"--{name.replace('_', '-')}" for name in target if getattr(self, name) is not None]
+        return [*ways, " with ".join(named)] if named else ways
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any, Unpack
 from rarecell.errors import BadInput
 from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.verdict import judged
+from rarecell.outcome.words import counted, number, verb
 from rarecell.progress import SILENT, Progress
 from rarecell.run import files, swaps
 from rarecell.run.assessment import assessed, places
@@ -82,7 +83,19 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         margins = checked_margins(plan)
     with stages.stage(Stage.COST):
         swap = _told(wanted, found, plan, target, margins)
-    return Protection(found, plan, judged(replace(found.summary, swap=swap)), stages.seconds)
+    notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, plan))
+    return Protection(found, plan, judged(replace(found.summary, swap=swap, notes=notes)), stages.seconds)
+
+
+def _fewer_than_asked_for(wanted: ProtectConfig, plan: SwapPlan) -> list[str]:
+    """Why ``top`` served fewer records than it named."""
+    n = len(plan.requested)
+    if wanted.top is None or n >= wanted.top:
+        return []
+    alone = f"only {counted(n, 'record')} {verb(n, 'is', 'are')} alone in the file with {verb(n, 'its', 'their')} key values"
+    return [
+        f"The {number(wanted.top)} riskiest records were asked for, but {alone}. The others have no risk to protect them from."
+    ]
 
 
 def _told(

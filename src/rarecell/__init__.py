@@ -26,6 +26,7 @@ _HOME = {
     "Distances": "swap.distance",
     "EngineFailed": "errors",
     "EngineSettings": "engine.duck",
+    "FormalRelease": "swap.formal.release",
     "HierarchicalModel": "model.hierarchical",
     "KeyMismatch": "errors",
     "Microdata": "data.microdata",
@@ -60,6 +61,7 @@ _HOME = {
     "find_structural_zeros": "table.structural_zeros",
     "fit_backoff": "model.backoff",
     "fit_diagnostics": "risk.diagnostics",
+    "formal_swaps": "swap.formal.release",
     "held_out_log_likelihood": "model.stacking",
     "household_risk": "risk.records",
     "improve_model": "search.hierarchical",
@@ -132,6 +134,8 @@ if TYPE_CHECKING:
     from rarecell.search.result import SearchResult as SearchResult
     from rarecell.swap.apply import SwapResult as SwapResult
     from rarecell.swap.distance import Distances as Distances
+    from rarecell.swap.formal.release import FormalRelease as FormalRelease
+    from rarecell.swap.formal.release import formal_swaps as formal_swaps
     from rarecell.swap.plan import SwapPlan as SwapPlan
     from rarecell.swap.plan import plan_swaps as plan_swaps
     from rarecell.swap.rules import SwapConstraints as SwapConstraints

@@ -222,6 +222,9 @@ def _scattered(frame: nw.DataFrame[Any], rows: NDArray[np.int64], columns: Mappi
     for name, values in columns.items():
         series = frame.get_column(name)
         new = pa.array(values).to_pylist()
+        if series.dtype.is_integer() and None not in new:
+            # pandas takes a list for 64-bit integers and puts no such into a column of fewer bits.
+            new = nw.new_series(name, new, series.dtype, backend=frame.implementation)
         if isinstance(series.dtype, (nw.Categorical, nw.Enum)) and frame.implementation.is_polars():
             # polars puts no text into a column of categories; as text it does, and the categories are known.
             changed.append(series.cast(nw.String).scatter(rows.tolist(), new).cast(series.dtype))

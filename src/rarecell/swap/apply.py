@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,40 @@ from rarecell.machine.disk import remove
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
+    from rarecell.swap.interactions import Interactions
     from rarecell.swap.plan import SwapPlan
-    from rarecell.table.contingency import Categories
+    from rarecell.swap.units import Units
+    from rarecell.table.contingency import Categories, ContingencyTable
+
+
+class Exchange(Protocol):
+    """What has to be known of values that change places: a plan of swaps, or a formal release."""
+
+    @property
+    def table(self) -> ContingencyTable: ...
+    @property
+    def interactions(self) -> Interactions: ...
+    @property
+    def units(self) -> Units: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Every row that takes part."""
+
+    @property
+    def new_cells(self) -> NDArray[np.int32]:
+        """Key codes of ``rows`` afterwards."""
+
+    @property
+    def table_after(self) -> ContingencyTable:
+        """The table of the released file."""
+
+    def taken_from(self, key: str) -> NDArray[np.int64]:
+        """For each of ``rows``, which of them its value of ``key`` comes from; itself when the value stays."""
+
+    def to_frame(self, like: Any = None, *, places: Any = None) -> Any:
+        """What was exchanged, in the dataframe library of ``like``."""
 
 
 class MarginsDiffer(RuntimeError):
@@ -57,7 +89,7 @@ class SwapResult:
     path : the file written, or None
     """
 
-    plan: SwapPlan
+    plan: Exchange
     frame: Any
     margins: tuple[MarginCheck, ...]
     places: Any = None
@@ -76,7 +108,7 @@ class SwapResult:
         return f"{self.plan} All {len(self.margins):,} kept margins are identical in input and output."
 
 
-def apply_plan(plan: SwapPlan, data: Microdata) -> SwapResult:
+def apply_plan(plan: Exchange, data: Microdata) -> SwapResult:
     """Exchange the values: all other columns, their types and the order of rows stay. A Spark frame stays on its machines.
 
     The keys of the new frame are then coded and counted anew, as those of the old one were.
@@ -89,7 +121,7 @@ def apply_plan(plan: SwapPlan, data: Microdata) -> SwapResult:
     return SwapResult(plan, frame, margins, places)
 
 
-def write_plan(plan: SwapPlan, data: Microdata, path: str | Path, *, recount: bool = True) -> SwapResult:
+def write_plan(plan: Exchange, data: Microdata, path: str | Path, *, recount: bool = True) -> SwapResult:
     """Write the data with the values exchanged to a file, in the format they came in; Spark data to a folder of Parquet files.
 
     With ``recount`` the file is read again and its keys are counted; one that is not as planned is removed.
@@ -107,7 +139,7 @@ def write_plan(plan: SwapPlan, data: Microdata, path: str | Path, *, recount: bo
     return SwapResult(plan, None, margins, places, written)
 
 
-def _expect_records(plan: SwapPlan, data: Microdata) -> None:
+def _expect_records(plan: Exchange, data: Microdata) -> None:
     known = plan.table.record_cell
     if known is not None:
         if len(known) != data.n_records:
@@ -121,7 +153,7 @@ def _expect_records(plan: SwapPlan, data: Microdata) -> None:
         )
 
 
-def _check_recount(plan: SwapPlan, data: Microdata, output: Any) -> None:
+def _check_recount(plan: Exchange, data: Microdata, output: Any) -> None:
     """Read the keys of the output as those of the input were read, and compare the table with the planned one."""
     from rarecell.data.microdata import Microdata
 
@@ -141,25 +173,25 @@ def _labels_read_back(data: Microdata, categories: Categories) -> tuple[str, ...
     return (*labels, *categories.labels[len(labels) :])
 
 
-def replacements(plan: SwapPlan, data: Microdata) -> tuple[Any, dict[str, Any]]:
+def replacements(plan: Exchange, data: Microdata) -> tuple[Any, dict[str, Any]]:
     """Where the rows of the plan are, and for each key that moves anywhere the new value of each of these rows.
 
     A row whose value of a key stays gets its own value again.
     """
-    keys = [key for key in plan.table.keys if plan.moves(key).any()]
+    own = np.arange(len(plan.rows))
+    taken = {key: plan.taken_from(key) for key in plan.table.keys}
+    keys = [key for key in plan.table.keys if (taken[key] != own).any()]
     if plan.table.record_cell is None:
         places, old = data.drawn_records(plan.table, plan.rows, seed=plan.seed, columns=keys)
     else:
         places, old = plan.rows, data.values_at(plan.rows, keys) if keys else {}
-    own = np.arange(len(plan.rows))
-    source = np.roll(own, len(plan))  # rows are records, then partners; the values of one come from the other
-    return places, {key: old[key].take(pa.array(np.where(plan.moves(key), source, own))) for key in keys}
+    return places, {key: old[key].take(pa.array(taken[key])) for key in keys}
 
 
 # ---------------------------------------------------------------------- margins
 
 
-def checked_margins(plan: SwapPlan) -> tuple[MarginCheck, ...]:
+def checked_margins(plan: Exchange) -> tuple[MarginCheck, ...]:
     """:func:`compare_margins`, and an error when one of them differs."""
     found = compare_margins(plan)
     for check in found:
@@ -171,7 +203,7 @@ def checked_margins(plan: SwapPlan) -> tuple[MarginCheck, ...]:
     return found
 
 
-def compare_margins(plan: SwapPlan) -> tuple[MarginCheck, ...]:
+def compare_margins(plan: Exchange) -> tuple[MarginCheck, ...]:
     """Count every kept margin in input and output, from the units and the rows that change, and compare them cell by cell."""
     units, of_rows = plan.units, plan.units.unit_of(plan.rows)
     stayed = units.counts - np.bincount(of_rows, minlength=units.n_units)
@@ -186,7 +218,7 @@ def compare_margins(plan: SwapPlan) -> tuple[MarginCheck, ...]:
     return tuple(found)
 
 
-def _new_codes(plan: SwapPlan, of_rows: NDArray[np.int64], column: int) -> NDArray[np.int32]:
+def _new_codes(plan: Exchange, of_rows: NDArray[np.int64], column: int) -> NDArray[np.int32]:
     """Codes of the changed rows in the output: of keys and their coarsenings the new ones, of other columns their own."""
     if column < plan.table.n_vertices:
         return plan.table.map_cells(plan.new_cells, column)

@@ -105,6 +105,11 @@ class SwapPlan:
         shift = np.uint64(self.table.keys.index(key))
         return np.tile(self.moved >> shift & np.uint64(1) == 1, 2)
 
+    def taken_from(self, key: str) -> NDArray[np.int64]:
+        """For each of ``rows``, which of them its value of ``key`` comes from; itself when the value stays."""
+        own = np.arange(len(self.rows))
+        return np.where(self.moves(key), np.roll(own, len(self)), own)
+
     @cached_property
     def new_cells(self) -> NDArray[np.int32]:
         """Key codes of ``rows`` after the swap."""

@@ -1,0 +1,75 @@
+"""What does a file look like after every kernel has run, leaves first?
+
+The kernel of an edge rearranges the parts on its side among rows that agree on its separator, so that every clique margin
+stays. Each kernel works on what the kernels below it have left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.swap.formal.edges import RootedTree, TreeEdge
+from rarecell.swap.formal.strata import strata_of_edge
+from rarecell.table.contingency import ContingencyTable
+
+
+@dataclass(frozen=True, eq=False)
+class Rearranged:
+    """A file after the kernels.
+
+    Attributes
+    ----------
+    codes : key codes of each row
+    sources : for each key the row that its value comes from, None for a key of the root clique
+    n_changed : rows whose part changed, for each edge of the tree
+    """
+
+    codes: NDArray[np.int32]
+    sources: tuple[NDArray[np.int64] | None, ...]
+    n_changed: tuple[int, ...]
+
+
+def rearranged(
+    table: ContingencyTable,
+    codes: NDArray[np.int32],
+    tree: RootedTree,
+    thetas: Sequence[float],
+    rng: np.random.Generator,
+    *,
+    rare: int = 0,
+    progress: Progress = SILENT,
+) -> Rearranged:
+    """Run the kernels of ``tree`` on a file of key codes.
+
+    ``table`` supplies vertices and clique margins. Rows whose value of the parent clique occurs at most ``rare`` times are
+    always shuffled: a θ of 1 that depends on an invariant of the row.
+    """
+    new = np.array(codes, order="F")
+    sources: list[NDArray[np.int64] | None] = [None] * table.n_keys
+    n_changed = []
+    for edge, theta in zip(tree.edges, thetas, strict=True):
+        checkpoint(progress, "shuffling along the edges")
+        is_always = always_shuffled(table, new, edge, rare)
+        source = strata_of_edge(table, new, edge, is_always).shuffled(theta, rng)
+        changed = np.zeros(len(new), dtype=bool)
+        for k in edge.keys_moved(table):
+            moved = new[source, k]
+            changed |= moved != new[:, k]
+            new[:, k] = moved
+            before = sources[k]
+            sources[k] = source if before is None else before[source]
+        n_changed.append(int(changed.sum()))
+    return Rearranged(new, tuple(sources), tuple(n_changed))
+
+
+def always_shuffled(table: ContingencyTable, codes: NDArray[np.int32], edge: TreeEdge, rare: int) -> NDArray[np.bool_] | None:
+    """Rows whose value of the parent clique occurs at most ``rare`` times; None when there are none."""
+    if rare < 1:
+        return None
+    is_rare = np.asarray(table.marginals.lookup(edge.parent, codes) <= rare)
+    return is_rare if is_rare.any() else None

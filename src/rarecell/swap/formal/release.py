@@ -1,0 +1,329 @@
+"""A file released with a stated ε, subject to its invariants.
+
+Unlike a plan of swaps it serves no chosen records: whom it touches is left to chance, because a choice that depends on the
+records has no finite ε (Bailie, Gong and Meng 2026). What stays is the same: every margin of the model.
+
+References
+----------
+Bailie, J., Gong, R. and Meng, X.-L. (2026). Can swapping be differentially private? A refreshment stirred, not shaken.
+arXiv 2501.08449.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels.counting import collapse_records
+from rarecell.errors import BadInput, KeyMismatch
+from rarecell.model.decomposable import DecomposableModel
+from rarecell.progress import SILENT, Progress
+from rarecell.swap.formal.calibration import Calibrated, Calibration, reference_file
+from rarecell.swap.formal.edges import rooted_tree
+from rarecell.swap.formal.mechanism import Rearranged, rearranged
+from rarecell.swap.formal.statement import EdgeStatement, FormalStatement
+from rarecell.swap.interactions import Interactions
+from rarecell.swap.units import Units, records_of
+from rarecell.table.contingency import ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.data.microdata import Microdata
+    from rarecell.swap.apply import SwapResult
+
+_ENOUGH_RECORDS = 200_000
+"""Expected shares are averages over files with at least so many records in all, but over no more than 20 files."""
+
+
+@dataclass(frozen=True, eq=False)
+class FormalRelease:
+    """Values rearranged at random, with what that guarantees.
+
+    Attributes
+    ----------
+    table, model : what is released, and the model whose margins stay
+    interactions, units : the kept margins
+    statement : ε, edge by edge, with its invariants
+    rows : every row that takes part in an exchange, by row number
+    new_cells : key codes of ``rows`` after it
+    places : for each key and each of ``rows``, which of ``rows`` its value comes from
+    n_changed : rows that changed at each edge; for internal use, as it depends on the file
+    """
+
+    table: ContingencyTable
+    model: DecomposableModel
+    interactions: Interactions
+    units: Units
+    statement: FormalStatement
+    rows: NDArray[np.int64]
+    new_cells: NDArray[np.int32]
+    places: dict[str, NDArray[np.int64]]
+    n_changed: tuple[int, ...]
+    seed: int = 0
+
+    def taken_from(self, key: str) -> NDArray[np.int64]:
+        """For each of ``rows``, which of them its value of ``key`` comes from; itself when the value stays."""
+        return self.places[key]
+
+    @cached_property
+    def changed_rows(self) -> NDArray[np.int64]:
+        """Rows that differ between input and output."""
+        old = self.table.cells[self.table.cell_of(self.rows)]
+        return np.asarray(self.rows[(old != self.new_cells).any(axis=1)])
+
+    @property
+    def n_uniques_changed(self) -> int:
+        """Sample uniques of the input whose values changed."""
+        return int((self.table.counts[self.table.cell_of(self.changed_rows)] == 1).sum())
+
+    @cached_property
+    def n_values_changed(self) -> int:
+        """Key values that differ between input and output."""
+        return int((self.table.cells[self.table.cell_of(self.rows)] != self.new_cells).sum())
+
+    @cached_property
+    def table_after(self) -> ContingencyTable:
+        """The contingency table of the released file; it does not say which cell each record is in."""
+        n_left = np.bincount(self.table.cell_of(self.rows), minlength=self.table.n_cells)
+        cells = np.concatenate([self.table.cells, self.new_cells])
+        counts = np.concatenate([self.table.counts - n_left, np.ones(len(self.new_cells), dtype=np.int64)])
+        after = ContingencyTable.from_counts(cells, counts, self.table.categories)
+        return replace(after, coarsenings=self.table.coarsenings)
+
+    def apply(self, data: Microdata) -> SwapResult:
+        """Rearrange the values in ``data``; see :func:`rarecell.swap.apply.apply_plan`."""
+        from rarecell.swap.apply import apply_plan
+
+        expect_whole_values(data)
+        return apply_plan(self, data)
+
+    def audit(self, places: Any = None) -> dict[str, list[Any]]:
+        """One row for each changed record and record its values came from, with the keys that did. For internal use only.
+
+        ``places`` name the rows, as :func:`rarecell.swap.apply.write_plan` returns them; row numbers unless given.
+        """
+        names = (self.rows if places is None else places).tolist()
+        old = self.table.cells[self.table.cell_of(self.rows)]
+        moved: dict[tuple[int, int], list[str]] = {}
+        for k, key in enumerate(self.table.keys):
+            for row in np.flatnonzero(old[:, k] != self.new_cells[:, k]).tolist():
+                moved.setdefault((row, int(self.places[key][row])), []).append(key)
+        pairs = sorted(moved)
+        return {
+            "record": [names[row] for row, _ in pairs],
+            "partner": [names[source] for _, source in pairs],
+            "variables": [",".join(moved[pair]) for pair in pairs],
+        }
+
+    def to_frame(self, like: Any = None, *, places: Any = None) -> Any:
+        """:meth:`audit` in the dataframe library of ``like``; anything else, or nothing, gives a pyarrow table."""
+        import narwhals.stable.v2 as nw
+
+        frame = nw.from_native(like, pass_through=True)
+        backend = frame.implementation if isinstance(frame, nw.DataFrame) else nw.Implementation.PYARROW
+        types = {"record": nw.Int64(), "partner": nw.Int64(), "variables": nw.String()}
+        return nw.from_dict(self.audit(places), types, backend=backend).to_native()
+
+    def __str__(self) -> str:
+        return str(self.statement)
+
+
+def formal_swaps(
+    table: ContingencyTable,
+    model: DecomposableModel,
+    *,
+    epsilon: float | Sequence[float] | None = None,
+    rate: float | None = None,
+    root: Sequence[str] | None = None,
+    rare: int = 0,
+    is_model_chosen: bool = True,
+    seed: int | None = None,
+    progress: Progress = SILENT,
+) -> FormalRelease:
+    """Rearrange values at random along the junction tree of ``model``, with a stated ε.
+
+    In each stratum of records that agree on a separator the parts on its far side are rearranged with a probability
+    ∝ θ^(records whose part changes), leaves of the tree first. The ε = −ln θ of the edges add up.
+
+    Parameters
+    ----------
+    table : the contingency table
+    model : a decomposable model; its clique margins stay
+    epsilon : the ε of the whole release, divided over the edges so that each changes the same share of records; or one for each
+        edge, in the order in which a release lists them, and then with ``root``
+    rate : instead, the share of records that is to change
+    root : the clique whose values stay with each record; the one that changes least for its ε unless given
+    rare : records whose value of the parent clique occurs at most so often are always shuffled; ε is the same
+    is_model_chosen : whether the model was chosen on these data and so counts as an invariant
+    seed : for tests; a guarantee needs random numbers that nobody knows, which is the default
+    progress : is told how far the work is
+
+    Returns
+    -------
+    FormalRelease
+
+    Examples
+    --------
+    >>> import numpy as np, rarecell as rc
+    >>> keys = [rc.Categories(name, tuple(range(4))) for name in ("area", "age", "job")]
+    >>> codes = np.random.default_rng(0).integers(0, 4, (500, 3)).astype(np.int32)
+    >>> table = rc.ContingencyTable.from_codes(codes, keys)
+    >>> model = rc.DecomposableModel(table, cliques=[("area", "age"), ("age", "job")])
+    >>> release = rc.formal_swaps(table, model, epsilon=4, seed=1)
+    >>> round(release.statement.epsilon, 6)
+    4.0
+    >>> after = release.table_after
+    >>> bool((after.marginals.counts(0b011) == table.marginals.counts(0b011)).all())
+    True
+    """
+    _check_arguments(table, model, epsilon, rate, rare)
+    for_reference, for_release = np.random.default_rng(seed).spawn(2)
+    kept = np.flatnonzero(table.cell_of(np.arange(table.n_rows)) >= 0)
+    codes = np.asfortranarray(table.cells[records_of(table)[kept]])
+    calibration = Calibration(table, model.graph, reference_file(table, codes, model.graph, for_reference), rare=rare)
+    calibrated = _calibrated(calibration, model, epsilon, rate, root)
+    expected = _expected_shares(table, calibration.reference, calibrated, rare, for_reference)
+    result = rearranged(table, codes, calibrated.tree, calibrated.thetas, for_release, rare=rare, progress=progress)
+    return _release(table, model, result, kept, _statement(table, model, calibrated, rare, is_model_chosen, expected))
+
+
+def expect_whole_values(data: Microdata) -> None:
+    """Refuse keys of which several values count as one level: their values would move without being looked at."""
+    banded = [key for key, coding in data.coding.items() if coding.bounds_numbers or len(coding.missing) > 1]
+    if banded:
+        raise BadInput(
+            f"{', '.join(banded)}: several values of the file count as one level here, so the guarantee would not cover the values "
+            "themselves. Recode the file first, and release the recoded one."
+        )
+    if not data.source.keeps_rows:
+        raise BadInput(
+            f"The records of {data.source.name} stay on its machines; a formal release needs them here. Write the data to Parquet "
+            "files and name these instead."
+        )
+
+
+# ---------------------------------------------------------------------- parts
+
+
+def _check_arguments(
+    table: ContingencyTable, model: DecomposableModel, epsilon: float | Sequence[float] | None, rate: float | None, rare: int
+) -> None:
+    if not isinstance(model, DecomposableModel):
+        raise BadInput(
+            "A formal release needs a decomposable model, because it moves values along a junction tree; the model given has none. "
+            "Name its cliques, or choose a model with select_model."
+        )
+    if model.table.vertex_names != table.vertex_names:
+        raise KeyMismatch.between(table.vertex_names, model.table.vertex_names)
+    if (epsilon is None) == (rate is None):
+        raise BadInput("A formal release takes either epsilon or rate, and one of them is needed.")
+    if rate is not None and not 0 < rate < 1:
+        raise BadInput(f"The rate was given as {rate}; it is a share of records above 0 and below 1.")
+    given = [] if epsilon is None else list(np.atleast_1d(np.asarray(epsilon, dtype=np.float64)))
+    if any(not (0 <= one < np.inf) for one in given):
+        raise BadInput(f"epsilon was given as {epsilon}; it is a number of 0 or more.")
+    if rare < 0:
+        raise BadInput(f"rare was given as {rare}; it is a number of records, 0 or more.")
+
+
+def _calibrated(
+    calibration: Calibration,
+    model: DecomposableModel,
+    epsilon: float | Sequence[float] | None,
+    rate: float | None,
+    root: Sequence[str] | None,
+) -> Calibrated:
+    named = None if root is None else rooted_tree(model.graph, _root_clique(model, root))
+    if rate is not None:
+        wanted = rate
+        return calibration.at_rate(named, wanted) if named else calibration.best(lambda t: calibration.at_rate(t, wanted))
+    if isinstance(epsilon, int | float):
+        total = float(epsilon)
+        return calibration.at_epsilon(named, total) if named else calibration.best(lambda t: calibration.at_epsilon(t, total))
+    assert epsilon is not None
+    if named is None:
+        raise BadInput(
+            "One ε for each edge was given without a root. Name the root clique, because it decides what the edges are."
+        )
+    if len(epsilon) != len(named.edges):
+        raise BadInput(f"{len(epsilon)} values of ε were given; the tree has {len(named.edges)} edges, and each needs one.")
+    return calibration.with_epsilons(named, epsilon)
+
+
+def _root_clique(model: DecomposableModel, root: Sequence[str]) -> int:
+    table = model.table
+    wanted = table.close(table.mask_of(root))
+    for clique in model.graph.cliques:
+        if table.close(clique) == wanted:
+            return clique
+    listed = "; ".join(", ".join(table.names_of(table.reduce(clique))) for clique in model.graph.cliques)
+    raise BadInput(f"The root was given as {', '.join(root)}, which is not a clique of the model. Its cliques are: {listed}.")
+
+
+def _expected_shares(
+    table: ContingencyTable, reference: NDArray[np.int32], calibrated: Calibrated, rare: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Shares of records and of sample uniques that change in a random file with the same invariants."""
+    n_files = int(np.clip(_ENOUGH_RECORDS // len(reference), 1, 20))
+    sizes = [category.n_levels for category in table.categories]
+    plain = [1.0] * len(calibrated.tree.edges)
+    n_changed, n_uniques, n_uniques_changed, file = 0, 0, 0, reference
+    for _ in range(n_files):
+        after = rearranged(table, file, calibrated.tree, calibrated.thetas, rng, rare=rare).codes
+        changed = (after != file).any(axis=1)
+        _, counts, cell = collapse_records([file[:, k] for k in range(table.n_keys)], sizes)
+        is_unique = counts[cell] == 1
+        n_changed += int(changed.sum())
+        n_uniques += int(is_unique.sum())
+        n_uniques_changed += int((changed & is_unique).sum())
+        file = rearranged(table, file, calibrated.tree, plain, rng).codes
+    return n_changed / (n_files * len(reference)), n_uniques_changed / max(n_uniques, 1)
+
+
+def _statement(
+    table: ContingencyTable,
+    model: DecomposableModel,
+    calibrated: Calibrated,
+    rare: int,
+    is_model_chosen: bool,
+    expected: tuple[float, float],
+) -> FormalStatement:
+    def names(mask: int) -> tuple[str, ...]:
+        return table.names_of(table.reduce(mask))
+
+    edges = tuple(
+        EdgeStatement(
+            names(edge.separator), tuple(table.keys[k] for k in edge.keys_moved(table)), names(edge.parent), epsilon, free
+        )
+        for edge, epsilon, free in zip(calibrated.tree.edges, calibrated.epsilons, calibrated.is_free, strict=True)
+    )
+    cliques = tuple(names(clique) for clique in model.graph.cliques)
+    return FormalStatement(
+        calibrated.epsilon, edges, names(calibrated.tree.root), cliques, rare, is_model_chosen, expected[0], expected[1]
+    )
+
+
+def _release(
+    table: ContingencyTable, model: DecomposableModel, result: Rearranged, kept: NDArray[np.int64], statement: FormalStatement
+) -> FormalRelease:
+    own = np.arange(len(kept))
+    takes_part = np.zeros(len(kept), dtype=bool)
+    for source in result.sources:
+        if source is not None:
+            takes_part |= source != own
+    chosen = np.flatnonzero(takes_part)
+    place = np.full(len(kept), -1, dtype=np.int64)
+    place[chosen] = np.arange(len(chosen))
+    places = {
+        key: np.arange(len(chosen)) if source is None else place[source[chosen]]
+        for key, source in zip(table.keys, result.sources, strict=True)
+    }
+    interactions = Interactions.of_model(table, model)
+    units = Units.of(table, (), {})
+    return FormalRelease(
+        table, model, interactions, units, statement, kept[chosen], result.codes[chosen], places, result.n_changed
+    )

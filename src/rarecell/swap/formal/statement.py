@@ -1,0 +1,148 @@
+"""What exactly is guaranteed, and what is not?
+
+The ε of a release means nothing without what it is subject to, so the two are printed in one sentence. The cautions below
+belong to every release; whoever quotes ε quotes them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+CAUTIONS = (
+    "ε says nothing about what the invariants themselves reveal: cells of one record in the tables of the cliques, and records "
+    "that the margins determine.",
+    "More invariants make ε smaller only because less is left to protect; ε of different models, or ε of ordinary differential "
+    "privacy, cannot be compared with this one.",
+    "Two files that share the invariants differ in at least two records, so the factor to reckon with is at least e^(2ε).",
+    "It covers a single release. A second run on the same file, with whatever options, spends further ε, and the two add up.",
+    "It holds while the random numbers stay secret. They come from the operating system and are written nowhere; a seed given "
+    "by hand must be kept secret for ever.",
+)
+"""Sentences that go with every ε."""
+
+
+@dataclass(frozen=True)
+class EdgeStatement:
+    """One edge of the tree: what moves, between whom, at what ε.
+
+    Attributes
+    ----------
+    separator : records exchange parts when they agree on these
+    moved : the keys that move
+    parent : the clique above, by whose value records can be targeted
+    epsilon : −ln θ; 0 for a plain shuffle and for a side that cannot change
+    is_free : the side is constant in every stratum, so nothing can change
+    """
+
+    separator: tuple[str, ...]
+    moved: tuple[str, ...]
+    parent: tuple[str, ...]
+    epsilon: float
+    is_free: bool
+
+    @property
+    def theta(self) -> float:
+        return math.exp(-self.epsilon)
+
+    def __str__(self) -> str:
+        within = f"records that agree on {_listed(self.separator)}" if self.separator else "all records"
+        cost = "nothing can change" if self.is_free else f"ε {self.epsilon:.3f}"
+        return f"{_listed(self.moved)} between {within}: {cost}"
+
+
+@dataclass(frozen=True)
+class FormalStatement:
+    """What a formal release guarantees, and subject to what.
+
+    Attributes
+    ----------
+    epsilon : the sum over the edges
+    edges : leaves first, in the order in which they are shuffled
+    root : the clique whose values stay with each record
+    cliques : the sets of keys whose tables stay
+    rare : records whose value of the parent clique occurs at most so often are always shuffled
+    is_model_chosen : the model was chosen on these data, and so counts as an invariant
+    expected_records_changed, expected_uniques_changed : shares of records and of sample uniques, worked out on files drawn at
+        random among all that share the invariants
+    """
+
+    epsilon: float
+    edges: tuple[EdgeStatement, ...]
+    root: tuple[str, ...]
+    cliques: tuple[tuple[str, ...], ...]
+    rare: int
+    is_model_chosen: bool
+    expected_records_changed: float
+    expected_uniques_changed: float
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """What every file that the guarantee compares has in common."""
+        tables = "; ".join(", ".join(clique) for clique in self.cliques)
+        chosen = ("the model, its levels and coarsenings, which were chosen on these data",) if self.is_model_chosen else ()
+        return (
+            f"the tables of {tables}",
+            f"{_listed(self.root)} of every record",
+            "every column that is not a key, and every record that was left out, as they are",
+            *chosen,
+        )
+
+    @property
+    def sentence(self) -> str:
+        """ε and its invariants, in one sentence."""
+        return (
+            f"Subject to its invariants, this release is private with ε = {self.epsilon:.4g} for each record: two files that agree in "
+            f"{'; in '.join(self.invariants)}; and that differ in d records give any one release with probabilities whose ratio is "
+            f"at most e^({self.epsilon:.4g}·d)."
+        )
+
+    @property
+    def expectation(self) -> str:
+        return (
+            f"In files with the same invariants {self.expected_records_changed:.1%} of the records and "
+            f"{self.expected_uniques_changed:.1%} of the sample uniques are expected to change."
+        )
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        return CAUTIONS
+
+    def __str__(self) -> str:
+        return f"{self.sentence} {self.expectation}"
+
+    # ------------------------------------------------------------------ JSON
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON; holds invariants and nothing else of the data."""
+        return {
+            **asdict(self),
+            "edges": [{**asdict(edge), "theta": edge.theta} for edge in self.edges],
+            "sentence": self.sentence,
+            "expectation": self.expectation,
+            "invariants": list(self.invariants),
+            "cautions": list(self.cautions),
+        }
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> FormalStatement:
+        edges = tuple(
+            EdgeStatement(tuple(e["separator"]), tuple(e["moved"]), tuple(e["parent"]), float(e["epsilon"]), bool(e["is_free"]))
+            for e in stored["edges"]
+        )
+        return cls(
+            epsilon=float(stored["epsilon"]),
+            edges=edges,
+            root=tuple(stored["root"]),
+            cliques=tuple(tuple(clique) for clique in stored["cliques"]),
+            rare=int(stored["rare"]),
+            is_model_chosen=bool(stored["is_model_chosen"]),
+            expected_records_changed=float(stored["expected_records_changed"]),
+            expected_uniques_changed=float(stored["expected_uniques_changed"]),
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,123 @@
+"""Which rows may exchange their parts along an edge, and which of them carry the same part?
+
+Rows are sorted by stratum (the value of the separator) and type (the part that moves). Types of equal size are one group,
+because the law of a shuffle depends on sizes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rarecell._kernels import shuffling as kernels
+from rarecell._kernels.counting import collapse_records
+from rarecell.graph.masks import each_member
+from rarecell.swap.formal.edges import TreeEdge
+from rarecell.table.contingency import ContingencyTable
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+
+
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """The rows of a file, as the kernel of one edge sees them.
+
+    Attributes
+    ----------
+    rows : rows by stratum and type; within a type those that are always shuffled come last
+    n_held, n_always : of each type, rows that may keep their part and rows that are always shuffled
+    stratum_start : the first type of each stratum, and their number at the end
+    groups : sizes (``n_held``, ``n_always``) of types, and how many types of the stratum have them
+    group_start : the first group of each stratum, and their number at the end
+    """
+
+    rows: NDArray[np.int64]
+    n_held: NDArray[np.int64]
+    n_always: NDArray[np.int64]
+    stratum_start: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    group_start: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, separator: Sequence[NDArray[np.int32]], side: Sequence[NDArray[np.int32]], is_always: NDArray[np.bool_] | None = None
+    ) -> Strata:
+        """The strata of rows with these codes of the separator and of the side that moves."""
+        columns = [*separator, *side]
+        sizes = [int(column.max(initial=0)) + 1 for column in columns]
+        cells, counts, type_of_row = collapse_records(columns, sizes)
+        begins = np.ones(len(counts), dtype=bool)
+        begins[1:] = (cells[1:, : len(separator)] != cells[:-1, : len(separator)]).any(axis=1)
+        stratum = np.cumsum(begins) - 1
+        always = np.zeros(len(counts), dtype=np.int64)
+        order = type_of_row
+        if is_always is not None:
+            always = np.bincount(type_of_row[is_always], minlength=len(counts)).astype(np.int64)
+            order = 2 * type_of_row + is_always
+        held = counts.astype(np.int64) - always
+        groups, group_start = _groups(stratum, held, always)
+        starts = np.append(np.flatnonzero(begins), len(counts))
+        return cls(np.argsort(order, kind="stable"), held, always, starts, groups, group_start)
+
+    @property
+    def n_strata(self) -> int:
+        return len(self.stratum_start) - 1
+
+    def shuffled(self, theta: float, rng: np.random.Generator) -> NDArray[np.int64]:
+        """For each row the row whose part it gets: P ∝ θ^(rows whose part changes, unless they are always shuffled)."""
+        rows = self.rows.copy()
+        source = np.arange(len(rows))
+        kernels.shuffle_strata(
+            theta, self.stratum_start, self.n_held, self.n_always, self.groups, self.group_start, rows, source, rng
+        )
+        return source
+
+    def mean_changed(self, thetas: ArrayLike) -> NDArray[np.float64]:
+        """For each θ the expected number of rows whose part changes, those always shuffled left out.
+
+        Strata with the same sizes count once, with a multiplicity.
+        """
+        strata, times = self._distinct()
+        given = np.asarray(thetas, dtype=np.float64)
+        return np.asarray(kernels.total_mean_changed(given, self.groups, self.group_start, strata, times, _NODES, _WEIGHTS))
+
+    def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """A stratum of each composition with more than one type, and how many there are of it."""
+        word = self.groups.astype(np.uint64)
+        mixed = _mixed(_mixed(_mixed(word[:, 0]) ^ word[:, 1]) ^ word[:, 2])
+        several = np.flatnonzero(np.diff(self.stratum_start) > 1)
+        summed = np.add.reduceat(mixed, self.group_start[:-1])[several]
+        _, first, times = np.unique(summed, return_index=True, return_counts=True)
+        return several[first], times
+
+
+def strata_of_edge(
+    table: ContingencyTable, codes: NDArray[np.int32], edge: TreeEdge, is_always: NDArray[np.bool_] | None = None
+) -> Strata:
+    """The strata of ``edge`` in a file of key codes."""
+    separator = [table.map_cells(codes, v) for v in each_member(table.reduce(edge.separator))]
+    return Strata.of(separator, [codes[:, k] for k in edge.keys_moved(table)], is_always)
+
+
+def _groups(
+    stratum: NDArray[np.int64], held: NDArray[np.int64], always: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    order = np.lexsort((always, held, stratum))
+    sizes = np.stack([stratum[order], held[order], always[order]], axis=1)
+    begins = np.ones(len(sizes), dtype=bool)
+    begins[1:] = (sizes[1:] != sizes[:-1]).any(axis=1)
+    first = np.flatnonzero(begins)
+    times = np.diff(np.append(first, len(sizes)))
+    groups = np.column_stack([sizes[first, 1:], times]).astype(np.int64)
+    return groups, np.searchsorted(sizes[first, 0], np.arange(stratum[-1] + 2))
+
+
+def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """splitmix64."""
+    z = words + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(z ^ (z >> np.uint64(31)))

@@ -199,11 +199,11 @@ def draw_free(n, a, v, rng):
 
 
 @njit(cache=True, nogil=True)
-def shuffle_strata(theta, stratum_start, n_held, n_always, groups, group_start, rows, source, rng):
+def shuffle_strata(theta, stratum_start, sizes, groups, group_start, rows, source, rng):
     """Rearrange the parts of all strata; ``source[r]`` becomes the row whose part row r gets.
 
-    ``rows`` is sorted by stratum and type, and within a type rows that may be held come first: type t has ``n_held[t]`` of
-    them and ``n_always[t]`` others. Stratum s has the types from ``stratum_start[s]`` on, and the groups from
+    ``rows`` is sorted by stratum and type, and within a type rows that may be held come first: type t has ``sizes[t, 0]`` of
+    them and ``sizes[t, 1]`` others. Stratum s has the types from ``stratum_start[s]`` on, and the groups from
     ``group_start[s]`` on. ``rows`` is reordered within types.
     """
     free = np.empty(rows.size, dtype=np.int64)
@@ -212,7 +212,7 @@ def shuffle_strata(theta, stratum_start, n_held, n_always, groups, group_start, 
         first, last = stratum_start[s], stratum_start[s + 1]
         n_free, start = 0, place
         for t in range(first, last):
-            place += n_held[t] + n_always[t]
+            place += sizes[t, 0] + sizes[t, 1]
         if last - first == 1:
             continue
         u, v = 0.0, 0.0
@@ -220,7 +220,7 @@ def shuffle_strata(theta, stratum_start, n_held, n_always, groups, group_start, 
             u = draw_u(theta / (1.0 - theta), groups, group_start[s], group_start[s + 1], rng)
             v = u * (theta / (1.0 - theta))
         for t in range(first, last):
-            n, a = n_held[t], n_always[t]
+            n, a = sizes[t, 0], sizes[t, 1]
             f = n if theta >= 1.0 else (draw_free(n, a, v, rng) if n > 0 else 0)
             for i in range(f):
                 k = start + i + rng.integers(0, n - i)

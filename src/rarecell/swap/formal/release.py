@@ -98,7 +98,7 @@ class FormalRelease:
         """Rearrange the values in ``data``; see :func:`rarecell.swap.apply.apply_plan`."""
         from rarecell.swap.apply import apply_plan
 
-        expect_whole_values(data)
+        expect_records_at_hand(data)
         return apply_plan(self, data)
 
     def audit(self, places: Any = None) -> dict[str, list[Any]]:
@@ -191,14 +191,8 @@ def formal_swaps(
     return _release(table, model, result, kept, _statement(table, model, calibrated, rare, is_model_chosen, expected))
 
 
-def expect_whole_values(data: Microdata) -> None:
-    """Refuse keys of which several values count as one level: their values would move without being looked at."""
-    banded = [key for key, coding in data.coding.items() if coding.bounds_numbers or len(coding.missing) > 1]
-    if banded:
-        raise BadInput(
-            f"{', '.join(banded)}: several values of the file count as one level here, so the guarantee would not cover the values "
-            "themselves. Recode the file first, and release the recoded one."
-        )
+def expect_records_at_hand(data: Microdata) -> None:
+    """Refuse data whose records stay on other machines."""
     if not data.source.keeps_rows:
         raise BadInput(
             f"The records of {data.source.name} stay on its machines; a formal release needs them here. Write the data to Parquet "

@@ -28,15 +28,14 @@ class Strata:
     Attributes
     ----------
     rows : rows by stratum and type; within a type those that are always shuffled come last
-    n_held, n_always : of each type, rows that may keep their part and rows that are always shuffled
+    sizes : of each type, the number of rows that may keep their part and of rows that are always shuffled
     stratum_start : the first type of each stratum, and their number at the end
-    groups : sizes (``n_held``, ``n_always``) of types, and how many types of the stratum have them
+    groups : such sizes, and how many types of the stratum have them
     group_start : the first group of each stratum, and their number at the end
     """
 
     rows: NDArray[np.int64]
-    n_held: NDArray[np.int64]
-    n_always: NDArray[np.int64]
+    sizes: NDArray[np.int64]
     stratum_start: NDArray[np.int64]
     groups: NDArray[np.int64]
     group_start: NDArray[np.int64]
@@ -47,8 +46,8 @@ class Strata:
     ) -> Strata:
         """The strata of rows with these codes of the separator and of the side that moves."""
         columns = [*separator, *side]
-        sizes = [int(column.max(initial=0)) + 1 for column in columns]
-        cells, counts, type_of_row = collapse_records(columns, sizes)
+        n_codes = [int(column.max(initial=0)) + 1 for column in columns]
+        cells, counts, type_of_row = collapse_records(columns, n_codes)
         begins = np.ones(len(counts), dtype=bool)
         begins[1:] = (cells[1:, : len(separator)] != cells[:-1, : len(separator)]).any(axis=1)
         stratum = np.cumsum(begins) - 1
@@ -60,7 +59,7 @@ class Strata:
         held = counts.astype(np.int64) - always
         groups, group_start = _groups(stratum, held, always)
         starts = np.append(np.flatnonzero(begins), len(counts))
-        return cls(np.argsort(order, kind="stable"), held, always, starts, groups, group_start)
+        return cls(np.argsort(order, kind="stable"), np.column_stack([held, always]), starts, groups, group_start)
 
     @property
     def n_strata(self) -> int:
@@ -70,9 +69,7 @@ class Strata:
         """For each row the row whose part it gets: P ∝ θ^(rows whose part changes, unless they are always shuffled)."""
         rows = self.rows.copy()
         source = np.arange(len(rows))
-        kernels.shuffle_strata(
-            theta, self.stratum_start, self.n_held, self.n_always, self.groups, self.group_start, rows, source, rng
-        )
+        kernels.shuffle_strata(theta, self.stratum_start, self.sizes, self.groups, self.group_start, rows, source, rng)
         return source
 
     def mean_changed(self, thetas: ArrayLike) -> NDArray[np.float64]:

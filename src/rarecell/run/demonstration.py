@@ -58,5 +58,4 @@ def _population_counts(table: ContingencyTable) -> NDArray[np.int64]:
         values = population[categories.key].to_numpy()
         codes[:, k] = lookup[np.minimum(values, len(levels) - 2) + 1]
     everybody = ContingencyTable.from_codes(codes, table.categories)
-    everything = table.all_keys
-    return np.asarray(everybody.marginals.lookup(everything, table.cells[table.unique_cells]))
+    return everybody.counts_of(table.cells[table.unique_cells])

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell.errors import BadInput, TooLarge, UnknownColumns
 from rarecell.graph.masks import MAX_VERTICES, all_below, each_member, mask_of, single
+from rarecell.outcome.words import counted, number, verb
 
 if TYPE_CHECKING:
     from rarecell.table.marginals import Marginals
@@ -253,6 +254,10 @@ class ContingencyTable:
         """s_j: how many cells hold exactly j records."""
         sizes, numbers = np.unique(self.counts, return_counts=True)
         return dict(zip(sizes.tolist(), numbers.tolist(), strict=True))
+
+    def counts_of(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """Number of records in each of some cells, given by the codes of all keys; 0 where no record is."""
+        return np.asarray(self.marginals.lookup(self.all_keys, cells), dtype=np.int64)
 
     @property
     def unique_cells(self) -> NDArray[np.int64]:
@@ -505,7 +510,8 @@ class ContingencyTable:
         return Marginals(self)
 
     def __str__(self) -> str:
+        alone = self.size_indices.get(1, 0)
         return (
-            f"{self.n_records:,} records on {self.n_keys} keys fall into {self.n_cells:,} of {self.n_formal_cells:,} cells; "
-            f"{self.size_indices.get(1, 0):,} cells hold a single record."
+            f"{counted(self.n_records, 'record')} on {counted(self.n_keys, 'key')} {verb(self.n_records, 'falls', 'fall')} into "
+            f"{number(self.n_cells)} of {counted(self.n_formal_cells, 'cell')}; {counted(alone, 'cell')} {verb(alone, 'holds', 'hold')} a single record."
         )

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 import rarecell as rc
 from rarecell.errors import Cancelled
 from rarecell.progress import SilentProgress
-from rarecell.risk.explain import costs_by_key, explain_records, key_costs
+from rarecell.risk.explain import explain_records, key_costs
 from rarecell.risk.records import record_risk
+from rarecell.run.summary import of_costs
 from tests.strategies import coarsened_tables
 
 
@@ -105,7 +106,7 @@ def test_key_costs_cover_every_key_and_resolution(families: rc.ContingencyTable)
     assert costs[2].reduction == 0.0
     assert "With age coarsened to age/2 (2 levels)" in str(costs[2])
     assert "With marital left out" in str(costs[1])
-    by_key = costs_by_key(costs)
+    by_key = [cost.to_dict() for cost in of_costs(costs)]
     assert [entry["key"] for entry in by_key] == ["relationship", "marital", "age"]
     assert by_key[2] == {
         "key": "age",

@@ -97,5 +97,5 @@ def _number(text: str, what: str, kind: Callable[[str], Any]) -> Any:
             f"{what} was written as '{text}'; write a {'whole number' if kind is int else 'number'}, for example {'100' if kind is int else '0.2'}."
         ) from None
     if number != number or number in (float("inf"), float("-inf")):
-        raise BadInput(f"{what} was written as '{text}', which is no size.")
+        raise BadInput(f"{what} was written as '{text}', which is not a valid size.")
     return number

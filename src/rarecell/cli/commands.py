@@ -153,7 +153,7 @@ def demo(**options: Any) -> None:
 @main.command()
 @click.argument("m", type=click.IntRange(1))
 @click.option(
-    "--list", "as_list", is_flag=True, help="Write the non-isomorphic chordal graphs on M vertices as graph6, one a line."
+    "--list", "as_list", is_flag=True, help="Write the non-isomorphic chordal graphs on M vertices as graph6, one per line."
 )
 def graphs(m: int, as_list: bool) -> None:
     """Count the graphical, decomposable and non-isomorphic decomposable models of 1 to M variables.

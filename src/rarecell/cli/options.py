@@ -45,9 +45,7 @@ data_options = _options(
     click.option("--spark-table", metavar="NAME", help="A table of Spark, or a path that Spark reads, instead of a file."),
     click.option("--memory", metavar="SIZE", help="What the run may use, such as 4GB (default half of the machine's memory)."),
     click.option("--seed", type=int, help="Seed of every random choice (default 0)."),
-    click.option(
-        "--config", type=click.Path(exists=True, dir_okay=False), help="A run.toml; options on the command line go before it."
-    ),
+    click.option("--config", type=click.Path(exists=True, dir_okay=False), help="A run.toml; command-line options override it."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables."),
     click.option("--quiet", is_flag=True, help="No progress."),
 )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -247,25 +246,6 @@ def _n_uniques(columns: Columns, key: str, coarsening: Coarsening | None) -> int
     if coarsening.name in table.vertex_names:
         return n_uniques(columns, [*kept, table.vertex_names.index(coarsening.name)])
     return table.recode(coarsening).size_indices.get(1, 0)
-
-
-def costs_by_key(costs: Sequence[KeyCost]) -> list[dict[str, Any]]:
-    """The costs as plain dictionaries, one a key: τ1 without it, and at each coarser resolution; ready for JSON."""
-    found: dict[str, dict[str, Any]] = {}
-    for cost in costs:
-        of_key = found.setdefault(cost.key, {"key": cost.key, "without": None, "coarsened": []})
-        if cost.resolution == LEFT_OUT:
-            of_key["without"] = cost.expected_population_uniques
-        else:
-            of_key["coarsened"].append(
-                {
-                    "name": cost.resolution,
-                    "levels": cost.n_levels,
-                    "sample_uniques": cost.n_sample_uniques,
-                    "expected_population_uniques": cost.expected_population_uniques,
-                }
-            )
-    return list(found.values())
 
 
 def _generators(model: CellModel) -> tuple[int, ...]:

@@ -17,6 +17,7 @@ from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import Verdict, verdict
 from rarecell.report import RISKIEST_FILE
 from rarecell.run.config import RunConfig
+from rarecell.run.folder import finish_publishing
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,6 +46,7 @@ class SavedRun:
         """Read a run folder; an error in one paragraph when it is not one."""
         folder = Path(place)
         called = str(place) if name is None else name
+        finish_publishing(folder)
         try:
             given = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
             record = json.loads((folder / "run.json").read_text(encoding="utf-8"))

@@ -184,7 +184,7 @@ def of_estimates(estimates: Sequence[UniquesEstimate]) -> tuple[EstimatorDetail,
 
 
 def of_costs(costs: Sequence[KeyCost]) -> tuple[KeyCostSummary, ...]:
-    """The costs one a key: τ1 without it, and at each coarser resolution."""
+    """The costs, key by key: τ1 without it, and at each coarser resolution."""
     made = []
     for key, of_key in groupby(costs, key=lambda cost: cost.key):
         steps = list(of_key)

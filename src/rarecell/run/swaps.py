@@ -41,7 +41,7 @@ def needs_records(config: RunConfig, protection: ProtectConfig | None, data: Mic
     outside = sorted(name for name in named if name not in config.keys and name.rpartition("/")[0] not in config.keys)
     reasons = {
         "the household of a record": config.household is not None or wanted.households,
-        f"the stratum '{config.strata}', which is no key": config.strata is not None and config.strata not in config.keys,
+        f"the stratum '{config.strata}', which is not a key": config.strata is not None and config.strata not in config.keys,
         "records by their row number": wanted.records is not None,
         f"columns outside the keys to keep or to swap within ({', '.join(outside)})": bool(outside),
     }

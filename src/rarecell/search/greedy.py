@@ -27,7 +27,7 @@ from rarecell.search.score_cache import LEAST_GAIN, KnownScores
 _STAGE = "greedy search"
 _BOTH = local.ADD | local.DELETE
 MAX_SHAKE = 20
-"""Most moves of one shake: it is to leave the neighbourhood of a local optimum, not to tickle it."""
+"""Most moves of one shake: enough to leave the neighbourhood of a local optimum."""
 KEYS_SHAKEN = 7
 """A shake stays among so many keys: moves far apart do not help each other."""
 _DRAWS_PER_SHAKE = 100

@@ -1,7 +1,7 @@
 """How much can the vertices outside a set still add to the score?
 
-A chordal graph is an order of its vertices in which each is joined to a complete set of earlier ones. Leave away
-"complete", and each vertex takes the best of all sets of earlier ones, as in a Bayesian network; the best order is then
+A chordal graph is an order of its vertices in which each is joined to a complete set of earlier ones. Without
+completeness each vertex takes the best of all sets of earlier ones, as in a Bayesian network; the best order is then
 found by dynamic programming over the closed sets (Silander and Myllymäki 2006), and bounds all chordal graphs.
 """
 

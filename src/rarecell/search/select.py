@@ -246,7 +246,7 @@ class _Search:
         if self.before is not None and self._seconds_left == 0:
             climbs, n_rounds = self.before
         else:
-            # What an earlier search of this kind has counted is known, so that its way is gone again in no time.
+            # What an earlier search of this kind has counted is known, so that repeating its steps is cheap.
             climbs, n_rounds = greedy_search(
                 self.known, rounds=rounds, seed=seed, max_seconds=self._seconds_left, progress=self.progress
             )

@@ -255,7 +255,7 @@ class ContingencyTable:
         sizes, numbers = np.unique(self.counts, return_counts=True)
         return dict(zip(sizes.tolist(), numbers.tolist(), strict=True))
 
-    def counts_of(self, cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    def counts_of(self, cells: NDArray[np.int32]) -> NDArray[np.int64]:
         """Number of records in each of some cells, given by the codes of all keys; 0 where no record is."""
         return np.asarray(self.marginals.lookup(self.all_keys, cells), dtype=np.int64)
 

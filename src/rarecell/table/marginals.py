@@ -134,7 +134,7 @@ class Marginals:
         self._entropy: dict[int, float] = {0: 0.0}
         self._table_rows = _Rows(np.asfortranarray(table.cells, short_type(max(self._levels))), self._cell_counts)
         self._bases: _Kept[_Rows] = _Kept(memory_budget // 2)
-        # Rows whose projections are hardly fewer unless they must be, because few of them agree on anything.
+        # Rows that few others agree with have only slightly fewer projections; they are kept only where they are needed.
         self._spread_out: set[int] = set()
         self._lock = threading.RLock()
         self._kept: _Kept[Marginal] = _Kept(memory_budget // 4)
@@ -367,7 +367,7 @@ class Marginals:
         return self.table.close(mask)
 
     def _keep_base(self, mask: int, rows: _Rows) -> bool:
-        """Project rows to a set and keep them, unless they are hardly fewer; whether they were kept."""
+        """Project rows to a set and keep them, unless they are only slightly fewer; whether they were kept."""
         radix = self._radix(self.table.reduce(mask))
         keys, counts = self._projected(rows, radix)
         if 2 * len(keys) > len(rows.counts):

@@ -24,8 +24,8 @@ from rarecell.graph import (
     random_chordal_graph,
     to_networkx,
 )
-from rarecell.graph.witness import is_chordless_cycle
 from tests.naive import chordal as naive
+from tests.naive.chordal import is_chordless_cycle
 from tests.strategies_graph import chordal_graphs, chordal_graphs_with_pair, neighbour_masks
 
 SQUARE = (0b1010, 0b0101, 0b1010, 0b0101)

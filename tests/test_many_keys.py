@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.cli.commands import main
 from rarecell.model.additive import AdditiveModel
+from rarecell.search import SearchLimits
 from rarecell.table import coarsening as resolution
-from rarecell.table import structural_zeros as structure
-from rarecell.table.structural_zeros import find_structural_zeros
+from rarecell.table.full_marginals import FullMarginals
+from rarecell.table.marginals import Marginals
+from rarecell.table.zero_detection import find_structural_zeros
 from tests.naive import marginals as naive
 from tests.strategies import categories, tables
 
@@ -48,7 +50,7 @@ def test_joint_tables_in_one_pass_are_those_counted_pair_by_pair(table: rc.Conti
 @given(tables(min_keys=3), st.integers(1, 3))
 @settings(max_examples=30)
 def test_full_counts_have_every_cell(table: rc.ContingencyTable, size: int) -> None:
-    margins = structure._FullMarginals(table)
+    margins = FullMarginals(table)
     for keys in combinations(range(table.n_keys), size):
         found = margins.counts(keys)
         assert found.shape == tuple(table.categories[k].n_levels for k in keys)
@@ -56,7 +58,7 @@ def test_full_counts_have_every_cell(table: rc.ContingencyTable, size: int) -> N
         assert margins.n_occupied(keys) == len(naive.full_counts(table, keys))
 
 
-def test_of_many_triples_the_most_related_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_many_triples_the_most_related_are_searched() -> None:
     rng = np.random.default_rng(4)
     codes = rng.integers(0, 3, (9000, 7))
     codes[:, 1] = np.where(rng.random(9000) < 0.3, codes[:, 0], codes[:, 1])
@@ -64,20 +66,18 @@ def test_of_many_triples_the_most_related_are_searched(monkeypatch: pytest.Monke
     table = rc.ContingencyTable.from_codes(codes.astype(np.int32), categories([3] * 7))
     complete = find_structural_zeros(table)
     assert complete.not_searched == ()
-    monkeypatch.setattr(structure, "MOST_VISITS", 5 * table.n_cells)
-    bounded = find_structural_zeros(table)
+    bounded = find_structural_zeros(table, most_visits=5 * table.n_cells)
     assert len(bounded.not_searched) == 30
     assert (
         [c.levels for c in complete.combinations] == [c.levels for c in bounded.combinations] == [(("a", 1), ("b", 2), ("c", 0))]
     )
 
 
-def test_rules_between_keys_of_very_many_levels_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rules_between_keys_of_very_many_levels_are_found() -> None:
     codes = np.random.default_rng(0).integers(0, 40, (3000, 1))
     table = rc.ContingencyTable.from_codes(np.hstack([codes, codes // 4]).astype(np.int32), categories([40, 10]))
     found = find_structural_zeros(table).dependencies
-    monkeypatch.setattr(structure, "LARGEST_TABLE", 100)
-    assert find_structural_zeros(table).dependencies == found
+    assert find_structural_zeros(table, largest_table=100).dependencies == found
     assert [(rule.determinant, rule.dependent) for rule in found] == [("a", "b")]
 
 
@@ -128,29 +128,27 @@ def test_a_run_on_many_keys_tells_of_its_time_limit(tmp_path: Path) -> None:
     assert done.exit_code == 2
 
 
-def test_margins_of_many_keys_are_counted_from_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rarecell.table.marginals._WORTH_PROJECTING", 10)
+def test_margins_of_many_keys_are_counted_from_the_table() -> None:
     for n_keys, has_projections in ((20, False), (8, True)):
         table = records(n_keys)
         masks = [1 << a | 1 << b for a, b in combinations(range(n_keys), 2)]
-        found = table.marginals.entropy_terms(np.array(masks, dtype=np.uint64))
+        marginals = Marginals(table, worth_projecting=10)
+        found = marginals.entropy_terms(np.array(masks, dtype=np.uint64))
         np.testing.assert_allclose(found, [naive.entropy_term(table, mask) for mask in masks])
-        assert bool(table.marginals._bases.items()) == has_projections
+        assert bool(marginals._bases.items()) == has_projections
 
 
-def test_an_exact_search_that_takes_too_long_gives_way_to_what_was_found_before(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_exact_search_that_takes_too_long_gives_way_to_what_was_found_before() -> None:
     table = records(11)
     exact = rc.select_model(table)
     assert exact.certified_optimal
-    monkeypatch.setattr("rarecell.search.select.MOST_KEYS", 10)
-    assert rc.select_model(table, restarts=1).method == "greedy"
-    monkeypatch.undo()
-    monkeypatch.setattr("rarecell.search.select._PATIENCE", 1e-12)
-    found = rc.select_model(table, restarts=1)
+    assert rc.select_model(table, restarts=1, limits=SearchLimits(most_keys=10)).method == "greedy"
+    impatient = SearchLimits(patience=1e-12)
+    found = rc.select_model(table, restarts=1, limits=impatient)
     assert not found.certified_optimal
     assert found.method == "greedy"
     assert found.score <= exact.score + 1e-6
-    assert rc.select_model(table, search="exact").certified_optimal
+    assert rc.select_model(table, search="exact", limits=impatient).certified_optimal
 
 
 @given(tables(), st.integers(0, 100))

@@ -13,9 +13,15 @@ import pytest
 
 from rarecell.errors import BadInput, TooLarge
 from rarecell.machine.memory import MemoryLimit, machine_memory
+from rarecell.run import model_choice
 from rarecell.run.assessment import read
 from rarecell.run.config import RunConfig
 from rarecell.run.forecast import forecast
+from rarecell.search import SearchLimits, select_model
+from rarecell.search.hierarchical import improve_model
+from rarecell.search.sampling import sample_models
+from rarecell.table.contingency import ContingencyTable
+from tests.strategies import categories
 
 KEYS = ("region", "age", "job", "sex")
 
@@ -64,6 +70,64 @@ def test_a_run_that_would_not_keep_to_its_limit_is_refused_before_its_long_work(
     with pytest.raises(TooLarge, match=r"occupied cells.*--memory"):
         limit.check(n_cells=600_000, n_keys=4, n_records=0)
     assert "may be used" in forecast(refused)
+
+
+def related_keys(n_keys: int) -> ContingencyTable:
+    codes = np.random.default_rng(0).integers(0, 3, (400, n_keys))
+    codes[:, 1:] = np.where(np.random.default_rng(1).random((400, n_keys - 1)) < 0.5, codes[:, :-1], codes[:, 1:])
+    return ContingencyTable.from_codes(codes.astype(np.int32), categories([3] * n_keys))
+
+
+def test_an_exact_search_keeps_to_its_memory() -> None:
+    table = related_keys(6)
+    assert select_model(table).certified_optimal
+    little = SearchLimits(memory=1000)
+    assert select_model(table, restarts=1, limits=little).method == "greedy"
+    with pytest.raises(TooLarge, match="memory"):
+        select_model(table, search="exact", limits=little)
+    with pytest.raises(TooLarge, match="memory"):
+        sample_models(table, 1, memory_limit=1000)
+
+
+def test_a_hierarchical_search_keeps_to_its_memory() -> None:
+    table = related_keys(4)
+    start = select_model(table).best
+    assert improve_model(table, [start]).n_fits > 1
+    with pytest.raises(TooLarge, match="memory"):
+        improve_model(table, [start], memory_limit=1000)
+
+
+@pytest.mark.parametrize("model", ["single", "hierarchical", "bayes", "average", "stacked"])
+def test_the_memory_of_a_run_reaches_its_searches(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = related_keys(3)
+    given = []
+
+    def noted(name: str) -> None:
+        search = getattr(model_choice, name)
+
+        def noting(*arguments: object, **options: object) -> object:
+            limits = options.get("limits")
+            given.append(limits.memory if isinstance(limits, SearchLimits) else options["memory_limit"])
+            return search(*arguments, **options)
+
+        monkeypatch.setattr(model_choice, name, noting)
+
+    for name in ("select_model", "penalty_path", "improve_model", "sample_models"):
+        noted(name)
+    config = RunConfig(input="x", keys=table.keys, population=10_000, model=model, resolution="full", memory="2GB")
+    model_choice.choose_models(table, config)
+    spare = MemoryLimit.of("2GB").spare(n_cells=table.n_cells, n_keys=3, n_records=table.n_rows)
+    assert spare < 2e9
+    assert given
+    # Two searches at once share what there is.
+    assert set(given) <= {spare, spare // 2}
+
+
+def test_what_cells_leave_is_spare() -> None:
+    limit = MemoryLimit.of("2GB")
+    needed = limit.needed(n_cells=300_000, n_keys=5, n_records=10)
+    assert limit.spare(n_cells=300_000, n_keys=5, n_records=10) == limit.total - needed
+    assert 0 < limit.spare(n_cells=10**9, n_keys=5, n_records=10) < 10**8
 
 
 @pytest.mark.slow

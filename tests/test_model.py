@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.graph import ChordalGraph, random_chordal_graph
-from rarecell.search.score import graph_score, make_score
+from rarecell.search.score import make_score
 from tests.naive.marginals import marginal_counts
+from tests.naive.search import graph_score
 from tests.reference import adult_table, census_table, cliques_by_number
 from tests.strategies import categories, coarsened_tables, tables
 

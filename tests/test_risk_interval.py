@@ -14,7 +14,8 @@ from rarecell.model.hyper_dirichlet import hyper_dirichlet_draws, most_probable_
 from rarecell.model.protocol import Uncertainty
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.records import record_risk
-from rarecell.search.score import HyperDirichlet, graph_score
+from rarecell.search.score import HyperDirichlet
+from tests.naive.search import graph_score
 from tests.reference import census_table
 from tests.strategies import categories, coarsened_tables, tables
 from tests.test_risk_records import KnownModel

@@ -13,9 +13,10 @@ from rarecell.graph.chordal import ChordalGraph
 from rarecell.search.bounds import admissible_sets
 from rarecell.search.exact import best_cliques
 from rarecell.search.orders import OrderBound
-from rarecell.search.score import graph_score, make_score
+from rarecell.search.score import make_score
 from rarecell.search.set_family import Family, closed_levels
 from tests.naive import search as naive
+from tests.naive.search import graph_score
 from tests.strategies import coarsened_tables, tables
 
 

@@ -18,9 +18,10 @@ from rarecell.graph.random import random_chordal_adjacency
 from rarecell.search import select_model
 from rarecell.search.greedy import greedy_search
 from rarecell.search.local import local_search, random_start
-from rarecell.search.score import graph_score, make_score
+from rarecell.search.score import make_score
 from rarecell.search.score_cache import KnownScores
 from tests.naive import search as naive
+from tests.naive.search import graph_score
 from tests.strategies import categories, coarsened_tables, tables
 
 BOTH = kernels.ADD | kernels.DELETE

@@ -11,13 +11,14 @@ import rarecell as rc
 from rarecell.errors import BadInput, Cancelled, TooLarge, UnknownChoice
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.search import estimate_exact, penalty_path, select_model
-from rarecell.search import select as select_module
 from rarecell.search.bounds import all_sets
 from rarecell.search.exact import cost_of
+from rarecell.search.limits import SearchLimits
 from rarecell.search.n_best import best_graphs
-from rarecell.search.score import graph_score, make_score
+from rarecell.search.score import make_score
 from rarecell.table.marginals import Marginals
 from tests.naive import search as naive
+from tests.naive.search import graph_score
 from tests.strategies import coarsened_tables, tables
 from tests.test_search_local import lumpy_table
 
@@ -52,11 +53,10 @@ def test_n_best_models_with_coarsenings(table, n_best) -> None:
     assert len({o.graph for o in found.optima}) == min(n_best, len(closed))
 
 
-def test_bounds_do_not_change_the_n_best(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bounds_do_not_change_the_n_best() -> None:
     table = lumpy_table(4)
     plain = select_model(table, n_best=6)
-    monkeypatch.setattr(select_module, "_FEW_SETS", 0)
-    bounded = select_model(table, n_best=6)
+    bounded = select_model(table, n_best=6, limits=SearchLimits(few_sets=0))
     assert bounded.n_sets < plain.n_sets
     assert [o.graph for o in bounded.optima] == [o.graph for o in plain.optima]
     scored = all_sets(make_score(table, "aic"))
@@ -93,9 +93,8 @@ def test_penalty_path_gives_sparser_models_as_the_penalty_grows() -> None:
     assert path[2].best.graph == select_model(table, "aic").best.graph
 
 
-def test_auto_turns_to_greedy_search_when_exact_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(select_module, "AUTO_SECONDS", 0.0)
-    found = select_model(lumpy_table(0), restarts=2)
+def test_auto_turns_to_greedy_search_when_exact_would_take_too_long() -> None:
+    found = select_model(lumpy_table(0), restarts=2, limits=SearchLimits(auto_seconds=0.0))
     assert found.method == "greedy"
     assert not found.certified_optimal
 

@@ -42,25 +42,22 @@ def test_entropy_terms_of_all_sets_at_once(table: rc.ContingencyTable) -> None:
 def test_sets_are_counted_from_projections(table: rc.ContingencyTable, data: st.DataObject, budget: int) -> None:
     """Projections of any size, kept or given up, asked for in any order, give the counts of the table."""
     some = data.draw(st.lists(st.integers(0, 2**table.n_vertices - 1), min_size=1, max_size=12))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rarecell.table.marginals._WORTH_PROJECTING", 1)
-        marginals = Marginals(table, memory_budget=budget)
-        for mask in some:
-            assert marginals.entropy_term(mask) == pytest.approx(naive.entropy_term(table, mask), abs=1e-8)
-            if mask:
-                reduced = table.reduce(mask)
-                cells = marginals.cells_of(mask)
-                assert sorted(cells.counts.tolist()) == sorted(naive.marginal_counts(table, reduced).values())
-                assert marginals.positions(mask, marginals.level_rows(mask)).tolist() == list(range(len(cells.keys)))
+    marginals = Marginals(table, memory_budget=budget, worth_projecting=1)
+    for mask in some:
+        assert marginals.entropy_term(mask) == pytest.approx(naive.entropy_term(table, mask), abs=1e-8)
+        if mask:
+            reduced = table.reduce(mask)
+            cells = marginals.cells_of(mask)
+            assert sorted(cells.counts.tolist()) == sorted(naive.marginal_counts(table, reduced).values())
+            assert marginals.positions(mask, marginals.level_rows(mask)).tolist() == list(range(len(cells.keys)))
 
 
-def test_small_sets_of_many_rows_are_counted_from_larger_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_sets_of_many_rows_are_counted_from_larger_ones() -> None:
     rng = np.random.default_rng(0)
     sizes = [9, 9, 9, 5, 4, 3]
     table = rc.ContingencyTable.from_codes(rng.integers(0, sizes, (20_000, 6)).astype(np.int32), categories(sizes))
     masks = np.arange(64, dtype=np.uint64)
-    monkeypatch.setattr("rarecell.table.marginals._WORTH_PROJECTING", 4096)
-    marginals = Marginals(table)
+    marginals = Marginals(table, worth_projecting=4096)
     np.testing.assert_allclose(marginals.entropy_terms(masks), [naive.entropy_term(table, int(m)) for m in masks], atol=1e-7)
     assert marginals._bases.items()
 

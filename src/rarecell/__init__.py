@@ -58,7 +58,7 @@ _HOME = {
     "clique_risk": "risk.cliques",
     "demo": "run.demonstration",
     "explain_pair": "swap.swappable",
-    "find_structural_zeros": "table.structural_zeros",
+    "find_structural_zeros": "table.zero_detection",
     "fit_backoff": "model.backoff",
     "fit_diagnostics": "risk.diagnostics",
     "formal_swaps": "swap.formal.release",
@@ -148,7 +148,7 @@ if TYPE_CHECKING:
     from rarecell.table.contingency import Coarsening as Coarsening
     from rarecell.table.contingency import ContingencyTable as ContingencyTable
     from rarecell.table.structural_zeros import StructuralZeros as StructuralZeros
-    from rarecell.table.structural_zeros import find_structural_zeros as find_structural_zeros
+    from rarecell.table.zero_detection import find_structural_zeros as find_structural_zeros
 
 
 def __getattr__(name: str) -> Any:

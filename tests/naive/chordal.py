@@ -254,3 +254,15 @@ def grow_chordal(
             graph[w].add(v)
         graph.append(set(joined))
     return graph
+
+
+def is_chordless_cycle(neighbours: Sequence[int], cycle: Sequence[int]) -> bool:
+    """Whether the given vertices form a cycle of length four or more without a chord; checks a witness."""
+    length = len(cycle)
+    if length < 4 or len(set(cycle)) < length:
+        return False
+    for place, v in enumerate(cycle):
+        expected = {cycle[place - 1], cycle[(place + 1) % length]}
+        if {w for w in cycle if neighbours[v] >> w & 1} != expected:
+            return False
+    return True

@@ -6,8 +6,10 @@ import itertools
 from functools import cache
 
 import networkx as nx
+import numpy as np
 
 from rarecell.graph.chordal import ChordalGraph
+from rarecell.search.score import Score
 
 
 @cache
@@ -22,6 +24,14 @@ def chordal_graphs(n_vertices: int, forced: tuple[tuple[int, int], ...] = ()) ->
         if n_vertices < 4 or nx.is_chordal(graph):
             found.append(ChordalGraph.from_edges(n_vertices, graph.edges))
     return tuple(found)
+
+
+def graph_score(score: Score, graph: ChordalGraph) -> float:
+    """Σ over cliques minus separators: the score of the whole model."""
+    separators = [mask for mask, multiplicity in graph.separators for _ in range(multiplicity)]
+    of_cliques = score.q_many(np.array(graph.cliques, dtype=np.uint64)).sum()
+    of_separators = score.q_many(np.array(separators, dtype=np.uint64)).sum() if separators else 0.0
+    return float(of_cliques - of_separators)
 
 
 def score_of(graph: ChordalGraph, q: dict[int, float]) -> float:

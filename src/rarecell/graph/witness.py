@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rarecell.graph.masks import all_below, components, each_member, holds, lowest_member, mask_of, members, single
+from rarecell.graph.masks import all_below, components, each_member, holds, lowest_member, mask_of, single
 
 
 def chordless_cycle(neighbours: Sequence[int]) -> tuple[int, ...] | None:
@@ -89,15 +89,3 @@ def deletion_obstacle(neighbours: Sequence[int], u: int, v: int) -> tuple[int, i
     Without the edge ``uv`` the cycle ``u``, ``s``, ``v``, ``t`` would have no chord.
     """
     return missing_edge(neighbours, neighbours[u] & neighbours[v])
-
-
-def is_chordless_cycle(neighbours: Sequence[int], cycle: Sequence[int]) -> bool:
-    """Whether the given vertices form a cycle of length four or more without a chord; checks a witness."""
-    length = len(cycle)
-    if length < 4 or len(set(cycle)) < length:
-        return False
-    for place, v in enumerate(cycle):
-        expected = {cycle[place - 1], cycle[(place + 1) % length]}
-        if {w for w in members(neighbours[v]) if w in cycle} != expected:
-            return False
-    return True

@@ -63,7 +63,7 @@ class Mechanism:
         before = release.before
         in_class = np.searchsorted(CLASSES, register.population_count(before.cells))
         n_in_class = np.bincount(in_class, weights=before.counts, minlength=len(CLASSES) + 1)
-        moved_class = in_class[before.marginals.positions((1 << before.n_keys) - 1, release.true)]
+        moved_class = in_class[before.marginals.positions(before.all_keys, release.true)]
         n_moved = np.bincount(moved_class, minlength=len(CLASSES) + 1)
         mask, n_with_mask = np.unique(differing(release.true, release.released), return_counts=True)
         return cls(

@@ -47,7 +47,7 @@ def _claims(release: Release) -> Claims:
     """Persons alone in the original, or with a record that is alone in the released file."""
     before = release.before
     n_left = np.zeros(before.n_cells, dtype=np.int64)
-    true_cell = before.marginals.positions((1 << before.n_keys) - 1, release.true)
+    true_cell = before.marginals.positions(before.all_keys, release.true)
     np.add.at(n_left, true_cell, 1)
     # A person alone in the original stayed, or is among those who moved.
     stays = np.flatnonzero((before.counts == 1) & (n_left == 0))

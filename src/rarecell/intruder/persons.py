@@ -101,7 +101,7 @@ class Persons:
 
     def count_at(self, cells: Cells) -> NDArray[np.int64]:
         """Persons in each of these cells."""
-        position = self.table.marginals.positions((1 << self.table.n_keys) - 1, cells)
+        position = self.table.marginals.positions(self.table.all_keys, cells)
         return np.where(position >= 0, self.table.counts[position], 0)
 
     def others(self, points: Cells, bounds: NDArray[np.float64], near: Nearness, patterns: Patterns = NO_PATTERNS) -> Others:

@@ -85,7 +85,7 @@ class Unseen:
         return np.asarray(np.exp(np.concatenate(found)) * self._factor(cells)), np.concatenate(share)
 
     def _factor(self, cells: Cells) -> Floats:
-        position = self.table.marginals.positions((1 << self.table.n_keys) - 1, cells)
+        position = self.table.marginals.positions(self.table.all_keys, cells)
         return np.where(position >= 0, self.per_probability[position], self.elsewhere)
 
 
@@ -132,7 +132,7 @@ class Register:
         if self.risk is None:
             link = np.divide(1.0, n_known, out=np.zeros(len(cells)), where=n_known > 0)
             return link, (n_known == 1).astype(np.float64)
-        position = self.risk.table.marginals.positions((1 << self.risk.table.n_keys) - 1, cells)
+        position = self.risk.table.marginals.positions(self.risk.table.all_keys, cells)
         return self.risk.match_probability[position], self.risk.unique_probability[position]
 
 

@@ -83,7 +83,7 @@ class Release:
 
     @cached_property
     def _everything(self) -> int:
-        return (1 << self.before.n_keys) - 1
+        return self.before.all_keys
 
     @cached_property
     def n_released_alike(self) -> NDArray[np.int64]:

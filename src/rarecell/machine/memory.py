@@ -31,6 +31,8 @@ _BYTES_OF_RECORD, _BYTES_TO_COUNT_RECORD = 8, 16
 """Of a record held in memory, its cell, and what finding it takes beside the codes of its keys."""
 
 _MOST_FOR_ENGINE = 8 * 2**30
+_LEAST_FOR_TABLES = 2**26
+"""A search or fit that needs no more is not worth refusing."""
 _LEAST_FOR_MARGINALS, _MOST_FOR_MARGINALS = 2**26, 2**29
 
 
@@ -70,6 +72,10 @@ class MemoryLimit:
         modelling = marginals_budget(n_cells) + n_cells * (_BYTES_OF_CELL + _BYTES_OF_CODE * n_keys)
         return _LIBRARIES + max(counting, modelling + n_records * _BYTES_OF_RECORD)
 
+    def spare(self, *, n_cells: int, n_keys: int, n_records: int) -> int:
+        """What is left for the tables of a search or a fit, beside what :meth:`needed` counts."""
+        return max(self.total - self.needed(n_cells=n_cells, n_keys=n_keys, n_records=n_records), _LEAST_FOR_TABLES)
+
     def check(self, *, n_cells: int, n_keys: int, n_records: int) -> None:
         """Refuse a run that would not keep to the limit, before its long work begins."""
         needed = self.needed(n_cells=n_cells, n_keys=n_keys, n_records=n_records)
@@ -94,4 +100,12 @@ def machine_memory() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):
+        return 4 << 30
+
+
+def free_memory() -> int:
+    """Memory that can be had without swapping; a guess of 4 GiB where the system does not say."""
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
         return 4 << 30

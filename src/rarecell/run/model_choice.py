@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput
+from rarecell.machine.memory import MemoryLimit
 from rarecell.machine.threads import on_all_cores
 from rarecell.model.additive import AdditiveModel
 from rarecell.model.average import AverageModel
@@ -31,14 +32,15 @@ from rarecell.progress import SILENT, OnlyCancelled, Progress
 from rarecell.risk.diagnostics import fit_diagnostics
 from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.run.config import RunConfig
-from rarecell.search import SearchResult, penalty_path, select_model
+from rarecell.search import SearchLimits, SearchResult, penalty_path, select_model
 from rarecell.search.hierarchical import improve_model
 from rarecell.search.sampling import sample_models
 from rarecell.table.coarsening import automatic_coarsenings
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
-from rarecell.table.structural_zeros import StructuralZeros, find_structural_zeros
+from rarecell.table.structural_zeros import StructuralZeros
 from rarecell.table.subsample import random_part
+from rarecell.table.zero_detection import find_structural_zeros
 
 SKINNER_SHLOMO = "skinner-shlomo"
 """The criterion that asks how the penalty would have to be for the test of Skinner and Shlomo to see no bias."""
@@ -102,24 +104,34 @@ def structural_zeros(table: ContingencyTable, config: RunConfig) -> StructuralZe
         ) from None
 
 
+def _spare_memory(table: ContingencyTable, config: RunConfig) -> int:
+    """What the run's searches may use for their tables."""
+    n_held = 0 if table.record_cell is None else len(table.record_cell)
+    return MemoryLimit.of(config.memory).spare(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held)
+
+
 def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> ModelChoice:
     """Find the best model and fit those that the risk comes from, both at once where neither needs the other."""
     marginals = Marginals(table, weighted=True) if table.weights is not None else table.marginals
+    is_alone = config.model in ("single", "hierarchical")
+    memory = _spare_memory(table, config) // (1 if is_alone else 2)
 
     def find_best() -> tuple[DecomposableModel, SearchResult | None]:
         if config.cliques:
             return DecomposableModel(table, cliques=config.cliques, marginals=marginals), None
-        found = _searched(table, config, marginals, progress)
+        found = _searched(table, config, marginals, memory, progress)
         return found.best, found
 
-    if config.model in ("single", "hierarchical"):
+    if is_alone:
         best, found = find_best()
         if config.model == "single":
             return ModelChoice(best, found, best)
-        improved = improve_model(table, [best], criterion=_penalty_of(config), marginals=marginals, progress=progress).best
-        return ModelChoice(best, found, improved)
+        improved = improve_model(
+            table, [best], criterion=_penalty_of(config), memory_limit=memory, marginals=marginals, progress=progress
+        )
+        return ModelChoice(best, found, improved.best)
     (best, found), risk_model = on_all_cores(
-        lambda task: task(), [[find_best], [lambda: _risk_model(table, config, marginals, OnlyCancelled(progress))]]
+        lambda task: task(), [[find_best], [lambda: _risk_model(table, config, marginals, memory, OnlyCancelled(progress))]]
     )
     return ModelChoice(best, found, risk_model)
 
@@ -137,7 +149,7 @@ def population_of(table: ContingencyTable, config: RunConfig) -> float:
     return float(config.population or sum(config.populations.values()) or weighed)
 
 
-def _searched(table: ContingencyTable, config: RunConfig, marginals: Marginals, progress: Progress) -> SearchResult:
+def _searched(table: ContingencyTable, config: RunConfig, marginals: Marginals, memory: int, progress: Progress) -> SearchResult:
     def search(criterion: str | float) -> SearchResult:
         return select_model(
             table,
@@ -147,6 +159,7 @@ def _searched(table: ContingencyTable, config: RunConfig, marginals: Marginals, 
             seed=config.seed,
             max_clique=config.max_clique,
             max_seconds=config.time_limit,
+            limits=SearchLimits(memory=memory),
             marginals=marginals,
             progress=progress,
         )
@@ -159,26 +172,31 @@ def _searched(table: ContingencyTable, config: RunConfig, marginals: Marginals, 
     return found[int(np.argmin([abs(test.z) for test in tests if test is not None]))]
 
 
-def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals, progress: Progress) -> CellModel:
+def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals, memory: int, progress: Progress) -> CellModel:
     """The model that the risk comes from, if it is not built on the best one."""
     if config.model == "independence":
         return DecomposableModel(table, cliques=[(key,) for key in table.keys], marginals=marginals)
     if config.model == "saturated":
         return DecomposableModel(table, cliques=[table.keys], marginals=marginals)
     if config.model == "bayes":
-        drawn = sample_models(table, N_DRAWN_MODELS, seed=config.seed, max_clique=config.max_clique, progress=progress)
+        drawn = sample_models(
+            table, N_DRAWN_MODELS, seed=config.seed, max_clique=config.max_clique, memory_limit=memory, progress=progress
+        )
         return AverageModel(drawn.models, drawn.weights)
     if config.model == "regularised":
         return RegularisedModel(table, marginals=marginals, progress=progress)
+    limits = SearchLimits(memory=memory)
     if config.model == "stacked":
         fits: list[Callable[[ContingencyTable], CellModel]] = [
-            lambda part: select_model(part, criterion=_penalty_of(config), seed=config.seed).best,
+            lambda part: select_model(part, criterion=_penalty_of(config), seed=config.seed, limits=limits).best,
             RegularisedModel,
             lambda part: fit_backoff(part, n_orders=2, seed=config.seed),
         ]
         return stack(table, fits, seed=config.seed, progress=progress)
     if config.resolution == "full":
-        path = penalty_path(table, search=config.search, seed=config.seed, max_clique=config.max_clique, marginals=marginals)
+        path = penalty_path(
+            table, search=config.search, seed=config.seed, max_clique=config.max_clique, limits=limits, marginals=marginals
+        )
         return AverageModel([one.best for one in path])
     return fit_backoff(table, seed=config.seed, progress=progress)
 

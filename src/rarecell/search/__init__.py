@@ -5,7 +5,17 @@ from random starts; ``greedy`` is for many keys. ``auto`` is exact where that ta
 """
 
 from rarecell.search.exact import ExactCost, estimate_exact
+from rarecell.search.limits import SearchLimits
 from rarecell.search.result import LocalOptimum, SearchResult
 from rarecell.search.select import PENALTIES, penalty_path, select_model
 
-__all__ = ["PENALTIES", "ExactCost", "LocalOptimum", "SearchResult", "estimate_exact", "penalty_path", "select_model"]
+__all__ = [
+    "PENALTIES",
+    "ExactCost",
+    "LocalOptimum",
+    "SearchLimits",
+    "SearchResult",
+    "estimate_exact",
+    "penalty_path",
+    "select_model",
+]

@@ -7,7 +7,6 @@ A dynamic programme over closed vertex sets (Kangas, Koivisto and Niinimäki 201
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -19,8 +18,10 @@ from numpy.typing import NDArray
 from rarecell._kernels import exact as kernels
 from rarecell.errors import TooLarge
 from rarecell.graph.masks import all_below, holds, subsets
+from rarecell.machine.memory import gigabytes
 from rarecell.machine.threads import n_cores
 from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.search.limits import usable_memory
 from rarecell.search.set_family import Family
 from rarecell.table.contingency import ContingencyTable
 
@@ -75,20 +76,13 @@ def cost_of(family: Family) -> ExactCost:
     return _cost(family.n_sets, family.n_states, family.n_divisions, len(family.chains))
 
 
-def available_bytes() -> int:
-    """Memory that can be had without swapping; a guess of 4 GB where the system does not say."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 4 << 30
-
-
 def best_cliques(
     family: Family,
     q: NDArray[np.float64],
     *,
     together: NDArray[np.uint32] | None = None,
     threads: int | None = None,
+    memory_limit: int | None = None,
     progress: Progress = SILENT,
 ) -> tuple[float, list[int]]:
     """The best score of a closed chordal graph whose complete sets are in ``family``, and its cliques as vertex masks.
@@ -99,6 +93,7 @@ def best_cliques(
     q : score of each set
     together : for each set and each of its open keys the open keys (local masks) that must not be separated from it
     threads : number of threads; the result does not depend on it
+    memory_limit : bytes for the tables; what is free on the machine unless given
 
     Returns
     -------
@@ -106,11 +101,12 @@ def best_cliques(
     inside others.
     """
     cost = cost_of(family)
-    if cost.n_bytes > available_bytes():
+    usable = usable_memory(memory_limit)
+    if cost.n_bytes > usable:
         raise TooLarge(
-            f"The exact search over {cost.n_sets:,} sets of vertices needs {cost.n_bytes / 1e9:,.1f} GB of memory, and "
-            f"{available_bytes() / 1e9:,.1f} GB are free. Bound the size of cliques (max_clique), use fewer keys, or search "
-            "greedily."
+            f"The exact search over {cost.n_sets:,} sets of vertices needs {gigabytes(cost.n_bytes)} of memory, and "
+            f"{gigabytes(usable)} may be used. Allow more (--memory), bound the size of cliques (max_clique), use fewer keys, "
+            "or search greedily."
         )
     programme = _Programme(family, q, together)
     threads = threads or (n_cores() if family.n_states >= _STATES_FOR_THREADS else 1)

@@ -33,7 +33,9 @@ MAX_CYCLES = 500
 ROUGH_CYCLES = 10
 """Cycles after which the loss from dropping an interaction is known well enough to rank it."""
 
-MEMORY_LIMIT = 2e8
+MEMORY_LIMIT = 1e9
+_SHARES = 5
+"""The memory is that of the model reached, of those it is compared with, and of what is computed of them."""
 MAX_SECONDS = 30.0
 
 LEAST_GAIN = 1e-3
@@ -102,6 +104,7 @@ def improve_model(
     *,
     criterion: str | float = "aic",
     max_seconds: float = MAX_SECONDS,
+    memory_limit: float = MEMORY_LIMIT,
     marginals: Marginals | None = None,
     progress: Progress = SILENT,
 ) -> HierarchicalSearchResult:
@@ -113,6 +116,7 @@ def improve_model(
     starts : models to start from, best first; for example the optima that ``select_model`` found
     criterion : ``"aic"``, ``"bic"`` or a penalty per degree of freedom
     max_seconds : no move is tried after this time; starts share it evenly
+    memory_limit : bytes for the tables of the cliques; models that need more than a fifth of it are not compared
     marginals : counts to fit to; those of the records unless given
     progress : told of the progress, asked whether to stop
 
@@ -125,7 +129,7 @@ def improve_model(
     if not starts:
         raise BadInput("The search needs at least one model to start from, for example select_model(table).best.")
     began = time.monotonic()
-    climb = _Climb(marginals or table.marginals, _penalty(table, criterion), progress)
+    climb = _Climb(marginals or table.marginals, _penalty(table, criterion), memory_limit / _SHARES, progress)
     progress.start(STAGE, None)
     best: tuple[float, tuple[int, ...], tuple[Move, ...]] | None = None
     scores = []
@@ -140,7 +144,9 @@ def improve_model(
             best = (climb.score(end), end, moves)
     progress.done()
     assert best is not None
-    model = HierarchicalModel(table, masks=best[1], marginals=climb.marginals, must_converge=False, max_cycles=2_000)
+    model = HierarchicalModel(
+        table, masks=best[1], marginals=climb.marginals, must_converge=False, max_cycles=2_000, memory_limit=memory_limit
+    )
     score = model.log_likelihood_kernel - climb.penalty * model.degrees_of_freedom
     return HierarchicalSearchResult(model, score, tuple(scores), best[2], climb.n_fits, is_complete, time.monotonic() - began)
 
@@ -158,25 +164,23 @@ def _penalty(table: ContingencyTable, criterion: str | float) -> float:
 class _Climb:
     """Scores of models met so far, and the way up from a model."""
 
-    def __init__(self, marginals: Marginals, penalty: float, progress: Progress) -> None:
+    def __init__(self, marginals: Marginals, penalty: float, memory_limit: float, progress: Progress) -> None:
         self.marginals = marginals
         self.table = marginals.table
         self.penalty = penalty
+        self.memory_limit = memory_limit
         self.progress = progress
         self.n_fits = 0
-        self._models: dict[tuple[int, ...], HierarchicalModel | None] = {}
+        self._scores: dict[tuple[int, ...], float] = {}
+        self._latest: tuple[tuple[int, ...], HierarchicalModel] | None = None
         self._bounds: dict[tuple[int, ...], float] = {}
 
-    def model(self, generators: tuple[int, ...]) -> HierarchicalModel | None:
-        """The fitted model; None when it is too large."""
-        if generators not in self._models:
-            checkpoint(self.progress, STAGE, 1.0)
-            self.n_fits += 1
-            try:
-                self._models[generators] = self._fitted(generators, MAX_CYCLES)
-            except TooLarge:
-                self._models[generators] = None
-        return self._models[generators]
+    def model(self, generators: tuple[int, ...]) -> HierarchicalModel:
+        """The fitted model; only the latest is kept, because each may fill its share of the memory."""
+        if self._latest is None or self._latest[0] != generators:
+            self._latest = None
+            self._latest = generators, self._fitted(generators, MAX_CYCLES)
+        return self._latest[1]
 
     def _fitted(self, generators: tuple[int, ...], max_cycles: int) -> HierarchicalModel:
         return HierarchicalModel(
@@ -185,13 +189,21 @@ class _Climb:
             marginals=self.marginals,
             tolerance=TOLERANCE,
             max_cycles=max_cycles,
-            memory_limit=MEMORY_LIMIT,
+            memory_limit=self.memory_limit,
             must_converge=False,
         )
 
     def score(self, generators: tuple[int, ...]) -> float:
-        model = self.model(generators)
-        return -math.inf if model is None else model.log_likelihood_kernel - self.penalty * model.degrees_of_freedom
+        """Score of a model; −inf when it is too large."""
+        if generators not in self._scores:
+            checkpoint(self.progress, STAGE, 1.0)
+            self.n_fits += 1
+            try:
+                model = self.model(generators)
+                self._scores[generators] = model.log_likelihood_kernel - self.penalty * model.degrees_of_freedom
+            except TooLarge:
+                self._scores[generators] = -math.inf
+        return self._scores[generators]
 
     def run(self, generators: tuple[int, ...], deadline: float) -> tuple[tuple[int, ...], tuple[Move, ...], bool]:
         """Climb until no promising move improves the score; says where, how, and whether there was time enough."""
@@ -206,9 +218,9 @@ class _Climb:
     def _step(self, generators: tuple[int, ...], deadline: float) -> tuple[tuple[int, ...], int, bool] | None:
         """The first of the most promising moves that improves the score."""
         present = self.score(generators)
-        model = self.model(generators)
-        if model is None:
+        if math.isinf(present):
             return None
+        model = self.model(generators)
         ranked = [(self._drop_gain(generators, g), g, False) for g in generators if self.table.reduce(g).bit_count() > 1]
         for h in additions(self.table, generators):
             if time.monotonic() >= deadline:
@@ -248,20 +260,20 @@ class _Climb:
         if self.marginals.entropy_term(h) - sum(of_keys) < paid:
             return -math.inf
         try:
-            expected = fitted_marginal(model, h)
+            expected = fitted_marginal(model, h, memory_limit=self.memory_limit)
         except TooLarge:
             return -math.inf
         return float((observed * np.log(observed / expected)).sum()) - paid
 
 
-def fitted_marginal(model: HierarchicalModel, mask: int) -> NDArray[np.float64]:
+def fitted_marginal(model: HierarchicalModel, mask: int, *, memory_limit: float = MEMORY_LIMIT) -> NDArray[np.float64]:
     """Expected counts of a model at the occupied cells of any marginal.
 
     The set is made complete in the junction tree; what the model says is loaded into it without any fitting.
     """
     marginals = model.marginals
     sets = (*model.generators, model.table.close(mask))
-    tree = JunctionTreeFit(marginals, sets, triangulation(model.table, sets), memory_limit=MEMORY_LIMIT)
+    tree = JunctionTreeFit(marginals, sets, triangulation(model.table, sets), memory_limit=memory_limit)
     return tree.expected_with(model.log_factors)
 
 

@@ -40,18 +40,24 @@ class _Part:
 
 
 def best_graphs(
-    family: Family, q: NDArray[np.float64], n_best: int, *, at_least: float = -np.inf, progress: Progress = SILENT
+    family: Family,
+    q: NDArray[np.float64],
+    n_best: int,
+    *,
+    at_least: float = -np.inf,
+    memory_limit: int | None = None,
+    progress: Progress = SILENT,
 ) -> list[tuple[ChordalGraph, float]]:
     """The ``n_best`` best closed chordal graphs whose complete sets are in ``family``, with their scores.
 
-    Graphs with a score below ``at_least`` may be left out.
+    Graphs with a score below ``at_least`` may be left out. The tables of each search use at most ``memory_limit`` bytes.
     """
     key_of = {v: k for k, chain in enumerate(family.chains) for v in chain}
     pairs = [pair for pair in itertools.combinations(sorted(key_of), 2) if key_of[pair[0]] != key_of[pair[1]]]
     ages = itertools.count()
 
     def solve(joined: frozenset[Pair], parted: frozenset[Pair]) -> list[_Part]:
-        score, graph = best_under(family, q, joined, parted)
+        score, graph = best_under(family, q, joined, parted, memory_limit=memory_limit)
         if graph is None or score < at_least:
             return []
         return [_Part(-score, next(ages), graph, joined, parted)]
@@ -81,7 +87,12 @@ def best_graphs(
 
 
 def best_under(
-    family: Family, q: NDArray[np.float64], joined: frozenset[Pair], parted: frozenset[Pair]
+    family: Family,
+    q: NDArray[np.float64],
+    joined: frozenset[Pair],
+    parted: frozenset[Pair],
+    *,
+    memory_limit: int | None = None,
 ) -> tuple[float, ChordalGraph | None]:
     """The best closed chordal graph in which the given pairs are, and are not, adjacent; None when there is none."""
     keep = np.ones(family.n_sets, dtype=bool)
@@ -89,7 +100,8 @@ def best_under(
         both = np.uint64(mask_of((u, v)))
         keep &= family.masks & both != both
     smaller = Family(family.chains, family.levels[keep], family.masks[keep])
-    score, cliques = best_cliques(smaller, q[keep], together=_together(smaller, joined) if joined else None)
+    together = _together(smaller, joined) if joined else None
+    score, cliques = best_cliques(smaller, q[keep], together=together, memory_limit=memory_limit)
     if not np.isfinite(score):
         return score, None
     return score, ChordalGraph.from_cliques(sum(len(chain) for chain in family.chains), cliques)

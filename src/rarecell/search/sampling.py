@@ -22,8 +22,9 @@ from rarecell.graph.masks import all_below, subsets
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.search.bounds import ScoredFamily, admissible_sets
-from rarecell.search.exact import available_bytes, cost_of
+from rarecell.search.exact import cost_of
 from rarecell.search.greedy import greedy_search
+from rarecell.search.limits import usable_memory
 from rarecell.search.score import make_score
 from rarecell.search.score_cache import KnownScores
 from rarecell.table.contingency import ContingencyTable
@@ -55,17 +56,6 @@ class ModelSample:
     log_total: float
     n_drawn: int
 
-    @property
-    def edge_probability(self) -> NDArray[np.float64]:
-        """Posterior probability that two vertices are adjacent, as a symmetric matrix."""
-        n = self.models[0].graph.n_vertices
-        probability = np.zeros((n, n))
-        for model, weight in zip(self.models, self.weights, strict=True):
-            for u, v in model.graph.edges:
-                probability[u, v] += weight
-                probability[v, u] += weight
-        return probability
-
     def __str__(self) -> str:
         return (
             f"{self.n_drawn:,} draws gave {len(self.models):,} different decomposable models; the most probable has "
@@ -81,6 +71,7 @@ def sample_models(
     max_clique: int | None = None,
     *,
     marginals: Marginals | None = None,
+    memory_limit: int | None = None,
     progress: Progress = SILENT,
 ) -> ModelSample:
     """Draw decomposable models with probability proportional to exp(score), for Bayesian model averaging.
@@ -93,6 +84,8 @@ def sample_models(
     seed : of the draws
     max_clique : largest number of keys in a clique
     marginals : counts to fit to; those of the records unless given
+    memory_limit : bytes for the tables; what is free on the machine unless given
+    progress : told of the progress, asked whether to stop
 
     References
     ----------
@@ -105,10 +98,10 @@ def sample_models(
     climbs, _ = greedy_search(known, rounds=50, progress=progress)
     scored = admissible_sets(score, at_least=climbs.best_score - NEGLIGIBLE, max_clique=max_clique, progress=progress)
     cost = cost_of(scored.family)
-    if 1.5 * cost.n_bytes > available_bytes() or _SUMS_PER_MAXIMUM * cost.seconds > MAX_SECONDS:
+    if 1.5 * cost.n_bytes > usable_memory(memory_limit) or _SUMS_PER_MAXIMUM * cost.seconds > MAX_SECONDS:
         raise TooLarge(
             f"Sampling models over {cost.n_sets:,} sets of vertices would take more than {MAX_SECONDS / 60:.0f} minutes or more "
-            "memory than is free. Bound the size of cliques (max_clique) or use fewer keys."
+            "memory than may be used. Allow more (--memory), bound the size of cliques (max_clique) or use fewer keys."
         )
     sums = _Sums(scored, progress)
     rng = np.random.default_rng(seed)

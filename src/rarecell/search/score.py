@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from rarecell.errors import UnknownChoice
 
 if TYPE_CHECKING:
-    from rarecell.graph.chordal import ChordalGraph
     from rarecell.table.contingency import ContingencyTable
     from rarecell.table.marginals import Marginals
 
@@ -42,19 +41,6 @@ class Score(Protocol):
 
     def q_many(self, masks: NDArray[np.uint64]) -> NDArray[np.float64]:
         """q of each set of vertices."""
-
-
-def q(score: Score, mask: int) -> float:
-    """q of one set of vertices."""
-    return float(score.q_many(np.array([mask], dtype=np.uint64))[0])
-
-
-def graph_score(score: Score, graph: ChordalGraph) -> float:
-    """Σ over cliques minus separators: the score of the whole model."""
-    separators = [mask for mask, multiplicity in graph.separators for _ in range(multiplicity)]
-    of_cliques = score.q_many(np.array(graph.cliques, dtype=np.uint64)).sum()
-    of_separators = score.q_many(np.array(separators, dtype=np.uint64)).sum() if separators else 0.0
-    return float(of_cliques - of_separators)
 
 
 def possible_cells(table: ContingencyTable, masks: NDArray[np.uint64]) -> NDArray[np.float64]:

@@ -17,8 +17,9 @@ from rarecell.graph.chordal import ChordalGraph
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.progress import SILENT, Progress
 from rarecell.search.bounds import MAX_SETS, ScoredFamily, TooManySets, admissible_sets, all_sets
-from rarecell.search.exact import available_bytes, best_cliques, cost_of, estimate_exact
+from rarecell.search.exact import best_cliques, cost_of, estimate_exact
 from rarecell.search.greedy import Climbs, greedy_search
+from rarecell.search.limits import SearchLimits
 from rarecell.search.local import local_search
 from rarecell.search.n_best import best_graphs
 from rarecell.search.result import LocalOptimum, SearchResult
@@ -30,20 +31,10 @@ from rarecell.table.marginals import Marginals
 SEARCHES = ("auto", "exact", "local", "greedy")
 PENALTIES = (0.5, 0.7, 1.0, 1.5)
 """Penalties per degree of freedom whose optima are averaged; AIC is 1."""
-AUTO_SECONDS = 30.0
-"""``auto`` is exact when that is estimated to take less."""
-MOST_KEYS = 24
-"""``auto`` does not try to be exact with more keys."""
-GREEDY_SECONDS = 45.0
-"""A greedy search ends after this time, wherever it is."""
 ROUNDS_PER_RESTART = 10
 """A round of greedy search is that much cheaper than a restart of Algorithm 1, and less independent of those before."""
-MAX_CLIQUE_CELLS = 1e8
-"""Greedy search makes no clique with more possible cells."""
-_FEW_SETS = 1024
 _ROUNDS_BEFORE_EXACT = 100
-_PATIENCE = 3.0
-"""An exact search that was estimated to be quick is given up after so many times the time limit."""
+DEFAULT_LIMITS = SearchLimits()
 
 
 def select_model(
@@ -56,6 +47,7 @@ def select_model(
     *,
     n_best: int = 1,
     max_seconds: float | None = None,
+    limits: SearchLimits = DEFAULT_LIMITS,
     marginals: Marginals | None = None,
     progress: Progress = SILENT,
 ) -> SearchResult:
@@ -72,6 +64,7 @@ def select_model(
     n_best : so many best models are listed in ``optima`` by an exact search
     max_seconds : limit of the time of a greedy search (45 seconds unless given); a search that it ends depends on the
         speed of the machine
+    limits : memory of an exact search, and when another search takes its place
     marginals : counts to fit to; those of the records unless given
     progress : told of the progress, asked whether to stop
 
@@ -98,14 +91,14 @@ def select_model(
     for name, number in (("restarts", restarts), ("max_clique", max_clique), ("n_best", n_best)):
         if number is not None and number < 1:
             raise BadInput(f"{name} was given as {number}; it is a whole number of 1 or more.")
-    limit = GREEDY_SECONDS if max_seconds is None else max_seconds
-    run = _Search(make_score(table, criterion, marginals=marginals), max_clique, marginals or table.marginals, progress, limit)
+    limits = limits if max_seconds is None else replace(limits, greedy_seconds=max_seconds)
+    run = _Search(make_score(table, criterion, marginals=marginals), max_clique, marginals or table.marginals, progress, limits)
     if search == "local":
         return run.local(restarts, seed)
     if search == "greedy":
         return run.greedy(restarts, seed)
     try:
-        return run.exact(n_best, min(AUTO_SECONDS, limit) if search == "auto" else math.inf)
+        return run.exact(n_best, min(limits.auto_seconds, limits.greedy_seconds) if search == "auto" else math.inf)
     except TooManySets as found:
         if search == "exact":
             raise TooLarge(
@@ -123,6 +116,7 @@ def penalty_path(
     seed: int = 0,
     max_clique: int | None = None,
     *,
+    limits: SearchLimits = DEFAULT_LIMITS,
     marginals: Marginals | None = None,
     progress: Progress = SILENT,
 ) -> tuple[SearchResult, ...]:
@@ -132,7 +126,9 @@ def penalty_path(
     """
     # The smallest penalty needs the most sets; what it counts is known to the others.
     found = {
-        penalty: select_model(table, penalty, search, restarts, seed, max_clique, marginals=marginals, progress=progress)
+        penalty: select_model(
+            table, penalty, search, restarts, seed, max_clique, limits=limits, marginals=marginals, progress=progress
+        )
         for penalty in sorted(penalties)
     }
     return tuple(found[penalty] for penalty in penalties)
@@ -156,15 +152,16 @@ class _Search:
     """One search for the best model by one score."""
 
     def __init__(
-        self, score: Score, max_clique: int | None, marginals: Marginals, progress: Progress, max_seconds: float
+        self, score: Score, max_clique: int | None, marginals: Marginals, progress: Progress, limits: SearchLimits
     ) -> None:
         self.score = score
         self.table = score.table
         self.max_clique = max_clique
         self.marginals = marginals
         self.progress = progress
-        self.known = KnownScores(score, max_clique=max_clique, max_cells=MAX_CLIQUE_CELLS)
-        self.max_seconds = max_seconds
+        self.known = KnownScores(score, max_clique=max_clique, max_cells=limits.max_clique_cells)
+        self.limits = limits
+        self.max_seconds = limits.greedy_seconds
         self.began = time.monotonic()
         self.before: tuple[Climbs, int] | None = None
 
@@ -172,29 +169,31 @@ class _Search:
         """The certified best model; :class:`TooManySets` when that is estimated to take longer than ``max_seconds``."""
         scored, at_least = self._sets_that_matter(max_seconds)
         cost = cost_of(scored.family)
-        if cost.seconds > max_seconds or (cost.n_bytes > available_bytes() and not math.isinf(max_seconds)):
+        if cost.seconds > max_seconds or (cost.n_bytes > self.limits.n_bytes and not math.isinf(max_seconds)):
             raise TooManySets(str(cost))
         # The estimate may be wrong and the machine busy: a search that was not asked to be exact ends all the same.
-        patience = math.inf if math.isinf(max_seconds) else _PATIENCE * self.max_seconds
+        patience = math.inf if math.isinf(max_seconds) else self.limits.patience * self.max_seconds
         watched = _UntilDeadline(self.progress, self.began + patience)
-        value, cliques = best_cliques(scored.family, scored.q, progress=watched)
+        value, cliques = best_cliques(scored.family, scored.q, memory_limit=self.limits.memory, progress=watched)
         graph = ChordalGraph.from_cliques(self.table.n_vertices, cliques)
         best = [(graph, value)]
         if n_best > 1:
             if not math.isinf(at_least):
                 at_least = self._score_of_nth_best(graph, n_best)
                 scored = admissible_sets(self.score, at_least=at_least, max_clique=self.max_clique, progress=self.progress)
-            best = best_graphs(scored.family, scored.q, n_best, at_least=at_least, progress=self.progress)
+            best = best_graphs(
+                scored.family, scored.q, n_best, at_least=at_least, memory_limit=self.limits.memory, progress=self.progress
+            )
         optima = tuple(LocalOptimum(graph, value, 1) for graph, value in best)
         return self._result("exact", optima, starts=1, n_sets=scored.n_scored, estimated_seconds=cost.seconds)
 
     def _sets_that_matter(self, max_seconds: float) -> tuple[ScoredFamily, float]:
         """The sets that the exact search compares, and the score they are compared for."""
         n_sets = estimate_exact(self.table, self.max_clique).n_sets
-        if self.table.n_keys > MOST_KEYS and math.isfinite(max_seconds):
+        if self.table.n_keys > self.limits.most_keys and math.isfinite(max_seconds):
             # Even the bounds need every marginal that leaves out one key.
             raise TooManySets(f"{self.table.n_keys} keys are too many")
-        if n_sets <= _FEW_SETS:
+        if n_sets <= self.limits.few_sets:
             return all_sets(self.score, max_clique=self.max_clique), -math.inf
         if n_sets > MAX_SETS and not isinstance(self.score, PenalisedLikelihood):
             raise TooManySets(f"all {n_sets:,} sets of vertices would have to be compared")

@@ -3,9 +3,8 @@
 A file with m keys is a contingency table with one dimension a key. Formally it has as many cells as the product of
 the numbers of levels, often more than there are atoms of memory; only the occupied cells are kept.
 
-A *vertex* of a model is a key or a coarsening of a key (bands of age, rare levels merged, a user's hierarchy). The
-coarsenings of one key are nested, so the vertices of a key form a chain from coarse to fine, and a set of vertices
-says no more than the finest vertex it holds of each key.
+Models are built on *vertices*: keys and coarsenings of keys (bands of age, rare levels merged, a user's hierarchy);
+:mod:`rarecell.table.vertices` says what is done with sets of them.
 """
 
 from __future__ import annotations
@@ -14,77 +13,23 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rarecell.errors import BadInput, TooLarge, UnknownColumns
-from rarecell.graph.masks import MAX_VERTICES, all_below, each_member, mask_of, single
+from rarecell.graph.masks import MAX_VERTICES, each_member
 from rarecell.outcome.words import counted, number, verb
+from rarecell.table.categories import Categories, Coarsening, nested_by_key
+from rarecell.table.vertices import Vertices
 
 if TYPE_CHECKING:
     from rarecell.table.marginals import Marginals
     from rarecell.table.possible_cells import Compatibility
     from rarecell.table.structural_zeros import StructuralZeros
 
-
-@dataclass(frozen=True)
-class Categories:
-    """The levels of one key, in order; the missing level, if there is one, is ``None`` and comes last.
-
-    ``is_ordered`` says that neighbouring levels are alike (numbers, dates, bands, a declared order), so that bands of
-    them make sense and a distance between two of them is their difference in rank.
-    """
-
-    key: str
-    levels: tuple[Any, ...]
-    is_ordered: bool = False
-
-    def __post_init__(self) -> None:
-        if len(set(self.levels)) != len(self.levels):
-            raise BadInput(f"Key '{self.key}' lists a level twice; each level is given once.")
-        if None in self.levels[:-1]:
-            raise BadInput(f"Key '{self.key}' has its missing level in the middle; it comes last.")
-
-    @property
-    def n_levels(self) -> int:
-        return len(self.levels)
-
-    @property
-    def has_missing(self) -> bool:
-        return bool(self.levels) and self.levels[-1] is None
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The levels as a person reads them."""
-        return tuple("missing" if level is None else str(level) for level in self.levels)
-
-
-@dataclass(frozen=True, eq=False)
-class Coarsening:
-    """A key seen at a coarser resolution: ``group_of_level[code of the key]`` is the code of the group."""
-
-    name: str
-    key: str
-    group_of_level: NDArray[np.int32]
-    labels: tuple[str, ...]
-
-    def __post_init__(self) -> None:
-        groups = np.asarray(self.group_of_level, dtype=np.int32)
-        object.__setattr__(self, "group_of_level", groups)
-        if not np.array_equal(np.unique(groups), np.arange(len(self.labels))):
-            raise BadInput(f"Coarsening '{self.name}' of key '{self.key}' must use every one of its {len(self.labels)} groups.")
-
-    @property
-    def n_levels(self) -> int:
-        return len(self.labels)
-
-    def is_coarser_than(self, finer: Coarsening) -> bool:
-        """True when every group of ``finer`` lies in one group of this coarsening."""
-        pairs = np.unique(np.stack([finer.group_of_level, self.group_of_level]), axis=1)
-        return bool(pairs.shape[1] == finer.n_levels)
+__all__ = ["Categories", "Coarsening", "ContingencyTable"]
 
 
 def _levels_of(coarsening: Coarsening, categories: Categories) -> tuple[Any, ...]:
@@ -98,27 +43,8 @@ def _weight_sums(cell: NDArray[np.int64], weights: NDArray[np.float64], n_cells:
     return np.bincount(cell, weights=weights, minlength=n_cells).astype(np.float64)
 
 
-def _nested_by_key(keys: Sequence[str], coarsenings: Iterable[Coarsening]) -> tuple[Coarsening, ...]:
-    """Group by key in the order of the keys, finer first, and refuse what is not a chain."""
-    given = list(coarsenings)
-    unknown = [c.key for c in given if c.key not in keys]
-    if unknown:
-        raise UnknownColumns.among(unknown, list(keys), role="key")
-    ordered: list[Coarsening] = []
-    for key in keys:
-        of_key = sorted((c for c in given if c.key == key), key=lambda c: -c.n_levels)
-        for finer, coarser in pairwise(of_key):
-            if not coarser.is_coarser_than(finer):
-                raise BadInput(
-                    f"Coarsenings '{finer.name}' and '{coarser.name}' of key '{key}' are not nested: a group of the first "
-                    "is divided by the second. Give groups that only merge as they become coarser."
-                )
-        ordered.extend(of_key)
-    return tuple(ordered)
-
-
 @dataclass(frozen=True, eq=False)
-class ContingencyTable:
+class ContingencyTable(Vertices):
     """The occupied cells of the keys, their counts, and the vertices that models are built on.
 
     Make one with :meth:`from_codes`, :meth:`from_counts` or ``Microdata(...).table()``.
@@ -228,14 +154,6 @@ class ContingencyTable:
     # ------------------------------------------------------------------ size
 
     @property
-    def keys(self) -> tuple[str, ...]:
-        return tuple(c.key for c in self.categories)
-
-    @property
-    def n_keys(self) -> int:
-        return len(self.categories)
-
-    @property
     def n_cells(self) -> int:
         """Number of occupied cells."""
         return len(self.counts)
@@ -293,7 +211,7 @@ class ContingencyTable:
 
         A coarsening with one group, or with as many groups as its key has levels, says nothing new and is refused.
         """
-        ordered = _nested_by_key(self.keys, coarsenings)
+        ordered = nested_by_key(self.keys, coarsenings)
         n_levels = {c.key: c.n_levels for c in self.categories}
         names = [*self.keys, *(c.name for c in ordered)]
         for c in ordered:
@@ -314,116 +232,9 @@ class ContingencyTable:
             )
         return replace(self, coarsenings=ordered)
 
-    @property
-    def n_vertices(self) -> int:
-        return self.n_keys + len(self.coarsenings)
-
-    @cached_property
-    def vertex_names(self) -> tuple[str, ...]:
-        return (*self.keys, *(c.name for c in self.coarsenings))
-
-    @cached_property
-    def vertex_levels(self) -> NDArray[np.int64]:
-        return np.array([*(c.n_levels for c in self.categories), *(c.n_levels for c in self.coarsenings)], dtype=np.int64)
-
-    @cached_property
-    def vertex_key(self) -> NDArray[np.int64]:
-        """Position of the key each vertex belongs to."""
-        position = {key: k for k, key in enumerate(self.keys)}
-        return np.array([*position.values(), *(position[c.key] for c in self.coarsenings)], dtype=np.int64)
-
-    @cached_property
-    def chains(self) -> tuple[tuple[int, ...], ...]:
-        """For each key its vertices, coarsest first, the key itself last."""
-        found: list[list[int]] = [[k] for k in range(self.n_keys)]
-        for v in range(self.n_keys, self.n_vertices):
-            found[self.vertex_key[v]].insert(0, v)
-        return tuple(tuple(chain) for chain in found)
-
-    @property
-    def all_keys(self) -> int:
-        """The keys as a bit mask of vertices."""
-        return all_below(self.n_keys)
-
-    @property
-    def all_vertices(self) -> int:
-        """The bit mask of all vertices."""
-        return all_below(self.n_vertices)
-
-    @cached_property
-    def chain_masks(self) -> tuple[int, ...]:
-        """For each key the bit mask of its vertices."""
-        return tuple(mask_of(chain) for chain in self.chains)
-
-    @cached_property
-    def coarser(self) -> tuple[int, ...]:
-        """For each vertex the bit mask of the coarser vertices of its key."""
-        found = [0] * self.n_vertices
-        for chain in self.chains:
-            for place, v in enumerate(chain):
-                found[v] = mask_of(chain[:place])
-        return tuple(found)
-
     def vertex_codes(self, vertex: int) -> NDArray[np.int32]:
         """Code of ``vertex`` at each occupied cell."""
         return self.map_cells(self.cells, vertex)
-
-    def map_cells(self, cells: NDArray[np.int32], vertex: int) -> NDArray[np.int32]:
-        """Code of ``vertex`` at each of ``cells``, which hold key codes."""
-        codes: NDArray[np.int32] = cells[:, self.vertex_key[vertex]]
-        if vertex < self.n_keys:
-            return codes
-        return self.coarsenings[vertex - self.n_keys].group_of_level[codes]
-
-    def level_codes(self, vertex: int) -> NDArray[np.int32]:
-        """Code of ``vertex`` at each level of its key."""
-        if vertex >= self.n_keys:
-            return self.coarsenings[vertex - self.n_keys].group_of_level
-        return np.arange(self.categories[vertex].n_levels, dtype=np.int32)
-
-    def first_level(self, vertex: int) -> NDArray[np.int32]:
-        """For each code of ``vertex``, the first level of its key that has it."""
-        return np.unique(self.level_codes(vertex), return_index=True)[1].astype(np.int32)
-
-    def mask_of(self, names: Iterable[str]) -> int:
-        """Bit mask of the vertices with these names."""
-        position = {name: v for v, name in enumerate(self.vertex_names)}
-        wanted = list(names)
-        unknown = [name for name in wanted if name not in position]
-        if unknown:
-            raise UnknownColumns.among(unknown, self.vertex_names, role="vertex")
-        return mask_of(position[name] for name in wanted)
-
-    def names_of(self, mask: int) -> tuple[str, ...]:
-        """Names of the vertices of a bit mask."""
-        return tuple(self.vertex_names[v] for v in each_member(mask))
-
-    def reduce(self, mask: int) -> int:
-        """Keep of each key only the finest vertex in ``mask``: the marginal is the same."""
-        if not self.coarsenings:
-            return mask
-        kept = mask
-        for v in each_member(mask):
-            kept &= ~self.coarser[v]
-        return kept
-
-    def reduce_many(self, masks: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """:meth:`reduce` of many sets at once."""
-        kept = masks.copy()
-        for chain in self.chains:
-            seen_finer = np.zeros(len(masks), dtype=bool)
-            for v in reversed(chain) if len(chain) > 1 else ():
-                bit = np.uint64(single(v))
-                kept[seen_finer] &= ~bit
-                seen_finer |= (masks & bit) != 0
-        return kept
-
-    def close(self, mask: int) -> int:
-        """Add to each vertex in ``mask`` the coarser vertices of its key: the marginal is the same."""
-        closed = mask
-        for v in each_member(mask):
-            closed |= self.coarser[v]
-        return closed
 
     def n_possible_cells(self, mask: int) -> int:
         """Number of value combinations the set can take: a coarsening adds nothing to a set that holds its key.
@@ -464,8 +275,8 @@ class ContingencyTable:
             raise UnknownColumns.among(unknown, self.keys, role="key")
         columns = [self.keys.index(key) for key in keys]
         smaller = self._collapsed([self.categories[c] for c in columns], self.cells[:, columns])
-        zeros = None if self.structural_zeros is None else self.structural_zeros.on_keys(keys) or None
-        coarsenings = _nested_by_key(keys, (c for c in self.coarsenings if c.key in keys))
+        zeros = None if self.structural_zeros is None else self.structural_zeros.project(keys) or None
+        coarsenings = nested_by_key(keys, (c for c in self.coarsenings if c.key in keys))
         return replace(smaller, coarsenings=coarsenings, structural_zeros=zeros)
 
     def recode(self, coarsening: Coarsening) -> ContingencyTable:
@@ -485,9 +296,9 @@ class ContingencyTable:
             if c.key != coarsening.key or c.n_levels < coarsening.n_levels
         ]
         others = [key for key in self.keys if key != coarsening.key]
-        zeros = None if self.structural_zeros is None else self.structural_zeros.on_keys(others) or None
+        zeros = None if self.structural_zeros is None else self.structural_zeros.project(others) or None
         recoded = self._collapsed(categories, cells)
-        return replace(recoded, coarsenings=_nested_by_key(self.keys, kept), structural_zeros=zeros)
+        return replace(recoded, coarsenings=nested_by_key(self.keys, kept), structural_zeros=zeros)
 
     def _collapsed(self, categories: Sequence[Categories], cells: NDArray[np.int32]) -> ContingencyTable:
         from rarecell._kernels.counting import collapse_records

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +21,12 @@ from rarecell._kernels.counting import collapse_records, fill_slots, find_slots,
 from rarecell.graph.masks import each_member, holds, is_inside, mask_of, members, single
 from rarecell.machine.memory import marginals_budget
 from rarecell.machine.threads import n_cores, on_all_cores
+from rarecell.table.kept import Kept
 
 if TYPE_CHECKING:
     from rarecell.table.contingency import ContingencyTable
 
 _LARGEST_KEY = 2**62
-
-_T = TypeVar("_T")
 
 _WORTH_A_THREAD = 1_000_000
 """Rows times sets from which a second thread pays."""
@@ -36,7 +34,7 @@ _WORTH_A_THREAD = 1_000_000
 _FEW_KEYS = 16
 """Projections are made of tables with at most so many keys: two sets of more keys seldom have one in common."""
 
-_WORTH_PROJECTING = 131_072
+WORTH_PROJECTING = 131_072
 """Rows from which a projection to fewer of them pays."""
 
 
@@ -81,35 +79,6 @@ class Marginal:
         return self.counts.nbytes + self.position.nbytes + (0 if self.keys is None else self.keys.nbytes)
 
 
-class _Kept(Generic[_T]):
-    """Values by set, within a budget of memory: those not asked for in the longest time go first."""
-
-    def __init__(self, budget: int) -> None:
-        self._budget = budget
-        self._bytes = 0
-        self._values: OrderedDict[int, tuple[_T, int]] = OrderedDict()
-        # Models are fitted in several threads.
-        self._lock = threading.Lock()
-
-    def get(self, mask: int) -> _T | None:
-        with self._lock:
-            if mask not in self._values:
-                return None
-            self._values.move_to_end(mask)
-            return self._values[mask][0]
-
-    def put(self, mask: int, value: _T, n_bytes: int) -> None:
-        with self._lock:
-            self._bytes += n_bytes - self._values.pop(mask, (value, 0))[1]
-            self._values[mask] = (value, n_bytes)
-            while self._bytes > self._budget and len(self._values) > 1:
-                self._bytes -= self._values.popitem(last=False)[1][1]
-
-    def items(self) -> list[tuple[int, _T]]:
-        with self._lock:
-            return [(mask, value) for mask, (value, _) in self._values.items()]
-
-
 class Marginals:
     """All marginals of one table, made on demand.
 
@@ -118,11 +87,20 @@ class Marginals:
     table : the contingency table
     weighted : count survey weights (scaled to sum to the number of records) instead of records
     memory_budget : bytes of marginals to keep, the least recently used go first; in proportion to the cells unless given
+    worth_projecting : rows from which small sets are counted from a projection to fewer rows
     """
 
-    def __init__(self, table: ContingencyTable, *, weighted: bool = False, memory_budget: int | None = None) -> None:
+    def __init__(
+        self,
+        table: ContingencyTable,
+        *,
+        weighted: bool = False,
+        memory_budget: int | None = None,
+        worth_projecting: int = WORTH_PROJECTING,
+    ) -> None:
         self.table = table
         self.weighted = weighted
+        self._worth_projecting = worth_projecting
         memory_budget = marginals_budget(table.n_cells) if memory_budget is None else memory_budget
         self.total: float = table.n_records
         self._cell_counts: NDArray[Any] = table.counts
@@ -133,12 +111,12 @@ class Marginals:
         self._level_codes = [table.level_codes(v).astype(np.int64) for v in range(table.n_vertices)]
         self._entropy: dict[int, float] = {0: 0.0}
         self._table_rows = _Rows(np.asfortranarray(table.cells, short_type(max(self._levels))), self._cell_counts)
-        self._bases: _Kept[_Rows] = _Kept(memory_budget // 2)
+        self._bases: Kept[_Rows] = Kept(memory_budget // 2)
         # Rows that few others agree with have only slightly fewer projections; they are kept only where they are needed.
         self._spread_out: set[int] = set()
         self._lock = threading.RLock()
-        self._kept: _Kept[Marginal] = _Kept(memory_budget // 4)
-        self._kept_cells: _Kept[MarginalCells] = _Kept(memory_budget // 4)
+        self._kept: Kept[Marginal] = Kept(memory_budget // 4)
+        self._kept_cells: Kept[MarginalCells] = Kept(memory_budget // 4)
 
     # ------------------------------------------------------------------ one marginal
 
@@ -340,7 +318,7 @@ class Marginals:
                         base, rows = other, smaller
                 self._bases.get(base)
                 n_rows = len(rows.counts)
-                if n_rows < _WORTH_PROJECTING or base == self.table.close(mask):
+                if n_rows < self._worth_projecting or base == self.table.close(mask):
                     return rows
                 if n_possible <= 4 * n_rows and base not in self._spread_out:
                     if self._keep_base(self._enlarged(mask, base, 4 * n_rows), rows):

@@ -17,7 +17,7 @@ from rarecell.graph.masks import mask_of, members
 from rarecell.table.contingency import ContingencyTable
 
 LARGEST_ARRAY = 2**24
-"""Cells of the largest array used in counting; a set that needs a larger one gets an upper bound of its count."""
+"""Cells of the largest array used in counting."""
 
 Factor = tuple[tuple[int, ...], NDArray[np.generic]]
 """Vertices in ascending order, and an array with one axis for each."""
@@ -30,11 +30,19 @@ class Compatibility:
     ----------
     table : the contingency table; its vertices are the ones that sets are made of
     excluded : for each tuple of key positions (ascending) a Boolean array over their levels, True where excluded
+    largest_array : cells of the largest array used in counting; a set that needs a larger one gets an upper bound
     """
 
-    def __init__(self, table: ContingencyTable, excluded: Mapping[tuple[int, ...], NDArray[np.bool_]]) -> None:
+    def __init__(
+        self,
+        table: ContingencyTable,
+        excluded: Mapping[tuple[int, ...], NDArray[np.bool_]],
+        *,
+        largest_array: int = LARGEST_ARRAY,
+    ) -> None:
         self.table = table
         self.excluded = {keys: array for keys, array in excluded.items() if array.any()}
+        self._largest_array = largest_array
         self._lifted: dict[tuple[tuple[int, ...], tuple[int, ...]], NDArray[np.bool_]] = {}
         self._counts: dict[int, int] = {}
 
@@ -120,7 +128,7 @@ class Compatibility:
         buckets: list[list[Factor]] = []
         for factor in sorted(factors, key=lambda factor: -factor[1].size):
             for bucket in buckets:
-                if math.prod(int(self.table.vertex_levels[v]) for v in _scope([*bucket, factor])) <= LARGEST_ARRAY:
+                if math.prod(int(self.table.vertex_levels[v]) for v in _scope([*bucket, factor])) <= self._largest_array:
                     bucket.append(factor)
                     break
             else:

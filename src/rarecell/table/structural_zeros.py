@@ -1,39 +1,25 @@
 """Which combinations of values cannot occur at all?
 
 Nobody under 15 is married, and a man has no maiden name: such *structural zeros* are empty in the population, not only
-in the sample. They cost no parameters, and a swap must not create them. This module finds candidates with the evidence
-for each in words; whoever knows the data confirms, rejects or adds.
+in the sample. They cost no parameters, and a swap must not create them. :mod:`rarecell.table.zero_detection` finds
+candidates, with the evidence for each in words.
 
 A structural zero never sets a probability to zero: what looks impossible but does occur is the riskiest of all.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels.full_counts import full_counts
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table.contingency import Categories, ContingencyTable
+from rarecell.table.full_marginals import FullMarginals
 from rarecell.table.possible_cells import Compatibility
-
-ERROR_RATE = 0.05
-"""Expected number of empty cells flagged by chance, over all cells looked at, when the keys are unrelated."""
-
-LARGEST_TABLE = 2_000_000
-"""Marginals with more cells are not searched for structural zeros."""
-
-MOST_VISITS = 1_000_000_000
-"""Cells times combinations of three keys that are looked at; of more combinations, the most related keys go first."""
-
-STAGE = "looking for structural zeros"
 
 Levels = tuple[tuple[str, Any], ...]
 """Key and level, in the order of the table's keys."""
@@ -111,17 +97,7 @@ class StructuralZeros:
             dependencies=tuple(item for item in self.dependencies if item not in rejected),
         )
 
-    def plus(self, other: StructuralZeros) -> StructuralZeros:
-        """Both lists together; what is on both is kept once, with the evidence of the first."""
-        known = {item.levels for item in self.combinations}
-        rules = {(item.determinant, item.dependent) for item in self.dependencies}
-        return replace(
-            self,
-            combinations=(*self.combinations, *(c for c in other.combinations if c.levels not in known)),
-            dependencies=(*self.dependencies, *(d for d in other.dependencies if (d.determinant, d.dependent) not in rules)),
-        )
-
-    def on_keys(self, keys: Iterable[str]) -> StructuralZeros:
+    def project(self, keys: Iterable[str]) -> StructuralZeros:
         """What speaks of these keys only."""
         kept = set(keys)
         return replace(
@@ -195,7 +171,7 @@ def compatibility(table: ContingencyTable, zeros: StructuralZeros) -> Compatibil
         cell = tuple(_code(table.categories[k], level) for k, level in codes)
         if None not in cell:  # a level without any record needs no flag
             array(keys)[cell] = True
-    margins = _FullMarginals(table)
+    margins = FullMarginals(table)
     for rule in zeros.dependencies:
         keys = tuple(sorted((_key_position(table, rule.determinant), _key_position(table, rule.dependent))))
         observed = margins.counts(keys) > 0
@@ -215,11 +191,6 @@ def compatibility(table: ContingencyTable, zeros: StructuralZeros) -> Compatibil
             f"{' with '.join(f'{key} {_label(level)!r}' for key, level in wrong.levels)}. Correct the records or the list."
         )
     return bound
-
-
-def violates(table: ContingencyTable, zeros: StructuralZeros, cells: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """True for each of ``cells`` (key codes of ``table``) that holds a combination on the list."""
-    return compatibility(table, zeros).violates(cells)
 
 
 def _holds(table: ContingencyTable, item: ExcludedCombination) -> NDArray[np.bool_]:
@@ -251,168 +222,3 @@ def _label(level: Any) -> str:
 def _plain(level: Any) -> Any:
     """A level as JSON and TOML can hold it."""
     return level if isinstance(level, str | bool | int | float) else _label(level)
-
-
-# ---------------------------------------------------------------------- detection
-
-
-def find_structural_zeros(
-    table: ContingencyTable, *, three_way: bool = True, error_rate: float = ERROR_RATE, progress: Progress = SILENT
-) -> StructuralZeros:
-    """Empty combinations of two or three keys that chance does not explain, and keys that determine others.
-
-    1. A two-way cell is flagged when it is empty and its expected count under independence, n_a n_b / n, is at least
-       log(number of two-way cells / ``error_rate``): a Poisson count of that mean is zero once in that many cells.
-    2. A three-way cell without a flagged pair is flagged in the same way, with the expected count of the model that has
-       all two-factor and no three-factor interaction.
-    3. One key determines another when each of its levels goes with a single level of the other, and, were the two
-       unrelated, at least log(number of ordered pairs of keys / ``error_rate``) records would differ from the first record
-       of their level.
-
-    Parameters
-    ----------
-    table : the contingency table
-    three_way : look at combinations of three keys, too
-    error_rate : flags by chance that are tolerated over all cells
-    progress : told of the progress
-
-    Returns
-    -------
-    StructuralZeros
-        Candidates for a person to confirm. Attach them with ``table.with_structural_zeros(zeros)``.
-    """
-    margins = _FullMarginals(table)
-    pairs = list(combinations(range(table.n_keys), 2))
-    progress.start(STAGE)
-    skipped: list[tuple[int, ...]] = []
-    flags: dict[tuple[int, ...], NDArray[np.bool_]] = {}
-    found: list[ExcludedCombination] = []
-    n_occupied: dict[tuple[int, ...], int] = {}
-    relatedness = np.zeros((table.n_keys, table.n_keys))
-
-    def search(groups: Sequence[tuple[int, ...]]) -> None:
-        least = math.log(max(sum(map(margins.n_possible, groups)), 1) / error_rate)
-        for keys in groups:
-            checkpoint(progress, STAGE)
-            if margins.n_possible(keys) > LARGEST_TABLE:
-                skipped.append(keys)
-                continue
-            observed = margins.counts(keys)
-            expected = _expected(observed, least)
-            flagged = (observed == 0) & (expected >= least) & ~_flagged_pairs(flags, keys, observed.shape)
-            if flagged.any():
-                found.extend(_combinations(table, keys, flagged, expected))
-            if len(keys) == 2:
-                flags[keys] = flagged
-                n_occupied[keys] = int((observed > 0).sum())
-                relatedness[keys] = _mutual_information(observed, expected)
-
-    search(pairs)
-    n_occupied.update((keys, margins.n_occupied(keys)) for keys in skipped)
-    rules = _dependencies(table, [margins.counts((k,)) for k in range(table.n_keys)], n_occupied, error_rate)
-    if three_way:
-        triples = _most_related_triples(relatedness, MOST_VISITS // max(table.n_cells, 1))
-        skipped.extend(sorted(set(combinations(range(table.n_keys), 3)) - set(triples)))
-        search(triples)
-    progress.done()
-    return StructuralZeros(
-        tuple(found),
-        tuple(rules),
-        tuple(tuple(table.keys[k] for k in keys) for keys in skipped),
-    )
-
-
-class _FullMarginals:
-    """Marginals of a few keys as full arrays."""
-
-    def __init__(self, table: ContingencyTable) -> None:
-        self.codes = np.asfortranarray(table.cells)
-        self.weights = table.counts.astype(float)
-        self.levels = [c.n_levels for c in table.categories]
-
-    def n_possible(self, keys: Sequence[int]) -> int:
-        return math.prod(self.levels[k] for k in keys)
-
-    def counts(self, keys: Sequence[int]) -> NDArray[np.float64]:
-        shape = [self.levels[k] for k in keys]
-        strides = np.array([math.prod(shape[place + 1 :]) for place in range(len(keys))], dtype=np.int64)
-        found = full_counts(self.codes, self.weights, np.array(keys, dtype=np.int64), strides, math.prod(shape))
-        return np.asarray(found.reshape(shape), dtype=np.float64)
-
-    def n_occupied(self, keys: tuple[int, ...]) -> int:
-        return len(np.unique(self.codes[:, keys], axis=0))
-
-
-def _most_related_triples(relatedness: NDArray[np.float64], n_most: int) -> list[tuple[int, ...]]:
-    """Up to ``n_most`` triples of keys, those with most in common between their pairs, in the order of the keys."""
-    triples: list[tuple[int, ...]] = list(combinations(range(len(relatedness)), 3))
-    if len(triples) <= n_most:
-        return triples
-    of_pairs = [relatedness[a, b] + relatedness[a, c] + relatedness[b, c] for a, b, c in triples]
-    return [triples[t] for t in sorted(np.argsort(-np.array(of_pairs), kind="stable")[:n_most].tolist())]
-
-
-def _mutual_information(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
-    """Of two keys, a record: Σ n log(n / e) / n."""
-    occupied = observed > 0
-    return float((observed[occupied] * np.log(observed[occupied] / expected[occupied])).sum() / observed.sum())
-
-
-def _expected(observed: NDArray[np.float64], least: float) -> NDArray[np.float64]:
-    """Expected counts without the highest interaction: independence of two keys, all pairs of three."""
-    if observed.ndim == 2:
-        return np.asarray(observed.sum(axis=1, keepdims=True) * observed.sum(axis=0, keepdims=True) / observed.sum())
-    margins = [observed.sum(axis=axis, keepdims=True) for axis in range(3)]
-    bound = np.minimum(np.minimum(margins[0], margins[1]), margins[2])
-    if not ((observed == 0) & (bound >= least)).any():
-        return np.zeros_like(observed)
-    fitted = np.ones_like(observed)
-    # A flag needs the expected count to a few per cent only.
-    for _ in range(50):
-        before = fitted.copy()
-        for axis, margin in enumerate(margins):
-            now = fitted.sum(axis=axis, keepdims=True)
-            fitted = fitted * np.divide(margin, now, out=np.zeros_like(now), where=now > 0)
-        if np.abs(fitted - before).max() < 0.01 * least:
-            break
-    return fitted
-
-
-def _flagged_pairs(
-    flags: Mapping[tuple[int, ...], NDArray[np.bool_]], keys: tuple[int, ...], shape: tuple[int, ...]
-) -> NDArray[np.bool_]:
-    """Cells of three keys that hold a flagged pair."""
-    found = np.zeros(shape, dtype=bool)
-    if len(keys) == 3:
-        for axis in range(3):
-            pair = keys[:axis] + keys[axis + 1 :]
-            if pair in flags:
-                found |= np.expand_dims(flags[pair], axis)
-    return found
-
-
-def _combinations(
-    table: ContingencyTable, keys: tuple[int, ...], flagged: NDArray[np.bool_], expected: NDArray[np.float64]
-) -> Iterable[ExcludedCombination]:
-    for cell in np.argwhere(flagged).tolist():
-        levels = tuple((table.keys[k], table.categories[k].levels[code]) for k, code in zip(keys, cell, strict=True))
-        yield ExcludedCombination(levels, float(expected[tuple(cell)]))
-
-
-def _dependencies(
-    table: ContingencyTable,
-    counts: Sequence[NDArray[np.float64]],
-    n_occupied: Mapping[tuple[int, ...], int],
-    error_rate: float,
-) -> Iterable[FunctionalDependency]:
-    """Keys that determine others; ``counts`` are those of single keys, ``n_occupied`` the occupied cells of each pair."""
-    n_pairs = max(table.n_keys * (table.n_keys - 1), 1)
-    for a, b in permutations(range(table.n_keys), 2):
-        n_levels_seen = int((counts[a] > 0).sum())
-        if n_occupied[min(a, b), max(a, b)] > n_levels_seen or (counts[b] > 0).sum() < 2:
-            continue
-        share = counts[b] / counts[b].sum()
-        # Only a record that is not the first of its level can break the rule.
-        expected = (float(counts[a].sum()) - n_levels_seen) * (1.0 - float((share**2).sum()))
-        if expected >= math.log(n_pairs / error_rate):
-            yield FunctionalDependency(table.keys[a], table.keys[b], expected)

@@ -17,7 +17,7 @@ from rarecell._kernels import refinement as kernels
 from rarecell.table.contingency import ContingencyTable
 
 LARGEST_GROUP = 1 << 14
-"""Groups are told apart by size up to here."""
+"""Groups are told apart by size up to here unless asked otherwise."""
 
 
 class Columns:
@@ -71,13 +71,14 @@ class Undecided:
         )
         return Undecided(columns, (*self.vertices, vertex), rows, starts, self.n_unique + int(n_unique))
 
-    def bounds(self, n_levels: Iterable[float]) -> list[int]:
+    def bounds(self, n_levels: Iterable[float], *, largest_group: int = LARGEST_GROUP) -> list[int]:
         """The most unique records once keys with so many combinations of levels are known, too.
 
         A group of s cells of one record each, and perhaps others, gives at most s of them; at most L when there are L
-        combinations, and L − 1 when one of these must hold further records.
+        combinations, and L − 1 when one of these must hold further records. Groups are told apart by size up to
+        ``largest_group``; beyond it the bound is less close.
         """
-        most = LARGEST_GROUP
+        most = largest_group
         pure, mixed, beyond = kernels.group_sizes(self.rows, self.starts, self.columns.counts, most)
         n_of_size = np.asarray(pure, dtype=np.int64) + np.asarray(mixed, dtype=np.int64)
         n_groups, n_cells = np.cumsum(n_of_size), np.cumsum(n_of_size * np.arange(most + 1))

@@ -35,7 +35,7 @@ class TreeEdge:
 
     def keys_moved(self, table: ContingencyTable) -> tuple[int, ...]:
         """Positions of the keys on the side that moves; a coarsening moves with its key."""
-        return members(self.side & ((1 << table.n_keys) - 1))
+        return members(self.side & table.all_keys)
 
     def is_free(self, table: ContingencyTable) -> bool:
         """Whether the side is the same for all records of a stratum, in this file and in every other with its clique margins.

@@ -1,0 +1,89 @@
+"""Which values can a key take, and at which coarser resolutions can it be seen?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.errors import BadInput, UnknownColumns
+
+
+@dataclass(frozen=True)
+class Categories:
+    """The levels of one key, in order; the missing level, if there is one, is ``None`` and comes last.
+
+    ``is_ordered`` says that neighbouring levels are alike (numbers, dates, bands, a declared order), so that bands of
+    them make sense and a distance between two of them is their difference in rank.
+    """
+
+    key: str
+    levels: tuple[Any, ...]
+    is_ordered: bool = False
+
+    def __post_init__(self) -> None:
+        if len(set(self.levels)) != len(self.levels):
+            raise BadInput(f"Key '{self.key}' lists a level twice; each level is given once.")
+        if None in self.levels[:-1]:
+            raise BadInput(f"Key '{self.key}' has its missing level in the middle; it comes last.")
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.levels)
+
+    @property
+    def has_missing(self) -> bool:
+        return bool(self.levels) and self.levels[-1] is None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The levels as a person reads them."""
+        return tuple("missing" if level is None else str(level) for level in self.levels)
+
+
+@dataclass(frozen=True, eq=False)
+class Coarsening:
+    """A key seen at a coarser resolution: ``group_of_level[code of the key]`` is the code of the group."""
+
+    name: str
+    key: str
+    group_of_level: NDArray[np.int32]
+    labels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        groups = np.asarray(self.group_of_level, dtype=np.int32)
+        object.__setattr__(self, "group_of_level", groups)
+        if not np.array_equal(np.unique(groups), np.arange(len(self.labels))):
+            raise BadInput(f"Coarsening '{self.name}' of key '{self.key}' must use every one of its {len(self.labels)} groups.")
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.labels)
+
+    def is_coarser_than(self, finer: Coarsening) -> bool:
+        """True when every group of ``finer`` lies in one group of this coarsening."""
+        pairs = np.unique(np.stack([finer.group_of_level, self.group_of_level]), axis=1)
+        return bool(pairs.shape[1] == finer.n_levels)
+
+
+def nested_by_key(keys: Sequence[str], coarsenings: Iterable[Coarsening]) -> tuple[Coarsening, ...]:
+    """Group by key in the order of the keys, finer first, and refuse what is not a chain."""
+    given = list(coarsenings)
+    unknown = [c.key for c in given if c.key not in keys]
+    if unknown:
+        raise UnknownColumns.among(unknown, list(keys), role="key")
+    ordered: list[Coarsening] = []
+    for key in keys:
+        of_key = sorted((c for c in given if c.key == key), key=lambda c: -c.n_levels)
+        for finer, coarser in pairwise(of_key):
+            if not coarser.is_coarser_than(finer):
+                raise BadInput(
+                    f"Coarsenings '{finer.name}' and '{coarser.name}' of key '{key}' are not nested: a group of the first "
+                    "is divided by the second. Give groups that only merge as they become coarser."
+                )
+        ordered.extend(of_key)
+    return tuple(ordered)

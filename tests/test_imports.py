@@ -24,6 +24,7 @@ LAYERS = [
     ("model",),
     ("search",),
     ("risk", "swap", "intruder"),
+    ("release",),
     ("report",),
     ("run",),
     ("app",),

@@ -1,0 +1,342 @@
+"""Which recodings, with swaps for what remains, reach a target, and which of them cost least?
+
+Every key has a ladder of coarser levels. A candidate takes one step of each ladder; its table is the old one with levels
+merged, so nothing is read again. Models are fitted to that table, records are swapped until the target is met, and the costs
+are counted. What no other candidate beats in information and in changed records at once is the frontier.
+
+Small numbers of candidates are all looked at. Of many, the candidates that leave fewest sample uniques for the information
+that they lose are looked at, level by level; then as many of these as time allows.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rarecell.errors import BadInput
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.release.costs import OtherColumn, association_kept, bits_lost, entropy, key_counts
+from rarecell.release.ladders import Step, ladders, recoded
+from rarecell.release.remainder import ReleaseTarget, Remainder, swap_remainder
+from rarecell.risk.records import RecordRisk
+from rarecell.swap.interactions import FittedModel
+from rarecell.swap.utility import BothFiles, hellinger_distances
+from rarecell.table.contingency import ContingencyTable
+
+MOST_CANDIDATES = 40
+"""Candidates that are fitted and swapped, unless said otherwise."""
+
+MOST_LOOKED_AT = 400
+"""Candidates whose sample uniques are counted."""
+
+STAGE = "planning the release"
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A recoded table with the models of it: one whose margins swaps keep, and the risk."""
+
+    table: ContingencyTable
+    model: FittedModel
+    risk: RecordRisk
+
+
+Fit = Callable[[ContingencyTable], Fitted]
+"""Fits the models of a recoded table."""
+
+
+@dataclass(frozen=True)
+class ReleasePoint:
+    """A way to release the file: a recoding, the swaps that go with it, what is lost, and the risk that is left.
+
+    Attributes
+    ----------
+    recoding : for each recoded key how, in the words of ``--recode``
+    groups : for each recoded key what its levels hold
+    levels : for each key its number of levels before and after
+    bits_lost : entropy that each recoded key loses
+    information_lost : the share of the entropy of all keys that is lost
+    sample_uniques, correct_links_recoded, population_uniques_recoded : after the recoding alone
+    swaps, records_changed, values_changed : of the swaps
+    hellinger_mean, hellinger_max : distance of two-way tables of the keys, recoded and then swapped
+    association_kept : share of the mutual information with other columns that is left; None when none were given
+    correct_links, population_uniques, highest : expected, after everything
+    is_met : whether that is within the target
+    """
+
+    recoding: Mapping[str, str]
+    groups: Mapping[str, tuple[str, ...]]
+    levels: Mapping[str, tuple[int, int]]
+    bits_lost: Mapping[str, float]
+    information_lost: float
+    sample_uniques: int
+    correct_links_recoded: float
+    population_uniques_recoded: float
+    swaps: int
+    records_changed: int
+    values_changed: int
+    hellinger_mean: float
+    hellinger_max: float
+    association_kept: float | None
+    correct_links: float
+    population_uniques: float
+    highest: float
+    is_met: bool
+
+    @property
+    def options(self) -> str:
+        """The recoding as options of a command."""
+        return " ".join(f'--recode "{key}={words}"' for key, words in self.recoding.items())
+
+    @property
+    def name(self) -> str:
+        """The recoding in words."""
+        return "; ".join(f"{key} in {_after_in(words)}" for key, words in self.recoding.items()) or "every key as it is"
+
+    def __str__(self) -> str:
+        reached = "" if self.is_met else " That is above the target."
+        return (
+            f"{self.name[:1].upper()}{self.name[1:]}, with {self.swaps:,} swaps: {self.correct_links:,.1f} correct links are expected and the "
+            f"highest risk is {self.highest:.3f}, for {self.information_lost:.1%} of the keys' information.{reached}"
+        )
+
+
+def _after_in(words: str) -> str:
+    return f"bands from {', '.join(words.split()[1:])}" if words.startswith("edges") else words
+
+
+@dataclass(frozen=True)
+class ReleaseFrontier:
+    """The ways to release a file that no other way beats.
+
+    Attributes
+    ----------
+    target : what was to be reached
+    points : the frontier, least recoded first
+    looked_at : every candidate that was fitted
+    n_candidates : combinations of recodings that there are
+    """
+
+    target: ReleaseTarget
+    points: tuple[ReleasePoint, ...]
+    looked_at: tuple[ReleasePoint, ...] = field(repr=False)
+    n_candidates: int
+
+    @property
+    def cheapest(self) -> dict[str, ReleasePoint]:
+        """A few points by what they are best at: least recoding, fewest swaps, and a compromise."""
+        met = [point for point in self.points if point.is_met]
+        if not met:
+            return {}
+        most_lost = max(point.information_lost for point in met) or 1.0
+        most_changed = max(point.records_changed for point in met) or 1
+        chosen = {
+            "least recoding": min(met, key=lambda p: (p.information_lost, p.records_changed)),
+            "a compromise": min(met, key=lambda p: p.information_lost / most_lost + p.records_changed / most_changed),
+            "fewest swaps": min(met, key=lambda p: (p.records_changed, p.information_lost)),
+        }
+        return {name: point for number, (name, point) in enumerate(chosen.items()) if point not in [*chosen.values()][:number]}
+
+    def __str__(self) -> str:
+        if not self.cheapest:
+            best = min(self.looked_at, key=lambda p: (p.highest, p.correct_links))
+            return f"None of {len(self.looked_at):,} recodings reaches {self.target}, swaps included. Nearest comes: {best}"
+        named = " ".join(f"{name[:1].upper()}{name[1:]}: {point}" for name, point in self.cheapest.items())
+        return f"{len(self.points):,} of {len(self.looked_at):,} recodings are worth a look for {self.target}. {named}"
+
+
+def plan_release(
+    table: ContingencyTable,
+    fit: Fit,
+    *,
+    target: ReleaseTarget,
+    keys: Sequence[str] | None = None,
+    columns: Sequence[OtherColumn] = (),
+    confirm: Fit | None = None,
+    most: int = MOST_CANDIDATES,
+    progress: Progress = SILENT,
+    **swap_options: Any,
+) -> ReleaseFrontier:
+    """Search over recodings of keys, with swaps for what remains.
+
+    Parameters
+    ----------
+    table : the file as it is; its coarsenings are the user's hierarchies
+    fit : fits the models of a recoded table; called for every candidate, so it should be quick
+    target : what is to be reached
+    keys : keys that may be recoded; all unless given
+    columns : columns outside the keys whose relation with the keys is to be told
+    confirm : fits the models of the points of the frontier once more, with more care; their numbers are then these
+    most : candidates that are fitted
+    progress : is told of each candidate, and can stop
+    swap_options : further arguments of :func:`~rarecell.swap.plan.plan_swaps`
+
+    Returns
+    -------
+    ReleaseFrontier
+    """
+    if most < 1:
+        raise BadInput(f"The number of candidates was given as {most}; it is at least 1.")
+    steps = ladders(table, keys)
+    n_candidates = math.prod(len(of_key) for of_key in steps)
+    chosen = _all(steps) if n_candidates <= most else _promising(table, steps, most)
+    progress.start(STAGE, len(chosen))
+    asked = _Question(table, target, tuple(columns), swap_options, progress)
+    found: dict[tuple[int, ...], ReleasePoint] = {}
+    for candidate in chosen:
+        found[candidate] = asked.answer(fit, _steps_of(steps, candidate))
+        checkpoint(progress, STAGE, 1)
+    progress.done()
+    on_frontier = _nondominated(found)
+    if confirm is not None:
+        progress.start("checking the frontier", len(on_frontier))
+        for candidate in on_frontier:
+            found[candidate] = asked.answer(confirm, _steps_of(steps, candidate))
+            checkpoint(progress, "checking the frontier", 1)
+        progress.done()
+        on_frontier = _nondominated({candidate: found[candidate] for candidate in on_frontier})
+    points = tuple(found[candidate] for candidate in on_frontier)
+    return ReleaseFrontier(target, points, tuple(found.values()), n_candidates)
+
+
+def evaluate_recoding(
+    table: ContingencyTable,
+    fit: Fit,
+    steps: Sequence[Step],
+    *,
+    target: ReleaseTarget,
+    columns: Sequence[OtherColumn] = (),
+    progress: Progress = SILENT,
+    **swap_options: Any,
+) -> ReleasePoint:
+    """One recoding, with the swaps it needs and what they cost."""
+    return _Question(table, target, tuple(columns), swap_options, progress).answer(fit, steps)
+
+
+@dataclass(frozen=True, eq=False)
+class _Question:
+    """What every candidate is asked."""
+
+    table: ContingencyTable
+    target: ReleaseTarget
+    columns: tuple[OtherColumn, ...]
+    swap_options: Mapping[str, Any]
+    progress: Progress
+
+    def answer(self, fit: Fit, steps: Sequence[Step]) -> ReleasePoint:
+        changed = recoded(self.table, steps)
+        fitted = fit(changed)
+        swapped = swap_remainder(
+            fitted.table, fitted.model, fitted.risk, self.target, progress=self.progress, **self.swap_options
+        )
+        counts = key_counts(self.table)
+        lost = bits_lost(counts, steps)
+        total = sum(entropy(of_key) for of_key in counts.values())
+        apart = _two_way(swapped)
+        return ReleasePoint(
+            recoding={step.key: step.words for step in steps if step.coarsening is not None},
+            groups={step.key: step.groups for step in steps if step.coarsening is not None},
+            levels={step.key: (len(counts[step.key]), step.n_levels) for step in steps},
+            bits_lost=lost,
+            information_lost=sum(lost.values()) / total if total > 0.0 else 0.0,
+            sample_uniques=fitted.risk.n_sample_uniques,
+            correct_links_recoded=fitted.risk.expected_correct_matches,
+            population_uniques_recoded=fitted.risk.expected_population_uniques,
+            swaps=len(swapped.plan),
+            records_changed=2 * len(swapped.plan),
+            values_changed=swapped.plan.n_values_changed,
+            hellinger_mean=float(np.mean(apart)),
+            hellinger_max=float(np.max(apart)),
+            association_kept=association_kept(self.columns, steps, swapped.plan),
+            correct_links=swapped.after.expected_correct_matches,
+            population_uniques=swapped.after.expected_population_uniques,
+            highest=swapped.after.highest,
+            is_met=swapped.is_met,
+        )
+
+
+def _two_way(swapped: Remainder) -> list[float]:
+    if not len(swapped.plan):
+        return [0.0]
+    orders = hellinger_distances(BothFiles.of(swapped.plan.table, swapped.plan.table_after), orders=(2,))
+    return [each.hellinger for each in orders.get(2, ())] or [0.0]
+
+
+# ---------------------------------------------------------------------- candidates
+
+
+def _all(ladder_of_key: Sequence[Sequence[Step]]) -> list[tuple[int, ...]]:
+    return [tuple(index) for index in np.ndindex(*(len(steps) for steps in ladder_of_key))]
+
+
+def _steps_of(ladder_of_key: Sequence[Sequence[Step]], candidate: Sequence[int]) -> list[Step]:
+    return [steps[number] for steps, number in zip(ladder_of_key, candidate, strict=True)]
+
+
+def _promising(table: ContingencyTable, ladder_of_key: Sequence[Sequence[Step]], most: int) -> list[tuple[int, ...]]:
+    """Candidates with few sample uniques for the information they lose, spread from no recoding to the coarsest.
+
+    From each candidate one further step of one key is taken; those that lose least for each unique that goes are followed
+    first. Steps of a single key are looked at in any case, as far as there is room.
+    """
+    counts = key_counts(table)
+
+    def measured(candidate: tuple[int, ...]) -> tuple[float, int]:
+        steps = _steps_of(ladder_of_key, candidate)
+        return sum(bits_lost(counts, steps).values()), recoded(table, steps).size_indices.get(1, 0)
+
+    start = tuple(0 for _ in ladder_of_key)
+    looked_at = {start: measured(start)}
+    n_before = looked_at[start][1]
+    waiting = [(0.0, start)]
+    while waiting and len(looked_at) < MOST_LOOKED_AT:
+        _, candidate = heapq.heappop(waiting)
+        for key, steps in enumerate(ladder_of_key):
+            if candidate[key] + 1 < len(steps):
+                coarser = (*candidate[:key], candidate[key] + 1, *candidate[key + 1 :])
+                if coarser not in looked_at:
+                    bits, uniques = looked_at[coarser] = measured(coarser)
+                    heapq.heappush(waiting, (bits / max(n_before - uniques, 1), coarser))
+    single = [candidate for candidate in looked_at if sum(step > 0 for step in candidate) == 1]
+    best = _lower_hull(looked_at)
+    chosen = dict.fromkeys([start, *best])
+    spread = sorted(chosen, key=lambda candidate: looked_at[candidate][0])
+    if len(spread) > most:
+        spread = [spread[number] for number in np.unique(np.linspace(0, len(spread) - 1, most).round().astype(int)).tolist()]
+    room = [candidate for candidate in single if candidate not in spread][: most - len(spread)]
+    others = sorted(set(looked_at) - set(spread) - set(room), key=lambda c: looked_at[c][0] * (1 + looked_at[c][1]))
+    return [*spread, *room, *others[: most - len(spread) - len(room)]]
+
+
+def _lower_hull(measured: Mapping[tuple[int, ...], tuple[float, int]]) -> list[tuple[int, ...]]:
+    """Candidates that no other beats in both numbers."""
+    found, fewest = [], math.inf
+    for candidate, (_, uniques) in sorted(measured.items(), key=lambda item: (item[1], item[0])):
+        if uniques < fewest:
+            found.append(candidate)
+            fewest = uniques
+    return found
+
+
+def _nondominated(points: Mapping[tuple[int, ...], ReleasePoint]) -> list[tuple[int, ...]]:
+    """Of those that reach the target, what no other beats in information and changed records; of none, in information and risk."""
+    met = {candidate: point for candidate, point in points.items() if point.is_met}
+
+    def cost(point: ReleasePoint) -> tuple[float, float, float]:
+        if met:
+            return (round(point.information_lost, 12), float(point.records_changed), point.correct_links)
+        return (round(point.information_lost, 12), point.correct_links, point.highest)
+
+    in_order = sorted((met or dict(points)).items(), key=lambda item: (cost(item[1]), item[0]))
+    found: list[tuple[int, ...]] = []
+    fewest = math.inf
+    for candidate, point in in_order:
+        if cost(point)[1] < fewest:
+            found.append(candidate)
+            fewest = cost(point)[1]
+    return found

@@ -1,0 +1,121 @@
+"""Which fewest values must be blanked so that the records left at risk cannot be recognised?
+
+A blank is compatible with every value, so an intruder can use the other keys only. The risk of a record with blanks is
+therefore that of its combination of the keys that are left, in the table of these keys. Of the smallest sets of keys that
+bring it down far enough, the one that leaves least risk is blanked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.table.contingency import ContingencyTable
+
+STAGE = "suppressing values"
+
+CellRisk = Callable[[ContingencyTable], NDArray[np.float64]]
+"""The risk of a record in each cell of a table, 0 where more than one record is in it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Suppression:
+    """Values that are blanked.
+
+    Attributes
+    ----------
+    rows : the records, by row number
+    blanked : for each key that is blanked anywhere, in which of ``rows``
+    risk_before, risk_after : of each of ``rows``
+    unreached : records that no blanking brings down far enough; they are not among ``rows``
+    """
+
+    rows: NDArray[np.int64]
+    blanked: Mapping[str, NDArray[np.bool_]]
+    risk_before: NDArray[np.float64]
+    risk_after: NDArray[np.float64]
+    unreached: NDArray[np.int64]
+
+    @property
+    def n_values(self) -> int:
+        """Values that are blanked."""
+        return int(sum(of_key.sum() for of_key in self.blanked.values()))
+
+    def audit(self) -> dict[str, list[object]]:
+        """One row a record: its number, the keys that are blanked, its risk before and after."""
+        return {
+            "record": self.rows.tolist(),
+            "variables": [
+                ",".join(key for key, of_key in self.blanked.items() if of_key[position]) for position in range(len(self.rows))
+            ],
+            "risk_before": self.risk_before.tolist(),
+            "risk_after": self.risk_after.tolist(),
+        }
+
+    def __str__(self) -> str:
+        left = f" {len(self.unreached):,} records stay above it whatever is blanked." if len(self.unreached) else ""
+        return f"{self.n_values:,} key values of {len(self.rows):,} records are blanked to bring them below the threshold.{left}"
+
+
+def suppress_rest(
+    table: ContingencyTable,
+    rows: NDArray[np.int64],
+    cells: NDArray[np.int32],
+    risk: NDArray[np.float64],
+    cell_risk: CellRisk,
+    *,
+    threshold: float,
+    progress: Progress = SILENT,
+) -> Suppression:
+    """Blank the fewest key values that bring every one of some records down to a risk.
+
+    Parameters
+    ----------
+    table : the file as it is to be released, swaps included
+    rows, cells, risk : the records that are above the threshold, the key codes of each in that file, and its risk there
+    cell_risk : the risk of each cell of a table of fewer keys
+    threshold : the highest risk that may be left
+    progress : is told of each set of keys, and can stop
+    """
+    n = len(rows)
+    chosen: list[frozenset[int] | None] = [None] * n
+    after = np.array(risk, dtype=np.float64)
+    progress.start(STAGE, None)
+    for size in range(1, table.n_keys + 1):
+        open_rows = [position for position in range(n) if chosen[position] is None]
+        if not open_rows:
+            break
+        best = np.full(n, np.inf)
+        for blank in combinations(range(table.n_keys), size):
+            left = _risk_without(table, cells[open_rows], blank, cell_risk)
+            for position, found in zip(open_rows, left.tolist(), strict=True):
+                if found <= threshold and found < best[position]:
+                    best[position], chosen[position] = found, frozenset(blank)
+                    after[position] = found
+            checkpoint(progress, STAGE)
+    progress.done()
+    done = np.array([blank is not None for blank in chosen], dtype=bool)
+    blanked = {
+        key: np.array([blank is not None and k in blank for blank in chosen], dtype=bool)[done]
+        for k, key in enumerate(table.keys)
+    }
+    return Suppression(
+        rows[done], {key: of_key for key, of_key in blanked.items() if of_key.any()}, risk[done], after[done], rows[~done]
+    )
+
+
+def _risk_without(
+    table: ContingencyTable, cells: NDArray[np.int32], blank: tuple[int, ...], cell_risk: CellRisk
+) -> NDArray[np.float64]:
+    """The risk of records by the keys that are left; none is left without any key."""
+    kept = [k for k in range(table.n_keys) if k not in blank]
+    if not kept:
+        return np.zeros(len(cells))
+    fewer = table.project([table.keys[k] for k in kept])
+    positions = fewer.marginals.positions(fewer.all_keys, cells[:, kept])
+    return np.asarray(cell_risk(fewer)[positions])

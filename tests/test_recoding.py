@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 import rarecell as rc
 import rarecell.engine.frames
 from rarecell import datasets
-from rarecell.data.coding import Coding
+from rarecell.data.coding import Coding, joined_codings
 from rarecell.data.microdata import Microdata
 from rarecell.data.recoding_text import boundaries, parse_recoding, parse_recodings, words_for
-from rarecell.data.written import recode_table
+from rarecell.data.written import coding_of_output, recode_table
 from rarecell.errors import BadInput
 from rarecell.table.coarsening import coarsening_with, key_coarsenings
 
@@ -127,7 +127,7 @@ def test_the_written_file_has_the_assessed_levels_and_table(
     rows, columns = ([0, 3], data.values_at(np.array([3, 0]), ["age"])) if swapped else ([], {})
     out = released(data, folder, rows, columns)
 
-    again = Microdata(out, KEYS, coding=data.coding_of_output()).table()
+    again = Microdata(out, KEYS, coding=coding_of_output(data.source, data.coding, data.recodes)).table()
     expected = assessed
     if swapped:
         codes = np.array(assessed.cells[assessed.record_cell])
@@ -262,6 +262,23 @@ def test_swaps_and_recoding_together(tmp_path: Path) -> None:
 )
 def test_words_for_recodings(words: str, coding: Coding) -> None:
     assert parse_recoding(words, key="age") == coding
+
+
+@settings(max_examples=60, deadline=None)
+@given(coding=codings())
+def test_a_coding_says_the_words_that_give_it(coding: dict[str, Any]) -> None:
+    for key, given_coding in coding.items():
+        made = Coding.of(given_coding, key=key)
+        again = parse_recoding(made.in_words(), key=key)
+        assert again.in_words() == made.in_words()
+        assert (again.width, again.edges, again.groups, again.top) == (made.width, made.edges, made.groups, made.top)
+
+
+def test_a_recoding_joins_what_a_coding_says() -> None:
+    found = joined_codings({"age": {"missing": [99]}, "x": {"ordered": True}}, {"age": "width 5"})
+    assert found == {"age": Coding(width=5, missing=(99,)), "x": {"ordered": True}}
+    with pytest.raises(BadInput, match="Key 'age'"):
+        joined_codings({"age": {"edges": [5]}}, {"age": "width 5"})
 
 
 @pytest.mark.parametrize(

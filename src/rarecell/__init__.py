@@ -39,6 +39,8 @@ _HOME = {
     "ProtectConfig": "run.config",
     "Protection": "run.results",
     "RarecellError": "errors",
+    "ReleaseFrontier": "release.planner",
+    "ReleaseTarget": "release.remainder",
     "RecordRisk": "risk.records",
     "RegularisedModel": "model.regularised",
     "RunConfig": "run.config",
@@ -67,6 +69,7 @@ _HOME = {
     "improve_model": "search.hierarchical",
     "load": "run.saved",
     "penalty_path": "search",
+    "plan_release": "release.planner",
     "plan_swaps": "swap.plan",
     "plan_to_target": "swap.target",
     "population_uniques": "risk.population_uniques",
@@ -110,6 +113,9 @@ if TYPE_CHECKING:
     from rarecell.model.stacking import held_out_log_likelihood as held_out_log_likelihood
     from rarecell.model.stacking import stack as stack
     from rarecell.outcome.summary import RunSummary as RunSummary
+    from rarecell.release.planner import ReleaseFrontier as ReleaseFrontier
+    from rarecell.release.planner import plan_release as plan_release
+    from rarecell.release.remainder import ReleaseTarget as ReleaseTarget
     from rarecell.risk.cliques import clique_risk as clique_risk
     from rarecell.risk.diagnostics import fit_diagnostics as fit_diagnostics
     from rarecell.risk.interval import risk_interval as risk_interval

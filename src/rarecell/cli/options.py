@@ -41,6 +41,13 @@ data_options = _options(
         type=click.Choice(["level", "drop", "refuse"]),
         help="What a missing key value means: its own level (default), a record to drop, or an error.",
     ),
+    click.option(
+        "--recode",
+        multiple=True,
+        metavar="KEY=HOW",
+        help='How a key is to be released: "age=5-year bands, top 85", "age=edges 15 25 45", "age=5 groups", "job=level 2", '
+        '"region=merge 01+02 as north". Repeatable.',
+    ),
     click.option("--sql", help="A query to read instead of a file; FILE is then a database to attach, if any."),
     click.option("--spark-table", metavar="NAME", help="A table of Spark, or a path that Spark reads, instead of a file."),
     click.option("--memory", metavar="SIZE", help="What the run may use, such as 4GB (default half of the machine's memory)."),
@@ -159,6 +166,10 @@ def config_of(options: Mapping[str, Any], *, protect: Mapping[str, Any] | None =
         given["id"] = options["id_column"]
     if options.get("cliques"):
         given["cliques"] = [list(_names(part)) for part in options["cliques"].split(";")]
+    if options.get("recode"):
+        from rarecell.data.recoding_text import parse_recodings
+
+        given["recode"] = {**base.get("recode", {}), **parse_recodings(options["recode"])}
     if options.get("hierarchies"):
         pairs = [text.partition("=") for text in options["hierarchies"]]
         if any(not path for _, _, path in pairs):
@@ -204,4 +215,6 @@ def words_for_data(options: Mapping[str, Any]) -> list[str]:
     for name in ("population", "weight", "missing", "sql", "spark_table", "memory", "config"):
         if options[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(options[name])]
+    for recoding in options.get("recode", ()):
+        words += ["--recode", recoding]
     return words

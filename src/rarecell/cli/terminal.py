@@ -19,7 +19,7 @@ from rich.table import Table
 from rarecell.machine.signals import when_asked_to_end
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import SwapSummary
-from rarecell.outcome.words import counted, number, span
+from rarecell.outcome.words import counted, first_of, number, span
 from rarecell.run.stages import label_of
 
 
@@ -171,6 +171,13 @@ def _show_keys(summary: RunSummary) -> None:
         ],
         right=(1, 2),
     )
+    options = [step for cost in summary.risk.key_costs for step in cost.coarsened if step.recode]
+    if options:
+        rows(
+            "To release a key coarser, give the option",
+            ["option", "its levels then"],
+            [(f'--recode "{step.recode}"', first_of(step.groups)) for step in options],
+        )
 
 
 def show_swap(swap: SwapSummary) -> None:

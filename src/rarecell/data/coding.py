@@ -137,6 +137,12 @@ class Coding:
         """Whether a value may be released as something else than it is."""
         return self.bounds_numbers or self.groups_levels or bool(self.merge) or bool(self.missing)
 
+    def in_words(self) -> str:
+        """What is done with the values, as an option says it."""
+        from rarecell.data.recoding_text import words_of
+
+        return words_of(self)
+
     def joined(self, other: Coding) -> Coding:
         """The options of both; refused where they contradict each other."""
         given = {part.name: getattr(other, part.name) for part in fields(other) if getattr(other, part.name) not in (None, ())}
@@ -145,6 +151,19 @@ class Coding:
     @property
     def bounds_numbers(self) -> bool:
         return self.is_binned or self.top is not None or self.bottom is not None
+
+
+def joined_codings(
+    coding: Mapping[str, Coding | Mapping[str, Any] | str], recode: Mapping[str, str]
+) -> dict[str, Coding | Mapping[str, Any] | str]:
+    """How values become levels, together with how the levels are to be released."""
+    found: dict[str, Coding | Mapping[str, Any] | str] = dict(coding)
+    for key, words in recode.items():
+        try:
+            found[key] = Coding.of(coding.get(key, Coding()), key=key).joined(Coding.of(words, key=key))
+        except BadInput as problem:
+            raise problem if f"'{key}'" in str(problem) else BadInput(f"Key '{key}': {problem}") from None
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,6 +53,11 @@ class Counted:
         """For each key the code of each value."""
         return tuple(_code_by_value(lookup.values, lookup.codes) for lookup in self.lookups)
 
+    def codes_of(self, key: int, column: EncodedColumn) -> NDArray[np.int32]:
+        """The code of a key in each record of a column of its values."""
+        new_code = [self.code_of_raw[key][plain_value(value)] for value in column.values.to_pylist()]
+        return np.asarray(np.array(new_code, dtype=np.int32)[column.codes])
+
 
 @dataclass(frozen=True, eq=False)
 class KeyCounting:
@@ -114,6 +119,14 @@ class KeyCounting:
         """Keys whose numbers are binned: coded before counting, so that no more combinations come back than there are bins."""
         keys = [key for key in self.keys if key in self.coding and self.coding[key].bounds_numbers]
         return {key: self.code(key, *found) for key, found in self.source.levels(keys).items()}
+
+    def refuse_groups(self) -> None:
+        """Raise when a key is to be put into groups, which are found in the table of all keys."""
+        grouped = [key for key, coding in self.coding.items() if coding.groups_levels]
+        if grouped:
+            raise BadInput(
+                f"Key '{grouped[0]}' is to be put into groups, which needs the counts of all keys. Give bands instead."
+            )
 
     def refuse_missing(self, coded_keys: Sequence[CodedKey]) -> None:
         """Raise when a value is missing and that is to be refused."""

@@ -268,11 +268,8 @@ class Microdata:
         categories = []
         for position, (name, column) in enumerate(zip(columns, encoded.columns, strict=True)):
             if name in self.keys and self.coding.get(name, Coding()).groups_levels:
-                k = self.keys.index(name)
-                code_of_raw = self._any_counted.code_of_raw[k]
-                new_code = [code_of_raw[plain_value(value)] for value in column.values.to_pylist()]
-                codes[:, position] = np.array(new_code, dtype=np.int32)[column.codes]
-                categories.append(self._any_counted.table.categories[k])
+                codes[:, position] = self._any_counted.codes_of(self.keys.index(name), column)
+                categories.append(self._any_counted.table.categories[self.keys.index(name)])
                 continue
             raw = settle(column.values, self.columns[name], decimal_mark=self.source.decimal_mark)
             order = self.columns[name].level_order
@@ -289,11 +286,7 @@ class Microdata:
             raise BadInput(
                 f"Counts of cliques only are for Spark frames; the cells of {self.source.name} can be counted: use record_risk."
             )
-        grouped = [key for key, coding in self.coding.items() if coding.groups_levels]
-        if grouped:
-            raise BadInput(
-                f"Key '{grouped[0]}' is to be put into groups, which needs the counts of all keys. Give bands or edges instead."
-            )
+        self._counting.refuse_groups()
         coded = {key: self._counting.code(key, *found) for key, found in self.source.levels(self.keys).items()}
         self._counting.refuse_missing(list(coded.values()))
         lookups = tuple(EncodedColumn(coded[key].values, coded[key].coded.code_of_value) for key in self.keys)
@@ -332,10 +325,6 @@ class Microdata:
         if spark is not None:
             return spark.write(spark.with_levels_of(spark.replaced_by_id(self.id, rows, columns), self.recodes), path)
         return written.write_released(self.source, path, rows, columns, self.recodes)
-
-    def coding_of_output(self) -> dict[str, Coding]:
-        """How the keys of the released data are read so that their table is the one that was assessed."""
-        return written.coding_of_output(self.source, self.coding, self.recodes)
 
     def write_cell_values(self, path: Path, table: ContingencyTable, values: Mapping[str, NDArray[Any]]) -> None:
         """For every record of a Spark frame the values of its cell, under its id, or under its keys without one."""

@@ -134,6 +134,37 @@ _PHRASES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, Any]]
 )
 
 
+def words_of(coding: Coding) -> str:
+    """A coding in the words that :func:`parse_recoding` reads.
+
+    Examples
+    --------
+    >>> words_of(Coding(width=5, top=85))
+    'bands of 5, top 85'
+    """
+    said = []
+    if coding.width is not None:
+        said.append(f"bands of {coding.width:g}")
+    if coding.edges is not None:
+        said.append("edges " + " ".join(f"{edge:g}" for edge in coding.edges))
+    if coding.groups is not None:
+        said.append(f"{coding.groups} groups")
+    if coding.quantiles is not None:
+        said.append(f"{coding.quantiles} quantiles")
+    if coding.hierarchy is not None:
+        said.append(f"level {coding.hierarchy}")
+    for label, values in (coding.merge or {}).items():
+        said.append(f"merge {'+'.join(_quoted(str(value)) for value in values)} as {_quoted(label)}")
+    said += [f"{name} {bound:g}" for name, bound in (("top", coding.top), ("bottom", coding.bottom)) if bound is not None]
+    if coding.missing:
+        said.append("missing " + "+".join(_quoted(str(value)) for value in coding.missing))
+    return ", ".join(said) or AS_IT_IS
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if re.search(r"[;,+ ]", text) else text
+
+
 def words_for(categories: Categories, coarsening: Coarsening) -> str:
     """The recoding that gives a coarsening, in words that :func:`parse_recoding` reads: edges for numbers, else groups.
 

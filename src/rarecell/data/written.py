@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,3 +108,13 @@ def with_types(table: pa.Table, source: Source) -> pa.Table:
             meaning = settle(encoded.dictionary, column, decimal_mark=source.decimal_mark).values
             table = table.set_column(position, column.name, pa.array(meaning).take(encoded.indices))
     return table
+
+
+def recode_csv(recodes: Recodes) -> str:
+    """:func:`recode_table` as the text of a CSV file."""
+    rows = recode_table(recodes)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(rows)
+    writer.writerows(zip(*rows.values(), strict=True))
+    return out.getvalue()

@@ -37,3 +37,11 @@ def recoded_batches(
 
 def _decoded(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def recoded_column(column: EncodedColumn, recode: EncodedColumn) -> EncodedColumn:
+    """A column with its values replaced by their codes."""
+    new_code = {value: int(code) for value, code in zip(recode.values.to_pylist(), recode.codes, strict=True)}
+    of_value = np.array([new_code[value] for value in column.values.to_pylist()], dtype=np.int64)
+    distinct, code_of_value = np.unique(of_value, return_inverse=True)
+    return EncodedColumn(pa.array(distinct), code_of_value.astype(np.int32)[column.codes])

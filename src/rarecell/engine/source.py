@@ -219,12 +219,13 @@ class Source(ABC):
         ``codes[v]``.
         """
         from rarecell._kernels.counting import collapse_records
+        from rarecell.engine.recoding import recoded_column
 
         records = self.encode(columns, weight=weight)
         encoded = list(records.columns)
         for position, name in enumerate(columns):
             if recodes and name in recodes:
-                encoded[position] = _recoded(encoded[position], recodes[name])
+                encoded[position] = recoded_column(encoded[position], recodes[name])
         cells, counts, record_cell = collapse_records(
             [column.codes for column in encoded], [len(column.values) for column in encoded]
         )
@@ -392,13 +393,6 @@ def _positions(encoded: pa.Array) -> NDArray[np.int32]:
     """Position of each record's value among the values; a null's is the one after them."""
     indices = pc.fill_null(encoded.indices.cast(pa.int32()), len(encoded.dictionary)).to_numpy(zero_copy_only=False)
     return np.asarray(indices, dtype=np.int32)
-
-
-def _recoded(column: EncodedColumn, recode: EncodedColumn) -> EncodedColumn:
-    new_code = {value: int(code) for value, code in zip(recode.values.to_pylist(), recode.codes, strict=True)}
-    of_value = np.array([new_code[value] for value in column.values.to_pylist()], dtype=np.int64)
-    distinct, code_of_value = np.unique(of_value, return_inverse=True)
-    return EncodedColumn(pa.array(distinct), code_of_value.astype(np.int32)[column.codes])
 
 
 def _as_floats(array: pa.Array) -> NDArray[np.float64]:

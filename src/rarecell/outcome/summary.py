@@ -39,10 +39,15 @@ class Coarser(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class KeySummary(Plain):
-    """A key, its levels, and the coarser resolutions that models may use."""
+    """A key, its levels, and the coarser resolutions that models may use.
+
+    A key that is recoded was read with ``values_read`` values, and is assessed and written in ``levels`` levels.
+    """
 
     name: str
     levels: int
+    recode: str = ""
+    values_read: int | None = None
     ordered: bool | None = None
     missing_records: Count = 0
     coarsenings: tuple[Coarser, ...] = ()
@@ -165,10 +170,15 @@ class FitSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class CoarsenedKey(Plain):
-    """The risk when a key has fewer levels."""
+    """The risk when a key has fewer levels.
+
+    ``recode`` is the option that releases the key so, ``groups`` are its levels then.
+    """
 
     name: str
     levels: int
+    recode: str = ""
+    groups: tuple[str, ...] = ()
     sample_uniques: int | None = None
     expected_population_uniques: float
 

@@ -113,3 +113,14 @@ def listed(names: Sequence[str], *, joint: str = "and") -> str:
 def decade(label: str) -> str:
     """A decade of cell probability: ``10⁻⁴`` for an exponent, merged decades as they are."""
     return power_of_ten(label) if label.lstrip("-").isdigit() else label
+
+
+MOST_LISTED = 12
+"""So many names of a list are told."""
+
+
+def first_of(names: Sequence[str], most: int = MOST_LISTED) -> str:
+    """Names one after the other; of many the first and the number of others."""
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rarecell.outcome.summary import RiskSummary, RunSummary
-from rarecell.outcome.words import about, counted, expected, listed, verb
+from rarecell.outcome.words import about, counted, expected, first_of, listed, verb
 
 ESTIMATOR_NAMES = {
     "average": "rarecell, average of models",
@@ -97,16 +97,19 @@ def best_recode(risk: RiskSummary) -> str | None:
     """The single change of a key that helps most, coarsening before leaving out."""
     now = risk.expected_population_uniques
     choices = [
-        (step.expected_population_uniques, cost.key, step.levels)
+        (step.expected_population_uniques, cost.key, step.levels, step)
         for cost in risk.key_costs
         for step in cost.coarsened
         if step.levels >= 5
     ]
     if choices:
-        left, key, levels = min(choices, key=lambda choice: choice[0])
+        left, key, levels, step = min(choices, key=lambda choice: choice[0])
         if left < 0.8 * now:
+            how = f" ({first_of(step.groups)})" if step.groups else ""
+            option = f' The option is --recode "{step.recode}".' if step.recode else ""
             return (
-                f"Or release {key} in {levels} groups: {about(left)} instead of {expected(now)} records could then be recognised."
+                f"Or release {key} in {levels} groups{how}: {about(left)} instead of {expected(now)} records could then be "
+                f"recognised.{option}"
             )
     without = [(cost.without, cost.key) for cost in risk.key_costs if cost.without is not None]
     if without:

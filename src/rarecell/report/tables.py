@@ -14,7 +14,7 @@ from typing import Any
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import Count, EstimatorDetail, RunSummary
 from rarecell.outcome.swap import RiskNumbers
-from rarecell.outcome.words import decade, number, percent
+from rarecell.outcome.words import decade, first_of, number, percent
 from rarecell.report.graph_picture import ModelPicture
 from rarecell.report.sentences import estimator_name
 
@@ -163,10 +163,12 @@ def _key_costs(summary: RunSummary) -> Table:
     rows: list[tuple[Any, ...]] = []
     for cost in sorted(summary.risk.key_costs, key=lambda cost: (cost.without is None, cost.without or 0.0)):
         for step in cost.coarsened:
-            rows.append((cost.key, f"in {step.levels} groups", step.expected_population_uniques))
+            option = f'--recode "{step.recode}"' if step.recode else ""
+            change = f"in {step.levels} groups" + (f": {first_of(step.groups)}" if step.groups else "")
+            rows.append((cost.key, change, step.expected_population_uniques, option))
         if cost.without is not None:
-            rows.append((cost.key, "left out", cost.without))
-    columns = (_text("Key"), _text("Change"), Column("Expected population uniques then"))
+            rows.append((cost.key, "left out", cost.without, ""))
+    columns = (_text("Key"), _text("Change"), Column("Expected population uniques then"), _text("Option"))
     return Table("key-costs", "What each key costs: the risk when one key is coarser or left out", columns, tuple(rows))
 
 

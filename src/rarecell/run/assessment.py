@@ -12,6 +12,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.data.coding import joined_codings
 from rarecell.data.microdata import Microdata
 from rarecell.engine.addresses import named_places
 from rarecell.engine.duck import EngineSettings
@@ -114,7 +115,7 @@ def read(config: RunConfig, frame: Any = None) -> Microdata:
         sensitive=config.sensitive,
         id=config.id,
         missing=config.missing,
-        coding=config.coding,
+        coding=joined_codings(config.coding, config.recode),
         hierarchies=config.hierarchies,
         sql=None if frame is not None else config.sql,
         settings=EngineSettings(memory=MemoryLimit.of(config.memory)),

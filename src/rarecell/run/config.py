@@ -92,6 +92,8 @@ class RunConfig:
     weight, household, geography, sensitive, id, strata : columns with other roles
     missing : what a missing key value means: its own level, a record to drop, or an error
     coding : for each key how its values become levels (``edges``, ``width``, ``quantiles``, ``top``, ``bottom``, ``levels``, ``ordered``)
+    recode : for each key how it is to be released, in words: ``"5-year bands, top 85"``, ``"edges 15 25 45"``, ``"5 groups"``,
+        ``"level 2"``, ``"merge 01+02 as north"``; together with what ``coding`` says of the key
     hierarchies : for each key a CSV file of nested groups
     sql : a query to read instead of a file
     spark_table : a table of Spark, or a path that Spark reads, instead of a file
@@ -125,6 +127,7 @@ class RunConfig:
     id: str | None = None
     missing: str = "level"
     coding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    recode: Mapping[str, str] = field(default_factory=dict)
     hierarchies: Mapping[str, str] = field(default_factory=dict)
     sql: str | None = None
     spark_table: str | None = None

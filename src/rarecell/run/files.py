@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.data.written import recode_csv
 from rarecell.engine.addresses import without_password
 from rarecell.engine.output import write_parquet
 from rarecell.machine.threads import on_all_cores
@@ -65,6 +66,8 @@ def write_protection(folder: folders.RunFolder, result: Protection, stages: Stag
     with stages.stage(Stage.PROTECTED_FILE):
         written = write_plan(plan, found.data, folder.path(f"protected{found.data.source.suffix}"))
         write_parquet(folder.path("swaps.parquet"), plan.audit(written.places))
+        if found.data.recodes:
+            folder.write_text("recoding.csv", recode_csv(found.data.recodes))
     write_assessment(folder, found, result.summary, stages)
 
 

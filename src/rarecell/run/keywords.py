@@ -32,6 +32,7 @@ class RunOptions(TypedDict, total=False):
     id: str | None
     missing: str
     coding: Mapping[str, Mapping[str, Any]]
+    recode: Mapping[str, str]
     hierarchies: Mapping[str, str]
     sql: str | None
     spark_table: str | None

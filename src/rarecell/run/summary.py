@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rarecell
+from rarecell.data.microdata import Microdata
+from rarecell.data.recoding_text import boundaries, words_for
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.summary import (
     Cells,
@@ -42,7 +44,7 @@ from rarecell.risk.explain import LEFT_OUT, KeyCost
 from rarecell.risk.population_uniques import UniquesEstimate
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity
 from rarecell.run.findings import Findings
-from rarecell.table.contingency import ContingencyTable
+from rarecell.table.contingency import Coarsening, ContingencyTable
 from rarecell.table.structural_zeros import StructuralZeros
 
 
@@ -58,7 +60,7 @@ def of_findings(found: Findings) -> RunSummary:
         records_dropped=data.n_dropped,
         missing=Missing(policy=found.config.missing, records={key: n for key, n in data.n_missing.items() if n}),
         notes=(*lines[:1], *lines[2:], *risk.notes),
-        keys=of_keys(table),
+        keys=of_keys(table, data),
         cells=Cells(
             formal=table.n_formal_cells,
             occupied=table.n_cells,
@@ -70,9 +72,10 @@ def of_findings(found: Findings) -> RunSummary:
     )
 
 
-def of_keys(table: ContingencyTable) -> tuple[KeySummary, ...]:
+def of_keys(table: ContingencyTable, data: Microdata) -> tuple[KeySummary, ...]:
     """Each key with its levels, its missing values and the resolutions it was offered at."""
     keys = []
+    read = {key: sum(len(members) for members in written.members) for key, written in data.recodes.items()}
     for k, categories in enumerate(table.categories):
         n_missing = int(table.counts[table.cells[:, k] == categories.n_levels - 1].sum()) if categories.has_missing else 0
         coarser = tuple(
@@ -82,6 +85,8 @@ def of_keys(table: ContingencyTable) -> tuple[KeySummary, ...]:
             KeySummary(
                 name=categories.key,
                 levels=categories.n_levels,
+                recode=data.coding[categories.key].in_words() if categories.key in read else "",
+                values_read=read.get(categories.key),
                 ordered=categories.is_ordered,
                 missing_records=n_missing,
                 coarsenings=coarser,
@@ -148,7 +153,7 @@ def of_risk(found: Findings) -> RiskSummary:
         estimator_details=details,
         diagnostics=of_fit(judgement.fit),
         k_anonymity={str(k): n for k, n in k_anonymity(table).items()},
-        key_costs=of_costs(judgement.costs),
+        key_costs=of_costs(judgement.costs, table, recoded=tuple(found.data.recodes)),
         unsafe_combinations=commonest_unsafe(found.unsafe),
         key_contributions={key: float(share) for key, share in found.unsafe.key_contributions.items()},
         fixed_records=int(table.counts[found.swappability.fixed_cells].sum()),
@@ -183,9 +188,13 @@ def of_estimates(estimates: Sequence[UniquesEstimate]) -> tuple[EstimatorDetail,
     )
 
 
-def of_costs(costs: Sequence[KeyCost]) -> tuple[KeyCostSummary, ...]:
-    """The costs, key by key: τ1 without it, and at each coarser resolution."""
+def of_costs(costs: Sequence[KeyCost], table: ContingencyTable, *, recoded: Sequence[str] = ()) -> tuple[KeyCostSummary, ...]:
+    """The costs, key by key: τ1 without it, and at each coarser resolution, with the option that releases it so.
+
+    There is no such option for keys that are ``recoded`` already: it would take the place of the recoding they have.
+    """
     made = []
+    named = {coarsening.name: coarsening for coarsening in table.coarsenings}
     for key, of_key in groupby(costs, key=lambda cost: cost.key):
         steps = list(of_key)
         made.append(
@@ -196,6 +205,8 @@ def of_costs(costs: Sequence[KeyCost]) -> tuple[KeyCostSummary, ...]:
                     CoarsenedKey(
                         name=step.resolution,
                         levels=step.n_levels,
+                        recode="" if key in recoded else _recode_option(table, named.get(step.resolution)),
+                        groups=_groups(table, named.get(step.resolution)),
                         sample_uniques=step.n_sample_uniques,
                         expected_population_uniques=step.expected_population_uniques,
                     )
@@ -205,6 +216,16 @@ def of_costs(costs: Sequence[KeyCost]) -> tuple[KeyCostSummary, ...]:
             )
         )
     return tuple(made)
+
+
+def _recode_option(table: ContingencyTable, coarsening: Coarsening | None) -> str:
+    if coarsening is None:
+        return ""
+    return f"{coarsening.key}={words_for(table.categories[table.keys.index(coarsening.key)], coarsening)}"
+
+
+def _groups(table: ContingencyTable, coarsening: Coarsening | None) -> tuple[str, ...]:
+    return () if coarsening is None else boundaries(table.categories[table.keys.index(coarsening.key)], coarsening)
 
 
 def of_fit(fit: FitDiagnostics) -> FitSummary:

@@ -156,8 +156,9 @@ def _expect_records(plan: Exchange, data: Microdata) -> None:
 def _check_recount(plan: Exchange, data: Microdata, output: Any) -> None:
     """Read the keys of the output as those of the input were read, and compare the table with the planned one."""
     from rarecell.data.microdata import Microdata
+    from rarecell.data.written import coding_of_output
 
-    counted = Microdata(output, data.keys, missing=data.missing, coding=data.coding_of_output())
+    counted = Microdata(output, data.keys, missing=data.missing, coding=coding_of_output(data.source, data.coding, data.recodes))
     again = counted.table(records=plan.table.record_cell is not None)
     planned = plan.table_after
     names_same = [c.labels for c in again.categories] == [_labels_read_back(data, c) for c in planned.categories]

@@ -21,7 +21,6 @@ LONG_MODULES = {
     "_kernels/counting.py",
     "_kernels/swapping.py",
     "engine/files.py",
-    "engine/source.py",
     "engine/spark.py",
     "risk/population_uniques.py",
     "swap/swappable.py",

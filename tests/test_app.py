@@ -361,7 +361,7 @@ def test_times_are_said_in_words(seconds: float, said: str) -> None:
 
 
 def test_a_worker_that_fails_says_why(folder: Path) -> None:
-    jobs = Jobs()
+    jobs = Jobs(folder)
     config = RunConfig(input=str(folder / "gone.csv"), keys=("age",), population=1000)
     job = jobs.start("assess", config.to_toml(), folder / "out", title="t", back="/data")
     until = time.monotonic() + 60
@@ -373,7 +373,7 @@ def test_a_worker_that_fails_says_why(folder: Path) -> None:
 
 
 def test_a_worker_that_is_killed_is_a_failed_run(folder: Path) -> None:
-    jobs = Jobs()
+    jobs = Jobs(folder)
     config = RunConfig(input=str(folder / "people.csv"), keys=("age", "sex"), population=100_000)
     job = jobs.start("assess", config.to_toml(), folder / "out", title="t", back="/data")
     job.process.kill()

@@ -6,30 +6,25 @@ Only those inside the folder that was chosen when it started. Every name that co
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rarecell.engine.addresses import is_server
+from rarecell.engine.reach import OutsideFolder, place_inside
+from rarecell.engine.suffixes import DATA_SUFFIXES
 from rarecell.errors import BadInput
+from rarecell.run.config import RunConfig
+from rarecell.run.folder import finish_publishing
 
-DATA_SUFFIXES = (
-    *(".csv", ".tsv", ".tab", ".txt", ".gz", ".parquet", ".pq", ".parq", ".arrow", ".feather", ".ipc"),
-    *(".dta", ".sav", ".zsav", ".sas7bdat", ".xpt"),
-)
-"""Endings of files that are listed; what is in them is decided when they are read."""
+__all__ = ["ChosenFolder", "Entry", "OutsideFolder", "is_run"]
+
+WORDS_FOR_ZEROS = ("swaps", "detect", "off")
+"""What ``zeros`` of a configuration may say instead of naming a file."""
 
 _DEEPEST = 3
 """Runs are looked for this many folders down."""
-
-
-class OutsideFolder(BadInput):
-    """A name leads out of the chosen folder."""
-
-    @classmethod
-    def named(cls, name: str) -> OutsideFolder:
-        return cls(
-            f"'{name}' is not inside the folder that the app was started with. Start it again with another --folder to reach it."
-        )
 
 
 @dataclass(frozen=True)
@@ -65,17 +60,29 @@ class ChosenFolder:
         BadInput
             When nothing is there and ``must_exist``.
         """
-        if "\0" in name:
-            raise OutsideFolder.named(name.replace("\0", "�"))
-        try:
-            place = (self.root / name).resolve()
-        except (OSError, RuntimeError):
-            raise OutsideFolder.named(name) from None
-        if place != self.root and self.root not in place.parents:
-            raise OutsideFolder.named(name)
-        if must_exist and not place.exists():
-            raise BadInput(f"There is nothing called '{name}' in {self.root}.")
+        place = place_inside(self.root, name)
+        if must_exist and not _exists(place):
+            raise BadInput(f"There is nothing called '{name[:100]}' in {self.root}.")
         return place
+
+    def checked(self, config: RunConfig) -> RunConfig:
+        """A configuration from a run folder in which every file is named by its place, all of them inside this folder.
+
+        Raises
+        ------
+        BadInput
+            When it would read something else than files inside this folder.
+        """
+        if config.sql is not None:
+            raise BadInput("This run reads its data by a query, which could reach any file. Repeat it in the terminal.")
+        if config.spark_table is not None or is_server(config.input):
+            raise BadInput("This run reads its data from Spark or from a database on a server. Repeat it in the terminal.")
+        return replace(
+            config,
+            input=str(self.resolve(config.input)),
+            hierarchies={key: str(self.resolve(path)) for key, path in config.hierarchies.items()},
+            zeros=config.zeros if config.zeros in WORDS_FOR_ZEROS else str(self.resolve(config.zeros)),
+        )
 
     def relative(self, place: Path) -> str:
         """The name by which the browser knows a place."""
@@ -103,8 +110,12 @@ class ChosenFolder:
 
     def run_folders(self) -> Iterator[Path]:
         """Folders of finished runs, the newest first."""
-        found = [place for place in self._folders(self.root, _DEEPEST) if is_run(place)]
-        yield from sorted(found, key=lambda place: (-(place / "run.json").stat().st_mtime, str(place)))
+        found = []
+        for place in self._folders(self.root, _DEEPEST):
+            with contextlib.suppress(OSError):
+                if is_run(place):
+                    found.append((-(place / "run.json").stat().st_mtime, str(place), place))
+        yield from (place for _, _, place in sorted(found))
 
     def _folders(self, place: Path, depth: int) -> Iterator[Path]:
         yield place
@@ -121,11 +132,22 @@ class ChosenFolder:
     def new_run(self, stem: str) -> str:
         """A name for a run folder that is not taken."""
         number = 1
-        while (self.root / f"{stem}-{number}").exists():
+        # Names have an end in every file system; a number and a word still have to fit.
+        short = stem.encode()[:150].decode(errors="ignore")
+        while _exists(self.root / f"{short}-{number}"):
             number += 1
-        return f"{stem}-{number}"
+        return f"{short}-{number}"
+
+
+def _exists(place: Path) -> bool:
+    """Whether there is something; nothing has a name that is too long."""
+    try:
+        return place.exists()
+    except OSError:
+        return False
 
 
 def is_run(place: Path) -> bool:
     """Where the run record and the summary are, the run is complete."""
+    finish_publishing(place)
     return (place / "run.json").is_file() and (place / "summary.json").is_file()

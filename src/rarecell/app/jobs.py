@@ -116,9 +116,10 @@ def in_words(seconds: float) -> str:
 
 
 class Jobs:
-    """The runs of this start of the app; one at a time."""
+    """The runs of this start of the app, one at a time; they read files below ``root`` only."""
 
-    def __init__(self) -> None:
+    def __init__(self, root: Path) -> None:
+        self.root = root
         self._jobs: dict[int, Job] = {}
         self._lock = threading.Lock()
 
@@ -152,7 +153,7 @@ class Jobs:
             job = Job(len(self._jobs) + 1, command, title, out, process, shares, back)
             self._jobs[job.number] = job
         assert process.stdin is not None
-        request = {"command": command, "config": configuration, "out": str(out)}
+        request = {"command": command, "config": configuration, "out": str(out), "root": str(self.root)}
         with contextlib.suppress(OSError):
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()

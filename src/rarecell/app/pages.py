@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
@@ -21,19 +21,18 @@ from starlette.routing import Mount, Route
 from rarecell.app.columns import MANY_LEVELS, ROLES, profile_file
 from rarecell.app.folder import ChosenFolder, is_run
 from rarecell.app.forms import assess_config, first, protect_config
-from rarecell.app.jobs import Jobs
+from rarecell.app.jobs import Job, Jobs
+from rarecell.app.patience import made_in_time
 from rarecell.app.runs import DOWNLOADS, TABLE_OF_THRESHOLDS, FinishedRun
 from rarecell.app.security import Gate, read_form
+from rarecell.engine.reach import confined
 from rarecell.errors import BadInput, OutputExists, RarecellError
-from rarecell.run.config import CHOICES, RunConfig
+from rarecell.run.config import CHOICES
 
 if TYPE_CHECKING:
     import jinja2
 
 _HERE = Path(__file__).parent
-_WORDS_FOR_ZEROS = ("swaps", "detect", "off")
-"""What ``zeros`` of a configuration may say instead of naming a file."""
-
 _NOTHING_YET = {"step": None, "file": None, "run": None, "job": None, "entering": False, "problem": None}
 """What the layout of every page asks for, for pages that do not have it."""
 
@@ -47,7 +46,7 @@ class Pages:
         self.folder = folder
         self.gate = gate
         self.file = file
-        self.jobs = Jobs()
+        self.jobs = Jobs(folder.root)
 
     def routes(self) -> list[Mount]:
         pages = [
@@ -58,9 +57,9 @@ class Pages:
             Route("/sample", self._page(self.sample), methods=["POST"]),
             Route("/keys", self._page(self.keys)),
             Route("/assess", self._page(self.assess), methods=["POST"]),
-            Route("/job/{number:int}", self._page(self.job)),
-            Route("/job/{number:int}/state", self._page(self.job_state)),
-            Route("/job/{number:int}/cancel", self._page(self.cancel), methods=["POST"]),
+            Route("/job/{number}", self._page(self.job)),
+            Route("/job/{number}/state", self._page(self.job_state)),
+            Route("/job/{number}/cancel", self._page(self.cancel), methods=["POST"]),
             Route("/runs", self._page(self.runs)),
             Route("/run", self._page(self.run)),
             Route("/protect", self._page(self.protect), methods=["GET", "POST"]),
@@ -76,9 +75,12 @@ class Pages:
         async def endpoint(request: Request) -> Response:
             try:
                 fields = await read_form(request) if request.method == "POST" else {}
-                return await run_in_threadpool(show, request, fields)
+                return await made_in_time(lambda: show(request, fields))
             except RarecellError as problem:
                 return self.render("problem.html", status=400, problem=str(problem), step=None)
+            except OSError as problem:
+                told = f"A file could not be read: {problem.strerror or problem}."
+                return self.render("problem.html", status=400, problem=told, step=None)
 
         return endpoint
 
@@ -157,7 +159,7 @@ class Pages:
 
         place = self.folder.resolve(name)
         stat = place.stat()
-        profile = _profile(str(place), stat.st_mtime_ns, stat.st_size)
+        profile = _profile(str(place), str(self.folder.root), stat.st_mtime_ns, stat.st_size)
         is_sample = {column.name for column in profile.columns} >= set(CENSUS_KEYS) and profile.n_records == 9809
         roles = {column.name: first(fields, f"role:{column.name}") or column.role for column in profile.columns}
         if is_sample and not fields:
@@ -222,31 +224,38 @@ class Pages:
 
     # ------------------------------------------------------------------ progress
 
+    def _job(self, request: Request) -> Job:
+        number = request.path_params["number"]
+        if not (number.isascii() and number.isdecimal() and len(number) < 10):
+            raise HTTPException(404)
+        return self.jobs[int(number)]
+
     def job(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        job = self.jobs[request.path_params["number"]]
+        job = self._job(request)
         if job.state == "done":
             return self.go(f"/run?name={quote(self.folder.relative(job.out))}")
         step = "risk" if job.command == "assess" else "results"
         return self.render("job.html", step=step, job=job, told=job.told())
 
     def job_state(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        return JSONResponse(self.jobs[request.path_params["number"]].told())
+        return JSONResponse(self._job(request).told())
 
     def cancel(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        job = self.jobs[request.path_params["number"]]
+        job = self._job(request)
         self.jobs.cancel(job)
         return self.go(f"/job/{job.number}")
 
     # ------------------------------------------------------------------ runs
 
     def runs(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        found = []
+        found, odd = [], []
         for place in self.folder.run_folders():
+            name = self.folder.relative(place)
             try:
-                found.append(FinishedRun.read(place, self.folder.relative(place)))
+                found.append(FinishedRun.read(place, name))
             except BadInput:
-                continue
-        return self.render("runs.html", step=None, runs=found)
+                odd.append(name)
+        return self.render("runs.html", step=None, runs=found, odd=odd)
 
     def run(self, request: Request, fields: dict[str, list[str]]) -> Response:
         run = self._finished(request)
@@ -267,8 +276,8 @@ class Pages:
         if request.method == "GET":
             return self._show_protect(run, {})
         try:
-            config = protect_config(fields, run.config)
-            place = self._checked_input(config)
+            config = self.folder.checked(protect_config(fields, run.config))
+            place = Path(config.input)
             out = self._new_folder(first(fields, "run_name") or self.folder.new_run(f"{_stem(place.name)}-protected"))
             job = self.jobs.start(
                 "protect",
@@ -281,16 +290,6 @@ class Pages:
         except RarecellError as problem:
             return self._show_protect(run, fields, str(problem))
         return self.go(f"/job/{job.number}")
-
-    def _checked_input(self, config: RunConfig) -> Path:
-        """Whatever a run.toml names must lie inside the chosen folder, like everything else."""
-        if config.sql is not None:
-            raise BadInput("This run reads its data by a query, which could reach any file. Repeat it in the terminal.")
-        for path in config.hierarchies.values():
-            self.folder.resolve(path)
-        if config.zeros not in _WORDS_FOR_ZEROS:
-            self.folder.resolve(config.zeros)
-        return self.folder.resolve(config.input)
 
     def _show_protect(self, run: FinishedRun, fields: dict[str, list[str]], problem: str | None = None) -> Response:
         costs = run.threshold_costs()
@@ -352,8 +351,9 @@ def _stem(name: str) -> str:
 
 
 @lru_cache(maxsize=8)
-def _profile(path: str, stamp: int, size: int) -> Any:
-    return profile_file(Path(path))
+def _profile(path: str, root: str, stamp: int, size: int) -> Any:
+    with confined(Path(root)):
+        return profile_file(Path(path))
 
 
 @lru_cache(maxsize=4)

@@ -11,6 +11,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from rarecell.engine.reach import regular_file
+from rarecell.errors import BadInput
 from rarecell.run.saved import SavedRun
 
 N_STEPS = 100
@@ -55,10 +57,11 @@ class FinishedRun(SavedRun):
         """For each threshold of the slider: records above it, what they weigh, and how many can be swapped."""
         path = self.place / "risk.parquet"
         try:
-            stamp = path.stat().st_mtime_ns
-        except OSError:
+            if not path.is_dir():
+                regular_file(path)
+            return list(_threshold_costs(str(path), path.stat().st_mtime_ns))
+        except (OSError, ValueError, KeyError, BadInput):
             return []
-        return list(_threshold_costs(str(path), stamp))
 
 
 @lru_cache(maxsize=16)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -18,6 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "rarecell"
+"""Beginning of the name of the cookie."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -76,7 +76,16 @@ class Gate:
 
     def admit(self, response: Response) -> None:
         """Let the browser that receives this response in."""
-        response.set_cookie(COOKIE, self.session, path=self.base, httponly=True, samesite="strict")
+        response.set_cookie(self.cookie, self.session, path=self.base, httponly=True, samesite="strict")
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie: browsers send cookies to every port of a host, so each start has one of its own.
+
+        It has no domain, so that only this host gets it. The prefix ``__Host-``, which would make browsers insist on that,
+        needs an encrypted connection and a cookie for all paths.
+        """
+        return f"{COOKIE}-{self.port}"
 
     def refusal(self, scope: Scope) -> str | None:
         """Why a request is refused, or None."""
@@ -97,13 +106,13 @@ class Gate:
         return None
 
     def _has_session(self, headers: Headers) -> bool:
-        cookies: SimpleCookie = SimpleCookie()
-        try:
-            cookies.load(headers.get("cookie", ""))
-        except CookieError:
-            return False
-        given = cookies[COOKIE].value if COOKIE in cookies else ""
-        return secrets.compare_digest(given.encode(), self.session.encode())
+        """Whether any cookie of our name is the session's: other programs on this host may have set more of that name."""
+        for line in headers.getlist("cookie"):
+            for pair in line.split(";"):
+                name, _, value = pair.strip().partition("=")
+                if name == self.cookie and secrets.compare_digest(value.strip('"').encode(), self.session.encode()):
+                    return True
+        return False
 
 
 class Guard:

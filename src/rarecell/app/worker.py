@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TextIO
 
 
@@ -51,6 +52,7 @@ class ToldProgress:
 
 
 def main() -> int:
+    from rarecell.engine.reach import confined
     from rarecell.errors import Cancelled, RarecellError
     from rarecell.machine.signals import when_asked_to_end
 
@@ -71,7 +73,7 @@ def main() -> int:
 
         config = RunConfig.from_toml(request["config"], source="the form")
         act: Callable[..., object] = protect if request["command"] == "protect" else assess
-        with when_asked_to_end(progress.stop):
+        with when_asked_to_end(progress.stop), confined(Path(request["root"])):
             act(config, out=request["out"], progress=progress)
     except RarecellError as problem:
         progress.tell(event="failed", message=str(problem), cancelled=isinstance(problem, Cancelled))

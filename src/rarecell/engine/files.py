@@ -26,9 +26,11 @@ from rarecell.engine import csv
 from rarecell.engine.csv_output import write_records
 from rarecell.engine.duck import EngineSettings, connect, renamed
 from rarecell.engine.output import atomic_path, write_in_turn
+from rarecell.engine.reach import reachable, regular_file
 from rarecell.engine.recoding import recoded_batches
 from rarecell.engine.replacing import DictionaryForms, dictionary_forms, replaced_table
 from rarecell.engine.source import BATCH_ROWS, Column, EncodedColumn, GroupedCounts, Source, kind_of
+from rarecell.engine.suffixes import ARROW_SUFFIXES, FORMATS, PARQUET_SUFFIXES, STATISTICS_SUFFIXES, TEXT_SUFFIXES
 from rarecell.engine.unchanged import FileStamp
 from rarecell.errors import BadInput, RarecellError, nearest_names
 
@@ -36,12 +38,6 @@ if TYPE_CHECKING:
     import duckdb
 
     from rarecell.engine.written_levels import Recodes
-
-TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
-PARQUET_SUFFIXES = (".parquet", ".pq", ".parq")
-ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
-STATISTICS_SUFFIXES = (".dta", ".sav", ".zsav", ".sas7bdat", ".xpt")
-FORMATS = "CSV or TSV (also .gz), Parquet, Arrow or Feather, Stata .dta, SPSS .sav or .zsav, SAS .sas7bdat or .xpt"
 
 _ELSEWHERE = {
     ".xlsx": "a spreadsheet. Save it as 'CSV UTF-8'",
@@ -85,7 +81,7 @@ def is_wildcard(path: str | Path) -> bool:
 
 def existing_file(path: str | Path) -> Path:
     """The path, when it names a file that can be read."""
-    given = Path(path)
+    given = reachable(path)
     try:
         if given.is_dir():
             raise BadInput(f"{given} is a folder; name a file in it.")
@@ -96,7 +92,7 @@ def existing_file(path: str | Path) -> Path:
             if not given.parent.is_dir():
                 hint = f" The folder {given.parent} does not exist either."
             raise BadInput(f"There is no file {given}.{hint}")
-        with open(given, "rb"):
+        with open(regular_file(given), "rb"):
             return given
     except (OSError, ValueError) as problem:
         reason = getattr(problem, "strerror", None) or problem

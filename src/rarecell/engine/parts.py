@@ -21,10 +21,12 @@ from numpy.typing import NDArray
 
 from rarecell.engine import csv
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.files import PARQUET_SUFFIXES, ColumnarSource, ParquetSource, is_wildcard, readable_errors
+from rarecell.engine.files import ColumnarSource, ParquetSource, is_wildcard, readable_errors
 from rarecell.engine.output import atomic_folder, temporary_folder
+from rarecell.engine.reach import reachable, regular_file
 from rarecell.engine.replacing import dictionary_forms
 from rarecell.engine.source import BATCH_ROWS, EncodedColumn, GroupedCounts
+from rarecell.engine.suffixes import PARQUET_SUFFIXES
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
@@ -64,7 +66,10 @@ def find_parts(path: str | Path) -> PartFiles:
     """
     given = str(path)
     try:
-        return _found_parts(given)
+        found = _found_parts(given)
+        for part in found.paths:
+            regular_file(reachable(part))
+        return found
     except OSError as problem:
         raise BadInput(f"{given} cannot be read: {problem.strerror or problem}. Check that you may read it.") from None
 

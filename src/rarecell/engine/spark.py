@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from rarecell.engine.drawing import hashed_text
 from rarecell.engine.frames import FrameSource
 from rarecell.engine.grouping import count_groups, new_names
+from rarecell.engine.reach import refuse_when_confined
 from rarecell.engine.source import EncodedColumn, GroupedCounts, KeyCells, Kind, Source
 from rarecell.errors import BadInput, EngineFailed, MissingExtra, RarecellError, TooLarge
 from rarecell.machine.disk import remove
@@ -80,6 +81,7 @@ def _reason(problem: Exception) -> str:
 
 def open_spark_table(name: str) -> SparkSource:
     """A table of Spark, or a path that Spark reads in its default format, through the active session or a new one."""
+    refuse_when_confined("A Spark table")
     try:
         from pyspark.sql import SparkSession
     except ImportError:

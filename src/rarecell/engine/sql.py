@@ -25,6 +25,7 @@ from rarecell.engine.cached import CachedSource, write_parquet_copy
 from rarecell.engine.csv import refuse_duplicates
 from rarecell.engine.duck import EngineSettings, arrow_batches, connect, private_directory
 from rarecell.engine.files import CsvSource, ParquetSource, existing_file, is_wildcard, open_file
+from rarecell.engine.reach import refuse_when_confined
 from rarecell.engine.source import BATCH_ROWS, Column
 from rarecell.engine.unchanged import file_hash
 from rarecell.errors import BadInput
@@ -36,6 +37,7 @@ class SqlSource(CachedSource):
 
     def __init__(self, query: str, *, database: Any = None, settings: EngineSettings | None = None) -> None:
         super().__init__("the query", settings=settings or EngineSettings())
+        refuse_when_confined("A query")
         self.query = query.strip().rstrip(";").strip()
         self.database = None if database is None or str(database) == "" else str(database)
         self._untyped: frozenset[str] = frozenset()

@@ -160,7 +160,10 @@ def report_context(
 
 def _file_name(run_toml: str | None) -> str | None:
     """The name of the input, without its folder."""
-    return PurePath(str(tomllib.loads(run_toml).get("input", ""))).name if run_toml else None
+    try:
+        return PurePath(str(tomllib.loads(run_toml).get("input", ""))).name if run_toml else None
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
 
 
 def _contents(context: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rarecell.engine.addresses import without_password
+from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput, UnknownChoice, nearest_names
 from rarecell.machine.memory import MemoryLimit
 
@@ -201,7 +202,7 @@ class RunConfig:
         """Read what :meth:`to_toml` wrote or a person typed; every unknown name is reported with the nearest one."""
         try:
             given = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as problem:
+        except (ValueError, RecursionError) as problem:
             raise BadInput(f"{source} is not valid TOML: {problem}.") from None
         return cls.from_mapping(given, source=source)
 
@@ -225,7 +226,7 @@ class RunConfig:
     def read(cls, path: str | Path) -> RunConfig:
         """Read a ``run.toml``; a relative input is taken from where the command is run."""
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = read_small_text(Path(path))
         except (OSError, UnicodeDecodeError) as problem:
             raise BadInput(f"The configuration {path} could not be read: {problem}.") from None
         return cls.from_toml(text, source=str(path))

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.engine.reach import reachable, read_small_text
 from rarecell.errors import BadInput
 from rarecell.machine.memory import MemoryLimit
 from rarecell.machine.threads import on_all_cores
@@ -96,8 +96,8 @@ def structural_zeros(table: ContingencyTable, config: RunConfig) -> StructuralZe
     if config.zeros in ("swaps", "detect"):
         return find_structural_zeros(table)
     try:
-        return StructuralZeros.from_dict(json.loads(Path(config.zeros).read_text(encoding="utf-8")))
-    except (OSError, ValueError) as problem:
+        return StructuralZeros.from_dict(json.loads(read_small_text(reachable(config.zeros))))
+    except (OSError, ValueError, RecursionError, BadInput) as problem:
         raise BadInput(
             f"The list of structural zeros '{config.zeros}' could not be read: {problem}. Give 'swaps', 'detect', 'off', or a JSON "
             "file such as the zeros.json of an earlier run."

@@ -18,6 +18,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput, NotWritten, OutputExists
 from rarecell.machine.disk import flush_to_disk, flush_tree, make_private, new_private_file, remove
 
@@ -50,8 +51,8 @@ def is_result(name: object) -> bool:
 def old_results(target: Path) -> list[str]:
     """Results of the complete run in a folder, by its own record, that may be removed for a new run."""
     try:
-        names = json.loads((target / RECORD).read_text(encoding="utf-8"))["files"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        names = json.loads(read_small_text(target / RECORD))["files"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, BadInput):
         return []
     return _removable(target, names)
 
@@ -191,9 +192,9 @@ def _plan_for(complete: Path, target: Path) -> dict[str, object] | None:
     if not _is_own_folder(complete) or (complete / _PLAN).is_symlink():
         return None
     try:
-        plan = json.loads((complete / _PLAN).read_text(encoding="utf-8"))
+        plan = json.loads(read_small_text(complete / _PLAN))
         is_for_target = plan["folder"] == target.stat().st_ino and isinstance(plan["overwrite"], bool)
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, BadInput):
         return None
     return {"overwrite": plan["overwrite"], "obsolete": plan.get("obsolete")} if is_for_target else None
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import RunSummary
@@ -48,11 +49,10 @@ class SavedRun:
         called = str(place) if name is None else name
         finish_publishing(folder)
         try:
-            given = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-            record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-            if not isinstance(record, dict):
-                raise BadInput("its run record is not what rarecell writes")
-            return cls(folder, called, RunSummary.from_dict(given), record)
+            finish_publishing(folder)
+            given = json.loads(read_small_text(folder / "summary.json"))
+            record = json.loads(read_small_text(folder / "run.json"))
+            return cls(folder, called, RunSummary.from_dict(given), _checked_record(record))
         except (OSError, ValueError, RecursionError, BadInput) as problem:
             raise BadInput(f"'{called}' is not the folder of a finished run: {problem}") from None
 
@@ -67,8 +67,8 @@ class SavedRun:
     @property
     def run_toml(self) -> str:
         try:
-            return (self.place / "run.toml").read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+            return read_small_text(self.place / "run.toml")
+        except (OSError, UnicodeDecodeError, BadInput):
             return ""
 
     @property
@@ -78,9 +78,9 @@ class SavedRun:
     def riskiest(self) -> tuple[RiskyRecord, ...]:
         """The riskiest records with their values: for internal use. Empty where the run wrote none."""
         try:
-            stored = json.loads((self.place / RISKIEST_FILE).read_text(encoding="utf-8"))
+            stored = json.loads(read_small_text(self.place / RISKIEST_FILE))
             return tuple(RiskyRecord.from_dict(one, where="riskiest record") for one in stored)
-        except (OSError, ValueError, TypeError, BadInput):
+        except (OSError, ValueError, TypeError, RecursionError, BadInput):
             return ()
 
     def to_frame(self) -> Any:
@@ -99,6 +99,17 @@ class SavedRun:
         from rarecell.report.card import card
 
         return card(self.summary)
+
+
+def _checked_record(record: Any) -> Mapping[str, Any]:
+    """A run record whose parts are what they are taken for."""
+    is_sound = isinstance(record, dict) and isinstance(record.get("input", {}), dict)
+    seconds = record.get("seconds", {}) if is_sound else None
+    if not isinstance(seconds, dict) or not all(
+        isinstance(spent, int | float) and 0 <= spent < float("inf") for spent in seconds.values()
+    ):
+        raise BadInput("its run record is not what rarecell writes.")
+    return dict(record)
 
 
 def load(folder: str | Path) -> SavedRun:

@@ -1,0 +1,12 @@
+"""Which kinds of files are read, by the ending of their names?"""
+
+from __future__ import annotations
+
+TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
+PARQUET_SUFFIXES = (".parquet", ".pq", ".parq")
+ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
+STATISTICS_SUFFIXES = (".dta", ".sav", ".zsav", ".sas7bdat", ".xpt")
+DATA_SUFFIXES = (*TEXT_SUFFIXES, ".gz", *PARQUET_SUFFIXES, *ARROW_SUFFIXES, *STATISTICS_SUFFIXES)
+"""Endings of files that hold data; ``.gz`` is compressed text."""
+
+FORMATS = "CSV or TSV (also .gz), Parquet, Arrow or Feather, Stata .dta, SPSS .sav or .zsav, SAS .sas7bdat or .xpt"

@@ -1,0 +1,257 @@
+"""Odd cookies, odd folders, odd files: the app skips them with a word, and stays alive."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from dataclasses import fields as fields_of
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rarecell.app.folder import ChosenFolder, OutsideFolder
+from rarecell.app.patience import made_in_time
+from rarecell.engine import open_source
+from rarecell.engine.reach import confined
+from rarecell.engine.spark import open_spark_table
+from rarecell.errors import BadInput
+from rarecell.run.config import RunConfig
+from tests.app_client import Browser, write_run
+from tests.summaries import census_summary
+
+RUN_TOML = 'input = "census.csv"\nkeys = ["age"]\npopulation = 1000\n'
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    (tmp_path / "secret.csv").write_text("name,diagnosis\nAda,flu\n", encoding="utf-8")
+    pq.write_table(pa.table({"name": ["Ada"]}), tmp_path / "secret.parquet")
+    chosen = tmp_path / "chosen"
+    chosen.mkdir()
+    (chosen / "census.csv").write_text("age,sex\n1,0\n2,1\n", encoding="utf-8")
+    return chosen
+
+
+# ---------------------------------------------------------------------- cookies
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "x=a b c",
+        "novalue",
+        "{name}=stale",
+        "a=1; {name}=stale; b",
+        'q="a;b"',
+        "=",
+        ";;;",
+        "{name}",
+        "é=ü",
+        "$Version=1; x=[y]",
+        "a,b=c",
+    ],
+)
+@pytest.mark.parametrize("ours_first", [True, False])
+def test_cookies_of_other_programs_lock_nobody_out(house: Path, other: str, ours_first: bool) -> None:
+    browser = Browser(house)
+    name, session = browser.gate.cookie, browser.gate.session
+    pair = f"{name}={session}"
+    others = other.format(name=name)
+    line = f"{pair}; {others}" if ours_first else f"{others}; {pair}"
+    browser.client.cookies.clear()
+    assert browser.client.get(browser.gate.base + "/data", headers={"cookie": line.encode()}).status_code == 200
+    # Without the right value they let nobody in.
+    assert browser.client.get(browser.gate.base + "/data", headers={"cookie": others.encode()}).status_code == 403
+
+
+def test_each_start_has_a_cookie_of_its_own(house: Path) -> None:
+    from rarecell.app.security import Gate
+
+    assert Gate(port=5001).cookie != Gate(port=5002).cookie
+
+
+# ---------------------------------------------------------------------- what is opened is what was checked
+
+
+def test_a_relative_input_is_opened_where_it_was_checked(house: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "census.csv").write_text("age,sex\n99,1\n", encoding="utf-8")
+    monkeypatch.chdir(elsewhere)
+    config = RunConfig(input="census.csv", keys=("age",), population=1000, hierarchies={"age": "census.csv"}, zeros="census.csv")
+    checked = ChosenFolder.at(house).checked(config)
+    assert {checked.input, checked.zeros, *checked.hierarchies.values()} == {str(house / "census.csv")}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"spark_table": "/etc/passwd"},
+        {"sql": "select 1"},
+        {"input": "postgresql://host/db"},
+        {"input": "../secret.csv"},
+        {"hierarchies": {"age": "../secret.csv"}},
+        {"zeros": "../secret.csv"},
+    ],
+)
+def test_a_configuration_that_leads_elsewhere_is_refused(house: Path, change: dict[str, Any]) -> None:
+    given: dict[str, Any] = {"input": "census.csv", "keys": ("age",), "population": 1000, **change}
+    with pytest.raises(BadInput):
+        ChosenFolder.at(house).checked(RunConfig(**given))
+
+
+def test_every_field_of_a_configuration_is_known_to_name_a_file_or_not() -> None:
+    """A new field that names a file must be checked in ``ChosenFolder.checked`` before it is listed here."""
+    checked = {"input", "hierarchies", "zeros", "sql", "spark_table"}
+    harmless = {
+        *(
+            "keys",
+            "population",
+            "weight",
+            "household",
+            "geography",
+            "strata",
+            "populations",
+            "sensitive",
+            "id",
+            "missing",
+            "coding",
+        ),
+        *("criterion", "search", "max_clique", "restarts", "time_limit", "model", "cliques", "resolution", "form", "threshold"),
+        *("memory", "seed", "protect"),
+    }
+    assert {field.name for field in fields_of(RunConfig)} == checked | harmless
+
+
+@pytest.mark.parametrize("name", ["link.csv", "parts", "folder/link.parquet"])
+def test_a_link_is_followed_before_it_is_decided_at_the_moment_of_opening(house: Path, name: str) -> None:
+    (house / "link.csv").symlink_to(house.parent / "secret.csv")
+    (house / "parts").mkdir()
+    pq.write_table(pa.table({"name": ["Bob"]}), house / "parts" / "part-0.parquet")
+    (house / "parts" / "part-1.parquet").symlink_to(house.parent / "secret.parquet")
+    (house / "folder").symlink_to(house.parent)
+    (house.parent / "link.parquet").symlink_to(house.parent / "secret.parquet")
+    open_source(house / name)
+    with confined(house), pytest.raises(OutsideFolder):
+        open_source(house / name)
+
+
+def test_a_confined_program_reads_neither_queries_nor_spark(house: Path) -> None:
+    with confined(house):
+        with pytest.raises(BadInput, match="outside the folder"):
+            open_source(None, sql="select 1")
+        with pytest.raises(BadInput, match="outside the folder"):
+            open_spark_table("people")
+        assert open_source(house / "census.csv").n_rows == 2
+
+
+# ---------------------------------------------------------------------- odd files
+
+
+ODD_RECORDS = [
+    "{}",
+    "[]",
+    "7",
+    '{"input": []}',
+    '{"input": {"path": 5}, "seconds": {"a": "x"}}',
+    '{"seconds": [1]}',
+    '{"seconds": {"a": NaN}}',
+    '{"command": {"a": 1}, "input": null}',
+    "[" * 100_000,
+    '{"input": {"path": "' + "x" * 5000 + '"}}',
+    "{",
+    "\udcff",
+]
+
+
+@pytest.mark.parametrize("record", ODD_RECORDS)
+@pytest.mark.parametrize("file", ["run.json", "summary.json"])
+def test_an_odd_run_is_skipped_and_the_others_are_shown(house: Path, record: str, file: str) -> None:
+    write_run(house / "good", census_summary(), run_toml=RUN_TOML)
+    write_run(house / "odd", census_summary(), run_toml=RUN_TOML)
+    (house / "odd" / file).write_text(record, encoding="utf-8", errors="surrogateescape")
+    browser = Browser(house)
+    answer = browser.get("/runs")
+    assert answer.status_code == 200
+    assert "good" in answer.text
+    for page in ("/run?name=odd", "/protect?name=odd", "/keys?file=census.csv"):
+        assert browser.get(page).status_code in (200, 400), page
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[[[", "input = 5", "keys = 'a'", "\0", "input = 'census.csv'\nkeys = ['age']\npopulation = nan"]
+)
+def test_a_damaged_run_toml_is_a_message(house: Path, text: str) -> None:
+    write_run(house / "odd", census_summary(), run_toml=text)
+    browser = Browser(house)
+    assert browser.get("/run?name=odd").status_code in (200, 400)
+    assert browser.post("/protect?name=odd", {"way": "top", "top": "1"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "page", ["/keys?file={}", "/data?folder={}", "/data?path={}", "/run?name={}", "/protect?name={}", "/files/{}"]
+)
+@pytest.mark.parametrize("name", ["x" * 300, "x/" * 3000, "é" * 200, "a\nb", "census.csv/x"])
+def test_names_no_file_system_takes_are_messages(house: Path, page: str, name: str) -> None:
+    assert Browser(house).get(page.format(quote(name, safe="/"))).status_code in (400, 404)
+
+
+def test_a_run_with_an_overlong_name_is_a_message(house: Path) -> None:
+    fields = {"file": "census.csv", "role:age": "key", "population": "1000", "run_name": "y" * 300}
+    assert Browser(house).post("/assess", fields).status_code == 400
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "-1", "1.5", "abc", "٣", "0x1"])
+def test_numbers_of_jobs_that_are_none_are_not_found(house: Path, number: str) -> None:
+    for path in (f"/job/{quote(number)}", f"/job/{quote(number)}/state"):
+        assert Browser(house).get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("fifo", "page"),
+    [
+        ("pipe.csv", "/keys?file=pipe.csv"),
+        ("parts/a.parquet", "/keys?file=parts"),
+        ("odd/run.json", "/runs"),
+        ("odd/summary.json", "/run?name=odd"),
+        ("odd/run.toml", "/run?name=odd"),
+        ("odd/risk.parquet", "/protect?name=odd"),
+        ("odd/tables/riskiest-records.json", "/run?name=odd"),
+        ("odd/report.html", "/files/odd/report.html"),
+    ],
+)
+def test_a_pipe_blocks_nothing(house: Path, fifo: str, page: str) -> None:
+    write_run(house / "odd", census_summary(), run_toml=RUN_TOML)
+    place = house / fifo
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+    os.mkfifo(place)
+    started = time.monotonic()
+    assert Browser(house).get(page).status_code in (200, 400, 404)
+    assert time.monotonic() - started < 30
+
+
+def test_a_page_that_takes_too_long_is_given_up_and_the_next_is_made() -> None:
+    async def many() -> tuple[int, str]:
+        n_given_up = 0
+        for _ in range(60):
+            try:
+                await made_in_time(lambda: time.sleep(30), patience=0.001)
+            except BadInput:
+                n_given_up += 1
+        return n_given_up, await made_in_time(lambda: "alive")
+
+    assert asyncio.run(many()) == (60, "alive")
+
+
+def test_what_goes_wrong_in_a_page_is_told() -> None:
+    def fail() -> None:
+        raise KeyError("x")
+
+    with pytest.raises(KeyError):
+        asyncio.run(made_in_time(fail))

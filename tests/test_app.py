@@ -229,7 +229,8 @@ def test_runs_are_listed_and_opened(folder: Path) -> None:
     page = browser.get("/runs").text
     assert "first" in page
     assert "deep/second" in page
-    assert "broken" not in page
+    assert "not what rarecell writes: broken" in page
+    assert "name=broken" not in page
     opened = browser.get("/run?name=first").text
     assert "About 202 records could be recognised" in opened
     assert "Protect the risky records" in opened

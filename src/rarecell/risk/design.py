@@ -1,14 +1,15 @@
 """How was the sample drawn, as far as a cell's risk is concerned?
 
-A cell's risk needs three numbers of the design: the fraction of the cell that was sampled, the size of the population its
-probability refers to, and the factor that turns the model's probability into one of that population.
+The models are fitted to the records as they are, so that they speak of the sample. What carries them to the population is one
+number for each cell: the weight w, the people that a sampled record of the cell stands for on average. A cell of share p among
+the sampled records has n·p·w people, n·p·(w−1) of them unseen (Horvitz and Thompson), and a fraction 1/w of it was sampled.
 
-* Simple random sampling: π = n/N everywhere.
-* Survey weights: π of a cell is its number of records over the sum of their weights. A model fitted to the weights speaks of
-  the population already; one fitted to the plain counts speaks of the sample, and n·p̂/π is the expected population count.
-* Strata that are a key: the intruder knows the stratum, so that uniqueness is a matter of the stratum alone, with its own n
-  and N and the probability given the stratum.
-* Strata that are not a key: a cell mixes strata, each record stands for N_h/n_h units, and these are used as weights.
+* Simple random sampling: w = N/n everywhere.
+* Survey weights: w is the mean weight, smoothed (:mod:`rarecell.risk.cell_weights`). Fitting models to weighted counts instead
+  takes noise in the weights for structure and overstates the risk by up to a third.
+* Strata that are a key: w = N_h/n_h of the cell's stratum. The intruder knows the stratum, so that uniqueness is a matter of
+  the stratum alone.
+* Strata that are not a key: each record stands for N_h/n_h people, and these are its weight.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput, PopulationTooSmall, UnknownChoice
-from rarecell.model.protocol import CellModel
+from rarecell.risk.cell_weights import smoothed_weights
 from rarecell.table.contingency import ContingencyTable
 
 Floats = NDArray[np.float64]
@@ -37,44 +38,57 @@ class SamplingDesign:
     ----------
     population : float
         Population size N.
-    inclusion : ndarray
-        Fraction π of each cell's population that was sampled, at most one.
+    n_records : int
+        Sampled records n.
+    weight : ndarray
+        People that a record of each cell stands for on average; at least one.
     reference_population : ndarray
         Size of the population that the probability of a cell refers to: N, or that of its stratum.
-    log_scale : ndarray
-        To be added to the model's log cell probability to refer it to that population.
     notes : tuple of str
         What a reader of the results should know, in sentences.
     """
 
     population: float
-    inclusion: Floats = field(repr=False)
+    n_records: int
+    weight: Floats = field(repr=False)
     reference_population: Floats = field(repr=False)
-    log_scale: Floats = field(repr=False)
     notes: tuple[str, ...] = ()
+
+    @property
+    def inclusion(self) -> Floats:
+        """Fraction of each cell's people that was sampled."""
+        return 1.0 / self.weight
+
+    @property
+    def log_scale(self) -> Floats:
+        """To be added to the logarithm of a share among sampled records, to make it a share of the reference population."""
+        return np.asarray(np.log(self.n_records * self.weight / self.reference_population))
 
     @property
     def n_unseen(self) -> Floats:
         """Units outside the sample that could fall into each cell, (1−π) times the reference population."""
-        return (1.0 - self.inclusion) * self.reference_population
+        return np.asarray((1.0 - 1.0 / self.weight) * self.reference_population)
+
+    def with_equal_weights(self) -> SamplingDesign:
+        """The design in which every record stands for N/n people."""
+        everywhere = np.ones(len(self.weight))
+        return replace(
+            self,
+            weight=everywhere * (self.population / self.n_records),
+            reference_population=everywhere * self.population,
+        )
 
     def at(self, cells: NDArray[Any] | slice) -> SamplingDesign:
         """The design of some cells alone."""
         return replace(
             self,
-            inclusion=self.inclusion[cells],
+            weight=self.weight[cells],
             reference_population=self.reference_population[cells],
-            log_scale=self.log_scale[cells],
         )
-
-    def sampling_fraction(self, n_records: int) -> float:
-        """Overall n/N."""
-        return n_records / self.population
 
 
 def sampling_design(
     table: ContingencyTable,
-    model: CellModel,
     *,
     population: float | Mapping[Any, float] | None = None,
     sampling: str = "srs",
@@ -91,14 +105,14 @@ def sampling_design(
         if not isinstance(population, Mapping):
             raise BadInput("With strata the population is a table that gives the number of units of each stratum.")
         if isinstance(strata, str):
-            return _within_strata(table, model, strata, population)
-        return _by_weights(with_stratum_weights(table, strata, population), model, sum(population.values()))
+            return _within_strata(table, strata, population)
+        return _by_weights(with_stratum_weights(table, strata, population), sum(population.values()))
     if isinstance(population, Mapping):
         raise BadInput("The population was given for each stratum, but no strata were named.")
     if sampling == "weights":
         if table.weights is None:
             raise BadInput("Sampling by weights was asked for, but the table has no weights; name the weight column.")
-        return _by_weights(table, model, population)
+        return _by_weights(table, population)
     if population is None:
         raise BadInput(
             "The population size is missing: give the number of units the sample was drawn from, or name a weight column."
@@ -107,14 +121,14 @@ def sampling_design(
         raise PopulationTooSmall.given(population, n_records=table.n_records)
     everywhere = np.ones(table.n_cells)
     return SamplingDesign(
-        float(population), everywhere * (table.n_records / population), everywhere * population, np.zeros(table.n_cells)
+        float(population), table.n_records, everywhere * (population / table.n_records), everywhere * population
     )
 
 
 def with_stratum_weights(
     table: ContingencyTable, strata: Sequence[Hashable] | NDArray[Any], populations: Mapping[Any, float]
 ) -> ContingencyTable:
-    """The same table with the weights N_h/n_h of a stratified sample, to fit a model to the population's shares.
+    """The same table with the weights N_h/n_h of a stratified sample.
 
     Parameters
     ----------
@@ -146,15 +160,7 @@ def with_stratum_weights(
     return replace(table, weights=np.asarray(sums, dtype=np.float64))
 
 
-def fits_weights(model: CellModel) -> bool:
-    """Whether a model was fitted to weighted counts."""
-    members: Sequence[Any] = getattr(model, "members", ())
-    if members:
-        return fits_weights(members[0])
-    return bool(getattr(getattr(model, "marginals", None), "weighted", False))
-
-
-def _by_weights(table: ContingencyTable, model: CellModel, population: float | None) -> SamplingDesign:
+def _by_weights(table: ContingencyTable, population: float | None) -> SamplingDesign:
     assert table.weights is not None, "the caller has checked for weights"
     total = float(table.weights.sum())
     if not total > 0.0:
@@ -163,19 +169,16 @@ def _by_weights(table: ContingencyTable, model: CellModel, population: float | N
     if size < table.n_records:
         raise PopulationTooSmall.given(size, n_records=table.n_records)
     # Weights that were normalised to another sum still give the shares.
-    expected = table.weights * (size / total)
-    too_small = expected < table.counts
-    inclusion = np.where(too_small, 1.0, table.counts / np.where(too_small, 1.0, expected))
+    weight = smoothed_weights(table) * (size / total)
     notes: tuple[str, ...] = ()
     # A sample with weights of exactly one is a census; only weights below that are odd.
-    n_odd = int((expected < table.counts * (1.0 - 1e-9)).sum())
+    n_odd = int((table.weights * (size / total) < table.counts * (1.0 - 1e-9)).sum())
     if n_odd:
-        notes = (f"{n_odd:,} cells have weights that add up to less than their records; they count as fully sampled.",)
-    log_scale = np.zeros(table.n_cells) if fits_weights(model) else np.log(table.n_records / (inclusion * size))
-    return SamplingDesign(size, inclusion, np.full(table.n_cells, size), log_scale, notes)
+        notes = (f"Records of {n_odd:,} cells have weights below 1 on average; a record stands for itself at least.",)
+    return SamplingDesign(size, table.n_records, np.maximum(weight, 1.0), np.full(table.n_cells, size), notes)
 
 
-def _within_strata(table: ContingencyTable, model: CellModel, key: str, populations: Mapping[Any, float]) -> SamplingDesign:
+def _within_strata(table: ContingencyTable, key: str, populations: Mapping[Any, float]) -> SamplingDesign:
     vertex = table.keys.index(key) if key in table.keys else -1
     if vertex < 0:
         raise BadInput(f"The strata '{key}' are not a key; give the stratum of each record instead of a name.")
@@ -189,10 +192,8 @@ def _within_strata(table: ContingencyTable, model: CellModel, key: str, populati
     codes = table.cells[:, vertex]
     n_sampled = np.bincount(codes, weights=table.counts, minlength=len(levels))
     _check_strata(levels, sizes, n_sampled)
-    # Every model here fits the one-way margins, so that p̂ of a stratum is its share of what the model was fitted to.
-    fitted = np.bincount(codes, weights=table.weights, minlength=len(levels)) if fits_weights(model) else n_sampled
-    share = fitted / fitted.sum()
-    return SamplingDesign(float(sizes.sum()), (n_sampled / sizes)[codes], sizes[codes], -np.log(share[codes]))
+    weight = np.divide(sizes, n_sampled, out=np.ones(len(sizes)), where=n_sampled > 0)
+    return SamplingDesign(float(sizes.sum()), table.n_records, weight[codes], sizes[codes])
 
 
 def _check_strata(labels: Sequence[Any], sizes: Floats, n_sampled: NDArray[Any]) -> None:

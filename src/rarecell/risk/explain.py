@@ -159,7 +159,7 @@ def explain_records(
             RecordExplanation(
                 row,
                 cell,
-                float(np.exp(risk.log_cell_probability[cell])),
+                float(np.exp(risk.log_population_share[cell])),
                 float(risk.unique_probability[cell]),
                 float(risk.match_probability[cell]),
                 tuple(_reason(table, mask, cell) for _, _, mask in ranked[:n_reasons]),

@@ -45,7 +45,7 @@ class RecordRisk:
     sample_count : ndarray of int
         Records f of each cell.
     log_cell_probability : ndarray
-        Logarithm of the model's probability of each cell.
+        Logarithm of the model's probability of each cell, a share of the sampled records.
     shape : float or None
         Shape of the gamma law, for ``"poisson-gamma"``.
     posterior : LogMoments or None
@@ -74,6 +74,11 @@ class RecordRisk:
     def notes(self) -> tuple[str, ...]:
         """What a reader should know, in sentences; usually nothing."""
         return self.design.notes
+
+    @cached_property
+    def log_population_share(self) -> Floats:
+        """Logarithm of each cell's expected share of the population; that of the sample under simple random sampling."""
+        return np.asarray(self.log_cell_probability + np.log(self.table.n_records * self.design.weight / self.population))
 
     @cached_property
     def n_sample_uniques(self) -> int:
@@ -156,7 +161,7 @@ class RecordRisk:
 
     def decades(self) -> dict[int, int]:
         """Number of sample uniques by the decade of their cell probability: −k counts 10^−k ≤ p < 10^(1−k)."""
-        logs = self.log_cell_probability[self.sample_count == 1] / np.log(10.0)
+        logs = self.log_population_share[self.sample_count == 1] / np.log(10.0)
         # A probability that is a power of ten must not fall into the lower decade by the rounding of its logarithm.
         decade = np.floor(logs[np.isfinite(logs)] + 1e-12).astype(np.int64)
         found, numbers = np.unique(decade, return_counts=True)
@@ -181,7 +186,7 @@ class RecordRisk:
         dropped = cell < 0
         columns: dict[str, NDArray[Any]] = {"cell_count": np.where(dropped, 0, self.sample_count[cell])}
         for name, values in (
-            ("cell_probability", np.exp(self.log_cell_probability)),
+            ("cell_probability", np.exp(self.log_population_share)),
             ("unique_probability", self.unique_probability),
             ("match_probability", self.match_probability),
         ):
@@ -199,7 +204,7 @@ class RecordRisk:
 
     def cell_probability_below(self, threshold: float) -> NDArray[np.int64]:
         """Numbers, in the order of the file, of the sample uniques in a cell of probability below ``threshold``."""
-        is_below = np.exp(self.log_cell_probability) < threshold
+        is_below = np.exp(self.log_population_share) < threshold
         return np.sort(self._rows_of(np.flatnonzero((self.sample_count == 1) & is_below)))
 
     def _rows_of(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -261,7 +266,8 @@ def record_risk(
         Population size N; with ``strata`` the size of each stratum. With ``sampling="weights"`` it may be left out, and is then
         the sum of the weights.
     sampling : {"srs", "weights"}
-        Simple random sampling, or inclusion by survey weights: π of a cell is its count over the sum of its weights.
+        Simple random sampling, or survey weights: a record of a cell stands for as many units as the weights of such records
+        say on average.
     strata : str or sequence, optional
         Name of a key whose levels are strata: risk is then within the stratum, which the intruder knows. Or the stratum of
         each record, when it is not a key.
@@ -291,7 +297,7 @@ def record_risk(
         raise KeyMismatch.between(table.keys, model.table.keys)
     if form not in FORMS:
         raise UnknownChoice.of("The form of the risk", form, FORMS)
-    design = sampling_design(table, model, population=population, sampling=sampling, strata=strata)
+    design = sampling_design(table, population=population, sampling=sampling, strata=strata)
     cells = None if model.table is table else table.cells
     log_p = model.log_cell_probability(cells)
     if form == "poisson-gamma" and shape is None:

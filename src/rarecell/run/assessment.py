@@ -130,10 +130,9 @@ def assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: Pr
     data, table, zeros = _counted(config, stages, frame, wanted)
     chosen, unsafe = _modelled(table, config, stages)
     with stages.stage(Stage.RISK):
-        stratum = _stratum_of_records(data, table, config)
-        risk = model_choice.risk_of(table, chosen.risk_model, config, stratum=stratum)
+        risk = model_choice.risk_of(table, chosen.risk_model, config)
         can_swap = swappability(table, chosen.best)
-    judgement = _judged(risk, chosen, config, stages, stratum)
+    judgement = _judged(risk, chosen, config, stages)
     found = Findings(config, data, zeros, chosen, risk, can_swap, unsafe, judgement, _of_households(data, risk, config))
     whole = judged(summary.of_findings(found))
     riskiest = _explained(chosen.best, risk, unsafe)
@@ -151,6 +150,7 @@ def _counted(
         limit = MemoryLimit.of(config.memory)
         limit.check(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held(table))
     with stages.stage(Stage.RESOLUTIONS):
+        table = model_choice.with_design_weights(table, config, _stratum_of_records(data, table, config))
         table = model_choice.with_resolutions(table, config.resolution)
         zeros = model_choice.structural_zeros(table, config)
         if config.zeros != "swaps":
@@ -170,7 +170,7 @@ def _modelled(table: ContingencyTable, config: RunConfig, stages: Stages) -> tup
     return chosen, unsafe
 
 
-def _judged(risk: RecordRisk, chosen: ModelChoice, config: RunConfig, stages: Stages, stratum: NDArray[Any] | None) -> Judgement:
+def _judged(risk: RecordRisk, chosen: ModelChoice, config: RunConfig, stages: Stages) -> Judgement:
     """Interval, checks of fit, other estimators, and what each key costs: side by side."""
     table = risk.table
 
@@ -183,7 +183,7 @@ def _judged(risk: RecordRisk, chosen: ModelChoice, config: RunConfig, stages: St
             seed=config.seed,
         )
         estimates = population_uniques(table.size_indices, population=risk.population)
-        return fit, tuple(estimates), model_choice.model_estimates(table, chosen, risk, config, stratum=stratum)
+        return fit, tuple(estimates), model_choice.model_estimates(table, chosen, risk, config)
 
     def costs_of_keys(progress: Progress) -> tuple[KeyCost, ...]:
         return key_costs(

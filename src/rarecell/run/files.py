@@ -111,7 +111,7 @@ def _risk_of_cells(found: Assessment) -> dict[str, NDArray[Any]]:
     table, risk = found.table, found.risk
     return {
         "cell_count": risk.sample_count,
-        "cell_probability": np.exp(risk.log_cell_probability),
+        "cell_probability": np.exp(risk.log_population_share),
         "unique_probability": risk.unique_probability,
         "match_probability": risk.match_probability,
         "swappable": found.swappability.is_swappable,

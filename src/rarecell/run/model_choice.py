@@ -29,6 +29,7 @@ from rarecell.model.stacking import stack
 from rarecell.outcome.summary import EstimatorDetail, SearchSummary
 from rarecell.outcome.words import counted, verb
 from rarecell.progress import SILENT, OnlyCancelled, Progress
+from rarecell.risk.design import with_stratum_weights
 from rarecell.risk.diagnostics import fit_diagnostics
 from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.run.config import RunConfig
@@ -112,7 +113,7 @@ def _spare_memory(table: ContingencyTable, config: RunConfig) -> int:
 
 def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> ModelChoice:
     """Find the best model and fit those that the risk comes from, both at once where neither needs the other."""
-    marginals = Marginals(table, weighted=True) if table.weights is not None else table.marginals
+    marginals = table.marginals
     is_alone = config.model in ("single", "hierarchical")
     memory = _spare_memory(table, config) // (1 if is_alone else 2)
 
@@ -201,15 +202,28 @@ def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals
     return fit_backoff(table, seed=config.seed, progress=progress)
 
 
-def risk_of(table: ContingencyTable, model: CellModel, config: RunConfig, *, stratum: NDArray[Any] | None = None) -> RecordRisk:
-    """The risk of every record under the run's sampling design; ``stratum`` is that of each record, as text."""
-    if config.strata is not None and config.strata in table.keys:
-        categories = table.categories[table.keys.index(config.strata)]
-        sizes = {level: _stratum_size(config, label) for level, label in zip(categories.levels, categories.labels, strict=True)}
-        return record_risk(table, model, population=sizes, strata=config.strata, form=config.form)
+def with_design_weights(table: ContingencyTable, config: RunConfig, stratum: NDArray[Any] | None) -> ContingencyTable:
+    """The table with the weights N_h/n_h of a stratified sample; ``stratum`` is that of each record, where it is no key."""
+    if config.strata is None:
+        return table
     if stratum is not None:
         sizes = {label: _stratum_size(config, label) for label in np.unique(stratum).tolist()}
-        return record_risk(table, model, population=sizes, strata=stratum, form=config.form)
+        return with_stratum_weights(table, stratum, sizes)
+    key = table.keys.index(config.strata)
+    of_level = np.array([_stratum_size(config, label) for label in table.categories[key].labels], dtype=np.float64)
+    codes = table.cells[:, key]
+    n_sampled = np.bincount(codes, weights=table.counts, minlength=len(of_level))
+    return replace(table, weights=table.counts * of_level[codes] / n_sampled[codes])
+
+
+def risk_of(table: ContingencyTable, model: CellModel, config: RunConfig) -> RecordRisk:
+    """The risk of every record under the run's sampling design."""
+    if config.strata is not None and config.strata in table.keys:
+        categories = table.categories[table.keys.index(config.strata)]
+        # A key that was made coarser no longer tells the strata apart; the weights of the table do.
+        if all(label in config.populations for label in categories.labels):
+            sizes = {level: config.populations[label] for level, label in zip(categories.levels, categories.labels, strict=True)}
+            return record_risk(table, model, population=sizes, strata=config.strata, form=config.form)
     sampling = "weights" if table.weights is not None else "srs"
     population = config.population or sum(config.populations.values()) or None
     return record_risk(table, model, population=population, sampling=sampling, form=config.form)
@@ -224,12 +238,12 @@ def _stratum_size(config: RunConfig, label: str) -> int:
 
 
 def model_estimates(
-    table: ContingencyTable, chosen: ModelChoice, risk: RecordRisk, config: RunConfig, *, stratum: NDArray[Any] | None = None
+    table: ContingencyTable, chosen: ModelChoice, risk: RecordRisk, config: RunConfig
 ) -> tuple[EstimatorDetail, ...]:
     """Expected population uniques under the models of the run, and under Lancaster's additive model."""
 
     def detail(name: str, model: CellModel | None, assumes: str, message: str = "") -> EstimatorDetail:
-        estimate = risk if model is None else risk_of(table, model, config, stratum=stratum)
+        estimate = risk if model is None else risk_of(table, model, config)
         return EstimatorDetail(
             name=name, expected_population_uniques=estimate.expected_population_uniques, assumes=assumes, message=message
         )
@@ -242,7 +256,7 @@ def model_estimates(
     additive = AdditiveModel(table)
     added = "Lancaster's additive model of second order: departures from independence add up over pairs of keys."
     n_negative = additive.n_negative_uniques
-    message = f"{counted(n_negative, 'sample unique')} {verb(n_negative, 'has', 'have')} a negative estimate and {verb(n_negative, 'counts', 'count')} as probability 0."
+    message = f"{counted(n_negative, 'sample unique')} {verb(n_negative, 'has', 'have')} a negative estimate: taken as probability 0, {verb(n_negative, 'it counts', 'they count')} with risk 1."
     details.append(detail("additive", additive, added, message if n_negative else ""))
     return tuple(details)
 

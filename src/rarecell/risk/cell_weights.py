@@ -1,0 +1,169 @@
+"""For how many people does a sampled record of a cell stand, on average?
+
+Survey weights vary for reasons that have to do with the keys (a region was sampled more densely) and for reasons that have
+not (non-response, calibration, a stratum that is no key). The mean weight of a cell's records is what carries the model of the
+sample to the population, and a cell with one record does not show it: the weight of that record is mostly noise. So the mean
+is smoothed along contexts, as the back-off networks smooth probabilities. A context is a set of vertices; it grows by the
+vertex that predicts the weights of cells left out of it best, and the mean in it is shrunk towards the mean in the shorter
+one. Where weights follow a key, its levels are found; where they are noise, one constant remains.
+
+What one chain of contexts leaves unexplained is given to a second one, and so on, each a factor: weights that were raked to
+several margins are a product.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.model.backoff_contexts import Groups, Rows
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.subsample import random_part
+
+Floats = NDArray[np.float64]
+
+STRENGTHS = 2.0 ** np.arange(-8.0, 11.0)
+"""Records that the shorter context may be worth; the best by the error of left-out cells is taken."""
+
+MOST_FACTORS = 12
+"""Factors at most."""
+
+MANY_CELLS = 20_000
+"""With more occupied cells than this, contexts are chosen on a random part of the records."""
+
+
+_EXACT = 1e-8
+"""A relative error this small is none: what is left is rounding."""
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A vertex that was added to the context, and how many records the context without it is worth."""
+
+    vertex: int
+    strength: float
+
+
+def smoothed_weights(table: ContingencyTable, *, many_cells: int = MANY_CELLS, seed: int = 0) -> Floats:
+    """Mean weight of the records of each occupied cell, smoothed; the weights still add up to what they did.
+
+    Parameters
+    ----------
+    table : ContingencyTable
+        With the weights of its cells.
+    many_cells : int, optional
+        With more occupied cells than this, contexts are chosen on a random part of the records.
+    seed : int, optional
+        Of the part of a large table on which contexts are chosen.
+
+    Returns
+    -------
+    ndarray
+        One weight for each occupied cell.
+    """
+    assert table.weights is not None, "the caller has checked for weights"
+    part = table
+    if table.n_cells > many_cells:
+        n_records = int(table.n_records * many_cells / table.n_cells)
+        part = random_part(table, n_records, np.random.default_rng(seed))
+    chains = _chains(part)
+    counts = table.counts.astype(np.float64)
+    total = float(table.weights.sum())
+    found = np.full(table.n_cells, total / counts.sum())
+    rows = Rows(table, table.cells, table.counts)
+    for chain in chains:
+        found *= _followed(rows, counts, table.weights / counts / found, chain)
+    return np.asarray(found * (total / (counts @ found)))
+
+
+def _chains(table: ContingencyTable) -> list[tuple[_Step, ...]]:
+    """Contexts of each factor, chosen by the error of left-out cells.
+
+    1. The next vertex refines the context of the last factor, or starts a factor of its own, whichever predicts better.
+    2. It is taken while left-out cells are predicted better by more than choosing among so many would give.
+    """
+    assert table.weights is not None
+    counts = table.counts.astype(np.float64)
+    rows = Rows(table, table.cells, table.counts)
+    mean = table.weights / counts * (counts.sum() / table.weights.sum())
+    everyone = Groups(np.zeros(len(counts), dtype=np.int32), 1)
+    factor = _Factor(mean, everyone, np.ones(len(counts)), dict.fromkeys(range(table.n_keys), 0))
+    found: list[list[_Step]] = [[]]
+    while len(found) <= MOST_FACTORS:
+        error = max(_error(counts, factor.ratio, factor.predicted, factor.predicted), _EXACT)
+        new = _Factor(factor.ratio / factor.predicted, everyone, np.ones(len(counts)), dict.fromkeys(factor.reached, 0))
+        candidates = [factor, new] if found[-1] else [factor]
+        tried = [(value, k, key, level, s) for k, c in enumerate(candidates) for value, key, level, s in c.tried(rows, counts)]
+        if not tried:
+            break
+        value, kind, key, level, strength = min(tried)
+        if 0.5 * len(counts) * math.log(error / max(value, _EXACT)) < 1.0 + math.log(len(tried)):
+            break
+        if kind:
+            found.append([])
+        factor = candidates[kind].grown(rows, counts, key, level, strength)
+        found[-1].append(_Step(table.chains[key][level - 1], strength))
+    return [tuple(chain) for chain in found if chain]
+
+
+@dataclass(frozen=True, eq=False)
+class _Factor:
+    """A factor that grows: what it has to explain, its context, its prediction of left-out cells, resolutions reached by key."""
+
+    ratio: Floats
+    groups: Groups
+    predicted: Floats
+    reached: dict[int, int]
+
+    def tried(self, rows: Rows, counts: Floats) -> list[tuple[float, int, int, float]]:
+        """Error of left-out cells with each next vertex: a key one or two steps finer than it is now."""
+        found = []
+        for key, reached in self.reached.items():
+            vertices = rows.table.chains[key]
+            for level in range(reached + 1, min(reached + 2, len(vertices)) + 1):
+                refined = rows.refined(self.groups, vertices[level - 1])
+                value, strength = _best_strength(counts, self.ratio, self.predicted, refined)
+                found.append((value, key, level, strength))
+        return found
+
+    def grown(self, rows: Rows, counts: Floats, key: int, level: int, strength: float) -> _Factor:
+        groups = rows.refined(self.groups, rows.table.chains[key][level - 1])
+        predicted = _left_out_means(counts, self.ratio, self.predicted, groups, strength)
+        return _Factor(self.ratio, groups, predicted, {**self.reached, key: level})
+
+
+def _best_strength(counts: Floats, ratio: Floats, shorter: Floats, groups: Groups) -> tuple[float, float]:
+    """Smallest error of left-out cells in a context, and the strength of the shorter one that has it."""
+    errors = [_error(counts, ratio, _left_out_means(counts, ratio, shorter, groups, s), shorter) for s in STRENGTHS]
+    best = int(np.argmin(errors))
+    return errors[best], float(STRENGTHS[best])
+
+
+def _left_out_means(counts: Floats, ratio: Floats, shorter: Floats, groups: Groups, strength: float) -> Floats:
+    """Mean in each cell's context without the cell itself, shrunk towards ``shorter``."""
+    n_there = np.bincount(groups.of_row, weights=counts, minlength=groups.n_groups)[groups.of_row] - counts
+    sums = np.bincount(groups.of_row, weights=counts * ratio, minlength=groups.n_groups)[groups.of_row] - counts * ratio
+    return np.asarray((np.maximum(sums, 0.0) + strength * shorter) / (n_there + strength))
+
+
+def _error(counts: Floats, ratio: Floats, predicted: Floats, scale: Floats) -> float:
+    """Mean squared error relative to the prediction of the shorter context, so that large weights do not decide alone."""
+    return float(counts @ ((ratio - predicted) / scale) ** 2 / counts.sum())
+
+
+def _followed(rows: Rows, counts: Floats, ratio: Floats, chain: tuple[_Step, ...], *, is_left_out: bool = False) -> Floats:
+    """The factor of every cell along a chain of contexts."""
+    groups = Groups(np.zeros(len(counts), dtype=np.int32), 1)
+    found = np.ones(len(counts))
+    for step in chain:
+        groups = rows.refined(groups, step.vertex)
+        if is_left_out:
+            found = _left_out_means(counts, ratio, found, groups, step.strength)
+            continue
+        n_there = np.bincount(groups.of_row, weights=counts, minlength=groups.n_groups)
+        sums = np.bincount(groups.of_row, weights=counts * ratio, minlength=groups.n_groups)
+        found = (sums[groups.of_row] + step.strength * found) / (n_there[groups.of_row] + step.strength)
+    return found

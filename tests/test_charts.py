@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import xml.etree.ElementTree as ElementTree
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rarecell.outcome.words import power_of_ten
 from rarecell.report import charts
+from rarecell.report.drawing import WIDTH, Scale
 from tests.summaries import demo_summary, protected_summary
 
 RISK = demo_summary()["risk"]
@@ -27,7 +31,7 @@ EVERY_CHART = {
 
 
 def drawn(chart: Any, name: str = "chart") -> ElementTree.Element:
-    return ElementTree.fromstring(charts.to_svg(chart, name=name, title="The title", description="What is to be seen."))
+    return ElementTree.fromstring(chart.svg(name=name, title="The title", description="What is to be seen."))
 
 
 def texts(root: ElementTree.Element) -> list[str]:
@@ -66,7 +70,7 @@ def test_decades_run_from_common_to_rare_with_their_counts() -> None:
 
 def test_columns_above_the_threshold_have_the_colour_of_risk() -> None:
     root = drawn(charts.record_risk_histogram([0, 0.5, 1], [10, 20], threshold=0.5))
-    fills = [element.get("fill") for element in root.iter("path") if element.get("fill", "").startswith("var(")]
+    fills = [element.get("fill") for element in root.iter("rect")]
     assert fills.count("var(--risk)") == 1
     assert fills.count("var(--accent)") == 1
 
@@ -74,6 +78,42 @@ def test_columns_above_the_threshold_have_the_colour_of_risk() -> None:
 def test_a_dominating_column_brings_a_logarithmic_axis_and_says_so() -> None:
     assert any("logarithmic" in text for text in texts(drawn(charts.record_risk_histogram([0, 0.5, 1], [100_000, 3]))))
     assert not any("logarithmic" in text for text in texts(drawn(charts.record_risk_histogram([0, 0.5, 1], [10, 3]))))
+
+
+def test_bars_begin_at_zero_and_a_logarithmic_axis_has_none() -> None:
+    assert not list(drawn(charts.record_risk_histogram([0, 0.5, 1], [100_000, 3])).iter("rect"))
+    bars = list(drawn(charts.record_risk_histogram([0, 0.5, 1], [30, 10])).iter("rect"))
+    heights = [float(bar.get("height", 0)) for bar in bars]
+    assert heights[0] == pytest.approx(3 * heights[1], rel=0.02)
+    assert len({round(float(bar.get("y", 0)) + height, 1) for bar, height in zip(bars, heights, strict=True)}) == 1
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=1, max_size=9), st.booleans())
+def test_scales_keep_order_and_stay_on_their_axis(values: list[float], may_be_log: bool) -> None:
+    scale = Scale.of(values, 10.0, 500.0, may_be_log=may_be_log)
+    places = [scale(value) for value in sorted(values)]
+    assert all(first <= second + 1e-9 for first, second in itertools.pairwise(places))
+    assert all(10.0 - 1e-6 <= place <= 500.0 + 1e-6 for place in [*places, *(scale(tick) for tick in scale.ticks)])
+    assert 2 <= len(scale.ticks) <= 9
+
+
+@given(st.lists(st.tuples(st.text(max_size=30), st.integers(0, 10**7)), min_size=1, max_size=12), st.text(max_size=40))
+def test_no_text_leaves_the_picture(rows: list[tuple[str, int]], name: str) -> None:
+    for chart in (charts.cell_probability_decades([*rows]), charts.estimators({name: 3.0, "other": 5.0}, truth=4.0)):
+        for element in chart.root.iter("text"):
+            assert -0.1 <= float(element.get("x", 0)) <= WIDTH + 0.1
+
+
+def test_the_target_is_drawn_where_it_is() -> None:
+    with_target = drawn(charts.frontier(SWAP["frontier"], target=170))
+    assert "target 170" in texts(with_target)
+    assert not any("target" in text for text in texts(drawn(charts.frontier(SWAP["frontier"]))))
+
+
+def test_a_chart_shows_itself_in_a_notebook() -> None:
+    card = charts.estimators({"a": 1.0, "b": 2.0})._repr_html_()
+    assert card.startswith("<div style")
+    assert "--accent:#0d6273" in card
 
 
 def test_the_truth_is_drawn_only_when_it_is_known() -> None:
@@ -88,7 +128,7 @@ def test_far_apart_estimates_share_a_logarithmic_axis_and_zero_keeps_it_linear()
 
 def test_names_of_keys_cannot_break_out_of_the_picture() -> None:
     costs = [{"key": '<script>alert("x")</script>', "without": 1.0, "coarsened": []}]
-    svg = charts.to_svg(charts.key_costs(costs, with_all=2.0), name="c", title="<b>", description="</svg>")
+    svg = charts.key_costs(costs, with_all=2.0).svg(name="c", title="<b>", description="</svg>")
     assert "<script" not in svg
     assert "<b>" not in svg
     assert svg.count("</svg>") == 1

@@ -7,7 +7,7 @@ from html import escape
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import verdict
 from rarecell.outcome.words import expected, number
-from rarecell.report.charts import PALETTE
+from rarecell.report.drawing import PALETTE
 from rarecell.report.pictures import all_pictures
 
 _TONES = {"risk": PALETTE["risk"], "watch": PALETTE["truth"], "safe": PALETTE["accent"]}

@@ -16,7 +16,7 @@ import numpy as np
 from rarecell.graph.masks import holds, mask_of
 from rarecell.outcome.summary import ModelSummary
 from rarecell.report import graph_layout
-from rarecell.report.charts import finished_svg
+from rarecell.report.drawing import finished_svg
 
 _CHARACTER = 7.4
 """Room for a character in pixels: wide enough for the widest of the usual fonts at 13 pixels."""

@@ -16,6 +16,7 @@ from rarecell.outcome.summary import ModelSummary, RiskSummary, RunSummary
 from rarecell.outcome.swap import SwapSummary
 from rarecell.outcome.words import expected, number, percent
 from rarecell.report import charts
+from rarecell.report.drawing import Chart, finished_svg
 from rarecell.report.graph_picture import ModelPicture, graph_svg, junction_tree_svg
 from rarecell.report.sentences import estimator_name
 from rarecell.report.tables import MEASURES, labelled_decades
@@ -70,7 +71,8 @@ def _chart(kind: str, values: Mapping[str, Any], *, name: str, title: str, descr
 
 @functools.lru_cache(maxsize=64)
 def _drawn_chart(kind: str, values: str, name: str, title: str, description: str) -> str:
-    return charts.to_svg(getattr(charts, kind)(**json.loads(values)), name=name, title=title, description=description)
+    chart: Chart = getattr(charts, kind)(**json.loads(values))
+    return chart.svg(name=name, title=title, description=description)
 
 
 def _funnel(summary: RunSummary) -> Picture | None:
@@ -107,7 +109,7 @@ def _funnel(summary: RunSummary) -> Picture | None:
         )
         text.text = words
     description = "; ".join(words for _, _, words in rows) + "."
-    svg = charts.finished_svg(root, name="funnel", title="From the file to the population", description=description, width=width)
+    svg = finished_svg(root, name="funnel", title="From the file to the population", description=description, width=width)
     return Picture(
         svg,
         f"Bars of one scale: {percent(uniques / records)} of the records are alone in the file with their key values, and "

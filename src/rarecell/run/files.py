@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,6 @@ from rarecell.machine.threads import on_all_cores
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import RunSummary
 from rarecell.report import write_report
-from rarecell.report.pictures import all_pictures
 from rarecell.risk.records import household_risk
 from rarecell.risk.unsafe import individual_risk
 from rarecell.run import folder as folders
@@ -73,12 +71,8 @@ def write_protection(folder: folders.RunFolder, result: Protection, stages: Stag
 
 def write_assessment(folder: folders.RunFolder, found: Assessment, summary: RunSummary, stages: Stages) -> None:
     """Summary, model, risk file and both editions of the report."""
-    with ThreadPoolExecutor(1) as pool:
-        # Charts are drawn by a program of their own, which leaves this one free to write.
-        drawing = pool.submit(all_pictures, summary)
-        with stages.stage(Stage.RISK_FILE):
-            riskiest = _write_risk(folder.path("risk.parquet"), found)
-        drawing.result()
+    with stages.stage(Stage.RISK_FILE):
+        riskiest = _write_risk(folder.path("risk.parquet"), found)
     with stages.stage(Stage.REPORT):
         folder.write_text("summary.json", json.dumps(summary.to_dict(), indent=2) + "\n")
         stored = {"best": found.model.to_dict(), "risk_model": found.choice.risk_model.describe()}

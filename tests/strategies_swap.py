@@ -28,6 +28,12 @@ class AnyModel(PluggedIn):
         n = self.table.n_cells if cells is None else len(cells)
         return np.full(n, -np.log(self.table.n_formal_cells))
 
+    def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        return np.stack([rng.integers(0, c.n_levels, n_records) for c in self.table.categories], axis=1).astype(np.int32)
+
+    def describe(self) -> str:
+        return "every combination alike"
+
 
 @st.composite
 def decomposable_cases(draw: st.DrawFn, *, coarsened: bool = False, max_records: int = 14) -> rc.DecomposableModel:

@@ -19,7 +19,6 @@ MOST_PARAMETERS = 8
 
 LONG_MODULES = {
     "_kernels/counting.py",
-    "_kernels/swapping.py",
     "engine/files.py",
     "engine/spark.py",
     "risk/population_uniques.py",
@@ -30,9 +29,7 @@ LONG_MODULES = {
 LONG_FUNCTIONS: set[str] = set()
 """Functions that are still to be divided."""
 
-MANY_PARAMETERS = {
-    "swap/households.py:plan_household_swaps",  # waits for the task object of swaps
-}
+MANY_PARAMETERS: set[str] = set()
 """Functions whose parameters are still to be put together."""
 
 

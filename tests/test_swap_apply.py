@@ -161,7 +161,7 @@ def test_a_plan_needs_the_records_it_was_made_for() -> None:
     shorter = rc.Microdata(census_sample().slice(0, 9000), keys=CENSUS_KEYS)
     with pytest.raises(BadInput, match=r"9,809 records; .* has 9,000"):
         plan.apply(shorter)
-    counted = replace(plan, table=replace(plan.table, record_cell=None))
+    counted = replace(plan, task=replace(plan.task, table=replace(plan.table, record_cell=None)))
     with pytest.raises(BadInput, match="other cells or counts"):
         counted.subset(np.zeros(len(plan), dtype=bool)).apply(shorter)
 

@@ -10,14 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
+from rarecell._kernels import cell_hash
 from rarecell._kernels import swapping as kernels
+from rarecell._kernels.distance import distances as distances_of
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.graph.masks import components
 from rarecell.swap.distance import Distances
-from rarecell.swap.partners import PartnerSearch
+from rarecell.swap.partners import INTRUDER_WEIGHT, PartnerSearch
 from rarecell.swap.rules import SwapConstraints, matching_levels
+from rarecell.swap.task import SwapTask
 from rarecell.swap.units import CodedColumn, Units, code_column
 from tests.naive import swap as naive
+from tests.naive.intruder import distance_by_rank
 from tests.strategies import categories
 from tests.strategies_graph import neighbour_masks
 from tests.strategies_swap import decomposable_cases, members, vertex_rows
@@ -28,24 +32,24 @@ from tests.strategies_swap import decomposable_cases, members, vertex_rows
 def test_mixing_is_splitmix64() -> None:
     numbers = np.array([0, 1, 2**40, 123456789], dtype=np.int64)
     salted = [naive.mixed(int(number) ^ naive.mixed(3)) for number in numbers]
-    assert kernels.mixed_many(numbers, 3).tolist() == salted
+    assert cell_hash.mixed_many(numbers, 3).tolist() == salted
 
 
 def test_cells_are_found_by_their_hash() -> None:
     rng = np.random.default_rng(0)
     cells = np.unique(rng.integers(0, 5, (300, 4)), axis=0).astype(np.int32)
     start = np.array([0, 5, 10, 15])
-    mixing = kernels.mixed_many(np.arange(20), 0)
+    mixing = cell_hash.mixed_many(np.arange(20), 0)
     held, asked = cells[::2], cells
-    hashed = kernels.hash_rows(held, mixing, start)
+    hashed = cell_hash.hash_rows(held, mixing, start)
     assert hashed.tolist() == [sum(int(mixing[s + c]) for s, c in zip(start, row, strict=True)) % 2**64 for row in held.tolist()]
-    table = kernels.Cells(
-        kernels.fill_slots(hashed, 512), hashed, np.ones(len(held), np.int64), np.zeros(len(held), bool), mixing, start
+    table = cell_hash.Cells(
+        cell_hash.fill_slots(hashed, 512), hashed, np.ones(len(held), np.int64), np.zeros(len(held), bool), mixing, start
     )
     position = {tuple(row): k for k, row in enumerate(held.tolist())}
     expected = [position.get(tuple(row), -1) for row in asked.tolist()]
-    assert kernels.find_cells(table, kernels.hash_rows(asked, mixing, start)).tolist() == expected
-    assert kernels.find_cell(table, hashed[3]) == 3
+    assert cell_hash.find_cells(table, cell_hash.hash_rows(asked, mixing, start)).tolist() == expected
+    assert cell_hash.find_cell(table, hashed[3]) == 3
 
 
 @given(neighbour_masks(), st.integers(1, 255))
@@ -87,7 +91,7 @@ def test_distances_of_every_kind() -> None:
     codes = np.stack([rng.integers(0, c.n_levels, 40) for c in keys], axis=1).astype(np.int32)
     pairs = rng.integers(0, 40, (60, 2))
     moved = rng.integers(0, 16, 60).astype(np.uint64)
-    found = kernels.distances(distances.arrays(table), codes, pairs, moved)
+    found = distances_of(distances.arrays(table), codes, pairs, moved)
     plain = [[[entry / (3.0 if k == 2 else 1.0) for entry in row] for row in matrix] for k, matrix in enumerate(matrices)]
     for p, (i, j) in enumerate(pairs):
         expected = naive.distance(plain, [1, 1, 3, 1], tuple(codes[i]), tuple(codes[j]), members(int(moved[p])))
@@ -148,7 +152,9 @@ def test_rules_break_only_when_a_swap_creates_them(conditions: list[dict[int, se
     codes = rng.integers(0, 3, (6, 4)).astype(np.int32)
     table = rc.ContingencyTable.from_codes(codes, categories([3, 3, 3, 3]))
     forbidden = tuple({table.keys[c]: [str(code) for code in wanted] for c, wanted in rule.items()} for rule in conditions)
-    search = PartnerSearch(table, rc.DecomposableModel(table, cliques=[]), constraints=SwapConstraints(forbidden=forbidden))
+    search = PartnerSearch(
+        SwapTask(table, rc.DecomposableModel(table, cliques=[]), constraints=SwapConstraints(forbidden=forbidden))
+    )
     for i in range(6):
         for j in range(6):
             moved = int(rng.integers(0, 16))
@@ -165,7 +171,9 @@ def test_structural_zeros_are_tables_of_excluded_combinations() -> None:
     codes[(codes[:, 0] == 0) & (codes[:, 2] == 1), 2] = 2
     table = rc.ContingencyTable.from_codes(codes, categories([3, 3, 3]))
     zeros = StructuralZeros((ExcludedCombination((("a", 0), ("c", 1))), ExcludedCombination((("a", 2), ("b", 2), ("c", 0)))))
-    search = PartnerSearch(table, rc.DecomposableModel(table, cliques=[]), constraints=SwapConstraints(structural_zeros=zeros))
+    search = PartnerSearch(
+        SwapTask(table, rc.DecomposableModel(table, cliques=[]), constraints=SwapConstraints(structural_zeros=zeros))
+    )
     rules = [{0: {0}, 2: {1}}, {0: {2}, 1: {2}, 2: {0}}]
     for i in range(30):
         j, moved = int(rng.integers(30)), int(rng.integers(0, 8))
@@ -214,7 +222,9 @@ def test_the_search_finds_the_cheapest_exchange_of_all_pairs(model: rc.Decomposa
     counts = dict(zip(cells, table.counts.tolist(), strict=True))
     probability = dict(zip(cells, np.exp(model.log_cell_probability()).tolist(), strict=True))
     closed = {cell for cell in cells if rng.random() < 0.3}
-    search = PartnerSearch(table, model, n_unseen=40.0, residual_weight=0.7)
+    intruder = distance_by_rank(table.categories, INTRUDER_WEIGHT)
+    search = PartnerSearch(SwapTask(table, model, population=table.n_records + 40, link_weight=0.7))
+    link = dict(zip(cells, search.around.link.tolist(), strict=True))
     search.is_closed[[cells[cell] for cell in closed]] = True
     search.is_risky[[cells[cell] for cell in closed]] = True
     free = rng.random(table.n_cells) < 0.8
@@ -244,8 +254,10 @@ def test_the_search_finds_the_cheapest_exchange_of_all_pairs(model: rc.Decomposa
                     counts=counts,
                     closed=closed,
                     probability=probability,
+                    link=link,
+                    intruder=intruder,
                     n_unseen=40.0,
-                    residual_weight=0.7,
+                    link_weight=0.7,
                 )
                 least = min(least, cost * (0.5 if other in closed else 1.0))
             if math.isfinite(least):
@@ -264,7 +276,7 @@ def test_the_search_finds_the_cheapest_exchange_of_all_pairs(model: rc.Decomposa
 @settings(max_examples=40)
 @given(decomposable_cases(max_records=25))
 def test_the_bounded_search_on_a_small_file_misses_nobody(model: rc.DecomposableModel) -> None:
-    search = PartnerSearch(model.table, model)
+    search = PartnerSearch(SwapTask(model.table, model))
     free, risky = np.ones(model.table.n_cells, dtype=bool), np.arange(model.table.n_cells)
     near, everything = search.nearest(risky, free), search.exhaustive(risky, free)
     assert ((near.unit[:, 0] >= 0) == (everything.unit[:, 0] >= 0)).all()
@@ -275,7 +287,7 @@ def test_the_bounded_search_on_a_small_file_misses_nobody(model: rc.Decomposable
 @given(decomposable_cases(max_records=20))
 def test_the_first_partner_is_the_first_in_a_random_order_of_the_file(model: rc.DecomposableModel) -> None:
     table = model.table
-    search = PartnerSearch(table, model)
+    search = PartnerSearch(SwapTask(table, model))
     partner, moved = search.first_partners(np.arange(table.n_cells))
     rows, record_cell = vertex_rows(table), table.record_cell
     assert record_cell is not None
@@ -297,7 +309,7 @@ def test_constraints_hold_for_every_candidate(model: rc.DecomposableModel, seed:
     constraints = SwapConstraints(
         never_swap=(table.keys[0],), within=("region", table.keys[-1]), forbidden=({table.keys[1]: "0", "region": "1"},)
     )
-    search = PartnerSearch(table, model, columns={"region": region}, constraints=constraints)
+    search = PartnerSearch(SwapTask(table, model, columns={"region": region}, constraints=constraints))
     units = search.units
     risky = np.arange(units.n_units)
     for lists in (search.nearest(risky, risky >= 0), search.exhaustive(risky, risky >= 0)):
@@ -317,4 +329,4 @@ def test_constraints_hold_for_every_candidate(model: rc.DecomposableModel, seed:
 def test_an_unknown_key_in_a_constraint_is_named() -> None:
     table = rc.ContingencyTable.from_counts([[0, 1]], [1], categories([2, 2]))
     with pytest.raises(UnknownColumns, match="'z'"):
-        PartnerSearch(table, rc.DecomposableModel(table, cliques=[]), constraints=SwapConstraints(never_swap=("z",)))
+        PartnerSearch(SwapTask(table, rc.DecomposableModel(table, cliques=[]), constraints=SwapConstraints(never_swap=("z",))))

@@ -15,6 +15,7 @@ from rarecell.datasets import CENSUS_POPULATION, census_sample
 from rarecell.outcome.swap import MarginDistances, SwapSummary
 from rarecell.swap.associations import _quantiles, association_changes, cramers_v
 from rarecell.swap.plan import plan_swaps
+from rarecell.swap.residual_risk import links_of_plan
 from rarecell.swap.target import frontier
 from rarecell.swap.utility import (
     BothFiles,
@@ -154,7 +155,7 @@ def test_the_summary_holds_what_a_reader_needs() -> None:
         plan,
         risk,
         columns={"education": census_sample()["education"].to_numpy()},
-        frontier=frontier(risk, plan, n_points=5),
+        frontier=frontier(risk, plan, links_of_plan(plan, plan.task.register_of(risk)), n_points=5),
         first_found_distance=first_found_distance(plan),
     )
     assert isinstance(whole, SwapSummary)

@@ -120,17 +120,25 @@ def exchange_cost(
     counts: dict[Row, int],
     closed: set[Row],
     probability: dict[Row, float],
+    link: dict[Row, float],
+    intruder: Callable[[Row, Row], float],
     n_unseen: float,
-    residual_weight: float,
+    link_weight: float,
 ) -> float:
-    """Distance plus residual risk as the search for candidates sees it: new cells at the mean of the old log probabilities."""
-    new = [exchanged(one, other, moved), exchanged(other, one, moved)]
-    if any(cell in closed for cell in new):
+    """Distance plus link risk as the search for candidates sees it: new cells at the mean of the old log probabilities.
+
+    ``counts`` are the known persons; a record is covered when one of them is nearer to its new values than its own person.
+    """
+    moved = list(moved)
+    if any(cell in closed for cell in (exchanged(one, other, moved), exchanged(other, one, moved))):
         return math.inf
     mean = math.sqrt(probability[one] * probability[other])
-    residual = sum(nobody_else(n_unseen, mean) for cell in new if cell not in counts)
-    residual += sum(nobody_else(n_unseen, probability[cell]) for cell in (one, other) if counts[cell] == 2)
-    return apart + residual_weight * residual
+    total = 0.0
+    for old, new in ((one, exchanged(one, other, moved)), (other, exchanged(other, one, moved))):
+        is_covered = any(intruder(new, person) < intruder(new, old) - 1e-9 for person in counts)
+        total += 0.0 if is_covered else link[old] * nobody_else(n_unseen, mean)
+        total += link[old] if counts[old] == 2 else 0.0
+    return apart + link_weight * total
 
 
 def household_cost(

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from rarecell._kernels.swapping import borrowing
+from rarecell._kernels.distance import borrowing
 
 EPSILON = 1e-9
 """A gain below this is rounding."""

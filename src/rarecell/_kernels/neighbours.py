@@ -17,7 +17,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rarecell._kernels.chordal import ZERO, bit
-from rarecell._kernels.swapping import borrowing, key_distance
+from rarecell._kernels.distance import Nearness, borrowing, key_distance
 
 TOLERANCE = 1e-9
 """Distances that differ by less are equal: sums of the same steps in another order."""
@@ -29,6 +29,15 @@ class Occupied(NamedTuple):
     codes: NDArray[np.int32]
     counts: NDArray[np.int64]
     skip: NDArray[np.int64]
+
+
+class Around(NamedTuple):
+    """Sampled persons around a record, with the keys in the order that ``occupied`` and ``near`` have, and E(1/F) of each unit."""
+
+    occupied: Occupied
+    near: Nearness
+    keys: NDArray[np.int64]
+    link: NDArray[np.float64]
 
 
 class Patterns(NamedTuple):
@@ -102,6 +111,39 @@ def others_within(occupied, nearness, patterns, point, bound):
             n_tied += occupied.counts[row]
         row += 1
     return 0, n_tied
+
+
+@borrowing
+def somebody_nearer(around, one, other, moved):
+    """Whether somebody else is nearer to ``one`` with the values of ``other`` on ``moved`` than ``one`` itself is."""
+    near, codes = around.near, around.occupied.codes
+    n_cells, n_keys = codes.shape
+    bound = 0.0
+    for k in range(n_keys):
+        v = around.keys[k]
+        if moved & bit(v) != ZERO:
+            bound += key_distance(near, k, one[v], other[v])
+    row = 0
+    while row < n_cells:
+        total, k = 0.0, 0
+        while k < n_keys:
+            v = around.keys[k]
+            value = other[v] if moved & bit(v) != ZERO else one[v]
+            total += key_distance(near, k, value, codes[row, k])
+            if total > bound - TOLERANCE:
+                break
+            k += 1
+        if k == n_keys:
+            return True
+        row = around.occupied.skip[row, k]
+    return False
+
+
+@borrowing
+def are_covered(around, codes, pairs, moved, rows, found):
+    """:func:`somebody_nearer` of pairs of rows of ``codes`` in the range ``rows``; threads share them."""
+    for p in range(rows[0], rows[1]):
+        found[p] = somebody_nearer(around, codes[pairs[p, 0]], codes[pairs[p, 1]], moved[p])
 
 
 @borrowing

@@ -2,45 +2,22 @@
 
 A *unit* is a row of codes that some records share: the vertices of the model first (keys, then coarsenings), then the
 columns outside the keys that matter. A difference between two units is a bit mask over the vertices of the interaction
-graph; the parts of it that move as one are connected components. Cells are found by a sum of random numbers, one for
-each level of each key, because the sum of an exchanged row follows from its old one in a step for each exchanged key.
+graph; the parts of it that move as one are connected components.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from rarecell._kernels.cell_hash import Cells, find_cell, mixed
 from rarecell._kernels.chordal import ONE, ZERO, bit, lowest_bit
+from rarecell._kernels.distance import Nearness, borrowing, distance
+from rarecell._kernels.neighbours import Around, somebody_nearer
 
-NOMINAL, PLACED = 0, 1
 MOST_PARTS = 12
-
-
-def borrowing(kernel: Callable[..., Any]) -> Any:
-    """Compile a kernel that makes no array and holds on to none.
-
-    It then need not count references to the two dozen arrays of a :class:`Search`, which would take ten times as long
-    as the work itself and let threads wait for each other.
-    """
-    try:
-        return njit(cache=True, nogil=True, _nrt=False)(kernel)  # type: ignore[call-overload]  # an option of numba's own
-    except (KeyError, TypeError):  # a numba without the option: slower, the same result
-        return njit(cache=True, nogil=True)(kernel)
-
-
-class Nearness(NamedTuple):
-    """Distances of the levels of each key: its kind, where its places (or table) start, levels, places, weight."""
-
-    kind: NDArray[np.int64]
-    start: NDArray[np.int64]
-    n_levels: NDArray[np.int64]
-    place: NDArray[np.float64]
-    weight: NDArray[np.float64]
 
 
 class Exchange(NamedTuple):
@@ -55,17 +32,6 @@ class Exchange(NamedTuple):
     hashed: NDArray[np.uint64]
     log_probability: NDArray[np.float64]
     is_risky: NDArray[np.bool_]  # a partner that waits for a swap itself
-
-
-class Cells(NamedTuple):
-    """The occupied cells as a hash table; ``is_closed`` marks those that no swap may enter."""
-
-    slots: NDArray[np.int64]
-    hashed: NDArray[np.uint64]
-    counts: NDArray[np.int64]
-    is_closed: NDArray[np.bool_]
-    mixing: NDArray[np.uint64]
-    start: NDArray[np.int64]
 
 
 class Rules(NamedTuple):
@@ -89,9 +55,18 @@ class Search(NamedTuple):
     nearness: Nearness
     cells: Cells
     rules: Rules
+    around: Around
     n_unseen: float
-    residual_weight: float
+    link_weight: float  # what a certain link costs beside the distance
     all_unions: bool
+
+
+class Reach(NamedTuple):
+    """How far a scan goes: units looked at of a run, in all, and runs left out next to the own one."""
+
+    per_run: int
+    limit: int
+    gap: int
 
 
 class Runs(NamedTuple):
@@ -110,67 +85,6 @@ class Lists(NamedTuple):
     cost: NDArray[np.float64]
     unit: NDArray[np.int32]
     moved: NDArray[np.uint64]
-
-
-@njit(cache=True)
-def mixed(number):
-    """splitmix64: a number that looks random and depends on nothing but ``number``."""
-    z = np.uint64(number) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
-@njit(cache=True)
-def mixed_many(numbers, salt):
-    """:func:`mixed` of each number, in the stream ``salt``."""
-    found = np.empty(len(numbers), dtype=np.uint64)
-    for k in range(len(numbers)):
-        found[k] = mixed(np.uint64(numbers[k]) ^ mixed(np.uint64(salt)))
-    return found
-
-
-@njit(cache=True)
-def hash_rows(codes, mixing, start):
-    """Sum of the random numbers of a row's levels, over the first ``len(start)`` columns."""
-    found = np.zeros(codes.shape[0], dtype=np.uint64)
-    for row in range(codes.shape[0]):
-        for k in range(len(start)):
-            found[row] += mixing[start[k] + codes[row, k]]
-    return found
-
-
-@njit(cache=True)
-def fill_slots(hashed, n_slots):
-    """Open addressing by the low bits of the hash; ``n_slots`` is a power of two, an empty slot is −1."""
-    slots = np.full(n_slots, -1, dtype=np.int64)
-    wrap = np.uint64(n_slots - 1)
-    for cell in range(len(hashed)):
-        slot = np.int64(hashed[cell] & wrap)
-        while slots[slot] >= 0:
-            slot = (slot + 1) & (n_slots - 1)
-        slots[slot] = cell
-    return slots
-
-
-@borrowing
-def find_cell(cells, hashed):
-    """Position of the cell with this hash, −1 when it is empty."""
-    # Two cells with one 64-bit hash would only make a candidate look worse, never a margin wrong.
-    n_slots = len(cells.slots)
-    slot = np.int64(hashed & np.uint64(n_slots - 1))
-    while cells.slots[slot] >= 0 and cells.hashed[cells.slots[slot]] != hashed:
-        slot = (slot + 1) & (n_slots - 1)
-    return cells.slots[slot]
-
-
-@njit(cache=True)
-def find_cells(cells, hashed):
-    """:func:`find_cell` of many."""
-    found = np.empty(len(hashed), dtype=np.int64)
-    for k in range(len(hashed)):
-        found[k] = find_cell(cells, hashed[k])
-    return found
 
 
 @borrowing
@@ -192,38 +106,6 @@ def lowest_component(neighbours, allowed):
         reached |= fresh
         frontier = (frontier & (frontier - ONE)) | fresh
     return reached
-
-
-@borrowing
-def key_distance(nearness, k, a, b):
-    """Weighted distance of two levels of key k."""
-    if a == b:
-        return 0.0
-    if nearness.kind[k] == NOMINAL:
-        return nearness.weight[k]
-    if nearness.kind[k] == PLACED:
-        apart = abs(nearness.place[nearness.start[k] + a] - nearness.place[nearness.start[k] + b])
-        return nearness.weight[k] * (1.0 if np.isnan(apart) else apart)
-    return nearness.weight[k] * nearness.place[nearness.start[k] + a * nearness.n_levels[k] + b]
-
-
-@borrowing
-def distance(nearness, one, other, moved):
-    """Weighted distance of two rows on the keys of ``moved``."""
-    total = 0.0
-    for k in range(len(nearness.kind)):
-        if moved & bit(k) != ZERO:
-            total += key_distance(nearness, k, one[k], other[k])
-    return total
-
-
-@njit(cache=True)
-def distances(nearness, codes, pairs, moved):
-    """:func:`distance` of many pairs of rows of ``codes``."""
-    found = np.empty(len(pairs))
-    for p in range(len(pairs)):
-        found[p] = distance(nearness, codes[pairs[p, 0]], codes[pairs[p, 1]], moved[p])
-    return found
 
 
 @borrowing
@@ -258,15 +140,19 @@ def nobody_else(n_unseen, log_probability):
 
 @borrowing
 def left_alone(search, i):
-    """Weighted residual risk of the record that unit i leaves behind when its cell holds two."""
+    """What the link to a record costs that unit i leaves behind alone when its cell holds two."""
     if search.cells.counts[search.exchange.cell[i]] != 2:
         return 0.0
-    return search.residual_weight * nobody_else(search.n_unseen, search.exchange.log_probability[i])
+    return search.link_weight * search.around.link[i]
 
 
 @borrowing
 def exchange_cost(search, i, j, moved, bound):
-    """Distance plus residual risk of exchanging ``moved`` between units i and j; infinite when it is not allowed."""
+    """Distance plus link risk of exchanging ``moved`` between units i and j; infinite when it is not allowed.
+
+    A record that enters a cell with people, or one with somebody else nearer to it than its own person, is not linked
+    to that person. Else it is, unless one of the unseen has its new values.
+    """
     exchange, cells = search.exchange, search.cells
     one, other = exchange.codes[i], exchange.codes[j]
     share = 0.5 if exchange.is_risky[j] else 1.0  # a risky partner is served, too
@@ -281,14 +167,19 @@ def exchange_cost(search, i, j, moved, bound):
     entered_by_partner = find_cell(cells, exchange.hashed[j] - shift)
     if (entered >= 0 and cells.is_closed[entered]) or (entered_by_partner >= 0 and cells.is_closed[entered_by_partner]):
         return np.inf
+    cost += left_alone(search, i) + left_alone(search, j)
+    if cost * share >= bound:
+        return np.inf
     if breaks_a_rule(search.rules, one, other, moved) or breaks_a_rule(search.rules, other, one, moved):
         return np.inf
     # The two new cells have the same product of probabilities as the two old ones, so their mean is known.
-    if entered < 0 or entered_by_partner < 0:
-        mean = 0.5 * (exchange.log_probability[i] + exchange.log_probability[j])
-        alone = (1.0 if entered < 0 else 0.0) + (1.0 if entered_by_partner < 0 else 0.0)
-        cost += search.residual_weight * alone * nobody_else(search.n_unseen, mean)
-    return (cost + left_alone(search, i) + left_alone(search, j)) * share
+    mean = 0.5 * (exchange.log_probability[i] + exchange.log_probability[j])
+    weight = search.link_weight * nobody_else(search.n_unseen, mean)
+    if entered < 0 and not somebody_nearer(search.around, one, other, moved):
+        cost += weight * search.around.link[i]
+    if entered_by_partner < 0 and not somebody_nearer(search.around, other, one, moved):
+        cost += weight * search.around.link[j]
+    return cost * share
 
 
 @borrowing
@@ -365,24 +256,24 @@ def offer(search, lists, row, i, j):
 
 
 @borrowing
-def scan_runs(search, runs, risky, rows, is_free, lists, per_run, limit):
+def scan_runs(search, runs, risky, rows, is_free, lists, reach):
     """Look for partners in the runs next to each risky unit's own, outwards to both sides within its group.
 
-    At most ``per_run`` units of a run are looked at, from a place that differs between risky units so that they do not
-    all want the same partner, and at most ``limit`` in all. ``rows`` is the range of risky units to do: threads share them.
+    Units of a run are looked at from a place that differs between risky units so that they do not all want the same
+    partner. ``rows`` is the range of risky units to do: threads share them.
     """
     for row in range(rows[0], rows[1]):
         i = risky[row]
-        left, right = runs.run[row] - 1, runs.run[row] + 1
+        left, right = runs.run[row] - 1 - reach.gap, runs.run[row] + 1 + reach.gap
         looked = 0
-        while looked < limit and (left >= runs.first_run[row] or right < runs.last_run[row]):
+        while looked < reach.limit and (left >= runs.first_run[row] or right < runs.last_run[row]):
             for side in range(2):
                 run = left if side == 0 else right
                 if run < runs.first_run[row] or run >= runs.last_run[row]:
                     continue
                 start, length = runs.run_start[run], runs.run_start[run + 1] - runs.run_start[run]
                 offset = np.int64(mixed(np.uint64(i)) % np.uint64(length))
-                for step in range(min(length, per_run)):
+                for step in range(min(length, reach.per_run)):
                     # As the other callers have it, so that what it is passed on to is compiled once.
                     j = np.int64(runs.order[start + (offset + step) % length])
                     looked += 1

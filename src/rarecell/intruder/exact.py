@@ -50,5 +50,6 @@ def unmoved_chances(release: Release, register: Register) -> Chances:
         chosen = np.sort(np.random.default_rng(register.unseen.seed).choice(chosen, MOST_DRAWN, replace=False))
     nobody = Ball(np.zeros(0, dtype=np.int64), cells[:0], np.zeros(0))
     n_known = register.known.count_at(cells[chosen]) - 1
-    drawn = unseen_chances(register.unseen, nobody, np.zeros(len(chosen)), cells[chosen], n_known).drawn
+    everybody = np.ones(len(chosen), dtype=bool)
+    drawn = unseen_chances(register.unseen, nobody, np.zeros(len(chosen)), cells[chosen], n_known, everybody).drawn
     return Chances(link, certain, drawn * (len(cells) / max(len(chosen), 1)))

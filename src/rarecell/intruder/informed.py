@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels.distance import Nearness
 from rarecell._kernels.neighbours import TOLERANCE, Patterns, pattern_cost
-from rarecell._kernels.swapping import Nearness
 from rarecell.intruder.exact import exact_links, relative_error
 from rarecell.intruder.links import Chances, Links, interval_of, unseen_chances
 from rarecell.intruder.persons import Ball, distance_of
@@ -172,6 +172,7 @@ def informed_chances(claims: Claims, register: Register, mechanism: Mechanism) -
         bounds[is_open],
         claims.true[is_open],
         n_tied - 1,
+        np.ones(len(is_open), dtype=bool),
     )
     link[is_open], certain[is_open] = found.link, found.certain
     return Chances(link, certain, found.drawn)

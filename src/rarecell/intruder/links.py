@@ -90,8 +90,18 @@ def link_probability(nearer: Floats, tied: Floats, n_known: NDArray[np.int64]) -
     return np.asarray(np.exp(-nearer) * formulas.poisson_match_probability(tied, np.broadcast_to(1 + n_known, tied.shape)))
 
 
-def unseen_chances(unseen: Unseen, ball: Ball, bounds: Floats, true: NDArray[np.int32], n_known: NDArray[np.int64]) -> Chances:
-    """Chances of claims that no known person spoils, given the cells around them and the known others as near."""
+def unseen_chances(
+    unseen: Unseen,
+    ball: Ball,
+    bounds: Floats,
+    true: NDArray[np.int32],
+    n_known: NDArray[np.int64],
+    is_counted: NDArray[np.bool_],
+) -> Chances:
+    """Chances of claims that no known person spoils, given the cells around them and the known others as near.
+
+    Drawn totals are over the claims that are counted.
+    """
     n_claims = len(bounds)
     totals = np.zeros((0,))
     link, certain = np.zeros(n_claims), np.zeros(n_claims)
@@ -103,7 +113,7 @@ def unseen_chances(unseen: Unseen, ball: Ball, bounds: Floats, true: NDArray[np.
         some = slice(first, last)
         rows = slice(start, int(ends[last - 1]))
         part = Ball(ball.owner[rows], ball.cells[rows], ball.cost[rows])
-        link[some], certain[some], drawn = _chances_of(unseen, part, bounds, true, n_known, (first, last))
+        link[some], certain[some], drawn = _chances_of(unseen, part, bounds, true, n_known, is_counted, (first, last))
         totals = drawn if not len(totals) else totals + drawn
         first = last
     return Chances(link, certain, totals)
@@ -115,6 +125,7 @@ def _chances_of(
     bounds: Floats,
     true: NDArray[np.int32],
     n_known: NDArray[np.int64],
+    is_counted: NDArray[np.bool_],
     claims: tuple[int, int],
 ) -> tuple[Floats, Floats, Floats]:
     """Of the claims in a range: P(right), P(right and alone), drawn totals."""
@@ -140,7 +151,7 @@ def _chances_of(
     for _ in range(-(-N_POPULATIONS // len(rates))):
         nobody_nearer = rng.random(nearer.shape) < np.exp(-nearer)
         n_tied = rng.poisson(np.minimum(tied, 1e15))
-        drawn.append((nobody_nearer / (1.0 + known + n_tied)).sum(axis=1))
+        drawn.append((nobody_nearer / (1.0 + known + n_tied)) @ is_counted[first:last].astype(np.float64))
     return np.asarray(link), np.asarray(certain), np.concatenate(drawn)
 
 

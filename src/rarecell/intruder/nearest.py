@@ -9,23 +9,54 @@ linked as by an exact intruder.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels.neighbours import Patterns
-from rarecell._kernels.swapping import Nearness
+from rarecell._kernels.distance import Nearness
 from rarecell.intruder.exact import relative_error, unmoved_chances
 from rarecell.intruder.links import Chances, Links, interval_of, unseen_chances
-from rarecell.intruder.persons import NO_PATTERNS, WEIGHTS, distance_of, nearness
+from rarecell.intruder.persons import WEIGHTS, distance_of, nearness
 from rarecell.intruder.register import Register
 from rarecell.intruder.release import Claims, Release
 from rarecell.swap.distance import Distances
 
 
-def nearest_links(
+@dataclass(frozen=True, eq=False)
+class MovedLinks:
+    """What the nearest intruder finds of moved records, whether they are alone in the released file or not.
+
+    Attributes
+    ----------
+    link, certain : of each moved record, by the weight with the most links
+    highest : the highest link probability of each record over all weights
+    drawn : drawn totals over the records that are alone
+    """
+
+    link: NDArray[np.float64]
+    certain: NDArray[np.float64]
+    highest: NDArray[np.float64]
+    drawn: NDArray[np.float64]
+
+
+def moved_links(
     release: Release, register: Register, *, weights: Sequence[float] = WEIGHTS, distances: Distances | None = None
+) -> MovedLinks:
+    """Try every moved record. A record's chances depend on its own move alone, so that they hold for any part of a plan."""
+    alone = release.moved_alone
+    tried = [moved_chances(release.moved, register, nearness(release.before, weight, distances), alone) for weight in weights]
+    worst = max(tried, key=lambda chances: float(chances.link[alone].sum()))
+    return MovedLinks(worst.link, worst.certain, np.max([chances.link for chances in tried], axis=0), worst.drawn)
+
+
+def nearest_links(
+    release: Release,
+    register: Register,
+    *,
+    weights: Sequence[float] = WEIGHTS,
+    distances: Distances | None = None,
+    moved: MovedLinks | None = None,
 ) -> Links:
     """Links to the nearest person, over the records that are alone in their cell of the released file.
 
@@ -34,45 +65,29 @@ def nearest_links(
     release, register : the two files, and whom the intruder knows
     weights : of ordered keys beside the others; the worst of them is reported
     distances : how far levels are apart, unless by rank
-
-    Returns
-    -------
-    Links
-        By the weight with the most links. The probabilities of a single record are the highest over all weights.
+    moved : :func:`moved_links` of the same release, where they are known already
     """
-    moved, unmoved = release.moved_claims, unmoved_chances(release, register)
-    by_weight = [moved_chances(moved, register, nearness(release.before, weight, distances)) for weight in weights]
-    worst = max(by_weight, key=lambda chances: float(chances.link.sum()))
-    total = float(unmoved.link.sum() + worst.link.sum())
-    drawn = _added(unmoved.drawn, worst.drawn)
-    n_claims = len(unmoved.link) + len(moved)
+    found = moved or moved_links(release, register, weights=weights, distances=distances)
+    unmoved, alone = unmoved_chances(release, register), release.moved_alone
+    link = np.concatenate([unmoved.link, found.link[alone]])
     return Links(
         "nearest",
-        np.concatenate([release.unmoved_rows(), moved.row]),
-        np.concatenate([unmoved.link, worst.link]),
-        np.concatenate([unmoved.certain, worst.certain]),
-        np.arange(n_claims) >= len(unmoved.link),
-        interval_of(total, drawn, n_claims, relative_error(register), 1),
+        np.concatenate([release.unmoved_rows(), release.rows[alone]]),
+        link,
+        np.concatenate([unmoved.certain, found.certain[alone]]),
+        np.arange(len(link)) >= len(unmoved.link),
+        interval_of(float(link.sum()), _added(unmoved.drawn, found.drawn), len(link), relative_error(register), 1),
     )
 
 
-def highest_by_record(
-    claims: Claims, register: Register, *, weights: Sequence[float] = WEIGHTS, distances: Distances | None = None
-) -> NDArray[np.float64]:
-    """The highest probability over all weights that each of these moved records is linked to its person."""
-    found = np.zeros(len(claims))
-    for weight in weights:
-        found = np.maximum(found, moved_chances(claims, register, nearness(register.known.table, weight, distances)).link)
-    return found
-
-
-def moved_chances(claims: Claims, register: Register, near: Nearness) -> Chances:
+def moved_chances(claims: Claims, register: Register, near: Nearness, is_counted: NDArray[np.bool_]) -> Chances:
     """Chances of moved records with an intruder who measures distances by ``near``."""
-    return chances_within(claims, register, near, distance_of(near, claims.released, claims.true), NO_PATTERNS)
+    bounds = distance_of(near, claims.released, claims.true)
+    return chances_within(claims, register, near, bounds, is_counted)
 
 
 def chances_within(
-    claims: Claims, register: Register, near: Nearness, bounds: NDArray[np.float64], patterns: Patterns
+    claims: Claims, register: Register, near: Nearness, bounds: NDArray[np.float64], is_counted: NDArray[np.bool_]
 ) -> Chances:
     """Chances of claims whose person is at the distance ``bounds`` from what was released.
 
@@ -80,7 +95,7 @@ def chances_within(
     2. Without unseen persons, the link is one of those at the same distance.
     3. With them, the cells within the distance are listed, and :func:`~rarecell.intruder.links.unseen_chances` asks the model.
     """
-    others = register.known.others(claims.released, bounds, near, patterns)
+    others = register.known.others(claims.released, bounds, near)
     is_open = np.flatnonzero((others.n_nearer == 0) & (register.known.count_at(claims.true) > 0))
     link, certain = np.zeros(len(claims)), np.zeros(len(claims))
     n_tied = np.maximum(others.n_tied[is_open], 1)
@@ -88,8 +103,8 @@ def chances_within(
         link[is_open] = 1.0 / n_tied
         certain[is_open] = n_tied == 1
         return Chances(link, certain, np.zeros(0))
-    ball = register.known.ball(claims.released[is_open], bounds[is_open], near, patterns)
-    found = unseen_chances(register.unseen, ball, bounds[is_open], claims.true[is_open], n_tied - 1)
+    ball = register.known.ball(claims.released[is_open], bounds[is_open], near)
+    found = unseen_chances(register.unseen, ball, bounds[is_open], claims.true[is_open], n_tied - 1, is_counted[is_open])
     link[is_open], certain[is_open] = found.link, found.certain
     return replace(found, link=link, certain=certain)
 

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import neighbours as kernels
+from rarecell._kernels.distance import Nearness
 from rarecell._kernels.neighbours import Patterns
-from rarecell._kernels.swapping import Nearness
 from rarecell.machine.threads import n_cores, on_all_cores
 from rarecell.swap.distance import Distances
 from rarecell.table.contingency import ContingencyTable
@@ -99,6 +99,10 @@ class Persons:
         by_mask, by_cell = np.argsort(masks), self._sorted[1]
         return Patterns(masks[by_mask], patterns.cost[by_mask], patterns.stayed[by_cell], patterns.moved[by_cell])
 
+    def around(self, near: Nearness, link: NDArray[np.float64]) -> kernels.Around:
+        """What a planner needs to see whether somebody else is nearer to a record than its own person."""
+        return kernels.Around(self._sorted[0], self._arranged(near), self._key_order.astype(np.int64), link)
+
     def count_at(self, cells: Cells) -> NDArray[np.int64]:
         """Persons in each of these cells."""
         position = self.table.marginals.positions(self.table.all_keys, cells)
@@ -150,7 +154,7 @@ class Persons:
 
 def distance_of(near: Nearness, one: Cells, other: Cells) -> NDArray[np.float64]:
     """Distance of two lists of cells, row by row."""
-    from rarecell._kernels.swapping import distances
+    from rarecell._kernels.distance import distances
 
     codes = np.ascontiguousarray(np.concatenate([one, other]))
     pairs = np.stack([np.arange(len(one)), np.arange(len(one)) + len(one)], axis=1)

@@ -68,8 +68,11 @@ class Unseen:
         """Expected number of unseen persons in each cell."""
         return np.asarray(np.exp(self.model.log_cell_probability(cells)) * self._factor(cells))
 
-    def rates(self, cells: Cells) -> tuple[Floats, Floats]:
-        """Draws of the expected number of unseen persons in each cell, one row a draw, and the weight of each draw."""
+    def rates(self, cells: Cells, *, n_draws: int | None = None) -> tuple[Floats, Floats]:
+        """Draws of the expected number of unseen persons in each cell, one row a draw, and the weight of each draw.
+
+        ``n_draws`` of each member, :attr:`n_draws` unless given.
+        """
         members, weights = self.members
         rng = np.random.default_rng(self.seed)
         found, share = [], []
@@ -77,7 +80,7 @@ class Unseen:
             if weight == 0.0:
                 continue
             if member.uncertainty is not Uncertainty.NONE:
-                log_p = member.draws(cells, self.n_draws, own)
+                log_p = member.draws(cells, n_draws or self.n_draws, own)
             else:
                 log_p = member.log_cell_probability(cells)[None, :]
             found.append(log_p)

@@ -91,10 +91,19 @@ class Release:
         return np.asarray(self.after.counts[self.after.marginals.positions(self._everything, self.released)])
 
     @cached_property
+    def moved(self) -> Claims:
+        """Moved records, alone in their cell of the released file or not."""
+        return Claims(self.rows, self.true, self.released)
+
+    @cached_property
+    def moved_alone(self) -> NDArray[np.bool_]:
+        """Which of the moved records are alone in their cell of the released file."""
+        return np.asarray(self.n_released_alike == 1)
+
+    @property
     def moved_claims(self) -> Claims:
         """Moved records that are alone in their cell of the released file."""
-        alone = self.n_released_alike == 1
-        return Claims(self.rows[alone], self.true[alone], self.released[alone])
+        return self.moved.part(np.flatnonzero(self.moved_alone))
 
     @cached_property
     def unmoved_cells(self) -> NDArray[np.int64]:

@@ -22,6 +22,7 @@ from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
 from rarecell.swap.apply import MarginCheck, checked_margins
 from rarecell.swap.plan import SwapPlan
+from rarecell.swap.residual_risk import links_of_plan
 from rarecell.swap.target import TargetPlan, frontier
 from rarecell.swap.utility import first_found_distance, swap_summary
 
@@ -101,13 +102,15 @@ def _fewer_than_asked_for(wanted: ProtectConfig, plan: SwapPlan) -> list[str]:
 def _told(
     wanted: ProtectConfig, found: Assessment, plan: SwapPlan, target: TargetPlan | None, margins: tuple[MarginCheck, ...]
 ) -> SwapSummary:
+    links = links_of_plan(plan, swaps.reporting_register(found))
     swap = swap_summary(
         plan,
         found.risk,
         columns=swaps.other_columns(found.data, plan),
         margins_identical=all(check.is_identical for check in margins),
-        first_found_distance=first_found_distance(plan, distances=swaps.distances_of(wanted)),
-        frontier=frontier(found.risk, plan) if target is None else target.frontier,
+        first_found_distance=first_found_distance(plan),
+        frontier=frontier(found.risk, plan, links) if target is None else target.frontier,
+        links=links,
     )
     return replace(
         swap,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rarecell.data.cross_tabulation import crossed_columns
 from rarecell.data.microdata import Microdata
 from rarecell.errors import BadInput
+from rarecell.intruder.register import Register
 from rarecell.outcome.swap import KeepingCost, TargetSummary
 from rarecell.progress import Progress
 from rarecell.risk.records import RecordRisk
@@ -23,10 +24,11 @@ from rarecell.run.results import Assessment
 from rarecell.swap.associations import CrossedColumn
 from rarecell.swap.distance import Distances
 from rarecell.swap.households import plan_household_swaps
-from rarecell.swap.plan import SwapPlan, plan_swaps
+from rarecell.swap.plan import SwapPlan, plan_task
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.swappable import cost_of_keeping
-from rarecell.swap.target import TargetPlan, plan_to_target
+from rarecell.swap.target import Target, TargetPlan, plan_to_target
+from rarecell.swap.task import SwapTask
 from rarecell.swap.units import CodedColumn
 
 MOST_LEVELS = 10_000
@@ -76,35 +78,36 @@ def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) 
     constraints = replace(_constraints(wanted), structural_zeros=found.zeros or None)
     named = {*constraints.columns, *(name for margin in wanted.keep for name in margin)}
     columns = _values_of(found.data, sorted(named - set(table.vertex_names)))
-    options: dict[str, Any] = {
-        "keep": wanted.keep,
-        "columns": columns,
-        "constraints": constraints,
-        "distances": distances_of(wanted),
-        "seed": config.seed,
-        "progress": progress,
-    }
-    record_ids = found.data.record_names if table.record_cell is not None else None
+    task = SwapTask(
+        table,
+        found.model,
+        risk=risk,
+        register=Register.modelled(risk, found.choice.risk_model, seed=config.seed),
+        keep=wanted.keep,
+        columns=columns,
+        constraints=constraints,
+        distances=distances_of(wanted),
+        record_ids=found.data.record_names if table.record_cell is not None else None,
+        seed=config.seed,
+    )
     if wanted.max_population_uniques is not None or wanted.max_record_risk is not None:
-        reached = plan_to_target(
-            table,
-            found.model,
-            risk,
-            max_population_uniques=wanted.max_population_uniques,
-            max_record_risk=wanted.max_record_risk,
-            record_ids=record_ids,
-            **options,
-        )
+        target = Target(wanted.max_population_uniques, wanted.max_record_risk)
+        reached = plan_to_target(task, risk, target, register=reporting_register(found), progress=progress)
         return reached.plan, reached
     records = _chosen_records(risk, wanted)
     if not wanted.households:
-        return plan_swaps(table, found.model, records=records, risk=risk, record_ids=record_ids, **options), None
+        return plan_task(task, records, progress=progress), None
     if config.household is None:
         raise BadInput(
             "Whole households are to be swapped, but no column says which records live together; name it with --household."
         )
     households = found.data.column_codes([config.household])[0][:, 0]
-    return plan_household_swaps(table, found.model, households=households, records=records, risk=risk, **options), None
+    return plan_household_swaps(task, households=households, records=records, progress=progress), None
+
+
+def reporting_register(found: Assessment) -> Register:
+    """What an intruder knows, by other draws than those that the plan was made by."""
+    return Register.modelled(found.risk, found.choice.risk_model, seed=found.config.seed + 1)
 
 
 def _constraints(wanted: ProtectConfig) -> SwapConstraints:

@@ -27,7 +27,7 @@ from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.graph.masks import holds
 
 if TYPE_CHECKING:
-    from rarecell._kernels.swapping import Nearness
+    from rarecell._kernels.distance import Nearness
     from rarecell.table.contingency import Categories, ContingencyTable
 
 KINDS = ("ordinal", "numeric", "nominal")
@@ -72,7 +72,7 @@ class Distances:
 
     def arrays(self, table: ContingencyTable) -> Nearness:
         """The form that kernels take: for each key its kind, weight, and places or table of distances."""
-        from rarecell._kernels.swapping import Nearness
+        from rarecell._kernels.distance import Nearness
 
         unknown = [key for key in (*self.kinds, *self.weights) if key not in table.keys]
         if unknown:

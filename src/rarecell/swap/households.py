@@ -8,93 +8,65 @@ composition of a household is thus the multiset of its members' boundary values,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rarecell._kernels import swapping as kernels
+from rarecell._kernels.cell_hash import mixed_many
+from rarecell._kernels.distance import distances
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.swap.distance import Distances
-from rarecell.swap.interactions import FittedModel
 from rarecell.swap.matching import match
 from rarecell.swap.partners import Candidates, Move, PartnerSearch, in_threads
 from rarecell.swap.plan import SwapPlan
-from rarecell.swap.planner import Untouched, risk_of_cells, row_numbers
+from rarecell.swap.planner import Untouched, row_numbers
 from rarecell.swap.reasons import DROPPED, NO_HOUSEHOLD, TAKEN, UNTOUCHED, Unswapped
-from rarecell.swap.rules import SwapConstraints
-from rarecell.swap.units import ColumnValues, code_column
-from rarecell.table.contingency import ContingencyTable
-
-if TYPE_CHECKING:
-    from rarecell.risk.records import RecordRisk
+from rarecell.swap.task import SwapTask
+from rarecell.swap.units import code_column
 
 STAGE = "looking for households to swap"
 
 
 def plan_household_swaps(
-    table: ContingencyTable,
-    model: FittedModel,
+    task: SwapTask,
     *,
     households: ArrayLike,
     records: ArrayLike,
-    risk: RecordRisk | ArrayLike | None = None,
-    population: float | None = None,
     composition: Sequence[str] = (),
-    keep: Sequence[Sequence[str]] = (),
-    columns: Mapping[str, ColumnValues] | None = None,
-    constraints: SwapConstraints | None = None,
-    distances: Distances | None = None,
-    residual_weight: float = 1.0,
-    max_candidates: int = 16,
-    seed: int = 0,
     progress: Progress = SILENT,
 ) -> SwapPlan:
     """Protect records by swapping their whole household with another of the same composition.
 
     Parameters
     ----------
+    task : the file, the model, and all wishes
     households : the household of each record; a record without one is a household of its own
+    records : row numbers to protect, or a mask with an entry for each record
     composition : columns on which the members must agree one to one, beside the boundary of what moves
-    others : as for :func:`~rarecell.swap.plan.plan_swaps`
+    progress : is told how far the work is
 
     Returns
     -------
     SwapPlan
         One pair for every two members that exchange something.
     """
-    cell_risk, n_unseen = risk_of_cells(table, risk, population)
-    rules = constraints or SwapConstraints()
-    alike = SwapConstraints(
-        rules.never_swap,
-        tuple(dict.fromkeys((*rules.within, *composition))),
-        rules.forbidden,
-        rules.untouched,
-        rules.untouched_records,
-        rules.structural_zeros,
-    )
-    search = PartnerSearch(
-        table,
-        model,
-        keep=keep,
-        columns=columns,
-        constraints=alike,
-        distances=distances,
-        n_unseen=n_unseen,
-        residual_weight=residual_weight,
-    )
-    requested = row_numbers(records, table.n_rows)
+    rules = task.constraints
+    alike = replace(rules, within=tuple(dict.fromkeys((*rules.within, *composition))))
+    search = PartnerSearch(replace(task, constraints=alike))
+    requested = row_numbers(records, task.table.n_rows)
     swapping = _Households(search, np.asarray(households), requested)
-    candidates = swapping.candidates(max_candidates, seed, progress)
+    candidates = swapping.candidates(task.max_candidates, task.seed, progress)
     waiting = swapping.waiting
     risk_of_household = np.zeros(swapping.n_households)
     in_table = requested[search.units.record_unit[requested] >= 0]
-    of_record = cell_risk[search.units.cell[search.units.record_unit[in_table]]]
+    of_record = task.cell_risk[search.units.cell[search.units.record_unit[in_table]]]
     np.maximum.at(risk_of_household, swapping.of_record[in_table], of_record)
     penalty = (2.0 * candidates.cost.max(initial=0.0) + 1.0) * (1.0 + risk_of_household[waiting])
     found = match(candidates, waiting, swapping.is_spare.astype(np.int64), penalty)
-    return swapping.plan(found.candidates, found.edge, cell_risk, found.at_least, seed, keep)
+    return swapping.plan(found.candidates, found.edge, found.at_least)
 
 
 class _Households:
@@ -168,10 +140,10 @@ class _Households:
         self.sorted_rows[move] = rows
         members = np.repeat(np.arange(self.n_households), self.size)
         signature = np.zeros(self.n_households, dtype=np.uint64)
-        np.add.at(signature, members, kernels.mixed_many(boundary + 1, 7))
+        np.add.at(signature, members, mixed_many(boundary + 1, 7))
         is_usable = self.is_spare | self.is_waiting
         by_signature = np.flatnonzero(is_usable)
-        scattered = kernels.mixed_many(by_signature, seed)
+        scattered = mixed_many(by_signature, seed)
         by_signature = by_signature[np.lexsort((scattered, signature[by_signature], self.size[by_signature]))]
         key = np.stack([self.size[by_signature].astype(np.uint64), signature[by_signature]])
         is_start = np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))
@@ -205,18 +177,10 @@ class _Households:
         in_threads(share, len(pairs))
         return cost
 
-    def plan(
-        self,
-        candidates: Candidates,
-        edge: NDArray[np.int64],
-        cell_risk: NDArray[np.float64],
-        at_least: float,
-        seed: int,
-        keep: Sequence[Sequence[str]],
-    ) -> SwapPlan:
+    def plan(self, candidates: Candidates, edge: NDArray[np.int64], at_least: float) -> SwapPlan:
         search, units = self.search, self.search.units
         one, other, moved = self._member_pairs(candidates, edge)
-        distance = kernels.distances(
+        distance = distances(
             search.distances.arrays(search.table),
             units.codes,
             np.stack([units.record_unit[one], units.record_unit[other]], axis=1),
@@ -230,8 +194,7 @@ class _Households:
         has_offer = np.zeros(self.n_households, dtype=bool)
         has_offer[candidates.risky] = True
         return SwapPlan(
-            table=search.table,
-            model=search.model,
+            task=search.wanted,
             interactions=search.interactions,
             units=units,
             requested=self.requested,
@@ -240,12 +203,9 @@ class _Households:
             moved=moved[order],
             distance=distance[order],
             cost=distance[order],
-            risk_before=cell_risk[units.cell[units.record_unit[one[order]]]],
             unswapped=tuple(self._left(done, has_offer)),
             cost_at_least=at_least,
             penalised_cost=float(candidates.cost[edge].sum()),
-            seed=seed,
-            keep=tuple(tuple(names) for names in keep),
         )
 
     def _member_pairs(

@@ -17,31 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
-
-import numpy as np
-from numpy.typing import NDArray
 
 from rarecell.errors import KeyMismatch, TooLarge
 from rarecell.graph.chordal import ChordalGraph, is_chordal
 from rarecell.graph.masks import MAX_VERTICES, all_below, components, each_member, in_canonical_order, mask_of, single
+from rarecell.model.protocol import CellModel
 from rarecell.table.contingency import ContingencyTable
 
 MOST_SEPARATORS = 2_000
 """A graph that is not chordal can have exponentially many minimal separators; so many are listed."""
-
-
-class FittedModel(Protocol):
-    """What swapping needs of a model: the sets whose marginals it fits, and its cell probabilities."""
-
-    table: ContingencyTable
-
-    @property
-    def generators(self) -> tuple[int, ...]:
-        """Sets of vertices, as bit masks."""
-
-    def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
-        """log p̂ of the given cells, or of the occupied ones."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +49,7 @@ class Interactions:
     def of_model(
         cls,
         table: ContingencyTable,
-        model: FittedModel,
+        model: CellModel,
         *,
         keep: Iterable[Sequence[str]] = (),
         never_swap: Iterable[str] = (),

@@ -9,8 +9,8 @@ pair outside such a group is ever compared; a record for which the stretches hel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -18,16 +18,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels import cell_hash
 from rarecell._kernels import swapping as kernels
-from rarecell.errors import UnknownColumns
+from rarecell._kernels.neighbours import Around
 from rarecell.graph.masks import all_below, components, mask_of, members
+from rarecell.intruder.persons import nearness as intruder_nearness
 from rarecell.machine.threads import n_cores, on_all_cores
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.swap.distance import Distances
-from rarecell.swap.interactions import FittedModel, Interactions
-from rarecell.swap.rules import SwapConstraints, matching_levels
-from rarecell.swap.units import ColumnValues, Units
-from rarecell.table.contingency import ContingencyTable
+from rarecell.swap.interactions import Interactions
+from rarecell.swap.rules import matching_levels
+from rarecell.swap.task import SwapTask
+from rarecell.swap.units import Units
 
 MOST_MOVES = 96
 """So many pairs of a separator and a side are looked at for one record."""
@@ -43,6 +45,12 @@ INDEX_BUDGET = 256 * 2**20
 
 EXHAUSTIVE_BUDGET = 400_000_000
 """Pairs that are compared at most to make sure that a record has no partner."""
+
+GAPS = (0, 1, 3, 7, 14)
+"""Values that are left out next to a record's own, so that partners at several distances are found beside the nearest."""
+
+INTRUDER_WEIGHT = 3.0
+"""The weight of ordered keys by which a plan sees who is nearer; what is reported tries several."""
 
 _WORTH_A_THREAD = 256
 _ALL = np.iinfo(np.int64).max
@@ -69,45 +77,28 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.risky)
 
+    @classmethod
+    def joined(cls, parts: Sequence[Candidates]) -> Candidates:
+        """Several lists as one."""
+        return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
+
 
 class PartnerSearch:
-    """Finds near partners for risky records.
+    """Finds partners for risky records that cost little: near ones, with whom neither is linked to its person.
 
     Parameters
     ----------
-    table, model : what is swapped, and the model whose margins stay
-    keep : further margins that stay, as sets of column names
-    columns : values of the columns outside the keys that ``keep`` or ``constraints`` name, one for each record
-    constraints : what no swap may do
-    distances : how far levels are apart
-    n_unseen : number of population units outside the sample, for the residual risk
-    residual_weight : factor of the residual risk beside the distance
+    task : the file, the model, and all wishes
     """
 
-    def __init__(
-        self,
-        table: ContingencyTable,
-        model: FittedModel,
-        *,
-        keep: Sequence[Sequence[str]] = (),
-        columns: Mapping[str, ColumnValues] | None = None,
-        constraints: SwapConstraints | None = None,
-        distances: Distances | None = None,
-        n_unseen: float | None = None,
-        residual_weight: float = 1.0,
-    ) -> None:
-        self.table = table
-        self.model = model
-        self.constraints = constraints or SwapConstraints()
-        self.distances = distances or Distances()
-        unknown = [key for key in self.constraints.never_swap if key not in table.keys]
-        if unknown:
-            raise UnknownColumns.among(unknown, table.keys, role="key")
-        self.interactions = Interactions.of_model(table, model, keep=keep, never_swap=self.constraints.never_swap)
-        others = [c for c in self.constraints.columns if c not in table.vertex_names and c not in self.interactions.columns]
-        self.units = Units.of(table, (*self.interactions.columns, *others), columns or {})
-        self.n_unseen = float(table.n_records if n_unseen is None else n_unseen)
-        self.residual_weight = float(residual_weight)
+    def __init__(self, task: SwapTask) -> None:
+        self.wanted = task
+        self.table, self.model = task.table, task.model
+        self.constraints, self.distances = task.constraints, task.distances
+        table, constraints = task.table, task.constraints
+        self.interactions = Interactions.of_model(table, task.model, keep=task.keep, never_swap=constraints.never_swap)
+        others = [c for c in constraints.columns if c not in table.vertex_names and c not in self.interactions.columns]
+        self.units = Units.of(table, (*self.interactions.columns, *others), task.columns)
         self.is_closed = np.zeros(table.n_cells, dtype=bool)
         self.is_risky = np.zeros(self.units.n_units, dtype=bool)
         self._indexes: dict[Move, tuple[NDArray[Any], ...]] = {}
@@ -115,18 +106,24 @@ class PartnerSearch:
     # ------------------------------------------------------------------ what kernels see
 
     @cached_property
-    def _cells(self) -> kernels.Cells:
+    def _cells(self) -> cell_hash.Cells:
         levels = [c.n_levels for c in self.table.categories]
         start = np.cumsum([0, *levels])[:-1].astype(np.int64)
-        mixing = kernels.mixed_many(np.arange(sum(levels)), 0)
-        hashed = kernels.hash_rows(self.table.cells, mixing, start)
+        mixing = cell_hash.mixed_many(np.arange(sum(levels)), 0)
+        hashed = cell_hash.hash_rows(self.table.cells, mixing, start)
         n_slots = 1 << (2 * self.table.n_cells).bit_length()
-        slots = kernels.fill_slots(hashed, n_slots)
-        return kernels.Cells(slots, hashed, self.table.counts, self.is_closed, mixing, start)
+        slots = cell_hash.fill_slots(hashed, n_slots)
+        return cell_hash.Cells(slots, hashed, self.table.counts, self.is_closed, mixing, start)
 
     @cached_property
     def _log_probability(self) -> NDArray[np.float64]:
         return self.model.log_cell_probability()[self.units.cell]
+
+    @cached_property
+    def around(self) -> Around:
+        """The known persons, by the distance of an intruder."""
+        near = intruder_nearness(self.table, INTRUDER_WEIGHT, Distances(self.distances.kinds))
+        return self.wanted.known.around(near, self.wanted.cell_link[self.units.cell])
 
     @cached_property
     def rules(self) -> kernels.Rules:
@@ -177,8 +174,16 @@ class PartnerSearch:
             log_probability=self._log_probability,
             is_risky=self.is_risky,
         )
-        nearness = self.distances.arrays(self.table)
-        return kernels.Search(exchange, nearness, cells, rules, self.n_unseen, self.residual_weight, all_unions)
+        return kernels.Search(
+            exchange,
+            self.distances.arrays(self.table),
+            cells,
+            rules,
+            self.around,
+            self.wanted.n_unseen,
+            self.wanted.link_weight,
+            all_unions,
+        )
 
     # ------------------------------------------------------------------ where to look
 
@@ -253,12 +258,31 @@ class PartnerSearch:
 
         ``effort`` multiplies how far each group is looked through.
         """
+        return self._scanned(risky, is_free, n_candidates, effort, (0,), progress)
+
+    def further(
+        self, risky: NDArray[np.int64], is_free: NDArray[np.bool_], *, n_candidates: int, progress: Progress = SILENT
+    ) -> kernels.Lists:
+        """As :meth:`nearest`, with partners at several distances as well as near ones."""
+        return self._scanned(risky, is_free, n_candidates, 2, GAPS, progress)
+
+    def _scanned(
+        self,
+        risky: NDArray[np.int64],
+        is_free: NDArray[np.bool_],
+        n_candidates: int,
+        effort: int,
+        gaps: Sequence[int],
+        progress: Progress,
+    ) -> kernels.Lists:
         lists = _empty_lists(len(risky), n_candidates)
         task = self.task()
         limit = max(2 * LOOKS_PER_VALUE, LOOKS // max(1, len(self.moves))) * effort
         progress.start("looking for swap partners", len(self.moves))
         for move in self.moves:
-            self._scan(task, self._runs(move, risky), risky, is_free, lists, LOOKS_PER_VALUE * effort, limit)
+            runs = self._runs(move, risky)
+            for gap in gaps:
+                self._scan(task, runs, risky, is_free, lists, kernels.Reach(LOOKS_PER_VALUE * effort, limit, gap))
             checkpoint(progress, "looking for swap partners", 1)
         progress.done()
         return lists
@@ -270,17 +294,16 @@ class PartnerSearch:
         risky: NDArray[np.int64],
         is_free: NDArray[np.bool_],
         lists: kernels.Lists,
-        per_run: int,
-        limit: int,
+        reach: kernels.Reach,
     ) -> None:
-        in_threads(lambda rows: kernels.scan_runs(task, runs, risky, rows, is_free, lists, per_run, limit), len(risky))
+        in_threads(lambda rows: kernels.scan_runs(task, runs, risky, rows, is_free, lists, reach), len(risky))
 
     def exhaustive(self, risky: NDArray[np.int64], is_free: NDArray[np.bool_], *, n_candidates: int = 16) -> kernels.Lists:
         """As :meth:`nearest`, but every unit that agrees on a separator is looked at, and every union of parts."""
         lists = _empty_lists(len(risky), n_candidates)
         task = self.task(all_unions=True)
         for move in self.separator_moves:
-            self._scan(task, self._runs(move, risky), risky, is_free, lists, _ALL, _ALL)
+            self._scan(task, self._runs(move, risky), risky, is_free, lists, kernels.Reach(_ALL, _ALL, 0))
         return lists
 
     def exhaustive_pairs(self, risky: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -311,47 +334,10 @@ class PartnerSearch:
         in_threads(lambda rows: kernels.first_partners(task, risky, rows, order, free, partner, moved), len(risky))
         return partner, moved
 
-    # ------------------------------------------------------------------ what it costs
-
-    def priced(self, risky: NDArray[np.int64], lists: kernels.Lists) -> Candidates:
-        """Exact distance and cost of the candidates in ``lists``.
-
-        The residual risk is that of the two cells entered, where nobody else is, and of a record that is left behind alone:
-        the probability that none of the unseen units of the population is in the cell.
-        """
-        row, place = np.nonzero(np.isfinite(lists.cost))
-        one, other = risky[row], lists.unit[row, place].astype(np.int64)
-        moved = lists.moved[row, place]
-        apart = kernels.distances(self.distances.arrays(self.table), self.units.codes, np.stack([one, other], axis=1), moved)
-        residual = np.zeros(len(one))
-        for here, there in ((one, other), (other, one)):
-            cells = exchanged_cells(self.table, self.units.cell[here], self.units.cell[there], moved)
-            is_empty = self.find_cells(cells) < 0
-            residual[is_empty] += self.nobody_else(self.model.log_cell_probability(cells[is_empty]))
-            leaves_one = self.table.counts[self.units.cell[here]] == 2
-            residual[leaves_one] += self.nobody_else(self._log_probability[here[leaves_one]])
-        return Candidates(one, other, moved, apart, apart + self.residual_weight * residual)
-
     def find_cells(self, cells: NDArray[np.int32]) -> NDArray[np.int64]:
         """Positions of cells given by key codes; −1 for an empty one."""
-        hashed = kernels.hash_rows(cells, self._cells.mixing, self._cells.start)
-        return kernels.find_cells(self._cells, hashed)  # type: ignore[no-any-return]
-
-    def nobody_else(self, log_probability: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Probability (1−p)^M that no unseen unit of the population is in the cell."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.exp(self.n_unseen * np.log1p(-np.exp(log_probability))))
-
-
-def exchanged_cells(
-    table: ContingencyTable, cell: NDArray[np.int64], other: NDArray[np.int64], moved: NDArray[np.uint64]
-) -> NDArray[np.int32]:
-    """Key codes of ``cell`` with the values of ``other`` on the keys of ``moved``, row by row."""
-    found = table.cells[cell].copy()
-    for k in range(table.n_keys):
-        moves = moved >> np.uint64(k) & np.uint64(1) == 1
-        found[moves, k] = table.cells[other[moves], k]
-    return found
+        hashed = cell_hash.hash_rows(cells, self._cells.mixing, self._cells.start)
+        return np.asarray(cell_hash.find_cells(self._cells, hashed))
 
 
 def in_threads(work: Callable[[tuple[int, int]], Any], n_rows: int) -> None:

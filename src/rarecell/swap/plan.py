@@ -2,15 +2,15 @@
 
 A plan is a list of disjoint pairs of records with the keys that each pair exchanges. Swaps of disjoint pairs never
 conflict: whatever is matched, every kept margin stays. The plan serves as many of the chosen records as it can, then costs as
-little as it can, where the cost of a swap is the distance over which values move plus the risk that is left in the
-cells it enters. No swap enters a cell that another one is to vacate. The same seed gives the same plan on every engine.
+little as it can, where the cost of a swap is the distance over which values move plus the risk that one of the two records
+is still linked to its person. No swap enters a cell that another one is to vacate. The same seed gives the same plan on every engine.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +19,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell.engine.drawing import NamesOfRecords
 from rarecell.graph.masks import holds
+from rarecell.intruder.register import Register
+from rarecell.model.protocol import CellModel
 from rarecell.progress import SILENT, Progress
 from rarecell.swap.distance import Distances
-from rarecell.swap.interactions import FittedModel, Interactions
-from rarecell.swap.partners import PartnerSearch, exchanged_cells
-from rarecell.swap.planner import Planner, risk_of_cells, row_numbers
+from rarecell.swap.interactions import Interactions
+from rarecell.swap.planner import Planner, row_numbers
+from rarecell.swap.pricing import exchanged_cells
 from rarecell.swap.reasons import Unswapped
 from rarecell.swap.rules import SwapConstraints
+from rarecell.swap.task import LINK_WEIGHT, SwapTask
 from rarecell.swap.units import ColumnValues, Units
 from rarecell.table.contingency import ContingencyTable
 
@@ -40,22 +43,18 @@ class SwapPlan:
 
     Attributes
     ----------
-    table, model : what is swapped, and the model whose margins stay
+    task : the file, the model whose margins stay, and all wishes
     interactions, units : the kept margins, and the columns outside the keys that they name
     requested : the records to be protected, by row number
-    records, partners : the pairs, by row number; ``records`` were requested
+    records, partners : the pairs, by row number; ``records`` were requested, or are decoys
     moved : the vertices exchanged by each pair, as bit masks
     distance, cost : of each pair
-    risk_before : risk of ``records`` before the swap; 0 when none was given
     unswapped : requested records without a swap, with the reason
     cost_at_least : no plan over the candidate lists of the first round costs less than this, unserved records included
     penalised_cost : what this plan costs in the same sense
-    keep : the further margins that were asked for
-    seed : what the choice among equal records came from
     """
 
-    table: ContingencyTable
-    model: FittedModel
+    task: SwapTask
     interactions: Interactions
     units: Units
     requested: NDArray[np.int64]
@@ -64,15 +63,30 @@ class SwapPlan:
     moved: NDArray[np.uint64]
     distance: NDArray[np.float64]
     cost: NDArray[np.float64]
-    risk_before: NDArray[np.float64]
     unswapped: tuple[Unswapped, ...]
     cost_at_least: float = 0.0
     penalised_cost: float = 0.0
-    seed: int = 0
-    keep: tuple[tuple[str, ...], ...] = field(default=())
 
     def __len__(self) -> int:
         return len(self.records)
+
+    @property
+    def table(self) -> ContingencyTable:
+        return self.task.table
+
+    @property
+    def model(self) -> CellModel:
+        return self.task.model
+
+    @property
+    def seed(self) -> int:
+        """What every choice by chance came from."""
+        return self.task.seed
+
+    @property
+    def risk_before(self) -> NDArray[np.float64]:
+        """Risk of ``records`` before the swap; 0 when none was given."""
+        return np.asarray(self.task.cell_risk[self.table.cell_of(self.records)])
 
     # ------------------------------------------------------------------ what changes
 
@@ -90,6 +104,11 @@ class SwapPlan:
     def n_protected(self) -> int:
         """Requested records that take part in a swap."""
         return int(np.isin(self.requested, self.rows).sum())
+
+    @property
+    def n_decoys(self) -> int:
+        """Pairs that protect nobody: they moved so that having moved is no sign of risk."""
+        return int((~np.isin(self.records, self.requested) & ~np.isin(self.partners, self.requested)).sum())
 
     @cached_property
     def n_values_changed(self) -> int:
@@ -135,7 +154,7 @@ class SwapPlan:
 
         Records of the pairs left out are requested no more.
         """
-        names = ("records", "partners", "moved", "distance", "cost", "risk_before")
+        names = ("records", "partners", "moved", "distance", "cost")
         chosen = {name: getattr(self, name)[pairs] for name in names}
         left = [each.record for each in self.unswapped]
         still = np.isin(self.requested, np.concatenate([chosen["records"], chosen["partners"], np.array(left, dtype=np.int64)]))
@@ -188,7 +207,7 @@ class SwapPlan:
 
 def plan_swaps(
     table: ContingencyTable,
-    model: FittedModel,
+    model: CellModel,
     *,
     records: ArrayLike,
     risk: RecordRisk | ArrayLike | None = None,
@@ -197,8 +216,10 @@ def plan_swaps(
     columns: Mapping[str, ColumnValues] | None = None,
     constraints: SwapConstraints | None = None,
     distances: Distances | None = None,
-    residual_weight: float = 1.0,
+    register: Register | None = None,
+    link_weight: float = LINK_WEIGHT,
     max_candidates: int = 16,
+    decoys: float = 0.0,
     record_ids: ArrayLike | NamesOfRecords | None = None,
     seed: int = 0,
     progress: Progress = SILENT,
@@ -219,9 +240,12 @@ def plan_swaps(
     columns : for each column outside the keys that ``keep`` or ``constraints`` name, a value for each record
     constraints : what no swap may do
     distances : how far levels are apart; ordinal for ordered keys and nominal for others unless given
-    residual_weight : how much a cell left alone counts beside the distance; 1 makes a certain unique count as much as the
-        change of one nominal value
-    max_candidates : partners weighed for each record
+    register : what an intruder knows of the population; what ``model`` says unless given
+    link_weight : what it costs when a swapped record is certainly linked to its person; 1 is as much as the change of one
+        nominal value, 0 takes the nearest partner whatever is left
+    max_candidates : partners weighed for each record; more where few of them are safe
+    decoys : further records that are swapped, drawn at random, as a share of those to protect: having moved is then no sign
+        of risk
     record_ids : what names each record, for the choice among equal ones, or a function from row numbers to names; row numbers
         unless given
     seed : of that choice
@@ -231,30 +255,44 @@ def plan_swaps(
     -------
     SwapPlan
     """
-    cell_risk, n_unseen = risk_of_cells(table, risk, population)
-    search = PartnerSearch(
+    task = SwapTask(
         table,
         model,
+        risk=risk,
+        population=population,
+        register=register,
         keep=keep,
-        columns=columns,
-        constraints=constraints,
-        distances=distances,
-        n_unseen=n_unseen,
-        residual_weight=residual_weight,
+        columns=columns or {},
+        constraints=constraints or SwapConstraints(),
+        distances=distances or Distances(),
+        link_weight=link_weight,
+        max_candidates=max_candidates,
+        decoys=decoys,
+        record_ids=record_ids,
+        seed=seed,
     )
-    requested = row_numbers(records, table.n_rows)
-    planner = Planner(search, requested, cell_risk, seed, record_ids, keep)
+    return plan_task(task, records, progress=progress)
+
+
+def plan_task(task: SwapTask, records: ArrayLike, *, progress: Progress = SILENT) -> SwapPlan:
+    """:func:`plan_swaps` for a task that was put together already."""
+    requested = row_numbers(records, task.table.n_rows)
+    planner = Planner(task, requested)
     planner.set_aside_fixed()
-    planner.match_all(max_candidates, progress)
+    planner.match_all(progress)
+    planner.add_decoys(progress)
     decided = planner.decided()
     return SwapPlan(
-        table=table,
-        model=model,
-        interactions=search.interactions,
-        units=search.units,
+        task=task,
+        interactions=planner.search.interactions,
+        units=planner.units,
         requested=requested,
-        risk_before=cell_risk[table.cell_of(decided.records)],
-        seed=seed,
-        keep=planner.keep,
-        **vars(decided),
+        records=decided.records,
+        partners=decided.partners,
+        moved=decided.moved,
+        distance=decided.distance,
+        cost=decided.cost,
+        unswapped=decided.unswapped,
+        cost_at_least=decided.cost_at_least,
+        penalised_cost=decided.penalised_cost,
     )

@@ -9,18 +9,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rarecell.engine.drawing import NamesOfRecords, drawing_order, names_of_records
+from rarecell.engine.drawing import drawing_order, names_of_records
 from rarecell.errors import BadInput
 from rarecell.progress import Progress, checkpoint
 from rarecell.swap.matching import match
-from rarecell.swap.partners import EXHAUSTIVE_BUDGET, PartnerSearch
+from rarecell.swap.partners import EXHAUSTIVE_BUDGET, Candidates, PartnerSearch
+from rarecell.swap.pricing import CHANCE, priced
 from rarecell.swap.reasons import (
     CONSTRAINED,
     DROPPED,
@@ -33,11 +33,20 @@ from rarecell.swap.reasons import (
 )
 from rarecell.swap.rules import matching_levels
 from rarecell.swap.swappable import swappability
+from rarecell.swap.task import SwapTask
 from rarecell.swap.units import Units
-from rarecell.table.contingency import ContingencyTable
 
-if TYPE_CHECKING:
-    from rarecell.risk.records import RecordRisk
+ENOUGH = 8
+"""Partners that leave nobody linked, of which a unit has enough."""
+
+SAFE = 0.02
+"""A chance to be linked that counts as none when partners are counted."""
+
+WIDER = 8
+"""So many times as many partners are weighed where few of the first are safe."""
+
+_DECOYS = 13
+"""The stream of chance that decoys are drawn from."""
 
 MOST_ROUNDS = 6
 """Records whose partners went to others look further, so many times."""
@@ -60,22 +69,14 @@ class Decided:
 class Planner:
     """The state of a plan in the making: who waits, who is free, what was decided."""
 
-    def __init__(
-        self,
-        search: PartnerSearch,
-        requested: NDArray[np.int64],
-        cell_risk: NDArray[np.float64],
-        seed: int,
-        record_ids: ArrayLike | NamesOfRecords | None,
-        keep: Sequence[Sequence[str]],
-    ) -> None:
-        self.search, self.requested, self.cell_risk, self.seed = search, requested, cell_risk, seed
-        self.keep = tuple(tuple(names) for names in keep)
-        self.units = search.units
-        self.names = names_of_records(record_ids, search.table.n_rows)
+    def __init__(self, task: SwapTask, requested: NDArray[np.int64]) -> None:
+        self.task, self.requested = task, requested
+        self.search = PartnerSearch(task)
+        self.units = self.search.units
+        self.names = names_of_records(task.record_ids, task.table.n_rows)
         # Records that are only numbered within their cell are numbered in the order in which they are drawn.
-        self.draws_by_number = record_ids is None and search.table.record_cell is None
-        self.untouched = Untouched.of(search)
+        self.draws_by_number = task.record_ids is None and task.table.record_cell is None
+        self.untouched = Untouched.of(self.search)
         self.reason: dict[int, str] = {}
         self.waiting = requested
         self._pairs: list[tuple[NDArray[Any], ...]] = []
@@ -91,8 +92,8 @@ class Planner:
         self._leave(self.untouched.holds(units, self.waiting), UNTOUCHED)
         by_model = swappability(table, self.search.model).is_swappable
         self._leave(~by_model[table.cell_of(self.waiting)], FIXED_BY_MODEL)
-        if any(name in table.vertex_names for names in self.keep for name in names) and not self.search.interactions.columns:
-            by_keep = swappability(table, self.search.model, keep=self.keep).is_swappable
+        if any(name in table.vertex_names for names in self.task.keep for name in names) and not self.search.interactions.columns:
+            by_keep = swappability(table, self.search.model, keep=self.task.keep).is_swappable
             self._leave(~by_keep[table.cell_of(self.waiting)], FIXED_BY_KEEP)
         # From here on nothing depends on the order of the file: units are sorted, and records within one as they are drawn.
         self.waiting = self.in_order = self._drawn(self.waiting)
@@ -111,13 +112,14 @@ class Planner:
 
     def _drawn(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Records by their unit, and within it in the order in which they are drawn."""
-        turn = rows if self.draws_by_number else drawing_order(self.seed, self.names(rows))
+        turn = rows if self.draws_by_number else drawing_order(self.task.seed, self.names(rows))
         return np.asarray(rows[np.lexsort((turn, self.units.unit_of(rows)))], dtype=np.int64)
 
     # -------------------------------------------------------------- rounds
 
-    def match_all(self, n_candidates: int, progress: Progress) -> None:
-        budget = EXHAUSTIVE_BUDGET
+    def match_all(self, progress: Progress) -> None:
+        """Serve all who wait, as far as that is possible."""
+        n_candidates, budget = self.task.max_candidates, EXHAUSTIVE_BUDGET
         for turn in range(MOST_ROUNDS):
             if not len(self.waiting):
                 return
@@ -134,10 +136,10 @@ class Planner:
         is_free = search.is_risky | (self.capacity > 0)
         lists = search.nearest(units, is_free, n_candidates=n_candidates << min(turn, 2), effort=1 << turn, progress=progress)
         budget = self._look_everywhere(units, is_free, lists, budget, turn)
-        candidates = search.priced(units, lists)
+        candidates = self._with_further(units, is_free, priced(search, units, lists), progress)
 
         waiting_unit = self.units.unit_of(self.waiting)
-        risk = self.cell_risk[search.units.cell[waiting_unit]]
+        risk = self.task.cell_risk[search.units.cell[waiting_unit]]
         penalty = (2.0 * candidates.cost.max(initial=0.0) + 1.0) * (1.0 + risk / max(1e-12, risk.max(initial=0.0)))
         found = match(candidates, waiting_unit, self.capacity, penalty)
         if turn == 0:
@@ -152,6 +154,35 @@ class Planner:
         served[found.other[found.other >= 0]] = True
         self.waiting = self.waiting[~served]
         return budget
+
+    def add_decoys(self, progress: Progress) -> None:
+        """Swap further records, drawn at random from those that are left: having moved is then no sign of risk."""
+        n_left = int(self.capacity.sum())
+        n_decoys = min(round(self.task.decoys * len(self.requested)), n_left)
+        if not n_decoys:
+            return
+        rng = np.random.default_rng([self.task.seed, _DECOYS])
+        drawn = np.sort(rng.choice(n_left, n_decoys, replace=False))
+        units = np.searchsorted(np.cumsum(self.capacity), drawn, side="right")
+        rows = self._spare_records(units)
+        self.not_spare = np.union1d(self.not_spare, rows)
+        n_in_unit = np.bincount(units, minlength=self.units.n_units)
+        self.n_taken, self.capacity = self.n_taken + n_in_unit, self.capacity - n_in_unit
+        self.waiting = self._drawn(rows)
+        self.in_order = np.concatenate([self.in_order, self.waiting])
+        self._match_once(1, self.task.max_candidates, 0, progress)
+
+    def _with_further(
+        self, units: NDArray[np.int64], is_free: NDArray[np.bool_], candidates: Candidates, progress: Progress
+    ) -> Candidates:
+        """Add partners at several distances for units with few partners that leave nobody linked."""
+        is_safe = candidates.cost - candidates.distance < SAFE * self.task.link_weight + CHANCE
+        n_safe = np.bincount(np.searchsorted(units, candidates.risky[is_safe]), minlength=len(units))
+        exposed = units[n_safe < min(ENOUGH, self.task.max_candidates)]
+        if not len(exposed) or not self.task.link_weight > 0.0:
+            return candidates
+        lists = self.search.further(exposed, is_free, n_candidates=WIDER * self.task.max_candidates, progress=progress)
+        return Candidates.joined([candidates, priced(self.search, exposed, lists)])
 
     def _look_everywhere(self, units: NDArray[np.int64], is_free: NDArray[np.bool_], lists: Any, budget: int, turn: int) -> int:
         """Read all groups of units that found nobody nearby; who still has nobody is done, with the reason."""
@@ -176,7 +207,7 @@ class Planner:
         return budget
 
     def _reasons_for_nobody(self, units: NDArray[np.int64]) -> dict[int, str]:
-        if not self.keep:
+        if not self.task.keep:
             return dict.fromkeys(units.tolist(), CONSTRAINED)
         partner, _ = self.search.first_partners(units, unconstrained=True)
         named = np.where(partner < 0, FIXED_BY_KEEP, CONSTRAINED)
@@ -235,22 +266,6 @@ def row_numbers(records: ArrayLike, n_records: int) -> NDArray[np.int64]:
         wrong = numbers[0] if numbers[0] < 0 else numbers[-1]
         raise BadInput(f"There is no record {wrong}; records are numbered from 0 to {n_records - 1}.")
     return numbers
-
-
-def risk_of_cells(
-    table: ContingencyTable, risk: RecordRisk | ArrayLike | None, population: float | None
-) -> tuple[NDArray[np.float64], float]:
-    """Risk of each cell, and the number of population units outside the sample."""
-    n_unseen = float(table.n_records if population is None else population - table.n_records)
-    if risk is None:
-        return np.zeros(table.n_cells), n_unseen
-    of_cells = getattr(risk, "unique_probability", risk)
-    if population is None and hasattr(risk, "population"):
-        n_unseen = float(risk.population - table.n_records)
-    array = np.asarray(of_cells, dtype=np.float64)
-    if array.shape != (table.n_cells,):
-        raise BadInput(f"The risk was given for {array.size:,} cells; the table has {table.n_cells:,} occupied ones.")
-    return array, n_unseen
 
 
 @dataclass(frozen=True, eq=False)

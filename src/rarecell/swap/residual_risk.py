@@ -1,8 +1,8 @@
 """What risk is left after a swap, as an intruder meets it?
 
-The intruder matches a record on its keys. A match with a swapped record is false, so its risk is gone. A record that was
-left alone when a partner moved away is alone now; one that was joined by a swapped record is alone no more. The margins
-of the model are the same, so are its cell probabilities, and the formulas are those of the risk before.
+The intruder links a record to the nearest person. A record that was not swapped and is alone in the released file is linked as
+before. A swapped one is tried, too: it is linked to its own person when nobody else is nearer to its new values. One that
+shares its cell of the released file with others is not claimed to be anybody.
 """
 
 from __future__ import annotations
@@ -13,60 +13,88 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.intruder.nearest import MovedLinks, moved_links
+from rarecell.intruder.register import Register
+from rarecell.intruder.release import Release
+
 if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk
     from rarecell.swap.plan import SwapPlan
 
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True, eq=False)
 class RiskAfter:
-    """Risk of the cells of the original table after a plan; swapped records count 0.
+    """Risk of the cells of the original table, and of the swapped records, after a plan.
 
     Attributes
     ----------
     counts : records in each cell of the original table after the swaps
     unique_probability : where the only record of the cell was not swapped: P(unique in the population); else 0
     match_probability : likewise E(1/F); else 0
+    swapped_unique : of each row of the plan: P(it is linked to its person, and nobody else is as near)
+    swapped_link : of each row of the plan: P(it is linked to its person), by the weight with the most links
+    swapped_highest : of each row of the plan: the highest such probability over all weights
     n_sample_uniques : sample uniques of the swapped file, swapped ones included
     n_vacated : sample uniques of the original file whose cell is empty now
     n_created : records that were not alone before, were not swapped, and are alone now
     """
 
     counts: NDArray[np.int64]
-    unique_probability: NDArray[np.float64]
-    match_probability: NDArray[np.float64]
+    unique_probability: Floats
+    match_probability: Floats
+    swapped_unique: Floats
+    swapped_link: Floats
+    swapped_highest: Floats
     n_sample_uniques: int
     n_vacated: int
     n_created: int
 
     @property
     def expected_population_uniques(self) -> float:
-        """Expected number of population uniques that would be matched correctly."""
-        return float(self.unique_probability.sum())
+        """Expected number of records that are linked to their person with nobody else as near."""
+        return float(self.unique_probability.sum() + self.swapped_unique.sum())
 
     @property
     def expected_correct_matches(self) -> float:
-        """Expected number of correct matches with sample uniques."""
-        return float(self.match_probability.sum())
+        """Expected number of records that are linked to their person."""
+        return float(self.match_probability.sum() + self.swapped_link.sum())
 
     @property
     def highest(self) -> float:
-        """Highest risk of a record."""
-        return float(self.unique_probability.max(initial=0.0))
+        """Highest risk of a record: of being unique for one that was not swapped, of being linked for one that was."""
+        return float(max(self.unique_probability.max(initial=0.0), self.swapped_highest.max(initial=0.0)))
 
     def __str__(self) -> str:
         return (
-            f"{self.n_vacated:,} uniques were vacated; of the records that still match, {self.expected_population_uniques:,.1f} are "
-            f"expected to be unique in the population and {self.expected_correct_matches:,.1f} to be matched correctly."
+            f"{self.n_vacated:,} uniques were vacated; {self.expected_correct_matches:,.1f} records are expected to be linked to "
+            f"their person, {float(self.swapped_link.sum()):,.1f} of them swapped."
         )
 
 
-def risk_after(risk: RecordRisk, plan: SwapPlan, pairs: NDArray[Any] | None = None) -> RiskAfter:
-    """Risk after all swaps of a plan, or after some of its ``pairs`` (positions or a mask)."""
-    part = plan if pairs is None else plan.subset(pairs)
+def links_of_plan(plan: SwapPlan, register: Register) -> MovedLinks:
+    """What the nearest intruder finds of the rows of a plan; it holds for every part of the plan, too."""
+    return moved_links(Release.of_plan(plan), register, distances=plan.task.distances)
+
+
+def risk_after(risk: RecordRisk, plan: SwapPlan, links: MovedLinks, pairs: NDArray[Any] | None = None) -> RiskAfter:
+    """Risk after all swaps of a plan, or after some of its ``pairs`` (positions or a mask).
+
+    Parameters
+    ----------
+    risk : the risk before
+    plan : the swaps
+    links : :func:`links_of_plan` of the whole plan
+    pairs : positions or a mask of the pairs that are swapped; all unless given
+    """
+    part, chosen = plan, np.arange(len(plan))
+    if pairs is not None:
+        part, chosen = plan.subset(pairs), chosen[pairs]
+    of_rows = np.concatenate([chosen, chosen + len(plan)])
     table = plan.table
     old_cell = table.cell_of(part.rows)
-    entered, n_new_uniques = _entered(part)
+    entered, n_alike_new, n_new_uniques = _entered(part)
     # Few cells of a large file are touched; the others keep their risk.
     touched = np.unique(np.concatenate([old_cell, entered[entered >= 0]]))
     n_left, n_entered = (_number_in(touched, cells) for cells in (old_cell, entered[entered >= 0]))
@@ -78,12 +106,17 @@ def risk_after(risk: RecordRisk, plan: SwapPlan, pairs: NDArray[Any] | None = No
 
     is_unique = table.counts == 1
     unique, match = risk.unique_probability.copy(), np.where(is_unique, risk.match_probability, 0.0)
-    for values, new in zip((unique, match), risk.at_counts(touched, np.maximum(sizes, 1)), strict=True):
-        values[touched] = np.where(alone, new, 0.0)
+    # The person of a record that is left alone still has the others of its cell around it, in the population.
+    unique[touched] = np.where(alone, risk.unique_probability[touched], 0.0)
+    match[touched] = np.where(alone, risk.match_probability[touched], 0.0)
+    is_claimed = np.where(entered >= 0, counts[entered], n_alike_new) == 1
     return RiskAfter(
         counts=counts,
         unique_probability=unique,
         match_probability=match,
+        swapped_unique=np.where(is_claimed, links.certain[of_rows], 0.0),
+        swapped_link=np.where(is_claimed, links.link[of_rows], 0.0),
+        swapped_highest=np.where(is_claimed, links.highest[of_rows], 0.0),
         n_sample_uniques=int(is_unique.sum() - was_unique.sum() + (sizes == 1).sum()) + n_new_uniques,
         n_vacated=int((was_unique & (sizes == 0)).sum()),
         n_created=int((alone & ~was_unique).sum()),
@@ -95,11 +128,15 @@ def _number_in(touched: NDArray[np.int64], cells: NDArray[np.integer[Any]]) -> N
     return np.bincount(np.searchsorted(touched, cells), minlength=len(touched))
 
 
-def _entered(plan: SwapPlan) -> tuple[NDArray[np.integer[Any]], int]:
-    """Cell of the original table that each swapped row enters (−1: one that was empty), and new cells with one record."""
+def _entered(plan: SwapPlan) -> tuple[NDArray[np.integer[Any]], NDArray[np.int64], int]:
+    """Of each swapped row the cell of the original table that it enters (−1: one that was empty) and the swapped rows that do.
+
+    The third number is that of the new cells with one record.
+    """
     if not len(plan):
-        return np.zeros(0, dtype=np.int64), 0
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), 0
     cells, inverse, counts = np.unique(plan.new_cells, axis=0, return_inverse=True, return_counts=True)
     # The marginal on all keys is the table itself, in the same order.
     positions = plan.table.marginals.positions(plan.table.all_keys, cells)
-    return positions[inverse.ravel()], int((counts[positions < 0] == 1).sum())
+    which = inverse.ravel()
+    return positions[which], counts[which], int((counts[positions < 0] == 1).sum())

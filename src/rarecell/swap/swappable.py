@@ -26,8 +26,10 @@ from numpy.typing import NDArray
 
 from rarecell.errors import BadInput
 from rarecell.graph.masks import all_below, components, each_member, is_inside, mask_of, members, single
-from rarecell.swap.interactions import FittedModel, Interactions, minimal_separators
+from rarecell.model.protocol import CellModel
+from rarecell.swap.interactions import Interactions, minimal_separators
 from rarecell.swap.partners import PartnerSearch
+from rarecell.swap.task import SwapTask
 from rarecell.swap.units import ColumnValues, Units, records_of
 from rarecell.table.contingency import ContingencyTable
 
@@ -119,7 +121,7 @@ class Swappability:
 
 def swappability(
     table: ContingencyTable,
-    model: FittedModel,
+    model: CellModel,
     *,
     keep: Sequence[Sequence[str]] = (),
     columns: Mapping[str, ColumnValues] | None = None,
@@ -181,12 +183,12 @@ def _partners_by_separator(table: ContingencyTable, neighbours: Sequence[int], s
 
 def _by_pairs(
     table: ContingencyTable,
-    model: FittedModel,
+    model: CellModel,
     interactions: Interactions,
     keep: Sequence[Sequence[str]],
     columns: Mapping[str, ColumnValues],
 ) -> Swappability:
-    search = PartnerSearch(table, model, keep=keep, columns=columns)
+    search = PartnerSearch(SwapTask(table, model, keep=keep, columns=columns or {}))
     units = search.units
     partner, _ = search.first_partners(np.arange(units.n_units), unconstrained=True)
     weight = np.zeros(table.n_cells, dtype=np.int64)
@@ -251,7 +253,7 @@ def _fixed_cell(found: Swappability, cell: int, freed: tuple[int, int, int] | No
 
 def cost_of_keeping(
     table: ContingencyTable,
-    model: FittedModel,
+    model: CellModel,
     keep: Sequence[Sequence[str]],
     *,
     columns: Mapping[str, ColumnValues] | None = None,
@@ -298,7 +300,7 @@ class PairExplanation:
 
 def possible_swaps(
     table: ContingencyTable,
-    model: FittedModel,
+    model: CellModel,
     record: int,
     partner: int,
     *,
@@ -312,7 +314,7 @@ def possible_swaps(
 
 def explain_pair(
     table: ContingencyTable,
-    model: FittedModel,
+    model: CellModel,
     record: int,
     partner: int,
     *,
@@ -341,7 +343,7 @@ def explain_pair(
 
 def _difference_of(
     table: ContingencyTable,
-    model: FittedModel,
+    model: CellModel,
     record: int,
     partner: int,
     keep: Sequence[Sequence[str]],

@@ -13,15 +13,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput
+from rarecell.intruder.nearest import MovedLinks
+from rarecell.intruder.register import Register
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.records import RecordRisk
-from rarecell.swap.interactions import FittedModel
-from rarecell.swap.plan import SwapPlan, plan_swaps
-from rarecell.swap.residual_risk import RiskAfter, risk_after
-from rarecell.table.contingency import ContingencyTable
+from rarecell.swap.plan import SwapPlan, plan_task
+from rarecell.swap.residual_risk import RiskAfter, links_of_plan, risk_after
+from rarecell.swap.task import SwapTask
 
 MOST_ATTEMPTS = 12
 STAGE = "growing the plan"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is to be reached, against an intruder who links each record to the nearest person.
+
+    Attributes
+    ----------
+    max_population_uniques : at most so many records that are expected to be linked with nobody else as near
+    max_record_risk : no record with a risk above this
+    max_correct_links : at most so many expected correct links
+    """
+
+    max_population_uniques: float | None = None
+    max_record_risk: float | None = None
+    max_correct_links: float | None = None
+
+    def __post_init__(self) -> None:
+        given = [wish for wish in (self.max_population_uniques, self.max_record_risk, self.max_correct_links) if wish is not None]
+        if not given:
+            raise BadInput(
+                "No target was given: name a number of population uniques, a number of correct links or a highest risk that is to "
+                "be reached."
+            )
+        if min(given) < 0.0:
+            raise BadInput("A target is a number of 0 or more.")
+
+    def is_met(self, after: RiskAfter) -> bool:
+        """Whether the risk that is left is low enough."""
+        return (
+            (self.max_population_uniques is None or after.expected_population_uniques <= self.max_population_uniques)
+            and (self.max_correct_links is None or after.expected_correct_matches <= self.max_correct_links)
+            and (self.max_record_risk is None or after.highest <= self.max_record_risk)
+        )
+
+    def __str__(self) -> str:
+        wishes = []
+        if self.max_population_uniques is not None:
+            wishes.append(f"at most {self.max_population_uniques:g} expected population uniques")
+        if self.max_correct_links is not None:
+            wishes.append(f"at most {self.max_correct_links:g} expected correct links")
+        if self.max_record_risk is not None:
+            wishes.append(f"no record above {self.max_record_risk:g}")
+        return " and ".join(wishes)
 
 
 @dataclass(frozen=True)
@@ -59,103 +104,101 @@ class TargetPlan:
 
 
 def plan_to_target(
-    table: ContingencyTable,
-    model: FittedModel,
-    risk: RecordRisk,
-    *,
-    max_population_uniques: float | None = None,
-    max_record_risk: float | None = None,
-    progress: Progress = SILENT,
-    **options: Any,
+    task: SwapTask, risk: RecordRisk, target: Target, *, register: Register | None = None, progress: Progress = SILENT
 ) -> TargetPlan:
     """Swap as much as is needed, and no more, to bring the risk down to a target.
 
     Parameters
     ----------
-    table, model, risk : as for :func:`~rarecell.swap.plan.plan_swaps`
-    max_population_uniques : at most so many expected population uniques that would be matched
-    max_record_risk : no record with a unique probability above this
-    options : further arguments of :func:`~rarecell.swap.plan.plan_swaps`
+    task : the file, the model, and all wishes
+    risk : the risk before
+    target : what is to be reached
+    register : what the intruder knows against whom the target is to hold; that of the task unless given
+    progress : is told how far the work is
     """
-    if max_population_uniques is None and max_record_risk is None:
-        raise BadInput("No target was given: name a number of population uniques or a highest risk that is to be reached.")
-    if (max_population_uniques or 0.0) < 0.0 or (max_record_risk or 0.0) < 0.0:
-        raise BadInput("A target is a number of 0 or more.")
-
-    def is_met(after: RiskAfter) -> bool:
-        few_enough = max_population_uniques is None or after.expected_population_uniques <= max_population_uniques
-        return few_enough and (max_record_risk is None or after.highest <= max_record_risk)
-
-    records = _first_choice(risk, max_population_uniques, max_record_risk)
+    intruder = register or task.register_of(risk)
+    records = _first_choice(risk, target)
     for _ in range(MOST_ATTEMPTS):
-        plan = plan_swaps(table, model, records=records, risk=risk, progress=progress, **options)
-        after = risk_after(risk, plan)
-        more = _further_records(plan, after, records, max_population_uniques, max_record_risk)
-        if is_met(after) or not len(more):
+        plan = plan_task(task, records, progress=progress)
+        links = links_of_plan(plan, intruder)
+        after = risk_after(risk, plan, links)
+        more = _further_records(plan, after, records, target)
+        if target.is_met(after) or not len(more):
             break
         records = np.union1d(records, more)
         checkpoint(progress, STAGE)
-    order = _by_benefit(risk, plan)
-    points = frontier(risk, plan, order=order)
-    if is_met(after):
-        n_enough = _smallest(len(plan), lambda n: is_met(risk_after(risk, plan, order[:n])))
-        plan = plan.subset(np.sort(order[:n_enough]))
-        after = risk_after(risk, plan)
-    return TargetPlan(
-        plan, after, is_met(after), points, _sentence(plan, after, is_met(after), max_population_uniques, max_record_risk)
-    )
+    order = _by_benefit(risk, plan, links)
+    points = frontier(risk, plan, links, order=order)
+    if target.is_met(after):
+        n_enough = _smallest(len(plan), lambda n: target.is_met(risk_after(risk, plan, links, order[:n])))
+        chosen = np.sort(order[:n_enough])
+        after = risk_after(risk, plan, links, chosen)
+        plan = plan.subset(chosen)
+    return TargetPlan(plan, after, target.is_met(after), points, _sentence(plan, after, target))
 
 
 def frontier(
-    risk: RecordRisk, plan: SwapPlan, *, n_points: int = 20, order: NDArray[np.int64] | None = None
+    risk: RecordRisk, plan: SwapPlan, links: MovedLinks, *, n_points: int = 20, order: NDArray[np.int64] | None = None
 ) -> tuple[FrontierPoint, ...]:
     """Risk left against values changed, as the swaps of a plan are made in the order of their benefit."""
-    in_order = _by_benefit(risk, plan) if order is None else order
+    in_order = _by_benefit(risk, plan, links) if order is None else order
     steps = np.unique(np.linspace(0, len(plan), min(n_points, len(plan) + 1)).round().astype(np.int64))
     points = []
     for n in steps.tolist():
-        part = plan.subset(in_order[:n])
-        after = risk_after(risk, part)
+        after = risk_after(risk, plan, links, in_order[:n])
         points.append(
             FrontierPoint(
-                n, part.n_values_changed, after.expected_population_uniques, after.expected_correct_matches, after.highest
+                n,
+                plan.subset(in_order[:n]).n_values_changed,
+                after.expected_population_uniques,
+                after.expected_correct_matches,
+                after.highest,
             )
         )
     return tuple(points)
 
 
-def _by_benefit(risk: RecordRisk, plan: SwapPlan) -> NDArray[np.int64]:
+def _by_benefit(risk: RecordRisk, plan: SwapPlan, links: MovedLinks) -> NDArray[np.int64]:
     """Pairs by the risk they remove for each value they change; ties in the order of the plan."""
-    removed = sum(risk.unique_probability[plan.table.cell_of(rows)] for rows in (plan.records, plan.partners))
+    before = risk.unique_probability[plan.table.cell_of(plan.rows)]
+    removed = (before - links.certain).reshape(2, -1).sum(axis=0)
     n_values = np.array([int(m & plan.interactions.keys).bit_count() for m in plan.moved.tolist()])
     return np.argsort(-removed / np.maximum(n_values, 1), kind="stable")
 
 
-def _first_choice(risk: RecordRisk, max_uniques: float | None, max_risk: float | None) -> NDArray[np.int64]:
+def _first_choice(risk: RecordRisk, target: Target) -> NDArray[np.int64]:
     """The riskiest records, as many as would do if every swap only took its own risk away."""
-    chosen = np.zeros(0, dtype=np.int64) if max_risk is None else risk.above(max_risk)
-    if max_uniques is not None:
-        ranked = risk.riskiest(risk.n_sample_uniques)
-        left = risk.expected_population_uniques - np.cumsum(risk.unique_probability[risk.table.cell_of(ranked)])
-        chosen = np.union1d(chosen, ranked[: int(np.searchsorted(-left, -max_uniques)) + 1])
+    chosen = np.zeros(0, dtype=np.int64) if target.max_record_risk is None else risk.above(target.max_record_risk)
+    ranked = risk.riskiest(risk.n_sample_uniques)
+    of_ranked = risk.table.cell_of(ranked)
+    for most, total, each in (
+        (target.max_population_uniques, risk.expected_population_uniques, risk.unique_probability),
+        (target.max_correct_links, risk.expected_correct_matches, risk.match_probability),
+    ):
+        if most is not None:
+            left = total - np.cumsum(each[of_ranked])
+            chosen = np.union1d(chosen, ranked[: int(np.searchsorted(-left, -most)) + 1])
     return chosen
 
 
-def _further_records(
-    plan: SwapPlan, after: RiskAfter, records: NDArray[np.int64], max_uniques: float | None, max_risk: float | None
-) -> NDArray[np.int64]:
+def _further_records(plan: SwapPlan, after: RiskAfter, records: NDArray[np.int64], target: Target) -> NDArray[np.int64]:
     """Records not asked for yet whose swap would bring the target nearer: what is left of cells at risk."""
-    units = np.flatnonzero((after.unique_probability > 0.0)[plan.units.cell])
+    units = np.flatnonzero((after.match_probability > 0.0)[plan.units.cell])
     rows = plan.units.rows_in(units, plan.units.counts[units])
     rows = rows[~np.isin(rows, np.concatenate([plan.rows, records]))]
     cell = plan.table.cell_of(rows)
-    order = np.lexsort((cell, -after.unique_probability[cell]))
-    rows, risk = rows[order], after.unique_probability[cell[order]]
-    found = np.zeros(0, dtype=np.int64) if max_risk is None else rows[risk > max_risk]
-    if max_uniques is not None and after.expected_population_uniques > max_uniques:
-        missing = after.expected_population_uniques - max_uniques
-        n_needed = int(np.searchsorted(np.cumsum(risk), missing)) + 1
-        found = np.union1d(found, rows[: max(n_needed, len(records) // 10)])
+    order = np.lexsort((cell, -after.match_probability[cell], -after.unique_probability[cell]))
+    rows, cell = rows[order], cell[order]
+    highest = target.max_record_risk
+    found = np.zeros(0, dtype=np.int64) if highest is None else rows[after.unique_probability[cell] > highest]
+    for most, total, each in (
+        (target.max_population_uniques, after.expected_population_uniques, after.unique_probability),
+        (target.max_correct_links, after.expected_correct_matches, after.match_probability),
+    ):
+        if most is not None and total > most:
+            helps = rows[each[cell] > 0.0]
+            n_needed = int(np.searchsorted(np.cumsum(each[cell]), total - most)) + 1
+            found = np.union1d(found, helps[: max(n_needed, len(records) // 10)])
     return found
 
 
@@ -171,15 +214,13 @@ def _smallest(n: int, is_enough: Any) -> int:
     return low
 
 
-def _sentence(plan: SwapPlan, after: RiskAfter, is_met: bool, max_uniques: float | None, max_risk: float | None) -> str:
-    wanted = []
-    if max_uniques is not None:
-        wanted.append(f"at most {max_uniques:g} expected population uniques")
-    if max_risk is not None:
-        wanted.append(f"no record above {max_risk:g}")
-    reached = f"{after.expected_population_uniques:,.1f} expected population uniques and a highest risk of {after.highest:.3f}"
-    if is_met:
-        return f"{len(plan):,} swaps that change {plan.n_values_changed:,} values reach {' and '.join(wanted)}: {reached}."
+def _sentence(plan: SwapPlan, after: RiskAfter, target: Target) -> str:
+    reached = (
+        f"{after.expected_population_uniques:,.1f} expected population uniques, {after.expected_correct_matches:,.1f} expected "
+        f"correct links and a highest risk of {after.highest:.3f}"
+    )
+    if target.is_met(after):
+        return f"{len(plan):,} swaps that change {plan.n_values_changed:,} values reach {target}: {reached}."
     held = "; ".join(f"{n:,} records because {reason}" for reason, n in plan.reasons.items())
     blocked = f" Not swapped: {held}." if held else ""
-    return f"The target of {' and '.join(wanted)} is out of reach; all swaps together leave {reached}.{blocked}"
+    return f"The target of {target} is out of reach; all swaps together leave {reached}.{blocked}"

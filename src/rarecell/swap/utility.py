@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import comb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from rarecell._kernels import regression
 from rarecell._kernels.counting import collapse_records
 from rarecell.graph.masks import mask_of
+from rarecell.intruder.nearest import MovedLinks
 from rarecell.machine.threads import in_parts
 from rarecell.outcome.swap import (
     AssociationChange,
@@ -34,7 +35,7 @@ from rarecell.outcome.swap import (
     SwapSummary,
 )
 from rarecell.swap.associations import Association, CrossedColumn, association_changes
-from rarecell.swap.residual_risk import RiskAfter, risk_after
+from rarecell.swap.residual_risk import RiskAfter, links_of_plan, risk_after
 from rarecell.swap.units import ColumnValues
 from rarecell.table.contingency import ContingencyTable
 
@@ -304,6 +305,7 @@ def swap_summary(
     margins_identical: bool = True,
     frontier: Sequence[FrontierPoint] = (),
     first_found_distance: float | None = None,
+    links: MovedLinks | None = None,
 ) -> SwapSummary:
     """The ``swap`` part of ``summary.json``: what was done, risk before and after, and what it cost.
 
@@ -314,9 +316,10 @@ def swap_summary(
     margins_identical : what the comparison of margins said
     frontier : points of :func:`rarecell.swap.target.frontier`
     first_found_distance : mean distance of :func:`first_found_distance`, for comparison
+    links : what the nearest intruder finds of the swapped records; tried anew unless given
     """
     cost = utility(plan, columns)
-    after = risk_after(risk, plan)
+    after = risk_after(risk, plan, links or links_of_plan(plan, plan.task.register_of(risk)))
     return SwapSummary(
         requested=len(plan.requested),
         swapped=plan.n_protected,
@@ -355,22 +358,22 @@ def _spread(distances: Sequence[MarginDistance]) -> MarginDistances:
     return MarginDistances(mean=float(np.mean(each)) if each else 0.0, max=max(each, default=0.0))
 
 
-def first_found_distance(plan: SwapPlan, **options: Any) -> float:
+def first_found_distance(plan: SwapPlan) -> float:
     """Mean distance if each protected record had taken the first partner in a file in random order: swapping without a plan.
 
-    ``options`` are those of :class:`~rarecell.swap.partners.PartnerSearch` that the plan was made with.
+    Margins, constraints and distances are those of the plan.
     """
-    from rarecell._kernels import swapping as kernels
+    from rarecell._kernels.distance import distances
     from rarecell.swap.partners import PartnerSearch
 
     if not len(plan):
         return 0.0
-    search = PartnerSearch(plan.table, plan.model, **options)
+    search = PartnerSearch(plan.task)
     risky = search.units.unit_of(plan.records)
     partner, moved = search.first_partners(risky)
     has = partner >= 0
     pairs = np.stack([risky[has], partner[has]], axis=1)
-    return float(kernels.distances(search.distances.arrays(plan.table), search.units.codes, pairs, moved[has]).mean())
+    return float(distances(search.distances.arrays(plan.table), search.units.codes, pairs, moved[has]).mean())
 
 
 def _risk_numbers(risk: RecordRisk | RiskAfter) -> RiskNumbers:

@@ -1,0 +1,87 @@
+"""In which occupied cell is a row of codes?
+
+Cells are found by a sum of random numbers, one for each level of each key, because the sum of an exchanged row follows from
+its old one in a step for each exchanged key.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from rarecell._kernels.distance import borrowing
+
+
+class Cells(NamedTuple):
+    """The occupied cells as a hash table; ``is_closed`` marks those that no swap may enter."""
+
+    slots: NDArray[np.int64]
+    hashed: NDArray[np.uint64]
+    counts: NDArray[np.int64]
+    is_closed: NDArray[np.bool_]
+    mixing: NDArray[np.uint64]
+    start: NDArray[np.int64]
+
+
+@njit(cache=True)
+def mixed(number):
+    """splitmix64: a number that looks random and depends on nothing but ``number``."""
+    z = np.uint64(number) + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@njit(cache=True)
+def mixed_many(numbers, salt):
+    """:func:`mixed` of each number, in the stream ``salt``."""
+    found = np.empty(len(numbers), dtype=np.uint64)
+    for k in range(len(numbers)):
+        found[k] = mixed(np.uint64(numbers[k]) ^ mixed(np.uint64(salt)))
+    return found
+
+
+@njit(cache=True)
+def hash_rows(codes, mixing, start):
+    """Sum of the random numbers of a row's levels, over the first ``len(start)`` columns."""
+    found = np.zeros(codes.shape[0], dtype=np.uint64)
+    for row in range(codes.shape[0]):
+        for k in range(len(start)):
+            found[row] += mixing[start[k] + codes[row, k]]
+    return found
+
+
+@njit(cache=True)
+def fill_slots(hashed, n_slots):
+    """Open addressing by the low bits of the hash; ``n_slots`` is a power of two, an empty slot is −1."""
+    slots = np.full(n_slots, -1, dtype=np.int64)
+    wrap = np.uint64(n_slots - 1)
+    for cell in range(len(hashed)):
+        slot = np.int64(hashed[cell] & wrap)
+        while slots[slot] >= 0:
+            slot = (slot + 1) & (n_slots - 1)
+        slots[slot] = cell
+    return slots
+
+
+@borrowing
+def find_cell(cells, hashed):
+    """Position of the cell with this hash, −1 when it is empty."""
+    # Two cells with one 64-bit hash would only make a candidate look worse, never a margin wrong.
+    n_slots = len(cells.slots)
+    slot = np.int64(hashed & np.uint64(n_slots - 1))
+    while cells.slots[slot] >= 0 and cells.hashed[cells.slots[slot]] != hashed:
+        slot = (slot + 1) & (n_slots - 1)
+    return cells.slots[slot]
+
+
+@njit(cache=True)
+def find_cells(cells, hashed):
+    """:func:`find_cell` of many."""
+    found = np.empty(len(hashed), dtype=np.int64)
+    for k in range(len(hashed)):
+        found[k] = find_cell(cells, hashed[k])
+    return found

@@ -1,0 +1,76 @@
+"""What does an exchange cost: how far do values move, and who is still linked to its person?"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels import cell_hash
+from rarecell._kernels.distance import distances
+from rarecell._kernels.neighbours import are_covered
+from rarecell._kernels.swapping import Lists
+from rarecell.swap.partners import Candidates, PartnerSearch, in_threads
+from rarecell.table.contingency import ContingencyTable
+
+CHANCE = 0.01
+"""Costs differ by chance up to this, so that the mechanism does not give the partner away."""
+
+
+def priced(search: PartnerSearch, risky: NDArray[np.int64], lists: Lists) -> Candidates:
+    """Exact distance and cost of the candidates in ``lists``.
+
+    1. The distance over which values move.
+    2. For both rows the probability that their person is linked: 0 where somebody known is nearer to the new values, else
+       E(1/F) of the old cell times the probability that none of the unseen has the new values.
+    3. The same for a record that is left behind alone.
+    4. A little chance, so that among almost equal partners nobody can tell which one was taken.
+    """
+    row, place = np.nonzero(np.isfinite(lists.cost))
+    one, other = risky[row], lists.unit[row, place].astype(np.int64)
+    moved = lists.moved[row, place]
+    apart = distances(search.distances.arrays(search.table), search.units.codes, np.stack([one, other], axis=1), moved)
+    link = np.zeros(len(one))
+    for here, there in ((one, other), (other, one)):
+        cells = exchanged_cells(search.table, search.units.cell[here], search.units.cell[there], moved)
+        link += _link_of(search, here, there, moved, cells)
+        leaves_one = search.table.counts[search.units.cell[here]] == 2
+        link += np.where(leaves_one, search.around.link[here], 0.0)
+    cost = apart + search.wanted.link_weight * link
+    return Candidates(one, other, moved, apart, cost + CHANCE * _chance(search.wanted.seed, one, other))
+
+
+def _link_of(
+    search: PartnerSearch,
+    here: NDArray[np.int64],
+    there: NDArray[np.int64],
+    moved: NDArray[np.uint64],
+    cells: NDArray[np.int32],
+) -> NDArray[np.float64]:
+    """Probability that a record of each unit is linked to its person after the exchange."""
+    is_covered = np.zeros(len(here), dtype=bool)
+    pairs = np.stack([here, there], axis=1)
+    in_threads(lambda rows: are_covered(search.around, search.units.codes, pairs, moved, rows, is_covered), len(here))
+    found = np.zeros(len(here))
+    is_open = np.flatnonzero(~is_covered)
+    if len(is_open) and search.wanted.link_weight > 0.0:
+        distinct, which = np.unique(cells[is_open], axis=0, return_inverse=True)
+        found[is_open] = search.around.link[here[is_open]] * search.wanted.nobody_unseen(distinct)[which.ravel()]
+    return found
+
+
+def _chance(seed: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
+    """A number between 0 and 1 for each pair of units, the same from both sides and on every machine."""
+    low, high = np.minimum(one, other).astype(np.uint64), np.maximum(one, other).astype(np.uint64)
+    drawn = cell_hash.mixed_many(cell_hash.mixed_many(low, seed) ^ high, seed)
+    return np.asarray(drawn >> np.uint64(11), dtype=np.float64) / 2.0**53
+
+
+def exchanged_cells(
+    table: ContingencyTable, cell: NDArray[np.int64], other: NDArray[np.int64], moved: NDArray[np.uint64]
+) -> NDArray[np.int32]:
+    """Key codes of ``cell`` with the values of ``other`` on the keys of ``moved``, row by row."""
+    found = table.cells[cell].copy()
+    for k in range(table.n_keys):
+        moves = moved >> np.uint64(k) & np.uint64(1) == 1
+        found[moves, k] = table.cells[other[moves], k]
+    return found

@@ -1,0 +1,126 @@
+"""What is to be swapped, under which rules, and against whom?
+
+Everything that a plan depends on, gathered once: the parts of the planner take this one object instead of its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from rarecell.engine.drawing import NamesOfRecords
+from rarecell.errors import BadInput, UnknownColumns
+from rarecell.intruder.persons import Persons
+from rarecell.intruder.register import Register
+from rarecell.model.protocol import CellModel
+from rarecell.risk import formulas
+from rarecell.swap.distance import Distances
+from rarecell.swap.rules import SwapConstraints
+from rarecell.swap.units import ColumnValues
+from rarecell.table.contingency import ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.risk.records import RecordRisk
+
+LINK_WEIGHT = 5.0
+"""What a certain link to the right person costs, where the change of one nominal value costs 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class SwapTask:
+    """The file, the model, and all wishes.
+
+    Attributes
+    ----------
+    table, model : what is swapped, and the model whose margins stay
+    risk : a ``RecordRisk``, or the risk of each cell: to serve the riskiest first
+    population : population size, unless ``risk`` knows it; twice the sample when neither does
+    register : what an intruder knows of the population; what ``model`` says unless given
+    keep : further margins that stay, as sets of column names
+    columns : values of the columns outside the keys that ``keep`` or ``constraints`` name, one for each record
+    constraints : what no swap may do
+    distances : how far levels are apart
+    link_weight : what a certain link to the right person costs beside the distance
+    max_candidates : partners weighed for each record; more where few of them are safe
+    decoys : further records that are swapped, drawn at random, as a share of those to protect
+    record_ids : what names each record, for the choice among equal ones; row numbers unless given
+    seed : of every choice by chance
+    """
+
+    table: ContingencyTable
+    model: CellModel
+    risk: RecordRisk | ArrayLike | None = None
+    population: float | None = None
+    register: Register | None = None
+    keep: Sequence[Sequence[str]] = ()
+    columns: Mapping[str, ColumnValues] = field(default_factory=dict)
+    constraints: SwapConstraints = field(default_factory=SwapConstraints)
+    distances: Distances = field(default_factory=Distances)
+    link_weight: float = LINK_WEIGHT
+    max_candidates: int = 16
+    decoys: float = 0.0
+    record_ids: ArrayLike | NamesOfRecords | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "keep", tuple(tuple(names) for names in self.keep))
+        unknown = [key for key in self.constraints.never_swap if key not in self.table.keys]
+        if unknown:
+            raise UnknownColumns.among(unknown, self.table.keys, role="key")
+        if not 0.0 <= self.decoys <= 10.0:
+            raise BadInput(f"The share of decoys was given as {self.decoys:g}; it is a number from 0 to 10, such as 0.5.")
+
+    @cached_property
+    def cell_risk(self) -> NDArray[np.float64]:
+        """Risk of each cell; 0 when none was given."""
+        if self.risk is None:
+            return np.zeros(self.table.n_cells)
+        array = np.asarray(getattr(self.risk, "unique_probability", self.risk), dtype=np.float64)
+        if array.shape != (self.table.n_cells,):
+            raise BadInput(f"The risk was given for {array.size:,} cells; the table has {self.table.n_cells:,} occupied ones.")
+        return array
+
+    @cached_property
+    def n_unseen(self) -> float:
+        """Number of population units outside the sample."""
+        known = self.population if self.population is not None else getattr(self.risk, "population", None)
+        return float(self.table.n_records if known is None else known - self.table.n_records)
+
+    @cached_property
+    def cell_link(self) -> NDArray[np.float64]:
+        """E(1/F) of each cell: how likely a link to one of its persons is right."""
+        if self.register is not None and self.register.is_real:
+            return self.register.own_cell(self.table.cells)[0]
+        link = getattr(self.risk, "match_probability", None)
+        if link is not None:
+            return np.asarray(link, dtype=np.float64)
+        return formulas.match_probability(self.model.log_cell_probability(), self.n_unseen, self.table.counts)
+
+    def register_of(self, risk: RecordRisk) -> Register:
+        """What an intruder knows: as was given, or what the model of the margins says."""
+        return self.register or Register.modelled(risk, self.model)
+
+    @cached_property
+    def known(self) -> Persons:
+        """Persons who are known to be in the population: the sampled ones, or a whole register."""
+        return Persons(self.table) if self.register is None else self.register.known
+
+    def nobody_unseen(self, cells: NDArray[np.int32]) -> NDArray[np.float64]:
+        """Probability that none of the unseen persons has the values of each cell."""
+        if self.register is not None and self.register.unseen is not None:
+            rates, weight = self.register.unseen.rates(cells, n_draws=_n_draws(len(cells)))
+            return np.asarray(weight @ np.exp(-rates))
+        if self.register is not None:
+            return np.asarray(self.register.known.count_at(cells) == 0, dtype=np.float64)
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.exp(self.n_unseen * np.log1p(-np.exp(self.model.log_cell_probability(cells)))))
+
+
+def _n_draws(n_cells: int) -> int:
+    """Few draws of many cells: a plan weighs candidates, it does not report."""
+    return int(np.clip(400_000 // max(n_cells, 1), 1, 4))

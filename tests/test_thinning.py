@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
+from rarecell.risk.diagnostics import subsample_check
 from rarecell.risk.explain import key_costs
-from rarecell.table.subsample import random_part
-from tests.strategies import coarsened_tables
+from rarecell.table.subsample import part_of, random_part
+from tests.strategies import categories, coarsened_tables
 
 
 @given(coarsened_tables(max_records=60), st.integers(1, 80), st.integers(0, 5))
@@ -22,6 +23,35 @@ def test_a_part_has_so_many_of_the_records(table: rc.ContingencyTable, n_records
     assert [c.name for c in part.coarsenings] == [c.name for c in table.coarsenings]
     counts = {tuple(cell): n for cell, n in zip(table.cells.tolist(), table.counts.tolist(), strict=True)}
     assert all(n <= counts[tuple(cell)] for cell, n in zip(part.cells.tolist(), part.counts.tolist(), strict=True))
+
+
+@given(coarsened_tables(max_records=60), st.integers(0, 2**32 - 1))
+@settings(max_examples=25)
+def test_a_part_is_the_table_of_its_records(table: rc.ContingencyTable, seed: int) -> None:
+    counts = np.random.default_rng(seed).integers(0, table.counts + 1)
+    assume(counts.any())
+    part = part_of(table, counts)
+    plain = rc.ContingencyTable.from_counts(table.cells, counts, table.categories)
+    np.testing.assert_array_equal(part.cells, plain.cells)
+    np.testing.assert_array_equal(part.counts, plain.counts)
+
+
+def test_a_part_keeps_structural_zeros() -> None:
+    codes = np.random.default_rng(0).integers(0, 3, (600, 2)).astype(np.int32)
+    table = rc.ContingencyTable.from_codes(codes[(codes != [0, 2]).any(axis=1)], categories([3, 3]))
+    zeros = rc.StructuralZeros.from_dict({"combinations": [{"levels": {"a": 0, "b": 2}}]})
+    table = table.with_structural_zeros(zeros)
+    part = random_part(table, 50, np.random.default_rng(1))
+    assert part.structural_zeros == zeros
+    assert part.n_possible_cells(part.all_keys) == 8
+    seen = []
+
+    def refit(smaller: rc.ContingencyTable) -> rc.DecomposableModel:
+        seen.append(smaller.structural_zeros)
+        return rc.DecomposableModel(smaller)
+
+    assert subsample_check(table, refit, fraction=0.2, n_parts=1) is not None
+    assert seen == [zeros]
 
 
 def test_weights_still_add_up_to_the_population() -> None:

@@ -32,6 +32,7 @@ from rarecell.machine.threads import in_parts, on_all_cores
 from rarecell.model.backoff_conditionals import Betas, Conditional, fitted_conditional
 from rarecell.model.backoff_contexts import Context, Floats, Growth, n_values, parent_of
 from rarecell.model.cells import cells_that_agree
+from rarecell.model.drawing import draw_within
 from rarecell.model.log_draws import log_beta_draws
 from rarecell.model.protocol import CellModel, LogMoments, Uncertainty
 from rarecell.progress import SILENT, Progress
@@ -338,11 +339,8 @@ def _draw_in_context(
     pair, given = marginals.of(context.mask | single(vertex)), marginals.of(context.mask)
     representative = np.zeros(len(pair.counts), dtype=np.int64)
     representative[pair.position] = np.arange(table.n_cells)
-    order = np.argsort(given.position[representative], kind="stable")
-    upper = np.cumsum(pair.counts[order])
-    ends = np.cumsum(given.counts)
     at = marginals.positions(context.mask, drawn)
     n_there = np.where(at >= 0, given.counts[at], 0)
-    target = ends[at] - given.counts[at] + rng.random(len(drawn)) * n_there
-    picked = np.minimum(np.searchsorted(upper, target, side="right"), len(order) - 1)
-    return table.vertex_codes(vertex)[representative[order[picked]]], n_there.astype(np.float64)
+    # Where the context does not occur, the value drawn has no weight.
+    picked = draw_within(pair.counts, given.position[representative], np.maximum(at, 0), rng)
+    return table.vertex_codes(vertex)[representative[picked]], n_there.astype(np.float64)

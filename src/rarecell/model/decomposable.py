@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from rarecell.errors import KeyMismatch, NotChordal
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.graph.masks import holds
+from rarecell.model.drawing import draw_within
 from rarecell.model.hyper_dirichlet import hyper_dirichlet_draws, most_probable_mass
 from rarecell.model.likelihood import LikelihoodMeasures
 from rarecell.model.protocol import PluggedIn, Uncertainty
@@ -134,17 +135,11 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
             representative = np.zeros(len(marginal.counts), dtype=np.int64)
             representative[marginal.position] = np.arange(self.table.n_cells)
             separator_of_cell = self.marginals.cell_index(separator)
-            order = np.argsort(separator_of_cell[representative], kind="stable")
-            upper = np.cumsum(marginal.counts[order])
-            ends = np.cumsum(self.marginals.counts(separator))
-            starts = np.concatenate([[0], ends[:-1]])
             if separator:
                 group = separator_of_cell[chosen_cell[sequence.cliques[parent]]]
             else:
-                group = np.zeros(n_records, dtype=np.int64)
-            target = starts[group] + rng.random(n_records) * (ends - starts)[group]
-            picked = np.minimum(np.searchsorted(upper, target, side="right"), len(order) - 1)
-            chosen_cell[clique] = representative[order[picked]]
+                group = np.zeros(n_records, dtype=np.int32)
+            chosen_cell[clique] = representative[draw_within(marginal.counts, separator_of_cell[representative], group, rng)]
             for k in range(self.table.n_keys):
                 if holds(clique, k):
                     drawn[:, k] = self.table.cells[chosen_cell[clique], k]

@@ -19,6 +19,7 @@ from rarecell._kernels.walk import Layout, walk
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.graph.masks import members
 from rarecell.machine.threads import n_cores
+from rarecell.model.drawing import draw_within
 
 CELLS_PER_THREAD = 500_000
 """A clique is divided among threads when each gets at least so many cells."""
@@ -175,11 +176,12 @@ class FactorTree:
                 factor = tables[low:high].reshape([self.levels[k] for k in scope]).transpose(order)
                 weight *= factor.reshape([self.levels[k] if k in scope else 1 for k in axes])
             n_given = math.prod(self.levels[k] for k in separator)
-            upper = np.cumsum(weight.reshape(n_given, -1), axis=1)
+            n_residual = weight.size // n_given
             given = np.zeros(n_records, dtype=np.int64)
             for k in separator:
                 given = given * self.levels[k] + drawn[:, k]
-            picked = _draw_rows(upper, given, rng)
+            group = np.repeat(np.arange(n_given), n_residual)
+            picked = draw_within(weight.ravel(), group, given, rng) - given * n_residual
             for k in reversed(residual):
                 picked, drawn[:, k] = np.divmod(picked, self.levels[k])
         return drawn
@@ -208,18 +210,6 @@ class FactorTree:
         everywhere = np.zeros(len(tables))
         everywhere[clique.source] = sums
         return float(total), everywhere
-
-
-def _draw_rows(upper: NDArray[np.float64], rows: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """For each of ``rows`` a column, drawn in proportion to the steps of the cumulated weights ``upper``."""
-    picked: NDArray[np.int64] = np.zeros(len(rows), dtype=np.int64)
-    target = rng.random(len(rows)) * upper[rows, -1]
-    order = np.argsort(rows, kind="stable")
-    for block in np.split(order, np.flatnonzero(np.diff(rows[order])) + 1):
-        if len(block):
-            found = np.searchsorted(upper[rows[block[0]]], target[block], side="right")
-            picked[block] = np.minimum(found, upper.shape[1] - 1)
-    return picked
 
 
 def _n_threads() -> int:

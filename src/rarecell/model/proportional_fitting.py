@@ -31,6 +31,7 @@ from rarecell.errors import NotConverged
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.graph.masks import holds, members
 from rarecell.model.clique_cells import CliqueCells, positive_cells
+from rarecell.model.drawing import draw_within
 from rarecell.model.quasi_newton import minimise
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table.marginals import Marginals
@@ -267,30 +268,16 @@ class JunctionTreeFit:
         drawn = np.zeros((n_records, table.n_keys), dtype=np.int32, order="F")
         chosen: dict[int, NDArray[np.int64]] = {}
         nothing = np.zeros(len(self.cliques[0].cells), dtype=np.int32)
-        chosen[0] = _draw_within(self.cliques[0].fitted, nothing, np.zeros(n_records, dtype=np.int64), rng)
+        chosen[0] = draw_within(self.cliques[0].fitted, nothing, np.zeros(n_records, dtype=np.int64), rng)
         for link in self.links:
             group = link.parent_index[chosen[link.parent]].astype(np.int64)
-            chosen[link.child] = _draw_within(self.cliques[link.child].fitted, link.child_index, group, rng)
+            chosen[link.child] = draw_within(self.cliques[link.child].fitted, link.child_index, group, rng)
         for c, picked in chosen.items():
             cells = self.cliques[c].cells
             for key in range(table.n_keys):
                 if holds(cells.mask, key):
                     drawn[:, key] = cells.codes[picked, key]
         return drawn
-
-
-def _draw_within(
-    weights: NDArray[np.float64], group_of_cell: NDArray[np.int32], groups: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    """For each of ``groups`` one of its cells, drawn in proportion to the weights."""
-    order = np.argsort(group_of_cell, kind="stable")
-    upper = np.cumsum(weights[order])
-    bounds = np.searchsorted(group_of_cell[order], np.arange(int(group_of_cell.max()) + 2))
-    ends = np.concatenate([[0.0], upper])[bounds]
-    target = ends[groups] + rng.random(len(groups)) * (ends[groups + 1] - ends[groups])
-    picked = np.searchsorted(upper, target, side="right")
-    chosen: NDArray[np.int64] = order[np.clip(picked, bounds[groups], bounds[groups + 1] - 1)]
-    return chosen
 
 
 def fit_marginals(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from rarecell.model.average import AverageModel
 from rarecell.model.protocol import CellModel, LogMoments, PluggedIn
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table.contingency import ContingencyTable
+from rarecell.table.subsample import drawn_counts, part_of
 
 Fit = Callable[[ContingencyTable], CellModel]
 
@@ -97,11 +98,8 @@ def split_records(
     table: ContingencyTable, n_held_out: int, rng: np.random.Generator
 ) -> tuple[ContingencyTable, NDArray[np.int64]]:
     """Hold out records at random: the table of the others, and how many of each cell of ``table`` are held out."""
-    held_out = rng.multivariate_hypergeometric(table.counts, n_held_out)
-    kept = table.counts - held_out
-    weights = None if table.weights is None else table.weights * kept / table.counts
-    smaller = ContingencyTable.from_counts(table.cells, kept, table.categories, weights=weights)
-    return replace(smaller, coarsenings=table.coarsenings, structural_zeros=table.structural_zeros), held_out
+    held_out = drawn_counts(table.counts, n_held_out, rng)
+    return part_of(table, table.counts - held_out), held_out
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ Skinner, C. and Shlomo, N. (2008). Assessing identification risk in survey micro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -32,7 +32,7 @@ from rarecell.errors import KeyMismatch, PopulationTooSmall
 from rarecell.model.protocol import CellModel
 from rarecell.risk.records import record_risk
 from rarecell.table.contingency import ContingencyTable
-from rarecell.table.subsample import drawn_counts
+from rarecell.table.subsample import drawn_counts, part_of
 
 Floats = NDArray[np.float64]
 
@@ -288,8 +288,7 @@ def subsample_check(
     for _ in range(n_parts):
         counts = drawn_counts(table.counts, n_records, rng)
         drawn = np.flatnonzero(counts)
-        part = ContingencyTable.from_counts(table.cells[drawn], counts[drawn], table.categories)
-        model = refit(part.with_coarsenings(table.coarsenings))
+        model = refit(replace(part_of(table, counts), weights=None))
         probability = record_risk(model.table, model, population=table.n_records).unique_probability
         # The cells of the part keep their order, so that the file's counts line up with its own.
         is_unique = (counts[drawn] == 1) & (table.counts[drawn] == 1)

@@ -7,6 +7,8 @@ be made on a part.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,10 +27,21 @@ def drawn_counts(counts: NDArray[np.int64], n_drawn: int, rng: np.random.Generat
     return np.bincount(np.searchsorted(np.cumsum(counts), records, side="right"), minlength=len(counts))
 
 
-def random_part(table: ContingencyTable, n_records: int, rng: np.random.Generator) -> ContingencyTable:
-    """A table of ``n_records`` random records, with the same levels and coarsenings; the table itself when it has no more.
+def part_of(table: ContingencyTable, counts: NDArray[np.int64]) -> ContingencyTable:
+    """The table of so many records of each cell, with the same levels, coarsenings and structural zeros.
 
-    Weights are multiplied up, so that they add up to the population still. Cells keep their order, records are not known.
+    Of the weights of a cell its records have equal parts. Cells keep their order, records are not known.
+    """
+    taken = np.flatnonzero(counts)
+    weights = None if table.weights is None else table.weights[taken] * (counts[taken] / table.counts[taken])
+    part = ContingencyTable.of_sorted_cells(table.categories, table.cells[taken], counts[taken], weights, None)
+    return replace(part, coarsenings=table.coarsenings, structural_zeros=table.structural_zeros)
+
+
+def random_part(table: ContingencyTable, n_records: int, rng: np.random.Generator) -> ContingencyTable:
+    """A table of ``n_records`` random records as :func:`part_of` makes it; the table itself when it has no more.
+
+    Weights are multiplied up, so that they add up to the population still.
 
     Examples
     --------
@@ -40,11 +53,5 @@ def random_part(table: ContingencyTable, n_records: int, rng: np.random.Generato
     """
     if n_records >= table.n_records:
         return table
-    counts = drawn_counts(table.counts, n_records, rng)
-    drawn = np.flatnonzero(counts)
-    counts = counts[drawn]
-    weights = None
-    if table.weights is not None:
-        weights = table.weights[drawn] * (counts / table.counts[drawn]) * (table.n_records / counts.sum())
-    part = ContingencyTable.from_counts(table.cells[drawn], counts, table.categories, weights=weights)
-    return part.with_coarsenings(table.coarsenings)
+    part = part_of(table, drawn_counts(table.counts, n_records, rng))
+    return part if part.weights is None else replace(part, weights=part.weights * (table.n_records / part.n_records))

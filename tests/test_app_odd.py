@@ -123,7 +123,7 @@ def test_every_field_of_a_configuration_is_known_to_name_a_file_or_not() -> None
             "coding",
         ),
         *("criterion", "search", "max_clique", "restarts", "time_limit", "model", "cliques", "resolution", "form", "threshold"),
-        *("memory", "seed", "protect"),
+        *("memory", "seed", "protect", "recode"),
     }
     assert {field.name for field in fields_of(RunConfig)} == checked | harmless
 

@@ -1,0 +1,5 @@
+"""Loops over arrays, compiled: arrays in, arrays out."""
+
+from rarecell.machine.compiled_code import find_place
+
+find_place(__file__)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rarecell import __version__
-from rarecell.cli.options import config_of, data_options, protect_options, run_options, wishes_of, words_for_data
+from rarecell.cli.options import FiniteRange, config_of, data_options, protect_options, run_options, wishes_of, words_for_data
 from rarecell.errors import RarecellError
 from rarecell.machine.signals import interrupt, when_asked_to_end
 
@@ -217,7 +217,7 @@ def compare(runs: Sequence[str]) -> None:
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Sets to show.")
 @click.option(
     "--time-limit",
-    type=click.FloatRange(0, min_open=True),
+    type=FiniteRange(0, min_open=True),
     metavar="SECONDS",
     default=300.0,
     show_default=True,

@@ -5,6 +5,7 @@ Options of a configuration have the same names there; what is left out on the co
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,7 +15,18 @@ import click
 
 from rarecell.engine.addresses import without_password
 from rarecell.errors import BadInput
+from rarecell.machine.numbers import LARGEST_COUNT, LARGEST_INTEGER
 from rarecell.run.config import RunConfig
+
+
+class FiniteRange(click.FloatRange):
+    """A number in a range. "nan" is in none, though it compares as if it were in all, and "inf" is no limit."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number.", param, ctx)
+        return number
 
 
 def _names(text: str | None) -> tuple[str, ...]:
@@ -34,7 +46,7 @@ def _options(*decorators: Callable[..., Any]) -> Callable[..., Any]:
 data_options = _options(
     click.argument("file", required=False, type=click.Path(path_type=str)),
     click.option("--keys", help="Columns an intruder could know, separated by commas."),
-    click.option("--population", type=int, help="Number of units the sample was drawn from."),
+    click.option("--population", type=click.IntRange(1, LARGEST_COUNT), help="Number of units the sample was drawn from."),
     click.option("--weight", help="Column of survey weights; gives the population when --population does not."),
     click.option(
         "--missing",
@@ -51,7 +63,7 @@ data_options = _options(
     click.option("--sql", help="A query to read instead of a file; FILE is then a database to attach, if any."),
     click.option("--spark-table", metavar="NAME", help="A table of Spark, or a path that Spark reads, instead of a file."),
     click.option("--memory", metavar="SIZE", help="What the run may use, such as 4GB (default half of the machine's memory)."),
-    click.option("--seed", type=int, help="Seed of every random choice (default 0)."),
+    click.option("--seed", type=click.IntRange(0, LARGEST_INTEGER), help="Seed of every random choice (default 0)."),
     click.option("--config", type=click.Path(exists=True, dir_okay=False), help="A run.toml; command-line options override it."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables."),
     click.option("--quiet", is_flag=True, help="No progress."),
@@ -97,7 +109,7 @@ run_options = _options(
     click.option("--restarts", type=click.IntRange(1), help="Starts of the local search (default 100)."),
     click.option(
         "--time-limit",
-        type=click.FloatRange(0, min_open=True),
+        type=FiniteRange(0, min_open=True),
         metavar="SECONDS",
         help="Time after which a search among many keys ends with the best model so far (default 45).",
     ),
@@ -106,27 +118,31 @@ run_options = _options(
         type=click.Choice(["multinomial", "poisson", "poisson-gamma"]),
         help="Distribution of the population count of a cell.",
     ),
-    click.option("--threshold", type=click.FloatRange(0, 1), help="Risk from which a record is listed (default 0.2)."),
+    click.option("--threshold", type=FiniteRange(0, 1), help="Risk from which a record is listed (default 0.2)."),
     click.option("--out", type=click.Path(file_okay=False), help="Folder for the results."),
     click.option("--overwrite", is_flag=True, help="Allow results to be overwritten."),
-    click.option("--fail-above", type=click.FloatRange(0, 1), metavar="P", help="Exit with 3 when a record's risk is above P."),
+    click.option("--fail-above", type=FiniteRange(0, 1), metavar="P", help="Exit with 3 when a record's risk is above P."),
     click.option("--dry-run", is_flag=True, help="Say cells, memory and time, and do nothing."),
 )
 
 
 protect_options = _options(
     click.option("--records", help="Row numbers to protect, from 0, separated by commas."),
-    click.option("--risk-above", type=click.FloatRange(0, 1), metavar="P", help="Protect records with a risk above P."),
+    click.option("--risk-above", type=FiniteRange(0, 1), metavar="P", help="Protect records with a risk above P."),
     click.option("--top", type=click.IntRange(1), metavar="K", help="Protect the K riskiest records."),
     click.option(
-        "--cell-probability-below", type=float, metavar="P", help="Protect unique records whose cell has a probability below P."
+        "--cell-probability-below",
+        type=FiniteRange(),
+        metavar="P",
+        help="Protect unique records whose cell has a probability below P.",
     ),
     click.option(
-        "--max-population-uniques", type=float, metavar="T", help="Protect until at most T population uniques are expected."
+        "--max-population-uniques",
+        type=FiniteRange(),
+        metavar="T",
+        help="Protect until at most T population uniques are expected.",
     ),
-    click.option(
-        "--max-record-risk", type=click.FloatRange(0, 1), metavar="P", help="Protect until no record has a risk above P."
-    ),
+    click.option("--max-record-risk", type=FiniteRange(0, 1), metavar="P", help="Protect until no record has a risk above P."),
     click.option("--keep", help='Further marginals that must not change: "sex,education;region,employed".'),
     click.option("--never-swap", help="Keys that must stay with their record, separated by commas."),
     click.option("--within", help="Swap only between records that agree on these columns."),

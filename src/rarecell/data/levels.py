@@ -54,12 +54,21 @@ def settle(values: pa.Array, column: Column, *, decimal_mark: str = ".") -> RawL
     if column.kind == "untyped":
         settled = _settle_text(plain, column.name, decimal_mark)
     elif column.kind in ("integer", "number"):
-        settled = RawLevels(tuple(_whole_if_possible(plain)), is_ordered=True, is_numeric=True)
+        settled = _settle_numbers(plain, column.name)
     else:
         settled = RawLevels(tuple(plain), is_ordered=column.kind == "date", is_numeric=False)
     if column.is_ordered is not None:
         settled = RawLevels(settled.values, column.is_ordered, settled.is_numeric, settled.note)
     return settled
+
+
+def _settle_numbers(values: Sequence[Any], name: str) -> RawLevels:
+    exact = {value for value in values if isinstance(value, Decimal)}
+    if len({float(value) for value in exact}) < len(exact):
+        note = f"Column '{name}' holds decimal numbers that differ only beyond 15 digits; they are taken as words, each its own level."
+        texts = [None if value is None else f"{value:f}" for value in values]
+        return RawLevels(tuple(texts), is_ordered=False, is_numeric=False, note=note)
+    return RawLevels(tuple(_whole_if_possible(values)), is_ordered=True, is_numeric=True)
 
 
 def _is_missing(value: Any) -> bool:

@@ -18,6 +18,7 @@ _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2*
 LEAST = 10**9
 """No run is promised to do with less."""
 
+_MOST = 2.0**60
 _LIBRARIES = 600 * 10**6
 """Interpreter and libraries."""
 
@@ -50,7 +51,12 @@ class MemoryLimit:
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
         if found is None or found[2].upper() not in _UNITS:
             raise BadInput(f"The memory was given as '{text}'; it is a number with a unit, such as 4GB or 512MiB.")
-        total = int(float(found[1]) * _UNITS[found[2].upper()])
+        size = float(found[1]) * _UNITS[found[2].upper()]
+        if size > _MOST:
+            raise BadInput(
+                f"The memory was given as '{text[:40]}'; no computer has so much. Give what the run may use, such as 4GB."
+            )
+        total = int(size)
         if total < LEAST:
             raise BadInput(f"The memory was given as '{text}'; a run needs at least 1GB.")
         return cls(total)

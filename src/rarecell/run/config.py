@@ -16,6 +16,7 @@ from rarecell.engine.addresses import without_password
 from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput, UnknownChoice, nearest_names
 from rarecell.machine.memory import MemoryLimit
+from rarecell.machine.numbers import LARGEST_COUNT, check_numbers, check_range
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "missing": ("level", "drop", "refuse"),
@@ -61,6 +62,12 @@ class ProtectConfig:
     households: bool = False
 
     def __post_init__(self) -> None:
+        for part in fields(self):
+            check_numbers(getattr(self, part.name), f"'{part.name}'")
+        for name in ("risk_above", "max_record_risk", "cell_probability_below"):
+            check_range(getattr(self, name), f"'{name}'", 0, 1)
+        check_range(self.top, "'top'", 1)
+        check_range(self.max_population_uniques, "'max_population_uniques'", 0)
         ways = self._ways()
         if len(ways) > 1:
             raise BadInput(
@@ -148,6 +155,11 @@ class RunConfig:
     protect: ProtectConfig | None = None
 
     def __post_init__(self) -> None:
+        for part in fields(self):
+            check_numbers(getattr(self, part.name), f"'{part.name}'")
+        check_range(self.seed, "The seed", 0)
+        for population in (self.population, *self.populations.values()):
+            check_range(population, "The population", 1, LARGEST_COUNT)
         for option, choices in CHOICES.items():
             if getattr(self, option) not in choices:
                 raise UnknownChoice.of(f"The option '{option}'", getattr(self, option), choices)

@@ -1,0 +1,52 @@
+"""Which numbers can be worked with?
+
+A number that is not finite compares with nothing: a threshold of "nan" would switch a gate off without a word. A number
+beyond what the machine counts with would end in a traceback, hours later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rarecell.errors import BadInput
+
+LARGEST_COUNT = 2**53
+"""Up to here every whole number is one of the machine's numbers, so that counts stay exact."""
+
+LARGEST_INTEGER = 2**63 - 1
+
+
+def check_numbers(value: Any, what: str) -> None:
+    """Raise when a number, or one inside a list or table, is not finite or too large for the machine.
+
+    Parameters
+    ----------
+    value : what a user gave
+    what : how the message calls it
+    """
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            check_numbers(inner, f"'{name}' of {what}")
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            check_numbers(inner, what)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise BadInput(f"{what} was given as {value}, which is not a number to count or compare with. Give a finite number.")
+    elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        raise BadInput(f"{what} was given as a whole number of {_n_digits(value)} digits. Give one of at most 18 digits.")
+
+
+def check_range(value: float | None, what: str, low: float, high: float = math.inf) -> None:
+    """Raise when a number lies outside its range; None is no number."""
+    if value is None:
+        return
+    check_numbers(value, what)
+    if not low <= value <= high:
+        expected = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
+        raise BadInput(f"{what} was given as {value:g}; it is {expected}.")
+
+
+def _n_digits(value: int) -> int:
+    return int(abs(value).bit_length() * math.log10(2)) + 1

@@ -1,0 +1,172 @@
+"""Numbers that are none, sizes no machine has, names no file system takes: one paragraph each, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import click
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rarecell.cli.commands import main
+from rarecell.data.microdata import Microdata
+from rarecell.errors import BadInput, RarecellError
+from rarecell.run.config import ProtectConfig, RunConfig
+
+
+@pytest.fixture
+def survey(tmp_path: Path) -> Path:
+    path = tmp_path / "survey.csv"
+    path.write_text("age,sex\n" + "".join(f"{20 + i % 9},{i % 2}\n" for i in range(60)))
+    return path
+
+
+def options_of(command: click.Command, *names: str) -> Iterator[tuple[str, click.Parameter]]:
+    if isinstance(command, click.Group):
+        for name, inner in command.commands.items():
+            yield from options_of(inner, *names, name)
+        return
+    yield from ((" ".join(names), option) for option in command.params)
+
+
+FLOATS = [(name, option) for name, option in options_of(main) if isinstance(option.type, click.types.FloatParamType)]
+
+
+def test_there_are_options_that_take_numbers() -> None:
+    assert len(FLOATS) >= 8
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "NaN", "1e999", "infinity"])
+@pytest.mark.parametrize(("command", "option"), FLOATS, ids=lambda given: getattr(given, "name", given))
+def test_no_option_takes_a_number_that_is_not_finite(command: str, option: click.Parameter, text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        option.type.convert(text, option, None)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--fail-above", "nan"],
+        ["--seed", "-1"],
+        ["--seed", "9" * 400],
+        ["--population", "1" + "0" * 400],
+        ["--population", "0"],
+        ["--memory", "9" * 400 + "GB"],
+        ["--memory", "99999999999999999999GB"],
+        ["--out", "x" * 300],
+        ["--out", "x/" * 3000],
+        ["--threshold", "nan"],
+        ["--time-limit", "nan"],
+    ],
+)
+@pytest.mark.parametrize("command", ["assess", "protect"])
+def test_odd_options_end_in_one_paragraph(survey: Path, options: list[str], command: str) -> None:
+    arguments = [command, str(survey), "--keys", "age,sex", "--quiet"]
+    arguments += ["--population", "1000"] if "--population" not in options else []
+    arguments += ["--top", "3"] if command == "protect" else []
+    done = CliRunner().invoke(main, [*arguments, *options])
+    assert done.exit_code in (1, 2), done.output
+    assert isinstance(done.exception, SystemExit)
+    assert "Traceback" not in done.output
+
+
+@pytest.mark.parametrize("records", ["9" * 30, "-1", "5000", "1e3"])
+def test_records_that_no_file_has_are_refused(survey: Path, records: str) -> None:
+    done = CliRunner().invoke(
+        main,
+        [
+            "protect",
+            str(survey),
+            "--keys",
+            "age,sex",
+            "--population",
+            "1000",
+            f"--records={records}",
+            "--quiet",
+            "--model",
+            "single",
+        ],
+    )
+    assert done.exit_code in (1, 2), done.output
+    assert isinstance(done.exception, SystemExit)
+
+
+def test_zeros_nested_without_end_are_refused(survey: Path, tmp_path: Path) -> None:
+    zeros = tmp_path / "zeros.json"
+    zeros.write_text('{"zeros":' + "[" * 50_000 + "]" * 50_000 + "}")
+    done = CliRunner().invoke(
+        main, ["assess", str(survey), "--keys", "age,sex", "--population", "1000", "--zeros", str(zeros), "--quiet"]
+    )
+    assert done.exit_code == 1, done.output
+    assert "could not be read" in done.output
+
+
+ODD = st.one_of(
+    st.floats(), st.integers(), st.just(10**400), st.just(-(10**400)), st.text(max_size=5), st.none(), st.booleans(), st.lists(st.floats(), max_size=2)
+)  # fmt: skip
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["population", "seed", "threshold", "time_limit", "restarts", "max_clique", "memory", "populations", "coding"]
+        ),
+        ODD,
+    ),
+    st.dictionaries(
+        st.sampled_from(["top", "risk_above", "records", "max_record_risk", "weights", "cell_probability_below"]), ODD
+    ),
+)
+def test_any_configuration_is_taken_or_refused_in_words(given_values: dict[str, Any], protect: dict[str, Any]) -> None:
+    try:
+        config = RunConfig.from_mapping({"input": "a.csv", "keys": ["a"], "population": 10, **given_values, "protect": protect})
+    except RarecellError:
+        return
+    assert config.threshold == config.threshold
+    assert config.seed >= 0
+
+
+def test_numbers_inside_tables_and_lists_are_looked_at() -> None:
+    with pytest.raises(BadInput, match="weights"):
+        ProtectConfig(top=1, weights={"age": float("nan")})
+    with pytest.raises(BadInput, match="age"):
+        RunConfig(input="a.csv", keys=("age",), population=10, coding={"age": {"edges": [1, float("inf")]}})
+
+
+def test_decimal_numbers_that_are_the_same_as_floats_stay_apart(tmp_path: Path) -> None:
+    values = [Decimal("0.1000000000000000055"), Decimal("0.1000000000000000056"), Decimal("0.5")] * 4
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"share": pa.array(values, pa.decimal128(30, 19)), "sex": list(range(2)) * 6}), path)
+    data = Microdata(path, keys=["share", "sex"])
+    assert data.table().categories[0].n_levels == 3
+    assert any("differ only beyond" in line for line in data.summary_lines())
+
+
+def test_a_read_only_installation_without_a_home_still_runs(tmp_path: Path) -> None:
+    """Compiled code goes to a private folder that is gone afterwards."""
+    script = (
+        "import os, sys\nfrom pathlib import Path\nfrom rarecell.machine import compiled_code\n"
+        "compiled_code._can_write = lambda place: False\n"
+        "import rarecell._kernels, numba\n"
+        "place = Path(os.environ['NUMBA_CACHE_DIR'])\nassert place.is_dir() and numba.config.CACHE_DIR == str(place)\n"
+        "from rarecell._kernels.text import copy_text\nimport numpy as np\n"
+        "copy_text(np.zeros(1, np.uint8), np.zeros((1, 2), np.int64), np.zeros(2, np.int32), np.zeros(1, np.uint8))\n"
+        "assert any(place.rglob('*.nbi'))\nprint(place)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env={**environment, "TMPDIR": str(tmp_path)}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert not Path(done.stdout.strip()).exists()

@@ -35,14 +35,14 @@ def find_place(module: str) -> None:
     os.environ[_VARIABLE] = str(private_folder(_owner))
     import numba
 
-    numba.config.reload_config()
+    numba.config.reload_config()  # type: ignore[no-untyped-call]
 
 
 def _user_caches() -> Path:
     """The user's folder for caches, as numba finds it on this system."""
     from numba.misc.appdirs import AppDirs
 
-    return Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
+    return Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)  # type: ignore[no-untyped-call]
 
 
 def _can_write(place: Path) -> bool:

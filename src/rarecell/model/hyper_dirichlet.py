@@ -11,11 +11,14 @@ Annals of Statistics 21.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import special
 
 from rarecell.graph.chordal import ChordalGraph
+from rarecell.machine.solving import minimum
 from rarecell.model.cells import cells_that_agree
 from rarecell.model.log_draws import log_gamma_draws
 from rarecell.table.marginals import Marginals
@@ -80,5 +83,4 @@ def most_probable_mass(marginals: Marginals, graph: ChordalGraph) -> float:
     grid = np.linspace(np.log(1e-2), np.log(marginals.total + 1.0), 25)
     best = int(np.argmin([loss(point) for point in grid]))
     around = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-    found = optimize.minimize_scalar(loss, bounds=around, method="bounded", options={"xatol": 1e-3})
-    return float(np.exp(found.x))
+    return math.exp(minimum(loss, *around, tolerance=1e-3))

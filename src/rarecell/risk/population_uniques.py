@@ -16,15 +16,17 @@ Haas, P. and Stokes, L. (1998). Estimating the number of classes in a finite pop
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize, special
+from scipy import special
 
 from rarecell.errors import BadInput, PopulationTooSmall
+from rarecell.machine.solving import root
 
 _SAME_RISK = "it gives every sample unique the same risk"
 
@@ -207,7 +209,7 @@ def pitman(size_indices: Mapping[int, int] | SizeIndices, *, population: float) 
         return report.found(_ewens_probability(theta, n, population), "α = 0: Ewens' formula fits best.", alpha=0.0, theta=theta)
     if not slope(high) < 0.0:
         return report.failed("The likelihood grows towards α = 1 and has no maximum inside.")
-    alpha = float(optimize.brentq(slope, low, high, xtol=1e-13))
+    alpha = root(slope, low, high, tolerance=1e-13)
     theta = theta_given(alpha)
     if theta is None:
         return report.failed("The likelihood equations found no solution.")
@@ -368,7 +370,7 @@ def _root_of_falling(function: Callable[[float], float], *, above: float) -> flo
         low, high = high, high + 5.0
         if high > 60.0:
             return None
-    logarithm = optimize.brentq(lambda value: function(above + np.exp(value)), low, high, xtol=1e-14)
+    logarithm = root(lambda value: function(above + math.exp(value)), low, high, tolerance=1e-14)
     return float(above + np.exp(logarithm))
 
 
@@ -423,7 +425,7 @@ def _slide_negative_binomial_parameters(
     signs = np.sign([excess(beta) for beta in grid])
     candidates = []
     for change in np.flatnonzero(signs[:-1] * signs[1:] < 0):
-        beta = float(optimize.brentq(excess, grid[change], grid[change + 1], xtol=1e-16))
+        beta = root(excess, float(grid[change]), float(grid[change + 1]), tolerance=1e-16)
         alpha = alpha_given(beta)
         thinned = (1.0 - fraction) * (1.0 - beta)
         unsampled = (1.0 - fraction) * np.exp(alpha * (np.log(beta) - np.log1p(-thinned)))

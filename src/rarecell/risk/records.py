@@ -7,6 +7,7 @@ sample unique is a population unique, and into E(1/F), the probability that a ma
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,9 +15,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, special
+from scipy import special
 
 from rarecell.errors import BadInput, KeyMismatch, UnknownChoice
+from rarecell.machine.solving import minimum
 from rarecell.model.protocol import CellModel, LogMoments
 from rarecell.risk import formulas
 from rarecell.risk.design import SamplingDesign, sampling_design
@@ -325,8 +327,8 @@ def overdispersion_shape(table: ContingencyTable, log_cell_probability: Floats) 
         return -float(np.sum(terms - np.log(-np.expm1(log_empty))))
 
     low, high = np.log(1e-3), np.log(1e6)
-    found = optimize.minimize_scalar(loss, bounds=(low, high), method="bounded", options={"xatol": 1e-6})
-    return float("inf") if loss(high) <= found.fun + 1e-6 else float(np.exp(found.x))
+    found = minimum(loss, low, high, tolerance=1e-6)
+    return float("inf") if loss(high) <= loss(found) + 1e-6 else math.exp(found)
 
 
 def household_risk(record_probability: ArrayLike, household: Sequence[Any] | NDArray[Any]) -> Floats:

@@ -18,7 +18,7 @@ from rarecell.errors import BadInput
 from rarecell.table.contingency import Categories, ContingencyTable
 
 if TYPE_CHECKING:
-    from rarecell.swap.plan import SwapPlan
+    from rarecell.swap.apply import Exchange
 
 Cells = NDArray[np.int32]
 
@@ -71,7 +71,7 @@ class Release:
         return cls(before, after, moved, both[0][moved], both[1][moved])
 
     @classmethod
-    def of_plan(cls, plan: SwapPlan) -> Release:
+    def of_plan(cls, plan: Exchange) -> Release:
         """The file as it will be after a plan."""
         return cls(plan.table, plan.table_after, plan.rows, plan.table.cells[plan.table.cell_of(plan.rows)], plan.new_cells)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.plain import Plain
 
 
@@ -89,8 +90,8 @@ class SwapSummary(Plain):
     pairs: int | None = None
     not_swapped: tuple[NotSwapped, ...] = ()
     values_changed: int | str
-    share_changed: float
-    mean_distance: float
+    share_changed: float | None = None
+    mean_distance: float | None = None
     first_found_mean_distance: float | None = None
     uniques_vacated: int | None = None
     uniques_created: int | None = None
@@ -106,4 +107,5 @@ class SwapSummary(Plain):
     frontier: tuple[FrontierSummary, ...] = ()
     target: TargetSummary | None = None
     keep: tuple[KeepingCost, ...] = ()
+    formal: FormalSummary | None = None
     verdict: str = ""

@@ -52,6 +52,15 @@ class Exchange(Protocol):
     def table_after(self) -> ContingencyTable:
         """The table of the released file."""
 
+    @property
+    def n_values_changed(self) -> int:
+        """Key values that differ between input and output."""
+
+    def __len__(self) -> int: ...
+
+    def moves(self, key: str) -> NDArray[np.bool_]:
+        """Which of ``rows`` get a new value of ``key``."""
+
     def taken_from(self, key: str) -> NDArray[np.int64]:
         """For each of ``rows``, which of them its value of ``key`` comes from; itself when the value stays."""
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rarecell.swap.units import ColumnValues, code_column, records_of
 
 if TYPE_CHECKING:
-    from rarecell.swap.plan import SwapPlan
+    from rarecell.swap.apply import Exchange
 
 MOST_VALUES = 40
 """A column with more distinct numbers than this is cut into ten groups of equal size before its association is measured."""
@@ -50,7 +50,7 @@ class CrossedColumn(NamedTuple):
     of_rows: NDArray[np.int32]
 
     @classmethod
-    def of(cls, plan: SwapPlan, name: str, values: ColumnValues) -> CrossedColumn:
+    def of(cls, plan: Exchange, name: str, values: ColumnValues) -> CrossedColumn:
         """Count a column of which the value of each record is known."""
         table = plan.table
         cell = records_of(table)
@@ -89,7 +89,7 @@ def _quantiles(values: Floats, counts: NDArray[np.int64], shares: Floats) -> Flo
     return np.asarray(low + (high - low) * (place % 1.0))
 
 
-def association_changes(plan: SwapPlan, columns: Mapping[str, ColumnValues | CrossedColumn]) -> tuple[Association, ...]:
+def association_changes(plan: Exchange, columns: Mapping[str, ColumnValues | CrossedColumn]) -> tuple[Association, ...]:
     """Cramér's V of every key that moves with every given column, before and after; the largest change first.
 
     Numbers of more than :data:`MOST_VALUES` values count by tenths.

@@ -19,6 +19,7 @@ from rarecell.intruder.release import Release
 
 if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk
+    from rarecell.swap.apply import Exchange
     from rarecell.swap.plan import SwapPlan
 
 Floats = NDArray[np.float64]
@@ -88,13 +89,19 @@ def risk_after(risk: RecordRisk, plan: SwapPlan, links: MovedLinks, pairs: NDArr
     links : :func:`links_of_plan` of the whole plan
     pairs : positions or a mask of the pairs that are swapped; all unless given
     """
-    part, chosen = plan, np.arange(len(plan))
-    if pairs is not None:
-        part, chosen = plan.subset(pairs), chosen[pairs]
+    if pairs is None:
+        return risk_after_exchange(risk, plan, links)
+    chosen = np.arange(len(plan))[pairs]
     of_rows = np.concatenate([chosen, chosen + len(plan)])
-    table = plan.table
-    old_cell = table.cell_of(part.rows)
-    entered, n_alike_new, n_new_uniques = _entered(part)
+    part = MovedLinks(links.link[of_rows], links.certain[of_rows], links.highest[of_rows], links.drawn)
+    return risk_after_exchange(risk, plan.subset(pairs), part)
+
+
+def risk_after_exchange(risk: RecordRisk, exchange: Exchange, links: MovedLinks) -> RiskAfter:
+    """Risk after values changed places, by a plan or at random; ``links`` are of the rows of the exchange."""
+    table = exchange.table
+    old_cell = table.cell_of(exchange.rows)
+    entered, n_alike_new, n_new_uniques = _entered(exchange)
     # Few cells of a large file are touched; the others keep their risk.
     touched = np.unique(np.concatenate([old_cell, entered[entered >= 0]]))
     n_left, n_entered = (_number_in(touched, cells) for cells in (old_cell, entered[entered >= 0]))
@@ -114,9 +121,9 @@ def risk_after(risk: RecordRisk, plan: SwapPlan, links: MovedLinks, pairs: NDArr
         counts=counts,
         unique_probability=unique,
         match_probability=match,
-        swapped_unique=np.where(is_claimed, links.certain[of_rows], 0.0),
-        swapped_link=np.where(is_claimed, links.link[of_rows], 0.0),
-        swapped_highest=np.where(is_claimed, links.highest[of_rows], 0.0),
+        swapped_unique=np.where(is_claimed, links.certain, 0.0),
+        swapped_link=np.where(is_claimed, links.link, 0.0),
+        swapped_highest=np.where(is_claimed, links.highest, 0.0),
         n_sample_uniques=int(is_unique.sum() - was_unique.sum() + (sizes == 1).sum()) + n_new_uniques,
         n_vacated=int((was_unique & (sizes == 0)).sum()),
         n_created=int((alone & ~was_unique).sum()),
@@ -128,15 +135,15 @@ def _number_in(touched: NDArray[np.int64], cells: NDArray[np.integer[Any]]) -> N
     return np.bincount(np.searchsorted(touched, cells), minlength=len(touched))
 
 
-def _entered(plan: SwapPlan) -> tuple[NDArray[np.integer[Any]], NDArray[np.int64], int]:
+def _entered(exchange: Exchange) -> tuple[NDArray[np.integer[Any]], NDArray[np.int64], int]:
     """Of each swapped row the cell of the original table that it enters (−1: one that was empty) and the swapped rows that do.
 
     The third number is that of the new cells with one record.
     """
-    if not len(plan):
+    if not len(exchange.rows):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), 0
-    cells, inverse, counts = np.unique(plan.new_cells, axis=0, return_inverse=True, return_counts=True)
+    cells, inverse, counts = np.unique(exchange.new_cells, axis=0, return_inverse=True, return_counts=True)
     # The marginal on all keys is the table itself, in the same order.
-    positions = plan.table.marginals.positions(plan.table.all_keys, cells)
+    positions = exchange.table.marginals.positions(exchange.table.all_keys, cells)
     which = inverse.ravel()
     return positions[which], counts[which], int((counts[positions < 0] == 1).sum())

@@ -12,7 +12,7 @@ data. Journal of the Royal Statistical Society A 181, 663–688 (pMSE and its ex
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from math import comb
@@ -35,12 +35,13 @@ from rarecell.outcome.swap import (
     SwapSummary,
 )
 from rarecell.swap.associations import Association, CrossedColumn, association_changes
-from rarecell.swap.residual_risk import RiskAfter, links_of_plan, risk_after
+from rarecell.swap.residual_risk import RiskAfter, links_of_plan, risk_after_exchange
 from rarecell.swap.units import ColumnValues
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk
+    from rarecell.swap.apply import Exchange
     from rarecell.swap.plan import SwapPlan
     from rarecell.swap.target import FrontierPoint
 
@@ -284,7 +285,7 @@ class UtilityReport:
         )
 
 
-def utility(plan: SwapPlan, columns: Mapping[str, ColumnValues | CrossedColumn] | None = None) -> UtilityReport:
+def utility(plan: Exchange, columns: Mapping[str, ColumnValues | CrossedColumn] | None = None) -> UtilityReport:
     """Compare the file before and after a plan; ``columns`` are values of columns outside the keys, one for each record."""
     both = BothFiles.of(plan.table, plan.table_after)
     return UtilityReport(
@@ -318,17 +319,50 @@ def swap_summary(
     first_found_distance : mean distance of :func:`first_found_distance`, for comparison
     links : what the nearest intruder finds of the swapped records; tried anew unless given
     """
-    cost = utility(plan, columns)
-    after = risk_after(risk, plan, links or links_of_plan(plan, plan.task.register_of(risk)))
-    return SwapSummary(
+    found = links or links_of_plan(plan, plan.task.register_of(risk))
+    return replace(
+        exchange_summary(plan, risk, found, columns=columns, margins_identical=margins_identical),
         requested=len(plan.requested),
         swapped=plan.n_protected,
         pairs=len(plan),
         not_swapped=tuple(NotSwapped(reason=reason, records=n) for reason, n in plan.reasons.items()),
-        values_changed=cost.values_changed,
-        share_changed=cost.share_changed,
         mean_distance=float(plan.distance.mean()) if len(plan) else 0.0,
         first_found_mean_distance=first_found_distance,
+        frontier=tuple(
+            FrontierSummary(
+                values_changed=point.values_changed,
+                expected_population_uniques=point.expected_population_uniques,
+                expected_correct_matches=point.expected_correct_matches,
+                highest=point.highest,
+            )
+            for point in frontier
+        ),
+    )
+
+
+def exchange_summary(
+    exchange: Exchange,
+    risk: RecordRisk,
+    links: MovedLinks,
+    *,
+    columns: Mapping[str, ColumnValues | CrossedColumn] | None = None,
+    margins_identical: bool = True,
+) -> SwapSummary:
+    """What any exchange of values did: risk before and after, and what it cost. Every record could have changed.
+
+    Parameters
+    ----------
+    exchange, risk : the exchange, and the risk before it
+    links : what the nearest intruder finds of the records that changed
+    columns, margins_identical : as for :func:`swap_summary`
+    """
+    cost = utility(exchange, columns)
+    after = risk_after_exchange(risk, exchange, links)
+    return SwapSummary(
+        requested=exchange.table.n_records,
+        swapped=len(exchange.rows),
+        values_changed=cost.values_changed,
+        share_changed=cost.share_changed,
         uniques_vacated=after.n_vacated,
         uniques_created=after.n_created,
         risk_before=_risk_numbers(risk),
@@ -340,15 +374,6 @@ def swap_summary(
         pmse_all_interactions=cost.full_propensity.pmse,
         associations=tuple(
             AssociationChange(key=a.key, column=a.column, before=a.before, after=a.after) for a in cost.associations
-        ),
-        frontier=tuple(
-            FrontierSummary(
-                values_changed=point.values_changed,
-                expected_population_uniques=point.expected_population_uniques,
-                expected_correct_matches=point.expected_correct_matches,
-                highest=point.highest,
-            )
-            for point in frontier
         ),
     )
 

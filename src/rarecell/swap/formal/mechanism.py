@@ -25,12 +25,10 @@ class Rearranged:
     Attributes
     ----------
     codes : key codes of each row
-    sources : for each key the row that its value comes from, None for a key of the root clique
     n_changed : rows whose part changed, for each edge of the tree
     """
 
     codes: NDArray[np.int32]
-    sources: tuple[NDArray[np.int64] | None, ...]
     n_changed: tuple[int, ...]
 
 
@@ -50,7 +48,6 @@ def rearranged(
     always shuffled: a θ of 1 that depends on an invariant of the row.
     """
     new = np.array(codes, order="F")
-    sources: list[NDArray[np.int64] | None] = [None] * table.n_keys
     n_changed = []
     for edge, theta in zip(tree.edges, thetas, strict=True):
         checkpoint(progress, "shuffling along the edges")
@@ -61,10 +58,8 @@ def rearranged(
             moved = new[source, k]
             changed |= moved != new[:, k]
             new[:, k] = moved
-            before = sources[k]
-            sources[k] = source if before is None else before[source]
         n_changed.append(int(changed.sum()))
-    return Rearranged(new, tuple(sources), tuple(n_changed))
+    return Rearranged(new, tuple(n_changed))
 
 
 def always_shuffled(table: ContingencyTable, codes: NDArray[np.int32], edge: TreeEdge, rare: int) -> NDArray[np.bool_] | None:

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput, KeyMismatch
+from rarecell.graph.masks import members
 from rarecell.model.decomposable import DecomposableModel
+from rarecell.outcome.formal import EdgeStatement, FormalStatement
 from rarecell.progress import SILENT, Progress
 from rarecell.swap.formal.calibration import Calibrated, Calibration, reference_file
-from rarecell.swap.formal.edges import rooted_tree
+from rarecell.swap.formal.edges import RootedTree, rooted_tree
 from rarecell.swap.formal.mechanism import Rearranged, rearranged
-from rarecell.swap.formal.statement import EdgeStatement, FormalStatement
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.units import Units, records_of
 from rarecell.table.contingency import ContingencyTable
@@ -48,9 +49,9 @@ class FormalRelease:
     table, model : what is released, and the model whose margins stay
     interactions, units : the kept margins
     statement : ε, edge by edge, with its invariants
-    rows : every row that takes part in an exchange, by row number
-    new_cells : key codes of ``rows`` after it
-    places : for each key and each of ``rows``, which of ``rows`` its value comes from
+    rows : every row that changes, by row number
+    new_cells : key codes of ``rows`` afterwards
+    places : for each key and each of ``rows``, which of ``rows`` has its new value; keys of a clique come from the same row
     n_changed : rows that changed at each edge; for internal use, as it depends on the file
     """
 
@@ -65,25 +66,31 @@ class FormalRelease:
     n_changed: tuple[int, ...]
     seed: int = 0
 
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def moves(self, key: str) -> NDArray[np.bool_]:
+        """Which of ``rows`` get a new value of ``key``."""
+        k = self.table.keys.index(key)
+        return np.asarray(self._old_cells[:, k] != self.new_cells[:, k])
+
     def taken_from(self, key: str) -> NDArray[np.int64]:
         """For each of ``rows``, which of them its value of ``key`` comes from; itself when the value stays."""
         return self.places[key]
 
     @cached_property
-    def changed_rows(self) -> NDArray[np.int64]:
-        """Rows that differ between input and output."""
-        old = self.table.cells[self.table.cell_of(self.rows)]
-        return np.asarray(self.rows[(old != self.new_cells).any(axis=1)])
+    def _old_cells(self) -> NDArray[np.int32]:
+        return np.asarray(self.table.cells[self.table.cell_of(self.rows)])
 
     @property
     def n_uniques_changed(self) -> int:
         """Sample uniques of the input whose values changed."""
-        return int((self.table.counts[self.table.cell_of(self.changed_rows)] == 1).sum())
+        return int((self.table.counts[self.table.cell_of(self.rows)] == 1).sum())
 
     @cached_property
     def n_values_changed(self) -> int:
         """Key values that differ between input and output."""
-        return int((self.table.cells[self.table.cell_of(self.rows)] != self.new_cells).sum())
+        return int((self._old_cells != self.new_cells).sum())
 
     @cached_property
     def table_after(self) -> ContingencyTable:
@@ -102,15 +109,14 @@ class FormalRelease:
         return apply_plan(self, data)
 
     def audit(self, places: Any = None) -> dict[str, list[Any]]:
-        """One row for each changed record and record its values came from, with the keys that did. For internal use only.
+        """One row for each changed record and record that had the values it has now, with their keys. For internal use only.
 
         ``places`` name the rows, as :func:`rarecell.swap.apply.write_plan` returns them; row numbers unless given.
         """
         names = (self.rows if places is None else places).tolist()
-        old = self.table.cells[self.table.cell_of(self.rows)]
         moved: dict[tuple[int, int], list[str]] = {}
-        for k, key in enumerate(self.table.keys):
-            for row in np.flatnonzero(old[:, k] != self.new_cells[:, k]).tolist():
+        for key in self.table.keys:
+            for row in np.flatnonzero(self.moves(key)).tolist():
                 moved.setdefault((row, int(self.places[key][row])), []).append(key)
         pairs = sorted(moved)
         return {
@@ -188,7 +194,8 @@ def formal_swaps(
     calibrated = _calibrated(calibration, model, epsilon, rate, root)
     expected = _expected_shares(table, calibration.reference, calibrated, rare, for_reference)
     result = rearranged(table, codes, calibrated.tree, calibrated.thetas, for_release, rare=rare, progress=progress)
-    return _release(table, model, result, kept, _statement(table, model, calibrated, rare, is_model_chosen, expected))
+    statement = _statement(table, model, calibrated, rare, is_model_chosen, expected)
+    return _release(table, model, kept, codes, calibrated.tree, result, statement)
 
 
 def expect_records_at_hand(data: Microdata) -> None:
@@ -291,33 +298,63 @@ def _statement(
 
     edges = tuple(
         EdgeStatement(
-            names(edge.separator), tuple(table.keys[k] for k in edge.keys_moved(table)), names(edge.parent), epsilon, free
+            separator=names(edge.separator),
+            moved=tuple(table.keys[k] for k in edge.keys_moved(table)),
+            parent=names(edge.parent),
+            epsilon=epsilon,
+            is_free=is_free,
         )
-        for edge, epsilon, free in zip(calibrated.tree.edges, calibrated.epsilons, calibrated.is_free, strict=True)
+        for edge, epsilon, is_free in zip(calibrated.tree.edges, calibrated.epsilons, calibrated.is_free, strict=True)
     )
-    cliques = tuple(names(clique) for clique in model.graph.cliques)
     return FormalStatement(
-        calibrated.epsilon, edges, names(calibrated.tree.root), cliques, rare, is_model_chosen, expected[0], expected[1]
+        epsilon=calibrated.epsilon,
+        edges=edges,
+        root=names(calibrated.tree.root),
+        cliques=tuple(names(clique) for clique in model.graph.cliques),
+        rare=rare,
+        is_model_chosen=is_model_chosen,
+        expected_records_changed=expected[0],
+        expected_uniques_changed=expected[1],
     )
 
 
 def _release(
-    table: ContingencyTable, model: DecomposableModel, result: Rearranged, kept: NDArray[np.int64], statement: FormalStatement
+    table: ContingencyTable,
+    model: DecomposableModel,
+    kept: NDArray[np.int64],
+    codes: NDArray[np.int32],
+    tree: RootedTree,
+    result: Rearranged,
+    statement: FormalStatement,
 ) -> FormalRelease:
-    own = np.arange(len(kept))
-    takes_part = np.zeros(len(kept), dtype=bool)
-    for source in result.sources:
-        if source is not None:
-            takes_part |= source != own
-    chosen = np.flatnonzero(takes_part)
-    place = np.full(len(kept), -1, dtype=np.int64)
-    place[chosen] = np.arange(len(chosen))
-    places = {
-        key: np.arange(len(chosen)) if source is None else place[source[chosen]]
-        for key, source in zip(table.keys, result.sources, strict=True)
-    }
-    interactions = Interactions.of_model(table, model)
-    units = Units.of(table, (), {})
+    chosen = np.flatnonzero((result.codes != codes).any(axis=1))
+    old, new = codes[chosen], result.codes[chosen]
+    places = {key: np.arange(len(chosen)) for key in table.keys}
+    for edge in tree.edges:
+        together = members(edge.child & ~edge.separator & ((1 << table.n_keys) - 1))
+        found = _places(old[:, together], new[:, together])
+        for k in together:
+            places[table.keys[k]] = found
     return FormalRelease(
-        table, model, interactions, units, statement, kept[chosen], result.codes[chosen], places, result.n_changed
+        table,
+        model,
+        Interactions.of_model(table, model),
+        Units.of(table, (), {}),
+        statement,
+        kept[chosen],
+        new,
+        places,
+        result.n_changed,
     )
+
+
+def _places(old: NDArray[np.int32], new: NDArray[np.int32]) -> NDArray[np.int64]:
+    """For each row a row whose old codes are its new ones, each row once; itself when its codes stay.
+
+    The same combinations occur as often before and after, so the changed rows can be matched among themselves.
+    """
+    found = np.arange(len(old))
+    changed = np.flatnonzero((old != new).any(axis=1))
+    by_old, by_new = (changed[np.lexsort(codes[changed].T)] for codes in (old, new))
+    found[by_new] = by_old
+    return found

@@ -7,9 +7,10 @@ belong to every release; whoever quotes ε quotes them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+
+from rarecell.outcome.plain import Plain
+from rarecell.outcome.words import listed
 
 CAUTIONS = (
     "ε says nothing about what the invariants themselves reveal: cells of one record in the tables of the cliques, and records "
@@ -18,14 +19,15 @@ CAUTIONS = (
     "privacy, cannot be compared with this one.",
     "Two files that share the invariants differ in at least two records, so the factor to reckon with is at least e^(2ε).",
     "It covers a single release. A second run on the same file, with whatever options, spends further ε, and the two add up.",
-    "It holds while the random numbers stay secret. They come from the operating system and are written nowhere; a seed given "
+    "It holds while the random numbers stay secret. They start from the operating system's and are written nowhere; a seed given "
     "by hand must be kept secret for ever.",
+    "It covers the released file. Other figures about the original, such as its risk or what was changed, are not covered.",
 )
 """Sentences that go with every ε."""
 
 
-@dataclass(frozen=True)
-class EdgeStatement:
+@dataclass(frozen=True, kw_only=True)
+class EdgeStatement(Plain):
     """One edge of the tree: what moves, between whom, at what ε.
 
     Attributes
@@ -48,13 +50,13 @@ class EdgeStatement:
         return math.exp(-self.epsilon)
 
     def __str__(self) -> str:
-        within = f"records that agree on {_listed(self.separator)}" if self.separator else "all records"
+        within = f"records that agree on {listed(self.separator)}" if self.separator else "all records"
         cost = "nothing can change" if self.is_free else f"ε {self.epsilon:.3f}"
-        return f"{_listed(self.moved)} between {within}: {cost}"
+        return f"{listed(self.moved)} between {within}: {cost}"
 
 
-@dataclass(frozen=True)
-class FormalStatement:
+@dataclass(frozen=True, kw_only=True)
+class FormalStatement(Plain):
     """What a formal release guarantees, and subject to what.
 
     Attributes
@@ -85,7 +87,7 @@ class FormalStatement:
         chosen = ("the model, its levels and coarsenings, which were chosen on these data",) if self.is_model_chosen else ()
         return (
             f"the tables of {tables}",
-            f"{_listed(self.root)} of every record",
+            f"{listed(self.root)} of every record",
             "every column that is not a key, and every record that was left out, as they are",
             *chosen,
         )
@@ -113,36 +115,43 @@ class FormalStatement:
     def __str__(self) -> str:
         return f"{self.sentence} {self.expectation}"
 
-    # ------------------------------------------------------------------ JSON
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON; holds invariants and nothing else of the data."""
-        return {
-            **asdict(self),
-            "edges": [{**asdict(edge), "theta": edge.theta} for edge in self.edges],
-            "sentence": self.sentence,
-            "expectation": self.expectation,
-            "invariants": list(self.invariants),
-            "cautions": list(self.cautions),
-        }
+@dataclass(frozen=True, kw_only=True)
+class FormalSummary(Plain):
+    """The part ``swap.formal`` of ``summary.json``.
+
+    Attributes
+    ----------
+    statement : what is guaranteed; invariants alone
+    sentence, expectation, cautions : the same in words
+    possibility : what became of combinations that look impossible, when there are any
+    records_changed, uniques_changed : what did change; for internal use, because it depends on the file
+    """
+
+    statement: FormalStatement
+    sentence: str
+    expectation: str
+    cautions: tuple[str, ...]
+    possibility: str | None = None
+    records_changed: int | None = None
+    uniques_changed: int | None = None
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> FormalStatement:
-        edges = tuple(
-            EdgeStatement(tuple(e["separator"]), tuple(e["moved"]), tuple(e["parent"]), float(e["epsilon"]), bool(e["is_free"]))
-            for e in stored["edges"]
-        )
+    def of(
+        cls, statement: FormalStatement, *, records_changed: int, uniques_changed: int, n_impossible: int = 0
+    ) -> FormalSummary:
+        possibility = None
+        if n_impossible:
+            possibility = (
+                f"{n_impossible:,} combinations of values look impossible in this file and may occur in the release: a rule that kept "
+                "them out would void the guarantee."
+            )
         return cls(
-            epsilon=float(stored["epsilon"]),
-            edges=edges,
-            root=tuple(stored["root"]),
-            cliques=tuple(tuple(clique) for clique in stored["cliques"]),
-            rare=int(stored["rare"]),
-            is_model_chosen=bool(stored["is_model_chosen"]),
-            expected_records_changed=float(stored["expected_records_changed"]),
-            expected_uniques_changed=float(stored["expected_uniques_changed"]),
+            statement=statement,
+            sentence=statement.sentence,
+            expectation=statement.expectation,
+            cautions=statement.cautions,
+            possibility=possibility,
+            records_changed=records_changed,
+            uniques_changed=uniques_changed,
         )
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

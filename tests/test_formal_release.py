@@ -7,12 +7,15 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.outcome.formal import FormalStatement
 from rarecell.swap.formal.calibration import Calibration, reference_file
 from rarecell.swap.formal.edges import rooted_tree
 from tests.strategies import categories
+from tests.strategies_swap import decomposable_cases
 
 CLIQUES = [("a", "b"), ("b", "c"), ("c", "d")]
 
@@ -128,6 +131,20 @@ def test_values_move_as_they_are_and_everything_else_stays() -> None:
     for record, partner, variables in audit.itertuples(index=False):
         for key in variables.split(","):
             assert after.loc[record, key] == frame.loc[partner, key] != frame.loc[record, key]
+
+
+@settings(max_examples=30)
+@given(decomposable_cases(coarsened=True, max_records=30), st.integers(0, 1000))
+def test_new_values_come_from_other_changed_rows(model: rc.DecomposableModel, seed: int) -> None:
+    table = model.table
+    release = rc.formal_swaps(table, model, epsilon=1, seed=seed)
+    old = table.cells[table.cell_of(release.rows)]
+    for k, key in enumerate(table.keys):
+        taken = release.taken_from(key)
+        assert np.array_equal(np.sort(taken), np.arange(len(release)))
+        assert np.array_equal(old[taken, k], release.new_cells[:, k])
+    for clique in model.graph.cliques:
+        assert np.array_equal(release.table_after.marginals.counts(clique), table.marginals.counts(clique))
 
 
 def test_dropped_records_stay_as_they_are() -> None:

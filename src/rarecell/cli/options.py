@@ -17,6 +17,7 @@ from rarecell.engine.addresses import without_password
 from rarecell.errors import BadInput
 from rarecell.machine.numbers import LARGEST_COUNT, LARGEST_INTEGER
 from rarecell.run.config import RunConfig
+from rarecell.swap.formal.wish import FormalWish
 
 
 class FiniteRange(click.FloatRange):
@@ -147,6 +148,12 @@ protect_options = _options(
     click.option("--never-swap", help="Keys that must stay with their record, separated by commas."),
     click.option("--within", help="Swap only between records that agree on these columns."),
     click.option("--households", is_flag=True, help="Swap whole households with others of the same composition."),
+    click.option(
+        "--formal",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Instead, change records at random with a stated ε: epsilon=12 or rate=0.05; also root=a,b and rare=3. Repeatable.",
+    ),
 )
 """Which records to protect, and how."""
 
@@ -222,6 +229,8 @@ def wishes_of(options: Mapping[str, Any]) -> dict[str, Any]:
             chosen[name] = list(_names(options[name]))
     if options["households"]:
         chosen["households"] = True
+    if options["formal"]:
+        chosen["formal"] = FormalWish.plain(options["formal"])
     return chosen
 
 

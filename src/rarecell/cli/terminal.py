@@ -17,9 +17,10 @@ from rich.progress import Progress as RichBars
 from rich.table import Table
 
 from rarecell.machine.signals import when_asked_to_end
+from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import SwapSummary
-from rarecell.outcome.words import counted, first_of, number, span
+from rarecell.outcome.words import counted, first_of, listed, number, span
 from rarecell.run.stages import label_of
 
 
@@ -203,8 +204,30 @@ def show_swap(swap: SwapSummary) -> None:
         ],
         right=(1, 2),
     )
+    if swap.formal is not None:
+        _show_formal(swap.formal)
     for row in swap.not_swapped:
         console.print(f"Not swapped: {counted(row.records, 'record')}, because {row.reason}.", markup=False)
+
+
+def _show_formal(formal: FormalSummary) -> None:
+    """The sentence of a formal release with its invariants, ε of each edge, and the cautions."""
+    console = _console()
+    console.print()
+    console.print(formal.sentence, markup=False)
+    console.print(formal.expectation, markup=False)
+    rows(
+        "ε, edge by edge",
+        ["moves", "between records that agree on", "ε"],
+        [
+            (listed(edge.moved), listed(edge.separator) or "nothing", "free" if edge.is_free else number(edge.epsilon))
+            for edge in formal.statement.edges
+        ],
+        right=(2,),
+    )
+    for caution in (formal.possibility, *formal.cautions):
+        if caution is not None:
+            console.print(f"Mind: {caution}", markup=False)
 
 
 Shown = Callable[[RunSummary], object]

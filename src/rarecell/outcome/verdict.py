@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import SwapSummary
-from rarecell.outcome.words import about, about_times, counted, expected, number, verb
+from rarecell.outcome.words import about, about_times, counted, expected, number, percent, verb
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,13 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
         else "Tables that the model rests on have CHANGED: do not release this file"
     )
     reached = "" if swap.target is None else f"{swap.target.sentence} "
-    if swap.requested == 0:
+    if swap.formal is not None:
+        statement = swap.formal.statement
+        done = (
+            f"Values were rearranged at random with ε = {number(statement.epsilon)} for each record, subject to the invariants listed with "
+            f"it; {percent(statement.expected_records_changed)} of the records were expected to change."
+        )
+    elif swap.requested == 0:
         done = "No record was chosen by what was asked for, so that none was swapped."
     else:
         done = (

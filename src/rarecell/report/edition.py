@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.summary import (
     Cells,
     Count,
@@ -29,6 +30,8 @@ SMALLEST_COUNT = 3
 """Counts below this, except zero, are not shown outside."""
 
 HIDDEN = f"fewer than {SMALLEST_COUNT}"
+
+NOT_SHOWN = "not shown"
 """What is written instead of a small count."""
 
 
@@ -122,7 +125,23 @@ def _key_cost(cost: KeyCostSummary) -> KeyCostSummary:
     return replace(cost, coarsened=tuple(replace(step, sample_uniques=None) for step in cost.coarsened))
 
 
+def _formal(swap: SwapSummary, formal: FormalSummary) -> SwapSummary:
+    """What a formal release did stays inside: only what follows from invariants goes out, and the risk."""
+    return SwapSummary(
+        requested=shown(swap.requested),
+        swapped=NOT_SHOWN,
+        values_changed=NOT_SHOWN,
+        risk_before=_expectations(swap.risk_before),
+        risk_after=_expectations(swap.risk_after),
+        margins_identical=swap.margins_identical,
+        margins=swap.margins,
+        formal=replace(formal, records_changed=None, uniques_changed=None),
+    )
+
+
 def _swap(swap: SwapSummary) -> SwapSummary:
+    if swap.formal is not None:
+        return _formal(swap, swap.formal)
     # A number of swapped records close to the number asked for would give the few that were not swapped away.
     hides_failures = isinstance(swap.requested, int) and isinstance(swap.swapped, int) and is_small(swap.requested - swap.swapped)
     return SwapSummary(

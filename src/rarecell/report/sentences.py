@@ -62,7 +62,14 @@ def _before_release(summary: RunSummary) -> list[Step]:
             )
         )
     highest, threshold = summary.swap.risk_after.highest, summary.risk.threshold
-    if highest > threshold:
+    if summary.swap.formal is not None:
+        found.append(
+            Step(
+                f"Some records may be as they were, with a risk of up to {highest:.2f}: ε limits what a release says of any record and removes "
+                "no chosen risk. Do not protect the released file again, because that would spend further ε."
+            )
+        )
+    elif highest > threshold:
         found.append(
             Step(
                 f"The file still has records with a risk of up to {highest:.2f}. Do not release it before these are protected as well:",

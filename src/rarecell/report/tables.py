@@ -92,6 +92,7 @@ def all_tables(summary: RunSummary, riskiest: Sequence[RiskyRecord] = ()) -> dic
         _diagnostics,
         _expected_sizes,
         _before_after,
+        _formal_edges,
         _not_swapped,
         _kept_tables,
         _hellinger,
@@ -264,6 +265,14 @@ def _before_after(summary: RunSummary) -> Table | None:
     before, after = summary.swap.risk_before, summary.swap.risk_after
     rows = tuple((name, of(before), of(after)) for name, of in MEASURES if of(before) is not None)
     return Table("before-after", "Risk before and after swapping", (_text("Measure"), Column("Before"), Column("After")), rows)
+
+
+def _formal_edges(summary: RunSummary) -> Table | None:
+    if summary.swap is None or summary.swap.formal is None:
+        return None
+    rows = tuple((edge.moved, edge.separator, edge.epsilon) for edge in summary.swap.formal.statement.edges)
+    columns = (_names("Moves"), _names("Between records that agree on"), Column("ε"))
+    return Table("formal-edges", "ε, edge by edge", columns, rows)
 
 
 def _not_swapped(summary: RunSummary) -> Table | None:

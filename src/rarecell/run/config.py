@@ -17,6 +17,7 @@ from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput, UnknownChoice, nearest_names
 from rarecell.machine.memory import MemoryLimit
 from rarecell.machine.numbers import LARGEST_COUNT, check_numbers, check_range
+from rarecell.swap.formal.wish import FormalWish
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "missing": ("level", "drop", "refuse"),
@@ -44,6 +45,7 @@ class ProtectConfig:
     distances : for a key ``"ordinal"``, ``"numeric"`` or ``"nominal"``, instead of what its levels suggest
     weights : how much a change of each key counts (1 unless given)
     households : swap whole households
+    formal : instead of all this, a formal release with a stated ε: ``epsilon`` or ``rate``, and ``root`` and ``rare`` if wanted
     """
 
     records: tuple[int, ...] | None = None
@@ -60,6 +62,7 @@ class ProtectConfig:
     distances: Mapping[str, str] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
     households: bool = False
+    formal: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for part in fields(self):
@@ -68,6 +71,8 @@ class ProtectConfig:
             check_range(getattr(self, name), f"'{name}'", 0, 1)
         check_range(self.top, "'top'", 1)
         check_range(self.max_population_uniques, "'max_population_uniques'", 0)
+        if self.formal:
+            FormalWish.of(self.formal)
         ways = self._ways()
         if len(ways) > 1:
             raise BadInput(
@@ -76,7 +81,7 @@ class ProtectConfig:
 
     @property
     def chooses_records(self) -> bool:
-        return bool(self._ways())
+        return bool(self.formal or self._ways())
 
     def _ways(self) -> list[str]:
         """How records are chosen, in the words of the command line; the parts of a target belong together."""

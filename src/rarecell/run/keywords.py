@@ -68,6 +68,7 @@ class ProtectOptions(RunOptions, total=False):
     distances: Mapping[str, str]
     weights: Mapping[str, float]
     households: bool
+    formal: Mapping[str, Any]
 
 
 def as_config(data: Any, frame: Any, options: Mapping[str, Any]) -> tuple[RunConfig, Any]:

@@ -14,7 +14,7 @@ from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.verdict import judged
 from rarecell.outcome.words import counted, number, verb
 from rarecell.progress import SILENT, Progress
-from rarecell.run import files, swaps
+from rarecell.run import files, formal, swaps
 from rarecell.run.assessment import assessed, places
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.keywords import ProtectOptions, as_config
@@ -71,13 +71,17 @@ def choosing(config: RunConfig) -> ProtectConfig:
     if config.protect is None or not config.protect.chooses_records:
         raise BadInput(
             "The run does not say which records to protect. Give --risk-above, --top, --cell-probability-below, --records, "
-            "--max-population-uniques or --max-record-risk."
+            "--max-population-uniques or --max-record-risk; or --formal for a release at random with a stated ε."
         )
+    if config.protect.formal:
+        formal.refuse_what_voids(config.protect)
     return config.protect
 
 
 def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
     """Plan the swaps for an assessed file, compare what is to stay, and tell what they cost."""
+    if wanted.formal:
+        return _formally_protected(wanted, found, stages)
     with stages.stage(Stage.PLAN):
         plan, target = swaps.planned_swaps(wanted, found, stages.progress)
     with stages.stage(Stage.MARGINS):
@@ -97,6 +101,16 @@ def _fewer_than_asked_for(wanted: ProtectConfig, plan: SwapPlan) -> list[str]:
     return [
         f"The {number(wanted.top)} riskiest records were asked for, but {alone}. The others have no risk to protect them from."
     ]
+
+
+def _formally_protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
+    with stages.stage(Stage.PLAN):
+        release = formal.released(wanted, found, stages.progress)
+    with stages.stage(Stage.MARGINS):
+        margins = checked_margins(release)
+    with stages.stage(Stage.COST):
+        swap = formal.told(release, found, swaps.other_columns(found.data, release), margins)
+    return Protection(found, release, judged(replace(found.summary, swap=swap)), stages.seconds)
 
 
 def _told(

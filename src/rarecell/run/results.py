@@ -23,6 +23,7 @@ from rarecell.risk.unsafe import UnsafeCombinations
 from rarecell.run.config import RunConfig
 from rarecell.run.model_choice import ModelChoice
 from rarecell.run.stages import Stage, Stages
+from rarecell.swap.formal.release import FormalRelease
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.swappable import Swappability
 from rarecell.table.contingency import ContingencyTable
@@ -113,8 +114,8 @@ class Protection:
     ----------
     assessment : Assessment
         The file as it was.
-    plan : SwapPlan
-        Who exchanges what with whom.
+    plan : SwapPlan or FormalRelease
+        Who exchanges what with whom, or what was rearranged at random.
     summary : RunSummary
         Every number of the run; ``summary.swap`` has the risk before and after, and what it cost.
     seconds : mapping of Stage to float
@@ -122,7 +123,7 @@ class Protection:
     """
 
     assessment: Assessment
-    plan: SwapPlan
+    plan: SwapPlan | FormalRelease
     summary: RunSummary
     seconds: Mapping[Stage, float] = field(default_factory=dict)
 

@@ -21,6 +21,7 @@ from rarecell.progress import Progress
 from rarecell.risk.records import RecordRisk
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.results import Assessment
+from rarecell.swap.apply import Exchange
 from rarecell.swap.associations import CrossedColumn
 from rarecell.swap.distance import Distances
 from rarecell.swap.households import plan_household_swaps
@@ -45,6 +46,7 @@ def needs_records(config: RunConfig, protection: ProtectConfig | None, data: Mic
         "the household of a record": config.household is not None or wanted.households,
         f"the stratum '{config.strata}', which is not a key": config.strata is not None and config.strata not in config.keys,
         "records by their row number": wanted.records is not None,
+        "a formal release": bool(wanted.formal),
         f"columns outside the keys to keep or to swap within ({', '.join(outside)})": bool(outside),
     }
     needed = [reason for reason, applies in reasons.items() if applies]
@@ -141,7 +143,7 @@ def _values_of(data: Microdata, names: list[str]) -> dict[str, NDArray[np.int32]
     }
 
 
-def other_columns(data: Microdata, plan: SwapPlan) -> dict[str, Any]:
+def other_columns(data: Microdata, plan: Exchange) -> dict[str, Any]:
     """Columns outside the keys whose association with the swapped keys is worth telling: not names, weights or households."""
     left_out = {*plan.table.keys, data.weight, data.household, data.id}
     names = [column.name for column in data.source.columns() if column.name not in left_out and column.kind != "other"]

@@ -332,9 +332,8 @@ def _release(
     places = {key: np.arange(len(chosen)) for key in table.keys}
     for edge in tree.edges:
         together = members(edge.child & ~edge.separator & ((1 << table.n_keys) - 1))
-        found = _places(old[:, together], new[:, together])
-        for k in together:
-            places[table.keys[k]] = found
+        if together:  # a clique may add no key but only a coarsening of one
+            places.update(dict.fromkeys((table.keys[k] for k in together), _places(old[:, together], new[:, together])))
     return FormalRelease(
         table,
         model,

@@ -1,0 +1,127 @@
+"""What does a user's wish for a formal release mean, and what would void its guarantee?
+
+A guarantee that does not depend on what an intruder knows leaves no room for choices that depend on the records. Options
+that make such choices are refused here, each with its reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rarecell.errors import BadInput
+from rarecell.outcome.formal import FormalStatement, FormalSummary
+from rarecell.outcome.swap import KeptMargin, SwapSummary
+from rarecell.outcome.words import listed
+from rarecell.progress import Progress
+from rarecell.run.config import ProtectConfig
+from rarecell.run.results import Assessment
+from rarecell.swap.apply import MarginCheck
+from rarecell.swap.associations import CrossedColumn
+from rarecell.swap.formal.release import FormalRelease, expect_records_at_hand, formal_swaps
+from rarecell.swap.formal.wish import FormalWish
+from rarecell.swap.units import ColumnValues
+from rarecell.swap.utility import exchange_summary
+
+_CHOOSES = (
+    "A formal release changes records at random, because a choice that depends on the records has no finite ε; leave out {}."
+)
+_REASONS = {
+    "records": _CHOOSES,
+    "risk_above": _CHOOSES,
+    "top": _CHOOSES,
+    "cell_probability_below": _CHOOSES,
+    "max_population_uniques": _CHOOSES,
+    "max_record_risk": _CHOOSES,
+    "rules": "A rule about possible combinations makes some releases impossible for some files and so voids the guarantee; leave out {}.",
+    "untouched": "Records that nothing may touch would be known to be true, which voids the guarantee; leave out {}.",
+    "distances": "Near partners depend on the values exchanged, which voids the guarantee; leave out {}.",
+    "weights": "Near partners depend on the values exchanged, which voids the guarantee; leave out {}.",
+    "households": "A formal release moves parts of single records, not whole households; leave out {}.",
+}
+
+
+def refuse_what_voids(wanted: ProtectConfig) -> None:
+    """Refuse options under which no ε could be stated, before anything is read."""
+    defaults = ProtectConfig()
+    for name, reason in _REASONS.items():
+        if getattr(wanted, name) != getattr(defaults, name):
+            raise BadInput(reason.format(f"--{name.replace('_', '-')}"))
+    FormalWish.of(wanted.formal)
+
+
+def released(wanted: ProtectConfig, found: Assessment, progress: Progress) -> FormalRelease:
+    """The formal release that a user asked for."""
+    refuse_what_voids(wanted)
+    expect_records_at_hand(found.data)
+    _refuse_lists_of_zeros(found.config.zeros)
+    _refuse_margins_outside_cliques(wanted, found)
+    wish = FormalWish.of(wanted.formal)
+    cliques = found.config.cliques
+    is_named = bool(cliques) and all(name in found.table.keys for clique in cliques for name in clique)
+    release = formal_swaps(
+        found.table,
+        found.model,
+        epsilon=wish.epsilon,
+        rate=wish.rate,
+        root=wish.root,
+        rare=wish.rare,
+        is_model_chosen=not is_named,
+        progress=progress,
+    )
+    _refuse_narrower_strata(wanted, release.statement)
+    return release
+
+
+def told(
+    release: FormalRelease,
+    found: Assessment,
+    columns: dict[str, ColumnValues | CrossedColumn],
+    margins: tuple[MarginCheck, ...],
+) -> SwapSummary:
+    """The ``swap`` part of the summary."""
+    swap = exchange_summary(release, found.risk, columns=columns, margins_identical=all(check.is_identical for check in margins))
+    return replace(
+        swap,
+        margins=tuple(KeptMargin(variables=check.variables, cells=check.n_cells) for check in margins),
+        formal=FormalSummary.of(
+            release.statement,
+            records_changed=len(release),
+            uniques_changed=release.n_uniques_changed,
+            n_impossible=len(found.zeros.combinations),
+        ),
+    )
+
+
+def _refuse_lists_of_zeros(zeros: str) -> None:
+    if zeros not in ("swaps", "detect", "off"):
+        raise BadInput(
+            "A list of impossible combinations makes some releases impossible for some files and so voids the guarantee; leave out "
+            f"--zeros {zeros}."
+        )
+
+
+def _refuse_margins_outside_cliques(wanted: ProtectConfig, found: Assessment) -> None:
+    cliques = [set(found.table.names_of(found.table.close(clique))) for clique in found.model.graph.cliques]
+    outside = [margin for margin in wanted.keep if not any(set(margin) <= clique for clique in cliques)]
+    if outside:
+        kept = "; ".join(", ".join(margin) for margin in outside)
+        raise BadInput(
+            f"--keep {kept} lies in no clique of the model, so a formal release cannot keep it. Name a model with --cliques that has it in "
+            "a clique: it is then an invariant, and is stated as one."
+        )
+
+
+def _refuse_narrower_strata(wanted: ProtectConfig, statement: FormalStatement) -> None:
+    for edge in statement.edges:
+        beyond = [name for name in wanted.within if name not in edge.separator]
+        if beyond:
+            raise BadInput(
+                f"--within {listed(beyond)} is more than the separator along which {listed(edge.moved)} moves, and would be a further "
+                "invariant that is not stated. Name a model with --cliques that has it in every separator, or leave it out."
+            )
+    moving = [name for name in wanted.never_swap if name not in statement.root]
+    if moving:
+        raise BadInput(
+            f"--never-swap {listed(moving)}: only the keys of the root clique, {listed(statement.root)}, stay with their record. Choose "
+            "another root with --formal root=…, or leave it out."
+        )

@@ -78,8 +78,11 @@ def told(
     columns: dict[str, ColumnValues | CrossedColumn],
     margins: tuple[MarginCheck, ...],
 ) -> SwapSummary:
-    """The ``swap`` part of the summary."""
-    swap = exchange_summary(release, found.risk, columns=columns, margins_identical=all(check.is_identical for check in margins))
+    """The ``swap`` part of the summary; the nearest intruder is tried on the release, as on any other."""
+    links = moved_links(Release.of_plan(release), reporting_register(found))
+    swap = exchange_summary(
+        release, found.risk, links, columns=columns, margins_identical=all(check.is_identical for check in margins)
+    )
     return replace(
         swap,
         margins=tuple(KeptMargin(variables=check.variables, cells=check.n_cells) for check in margins),

@@ -9,12 +9,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rarecell.errors import BadInput
+from rarecell.intruder.nearest import moved_links
+from rarecell.intruder.release import Release
 from rarecell.outcome.formal import FormalStatement, FormalSummary
 from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.words import listed
 from rarecell.progress import Progress
 from rarecell.run.config import ProtectConfig
 from rarecell.run.results import Assessment
+from rarecell.run.swaps import reporting_register
 from rarecell.swap.apply import MarginCheck
 from rarecell.swap.associations import CrossedColumn
 from rarecell.swap.formal.release import FormalRelease, expect_records_at_hand, formal_swaps

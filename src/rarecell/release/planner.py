@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from rarecell.errors import BadInput
+from rarecell.model.protocol import CellModel
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.release.costs import OtherColumn, association_kept, bits_lost, entropy, key_counts
 from rarecell.release.ladders import Step, ladders, recoded
 from rarecell.release.remainder import ReleaseTarget, Remainder, swap_remainder
 from rarecell.risk.records import RecordRisk
-from rarecell.swap.interactions import FittedModel
 from rarecell.swap.utility import BothFiles, hellinger_distances
 from rarecell.table.contingency import ContingencyTable
 
@@ -42,7 +42,7 @@ class Fitted:
     """A recoded table with the models of it: one whose margins swaps keep, and the risk."""
 
     table: ContingencyTable
-    model: FittedModel
+    model: CellModel
     risk: RecordRisk
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput
+from rarecell.model.protocol import CellModel
 from rarecell.progress import Progress, checkpoint
 from rarecell.risk.records import RecordRisk
-from rarecell.swap.interactions import FittedModel
 from rarecell.swap.plan import SwapPlan, plan_swaps
-from rarecell.swap.residual_risk import RiskAfter, risk_after
+from rarecell.swap.residual_risk import RiskAfter, links_of_plan, risk_after
 from rarecell.table.contingency import ContingencyTable
 
 MOST_ATTEMPTS = 4
@@ -68,7 +68,7 @@ class Remainder:
 
 def swap_remainder(
     table: ContingencyTable,
-    model: FittedModel,
+    model: CellModel,
     risk: RecordRisk,
     target: ReleaseTarget,
     *,
@@ -79,7 +79,7 @@ def swap_remainder(
     records = _needed(table, risk.unique_probability, _match_of_uniques(risk), target)
     for _ in range(MOST_ATTEMPTS):
         plan = plan_swaps(table, model, records=records, risk=risk, **options)
-        after = risk_after(risk, plan)
+        after = risk_after(risk, plan, links_of_plan(plan, plan.task.register_of(risk)))
         is_met = target.is_met(after.expected_correct_matches, after.highest)
         more = np.setdiff1d(_needed(table, after.unique_probability, after.match_probability, target), plan.rows)
         more = np.setdiff1d(more, records)

@@ -18,6 +18,7 @@ from rarecell import __version__
 from rarecell.cli.options import FiniteRange, config_of, data_options, protect_options, run_options, wishes_of, words_for_data
 from rarecell.errors import RarecellError
 from rarecell.machine.signals import interrupt, when_asked_to_end
+from rarecell.machine.system import make_output_printable
 
 if TYPE_CHECKING:
     from rarecell.run.config import RunConfig
@@ -30,6 +31,7 @@ class _Group(click.Group):
     """Turns an error the user can mend into one paragraph and exit code 1."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        make_output_printable()
         try:
             with when_asked_to_end(interrupt):
                 return super().invoke(ctx)

@@ -1,1 +1,1 @@
-"""What the computer offers: cores and memory."""
+"""What the computer offers: cores, memory, disks and signals, whatever its system."""

@@ -6,19 +6,15 @@ import os
 import shutil
 from pathlib import Path
 
+from rarecell.machine import system
+
 
 def flush_to_disk(path: Path) -> None:
     """Wait until a file, or the names in a folder, have reached the disk.
 
     A rename may reach the disk before the data do; after a power cut the file would be empty.
     """
-    if os.name == "nt":
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    system.flush(path)
 
 
 def flush_tree(path: Path) -> None:

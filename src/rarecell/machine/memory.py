@@ -7,11 +7,11 @@ does is known once they are counted, before any long work begins.
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 
 from rarecell.errors import BadInput, TooLarge
+from rarecell.machine import system
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
@@ -103,15 +103,9 @@ def gigabytes(n_bytes: int) -> str:
 
 def machine_memory() -> int:
     """Memory of this machine; 4 GiB where it cannot be told."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        return 4 << 30
+    return system.physical_memory() or 4 << 30
 
 
 def free_memory() -> int:
     """Memory that can be had without swapping; a guess of 4 GiB where the system does not say."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 4 << 30
+    return system.free_memory() or 4 << 30

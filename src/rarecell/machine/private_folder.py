@@ -13,6 +13,8 @@ import tempfile
 import weakref
 from pathlib import Path
 
+from rarecell.machine import system
+
 _PREFIX = "rarecell-private-"
 
 
@@ -37,13 +39,13 @@ def private_folder(owner: object, parent: str | Path | None = None) -> Path:
 
 def remove_stale_folders(parent: Path) -> None:
     """Remove the private folders that processes of the same user left when they were killed."""
-    if os.name == "nt":
+    if not system.can_lock_folders():
         return
     with contextlib.suppress(OSError):
         for folder in parent.glob(f"{_PREFIX}*"):
             with contextlib.suppress(OSError):
                 status = folder.lstat()
-                if folder.is_symlink() or not folder.is_dir() or status.st_uid != os.geteuid():
+                if folder.is_symlink() or not folder.is_dir() or not system.is_own(status):
                     continue
                 lock = _lock(folder)
                 if lock is not None:
@@ -52,16 +54,14 @@ def remove_stale_folders(parent: Path) -> None:
 
 def _lock(folder: Path) -> int | None:
     """A lock on a folder that is held until it is closed; None when somebody else holds it, or took the folder away."""
-    if os.name == "nt":
+    if not system.can_lock_folders():
         return -1
-    import fcntl
-
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY)
+        handle = os.open(folder, os.O_RDONLY | system.NO_FOLLOW | os.O_DIRECTORY)
     except FileNotFoundError:
         return None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        system.lock(handle)
         if os.path.samestat(os.fstat(handle), os.stat(folder)):
             return handle
     except OSError:

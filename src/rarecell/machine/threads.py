@@ -5,22 +5,15 @@ Kernels and NumPy's functions hold no lock while they compute, so that threads s
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
 
+from rarecell.machine.system import n_cores as n_cores
+
 WORTH_A_THREAD = 20_000
 """Elements from which a further thread pays."""
-
-
-def n_cores() -> int:
-    """Cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:
-        return os.cpu_count() or 1
 
 
 def in_parts(work: Callable[..., Any], *arrays: Any) -> list[Any]:

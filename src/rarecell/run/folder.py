@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rarecell.errors import BadInput, NotWritten, OutputExists, RarecellError
+from rarecell.machine import system
 from rarecell.run import publishing
 from rarecell.run.publishing import RECORD
 
@@ -159,16 +160,9 @@ def sweep(target: Path) -> None:
 def _locked(target: Path) -> int:
     """Hold the folder's lock until the returned descriptor is closed; a killed run lets go of it by itself."""
     while True:
-        handle = os.open(target / _LOCK, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        handle = os.open(target / _LOCK, os.O_CREAT | os.O_RDWR | system.NO_FOLLOW, 0o600)
         try:
-            if os.name == "nt":
-                import msvcrt
-
-                msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]
-            else:
-                import fcntl
-
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            system.lock(handle)
         except OSError:
             os.close(handle)
             raise BadInput(
@@ -182,12 +176,12 @@ def _locked(target: Path) -> int:
 
 
 def _unlocked(target: Path, lock: int) -> None:
-    if os.name == "nt":
-        os.close(lock)
-        with contextlib.suppress(OSError):
-            (target / _LOCK).unlink()
-    else:
+    if system.can_remove_open_files():
         try:
             (target / _LOCK).unlink(missing_ok=True)
         finally:
             os.close(lock)
+    else:
+        os.close(lock)
+        with contextlib.suppress(OSError):
+            (target / _LOCK).unlink()

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput, NotWritten, OutputExists
+from rarecell.machine import system
 from rarecell.machine.disk import flush_to_disk, flush_tree, make_private, new_private_file, remove
 
 UNFINISHED = ".rarecell-unfinished-"
@@ -203,5 +204,5 @@ def _is_own_folder(path: Path) -> bool:
     """True for a folder, no link, that belongs to this user."""
     with contextlib.suppress(OSError):
         status = path.lstat()
-        return stat.S_ISDIR(status.st_mode) and (os.name == "nt" or status.st_uid == os.geteuid())
+        return stat.S_ISDIR(status.st_mode) and system.is_own(status)
     return False

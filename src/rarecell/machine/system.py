@@ -1,0 +1,119 @@
+"""What differs between Linux, macOS and Windows?
+
+Every difference is here, behind a name that says what is wanted. Nothing else in the package asks which system it runs
+on, so that the tests can play the other system by changing one variable.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from typing import Any
+
+IS_WINDOWS = os.name == "nt"
+
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+"""Flag that refuses to open a link; Windows has none."""
+
+
+def lock(handle: int) -> None:
+    """Take the lock of an open file, which is let go when the file is closed; OSError when somebody else holds it."""
+    if IS_WINDOWS:
+        import msvcrt
+
+        locking: Any = msvcrt
+        locking.locking(handle, locking.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def can_lock_folders() -> bool:
+    """Windows opens files, but not folders."""
+    return not IS_WINDOWS
+
+
+def can_remove_open_files() -> bool:
+    """On Windows a file stays as long as somebody has it open, so it is closed before it is removed."""
+    return not IS_WINDOWS
+
+
+def is_own(status: os.stat_result) -> bool:
+    """True for what belongs to this user. Windows tells no owner; what other users made there is kept out by its folder."""
+    return IS_WINDOWS or status.st_uid == os.geteuid()
+
+
+def flush(path: str | os.PathLike[str]) -> None:
+    """Wait until a file, or the names in a folder, have reached the disk.
+
+    Windows flushes only what is open for writing, and has no way to flush a folder.
+    """
+    if IS_WINDOWS:
+        if os.path.isdir(path):
+            return
+        flags = os.O_RDWR
+    else:
+        flags = os.O_RDONLY
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory that this machine has; None where it cannot be told."""
+    return _memory_of_windows("total") if IS_WINDOWS else _pages("SC_PHYS_PAGES")
+
+
+def free_memory() -> int | None:
+    """Bytes of memory that can be had without swapping; None where it cannot be told, as on macOS."""
+    return _memory_of_windows("free") if IS_WINDOWS else _pages("SC_AVPHYS_PAGES")
+
+
+def _pages(name: str) -> int | None:
+    with contextlib.suppress(ValueError, OSError, AttributeError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf(name)
+    return None
+
+
+def _memory_of_windows(kind: str) -> int | None:
+    import ctypes
+
+    class Status(ctypes.Structure):
+        _fields_ = (
+            ("length", ctypes.c_uint32),
+            ("load", ctypes.c_uint32),
+            ("total", ctypes.c_uint64),
+            *(
+                (name, ctypes.c_uint64)
+                for name in ("free", "page_total", "page_free", "virtual_total", "virtual_free", "extended")
+            ),
+        )
+
+    status = Status(length=ctypes.sizeof(Status))
+    kernel: Any = getattr(ctypes, "windll", None)
+    if kernel is None or not kernel.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
+        return None
+    return int(getattr(status, kind))
+
+
+def n_cores() -> int:
+    """Cores that this process may use; macOS and Windows tell only how many there are."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def make_output_printable() -> None:
+    """Let every character be printed.
+
+    On Windows a pipe takes the characters of one code page, and a character outside it would end the program.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")

@@ -11,7 +11,7 @@ $(BIN)/python:
 
 # A stamp per set of packages: reinstalled when pyproject.toml changes.
 $(VENV)/.run: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[stats,app]'
+	$(BIN)/python -m pip install --quiet --editable '.[stats,excel,app]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python

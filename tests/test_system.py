@@ -41,14 +41,15 @@ class FakeMsvcrt:
         assert (mode, n_bytes) == (self.LK_NBLCK, 1)
         status = os.fstat(handle)
         holder = self.held.get((status.st_dev, status.st_ino))
-        if holder is not None and _is_open(holder, status):
+        # Numbers of closed descriptors and removed files are given out again.
+        if holder not in (None, handle) and _is_open(holder, status):
             raise PermissionError(13, "Permission denied")
         self.held[status.st_dev, status.st_ino] = handle
 
 
-def _is_open(handle: int, status: os.stat_result) -> bool:
+def _is_open(handle: int | None, status: os.stat_result) -> bool:
     try:
-        return os.path.samestat(os.fstat(handle), status)
+        return handle is not None and os.path.samestat(os.fstat(handle), status)
     except OSError:
         return False
 

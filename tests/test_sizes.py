@@ -18,7 +18,6 @@ MOST_LINES_OF_FUNCTION = 60
 MOST_PARAMETERS = 8
 
 LONG_MODULES = {
-    "_kernels/counting.py",
     "engine/files.py",
     "engine/spark.py",
     "risk/population_uniques.py",

@@ -13,6 +13,7 @@ import rarecell as rc
 from rarecell._kernels import cell_hash
 from rarecell._kernels import swapping as kernels
 from rarecell._kernels.distance import distances as distances_of
+from rarecell._kernels.hashing import fill_slots, free_slots
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.graph.masks import components
 from rarecell.swap.distance import Distances
@@ -43,9 +44,9 @@ def test_cells_are_found_by_their_hash() -> None:
     held, asked = cells[::2], cells
     hashed = cell_hash.hash_rows(held, mixing, start)
     assert hashed.tolist() == [sum(int(mixing[s + c]) for s, c in zip(start, row, strict=True)) % 2**64 for row in held.tolist()]
-    table = cell_hash.Cells(
-        cell_hash.fill_slots(hashed, 512), hashed, np.ones(len(held), np.int64), np.zeros(len(held), bool), mixing, start
-    )
+    slots = free_slots(len(hashed), np.int64)
+    fill_slots(hashed, slots)
+    table = cell_hash.Cells(slots, hashed, np.ones(len(held), np.int64), np.zeros(len(held), bool), mixing, start)
     position = {tuple(row): k for k, row in enumerate(held.tolist())}
     expected = [position.get(tuple(row), -1) for row in asked.tolist()]
     assert cell_hash.find_cells(table, cell_hash.hash_rows(asked, mixing, start)).tolist() == expected

@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from rarecell._kernels.hashing import slot_of_key
+
 _FEW_RECORDS = 16.0
 _SMALL = 1e-120
 """A product above this stays above zero when a pair of few records joins it: only a pair of one record has a tiny probability."""
@@ -32,13 +34,10 @@ def refine(groups, n_groups, codes, n_levels, owner, number, refined):
                 n_refined += 1
             refined[i] = number[place]
         return n_refined
-    wrap = len(owner) - 1
     owner[:] = -1
     for i in range(len(groups)):
         key = np.int64(groups[i]) * n_levels + codes[i]
-        slot = np.int64((np.uint64(key) * np.uint64(11400714819323198485)) >> np.uint64(20)) & wrap
-        while owner[slot] != -1 and owner[slot] != key:
-            slot = (slot + 1) & wrap
+        slot = slot_of_key(owner, key)
         if owner[slot] == -1:
             owner[slot] = key
             number[slot] = n_refined

@@ -13,6 +13,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rarecell._kernels.distance import borrowing
+from rarecell._kernels.hashing import slot_of_position
 
 
 class Cells(NamedTuple):
@@ -54,28 +55,11 @@ def hash_rows(codes, mixing, start):
     return found
 
 
-@njit(cache=True)
-def fill_slots(hashed, n_slots):
-    """Open addressing by the low bits of the hash; ``n_slots`` is a power of two, an empty slot is −1."""
-    slots = np.full(n_slots, -1, dtype=np.int64)
-    wrap = np.uint64(n_slots - 1)
-    for cell in range(len(hashed)):
-        slot = np.int64(hashed[cell] & wrap)
-        while slots[slot] >= 0:
-            slot = (slot + 1) & (n_slots - 1)
-        slots[slot] = cell
-    return slots
-
-
 @borrowing
 def find_cell(cells, hashed):
     """Position of the cell with this hash, −1 when it is empty."""
     # Two cells with one 64-bit hash would only make a candidate look worse, never a margin wrong.
-    n_slots = len(cells.slots)
-    slot = np.int64(hashed & np.uint64(n_slots - 1))
-    while cells.slots[slot] >= 0 and cells.hashed[cells.slots[slot]] != hashed:
-        slot = (slot + 1) & (n_slots - 1)
-    return cells.slots[slot]
+    return cells.slots[slot_of_position(cells.slots, cells.hashed, hashed)]
 
 
 @njit(cache=True)

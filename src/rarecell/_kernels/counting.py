@@ -21,6 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from rarecell._kernels.hashing import fill_slots, find_slots, free_slots
+from rarecell._kernels.ranking import count_runs, deal_out, find_parts, number_runs, pack, rank_values, take_ranks, unpack
 from rarecell.machine.threads import n_cores, on_all_cores
 
 IntArray = npt.NDArray[np.integer[Any]]
@@ -40,8 +42,6 @@ _DENSE_SPAN = 2**22
 _N_PARTS = 256
 # Leading bits of a key that decide its part: their table fits a core's own cache.
 _PREFIX_BITS = 16
-# The golden ratio in 64 bits: multiplying by it spreads neighbouring keys over a hash table.
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @njit(cache=True, nogil=True)
@@ -114,108 +114,6 @@ def count_pairs(codes: IntArray, values: IntArray, place: IntArray, joint: IntAr
             joint[codes[record], place[values[record]]] += 1
 
 
-@njit(cache=True, nogil=True)
-def find_parts(keys: IntArray, shift: int, part_of_prefix: IntArray, parts: IntArray, sizes: IntArray) -> None:
-    """Which part each key belongs to by its leading bits ``key >> shift``; adds to the ``sizes`` of the parts."""
-    for record in range(keys.size):
-        part = part_of_prefix[keys[record] >> shift]
-        parts[record] = part
-        sizes[part] += 1
-
-
-@njit(cache=True, nogil=True)
-def deal_out(keys: IntArray, parts: IntArray, first: int, places: IntArray, keys_out: IntArray, records_out: IntArray) -> None:
-    """Move each key, and the number of its record counted from ``first``, to the next free place of its part."""
-    for record in range(keys.size):
-        place = places[parts[record]]
-        places[parts[record]] = place + 1
-        keys_out[place] = keys[record]
-        records_out[place] = first + record
-
-
-@njit(cache=True, nogil=True)
-def pack(keys: IntArray, base: int, n_position_bits: int) -> None:
-    """Put the position of each key below the key, in place: packed values are distinct and sort as the keys do."""
-    for position in range(keys.size):
-        keys[position] = ((keys[position] - base) << n_position_bits) | position
-
-
-@njit(cache=True, nogil=True)
-def unpack(keys: IntArray, base: int, n_position_bits: int, records: IntArray) -> None:
-    """Undo :func:`pack` after sorting, and put ``records`` into the same order."""
-    before = records.copy()
-    mask = (1 << n_position_bits) - 1
-    for position in range(keys.size):
-        records[position] = before[keys[position] & mask]
-        keys[position] = (keys[position] >> n_position_bits) + base
-
-
-@njit(cache=True, nogil=True)
-def rank_values(histogram: IntArray, values: IntArray, counts: IntArray) -> None:
-    """List the occurring values with their counts, and overwrite ``histogram`` with their ranks."""
-    rank = 0
-    for value in range(histogram.size):
-        if histogram[value] > 0:
-            values[rank] = value
-            counts[rank] = histogram[value]
-            histogram[value] = rank
-            rank += 1
-
-
-@njit(cache=True, nogil=True)
-def take_ranks(ranks: IntArray, keys: IntArray, record_rank: IntArray) -> None:
-    """The rank of each record's key."""
-    for record in range(keys.size):
-        record_rank[record] = ranks[keys[record]]
-
-
-@njit(cache=True, nogil=True)
-def count_runs(keys: IntArray, start: int, stop: int) -> int:
-    """Number of runs of equal keys that begin in ``start:stop`` of the sorted ``keys``."""
-    n_runs = 0
-    for position in range(start, stop):
-        n_runs += position == 0 or keys[position] != keys[position - 1]
-    return n_runs
-
-
-@njit(cache=True, nogil=True)
-def number_runs(
-    keys: IntArray, records: IntArray, start: int, stop: int, rank: int, run_starts: IntArray, record_rank: IntArray
-) -> None:
-    """Number the runs of equal keys within ``start:stop``, ``rank`` runs having begun before ``start``."""
-    rank -= 1
-    for position in range(start, stop):
-        if position == 0 or keys[position] != keys[position - 1]:
-            rank += 1
-            run_starts[rank] = position
-        record_rank[records[position]] = rank
-
-
-@njit(cache=True, nogil=True)
-def fill_slots(keys: IntArray, slots: IntArray, n_bits: int) -> None:
-    """Enter the position of each key into a hash table of ``2 ** n_bits`` slots; -1 marks a free slot."""
-    for position in range(keys.size):
-        slot = np.int64((np.uint64(keys[position]) * _SPREAD) >> np.uint64(64 - n_bits))
-        while slots[slot] >= 0:
-            slot = (slot + 1) & (slots.size - 1)
-        slots[slot] = position
-
-
-@njit(cache=True, nogil=True)
-def find_slots(wanted: IntArray, keys: IntArray, slots: IntArray, n_bits: int, found: IntArray) -> None:
-    """The position of each ``wanted`` value among the ``keys`` of a hash table, -1 where it is none of them."""
-    for record in range(wanted.size):
-        found[record] = -1
-        if wanted[record] < 0:
-            continue
-        slot = np.int64((np.uint64(wanted[record]) * _SPREAD) >> np.uint64(64 - n_bits))
-        while slots[slot] >= 0:
-            if keys[slots[slot]] == wanted[record]:
-                found[record] = slots[slot]
-                break
-            slot = (slot + 1) & (slots.size - 1)
-
-
 def collapse_records(
     codes: IntArray | Sequence[IntArray], levels: Sequence[int] | IntArray, new_codes: Sequence[IntArray] | None = None
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -274,10 +172,8 @@ class CellIndex:
         if self._fits:
             self._keys = np.zeros(len(cells), dtype=np.int64)
             _fold(self._keys, _columns(cells), self._levels)
-            # At most half of the slots are taken, so that a search ends after a step or two.
-            self._n_bits = max(1, (2 * len(cells)).bit_length())
-            self._slots = np.full(2**self._n_bits, -1, dtype=np.int64)
-            fill_slots(self._keys, self._slots, self._n_bits)
+            self._slots = free_slots(len(cells), np.int64)
+            fill_slots(self._keys, self._slots)
 
     def find(self, codes: IntArray | Sequence[IntArray]) -> Keys:
         """The cell of each record, -1 for a record with a negative code or in none of the cells."""
@@ -288,7 +184,7 @@ class CellIndex:
             _fold(keys, columns, self._levels)
 
             def find_slice(_: int, part: slice) -> None:
-                find_slots(keys[part], self._keys, self._slots, self._n_bits, found[part])
+                find_slots(keys[part], self._keys, self._slots, found[part])
 
             _in_threads(find_slice, _slices(n_records))
             return found

@@ -24,6 +24,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from rarecell._kernels.chordal import ONE, ZERO, bit, cliques_and_separators, is_complete, lowest_bit, popcount, reachable
+from rarecell._kernels.hashing import home_slot
 
 JOIN_COMPONENTS = 1
 ADD = 2
@@ -64,10 +65,10 @@ class Missing(NamedTuple):
 @njit(cache=True, nogil=True)
 def slot_of(masks: NDArray[np.uint64], values: NDArray[np.float64], mask: np.uint64) -> int:
     """Where ``mask`` is in the table, or the free slot where it belongs."""
-    wrap = np.uint64(masks.shape[0] - 1)
-    slot = ((mask * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(29)) & wrap
+    # The empty set is a key like any other, so it is the value that says whether a slot is free.
+    slot = home_slot(mask, masks.shape[0])
     while masks[slot] != mask and not np.isnan(values[slot]):
-        slot = (slot + ONE) & wrap
+        slot = (slot + 1) & (masks.shape[0] - 1)
     return int(slot)
 
 

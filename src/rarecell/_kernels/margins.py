@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from rarecell._kernels.hashing import slot_of_key
+
 _EMPTY = np.int64(-1)
 
 _ROWS_AT_ONCE = 4096
@@ -17,12 +19,6 @@ _ROWS_AT_ONCE = 4096
 _TABULATED = 4096
 _N_LOG_N = np.concatenate([np.zeros(1), np.arange(1, _TABULATED) * np.log(np.arange(1, _TABULATED))])
 """n log n of small counts: most counts are small, and a logarithm takes longer than finding its cell."""
-
-
-@njit(cache=True, inline="always")
-def _slot(key, shift):
-    # Fibonacci hashing: the high bits of a multiplication by 2^64 / golden ratio.
-    return np.int64((np.uint64(key) * np.uint64(11400714819323198485)) >> shift)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -73,14 +69,10 @@ def _sum_of_n_log_n_hashed(keys, counts):
     bits = 4
     while (1 << bits) < 2 * len(keys):
         bits += 1
-    shift = np.uint64(64 - bits)
-    wrap = (1 << bits) - 1
     owner = np.full(1 << bits, _EMPTY)
     sums = np.zeros(1 << bits, dtype=counts.dtype)
     for i in range(len(keys)):
-        slot = _slot(keys[i], shift)
-        while owner[slot] != _EMPTY and owner[slot] != keys[i]:
-            slot = (slot + 1) & wrap
+        slot = slot_of_key(owner, keys[i])
         owner[slot] = keys[i]
         sums[slot] += counts[i]
     total = 0.0
@@ -103,27 +95,6 @@ def sums_of_n_log_n(codes, counts, first, columns, begins, adds, n_possible, sum
             sums[j] = _sum_of_n_log_n_dense(codes, counts, columns[low:high], begins[low : high + 1], adds, n_possible[j])
         else:
             sums[j] = _sum_of_n_log_n_hashed(marginal_keys(codes, columns[low:high], begins[low : high + 1], adds), counts)
-
-
-@njit(cache=True, nogil=True)
-def number_distinct(keys, owner, n_bits, distinct, number):
-    """Distinct keys in the order they appear, and which of them each key is; how many there are.
-
-    ``owner`` is a hash table of ``2 ** n_bits`` slots, at least twice the keys, filled with −1.
-    """
-    shift = np.uint64(64 - n_bits)
-    wrap = len(owner) - 1
-    n_distinct = 0
-    for i in range(len(keys)):
-        slot = _slot(keys[i], shift)
-        while owner[slot] != -1 and distinct[owner[slot]] != keys[i]:
-            slot = (slot + 1) & wrap
-        if owner[slot] == -1:
-            owner[slot] = n_distinct
-            distinct[n_distinct] = keys[i]
-            n_distinct += 1
-        number[i] = owner[slot]
-    return n_distinct
 
 
 @njit(cache=True, nogil=True)

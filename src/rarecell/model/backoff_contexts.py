@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import backoff as kernels
+from rarecell._kernels.hashing import n_slots_for
 from rarecell.graph.masks import single
 from rarecell.progress import Progress, checkpoint
 from rarecell.table.contingency import ContingencyTable
@@ -62,7 +63,7 @@ class Rows:
         self.table = table
         self.rows = rows
         self.counts = counts.astype(np.float64)
-        size = 1 << max(4, int(2 * len(rows) - 1).bit_length())
+        size = n_slots_for(len(rows))
         self._owner = np.empty(size, dtype=np.int64)
         self._number = np.empty(size, dtype=np.int32)
         self._codes: dict[int, NDArray[np.int32]] = {}

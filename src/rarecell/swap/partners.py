@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import cell_hash
 from rarecell._kernels import swapping as kernels
+from rarecell._kernels.hashing import fill_slots, free_slots
 from rarecell._kernels.neighbours import Around
 from rarecell.graph.masks import all_below, components, mask_of, members
 from rarecell.intruder.persons import nearness as intruder_nearness
@@ -111,8 +112,8 @@ class PartnerSearch:
         start = np.cumsum([0, *levels])[:-1].astype(np.int64)
         mixing = cell_hash.mixed_many(np.arange(sum(levels)), 0)
         hashed = cell_hash.hash_rows(self.table.cells, mixing, start)
-        n_slots = 1 << (2 * self.table.n_cells).bit_length()
-        slots = cell_hash.fill_slots(hashed, n_slots)
+        slots = free_slots(self.table.n_cells, np.int64)
+        fill_slots(hashed, slots)
         return cell_hash.Cells(slots, hashed, self.table.counts, self.is_closed, mixing, start)
 
     @cached_property

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import margins as kernels
-from rarecell._kernels.counting import collapse_records, fill_slots, find_slots, short_type
+from rarecell._kernels.counting import collapse_records, short_type
+from rarecell._kernels.hashing import fill_slots, find_slots, free_slots, number_distinct
 from rarecell.graph.masks import each_member, holds, is_inside, mask_of, members, single
 from rarecell.machine.memory import marginals_budget
 from rarecell.machine.threads import n_cores, on_all_cores
@@ -361,7 +362,7 @@ class Marginals:
             occupied = np.flatnonzero(sums)
             return MarginalCells(occupied, sums[occupied])
         distinct, number = np.empty(len(numbers), dtype=np.int64), np.empty(len(numbers), dtype=np.int32)
-        n_distinct = kernels.number_distinct(numbers, *_hash_table(len(numbers)), distinct, number)
+        n_distinct = number_distinct(numbers, free_slots(len(numbers)), distinct, number)
         order = np.argsort(distinct[:n_distinct])
         return MarginalCells(distinct[order], _added_up(number, rows.counts, n_distinct)[order])
 
@@ -378,13 +379,7 @@ def _ranked(keys: NDArray[np.int64], distinct: NDArray[np.int64], n_possible: in
     if n_possible <= 4 * max(len(keys), len(distinct)) + 1024:
         kernels.rank_dense(keys, distinct, np.full(n_possible, -1, dtype=np.int32), found)
     else:
-        slots, n_bits = _hash_table(len(distinct))
-        fill_slots(distinct, slots, n_bits)
-        find_slots(keys, distinct, slots, n_bits, found)
+        slots = free_slots(len(distinct))
+        fill_slots(distinct, slots)
+        find_slots(keys, distinct, slots, found)
     return found
-
-
-def _hash_table(n_keys: int) -> tuple[NDArray[np.int32], int]:
-    """An empty hash table of at least twice as many slots as keys, and the logarithm of its size."""
-    n_bits = max(4, (2 * n_keys - 1).bit_length())
-    return np.full(1 << n_bits, -1, dtype=np.int32), n_bits

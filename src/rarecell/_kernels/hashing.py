@@ -1,0 +1,84 @@
+"""Where in a hash table is a key, or where does it belong?
+
+Open addressing: a table has a power of two of slots, at least twice as many as keys. A key is looked for from its home
+slot on, the high bits of its product with 2^64 divided by the golden ratio, until it or a free slot is met. A slot holds
+the key itself (:func:`slot_of_key`) or its position in a list of keys (:func:`slot_of_position`); −1 marks a free slot.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from rarecell._kernels.chordal import popcount
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def n_slots_for(n_keys: int) -> int:
+    """The smallest power of two of at least twice as many slots as keys."""
+    return int(1 << max(4, (2 * n_keys - 1).bit_length()))
+
+
+def free_slots(n_keys: int, dtype: type[np.integer[Any]] = np.int32) -> npt.NDArray[Any]:
+    """An empty hash table for so many keys."""
+    return np.full(n_slots_for(n_keys), -1, dtype=dtype)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def home_slot(key, n_slots):
+    """Where the search for a key begins."""
+    return np.int64((np.uint64(key) * _SPREAD) >> np.uint64(64 - popcount(np.uint64(n_slots - 1))))
+
+
+@njit(cache=True, nogil=True, inline="always")
+def slot_of_key(owner, key):
+    """The slot that holds this key, or the free one where it belongs."""
+    slot = home_slot(key, len(owner))
+    while owner[slot] != -1 and owner[slot] != key:
+        slot = (slot + 1) & (len(owner) - 1)
+    return slot
+
+
+@njit(cache=True, nogil=True, inline="always")
+def slot_of_position(slots, keys, key):
+    """The slot that holds the position of this key in ``keys``, or the free one where it belongs."""
+    slot = home_slot(key, len(slots))
+    while slots[slot] != -1 and keys[slots[slot]] != key:
+        slot = (slot + 1) & (len(slots) - 1)
+    return slot
+
+
+@njit(cache=True, nogil=True)
+def fill_slots(keys, slots):
+    """Enter the position of each key; of equal keys the first is kept."""
+    for position in range(len(keys)):
+        slot = slot_of_position(slots, keys, keys[position])
+        if slots[slot] == -1:
+            slots[slot] = position
+
+
+@njit(cache=True, nogil=True)
+def find_slots(wanted, keys, slots, found):
+    """The position of each ``wanted`` value among the ``keys`` of a table; −1 where it is none of them, or negative."""
+    for i in range(len(wanted)):
+        found[i] = -1
+        if wanted[i] >= 0:
+            found[i] = slots[slot_of_position(slots, keys, wanted[i])]
+
+
+@njit(cache=True, nogil=True)
+def number_distinct(keys, slots, distinct, number):
+    """Distinct keys in the order they appear, and which of them each key is; how many there are."""
+    n_distinct = 0
+    for i in range(len(keys)):
+        slot = slot_of_position(slots, distinct, keys[i])
+        if slots[slot] == -1:
+            slots[slot] = n_distinct
+            distinct[n_distinct] = keys[i]
+            n_distinct += 1
+        number[i] = slots[slot]
+    return n_distinct

@@ -11,7 +11,7 @@ from scipy import special, stats
 import rarecell as rc
 from rarecell._kernels import agglomeration
 from rarecell._kernels import backoff as kernels
-from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff
+from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff, random_orders
 from rarecell.model.backoff_conditionals import Betas
 from rarecell.model.backoff_contexts import POWERS, STRENGTHS, Context
 from rarecell.model.log_draws import log_beta_draws
@@ -134,7 +134,7 @@ def test_log_moments_are_those_of_simulated_betas() -> None:
     table = census_table()
     network = BackoffNetwork(table, range(8))
     cells = table.unique_cells[:3]
-    mean_log, variance_log = network.posterior(table.cells[cells])
+    mean_log, variance_log, _ = network.posterior(table.cells[cells])
     rng = np.random.default_rng(0)
     logs = np.zeros((20_000, 3))
     for (mean, rest, variance), _ in network._conditional_betas(table.cells[cells]):
@@ -169,7 +169,7 @@ def test_draws_have_the_moments_of_the_posterior(table: rc.ContingencyTable, see
     cells = all_cells(table)[:: max(1, table.n_formal_cells // 6)]
     n_draws = 4000
     drawn = network.draws(cells, n_draws, np.random.default_rng(seed))
-    mean, variance = network.posterior(cells)
+    mean, variance, _ = network.posterior(cells)
     deviation = drawn.std(axis=0)
     assert (np.abs(drawn.mean(axis=0) - mean) <= 6 * deviation / np.sqrt(n_draws) + 1e-12).all()
     spread = np.sqrt(np.maximum(((drawn - drawn.mean(axis=0)) ** 2).var(axis=0), 0) / n_draws)
@@ -243,6 +243,41 @@ def test_the_census_sample_is_estimated_close_to_the_truth() -> None:
     assert risk.expected_correct_matches == pytest.approx(414.58, rel=0.1)
     again = rc.record_risk(table, fit_backoff(table), population=277_677)
     np.testing.assert_array_equal(again.unique_probability, risk.unique_probability)
+
+
+def test_the_order_in_which_keys_are_named_changes_nothing() -> None:
+    table = census_table()
+    other = table.project(table.keys[::-1])
+    risks = []
+    for one in (table, other):
+        coarsened = one.with_coarsenings(automatic_coarsenings(one))
+        risks.append(rc.record_risk(coarsened, fit_backoff(coarsened, n_orders=4), population=277_677))
+    assert risks[0].expected_population_uniques == pytest.approx(risks[1].expected_population_uniques, rel=1e-6)
+    assert risks[0].expected_correct_matches == pytest.approx(risks[1].expected_correct_matches, rel=1e-6)
+
+
+def test_the_standard_error_is_the_spread_over_seeds() -> None:
+    table = census_table()
+    table = table.with_coarsenings(automatic_coarsenings(table))
+    risks = [rc.record_risk(table, fit_backoff(table, seed=seed), population=277_677) for seed in range(6)]
+    alone = table.unique_cells
+    spread = np.std([risk.unique_probability[alone] for risk in risks], axis=0, ddof=1)
+    told = np.mean([risk.standard_error[alone] for risk in risks], axis=0)
+    assert told.mean() == pytest.approx(spread.mean(), rel=0.35)
+    above = np.array([risk.unique_probability[alone] > 0.2 for risk in risks])
+    crossing = above.any(axis=0) & ~above.all(axis=0)
+    marked = np.array([risk.is_uncertain(0.2)[alone] for risk in risks])
+    # A record that another seed puts on the other side is usually marked.
+    assert marked[:, crossing].mean() > 0.75
+    assert marked.mean() < 0.1
+
+
+def test_orders_come_in_pairs() -> None:
+    orders = random_orders(["b", "c", "a"], 5, np.random.default_rng(0))
+    assert [len(set(order)) for order in orders] == [3] * 5
+    assert orders[1] == orders[0][::-1]
+    renamed = random_orders(["a", "b", "c"], 5, np.random.default_rng(0))
+    assert [["bca"[k] for k in order] for order in orders] == [["abc"[k] for k in order] for order in renamed]
 
 
 def test_no_swap_leaves_the_risk_as_it_was() -> None:

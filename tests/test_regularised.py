@@ -118,7 +118,7 @@ def test_variances_tell_related_keys_from_unrelated_ones() -> None:
     assert max(variance for vertices, variance in of.items() if "d" in vertices) < 0.02
     # All two-way interactions would be 162 free parameters.
     assert 30 < model.effective_parameters < 140
-    mean_log, variance_log = model.posterior()
+    mean_log, variance_log, _ = model.posterior()
     np.testing.assert_array_equal(mean_log, model.log_cell_probability())
     cells = every_cell(model.table)
     never_seen = model.table.marginals.lookup(0b11, cells) == 0
@@ -131,7 +131,7 @@ def test_draws_have_the_moments_of_the_posterior() -> None:
     table = related_table(300)
     model = RegularisedModel(table)
     drawn = model.draws(table.cells[:20], 3_000, np.random.default_rng(0))
-    mean, variance = model.posterior(table.cells[:20])
+    mean, variance, _ = model.posterior(table.cells[:20])
     np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=5 * np.sqrt(variance.max() / 3_000))
     np.testing.assert_allclose(drawn.var(axis=0), variance, rtol=0.2)
 

@@ -127,7 +127,7 @@ def test_an_average_of_posteriors_is_wider_than_its_members() -> None:
     table = chain_table(300)
     members = [rc.RegularisedModel(table), rc.RegularisedModel(table.project(["a", "b", "c"]), most_cells=30)]
     average = PosteriorAverage(members, [2.0, 1.0])
-    mean, variance = average.posterior()
+    mean, variance, _ = average.posterior()
     parts = [member.posterior() for member in members]
     apart = parts[0][0] - parts[1][0]
     within = (2 * parts[0][1] + parts[1][1]) / 3

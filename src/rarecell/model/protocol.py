@@ -18,10 +18,15 @@ Floats = NDArray[np.float64]
 
 
 class LogMoments(NamedTuple):
-    """Mean and variance of the logarithm of each cell's probability, after the data."""
+    """Mean and variance of the logarithm of each cell's probability, after the data.
+
+    ``error`` is the standard error of the mean that comes from chance in the fit itself, such as having averaged so many random
+    orders of the keys and no more; None where there is no such chance, or it is not known.
+    """
 
     mean: Floats
     variance: Floats
+    error: Floats | None = None
 
 
 class Uncertainty(Enum):

@@ -78,7 +78,8 @@ class PosteriorAverage(AverageModel):
         """Mean and variance of the logarithm of each cell's probability."""
         moments = [moment for member in self.members if (moment := member.posterior(cells)) is not None]
         assert len(moments) == len(self.members), "every member has a posterior"
-        means, variances = (np.stack([moment[part] for moment in moments]) for part in (0, 1))
+        means = np.stack([moment.mean for moment in moments])
+        variances = np.stack([moment.variance for moment in moments])
         logs = np.stack([member.log_cell_probability(cells) for member in self.members])
         mean = self.weights @ means
         between = self.weights @ (means - mean) ** 2

@@ -103,6 +103,28 @@ class RecordRisk:
         return self._unique_at(_EVERYWHERE, self.sample_count)
 
     @cached_property
+    def standard_error(self) -> Floats | None:
+        """Standard error of each unique probability by chance in the fit, such as the random orders of an average; None without."""
+        if self.posterior is None or self.posterior.error is None or self._gamma_law is None:
+            return None
+        shape, scale = self._gamma_law
+        found = np.zeros(len(shape))
+        alone = np.flatnonzero(self.sample_count == 1)
+        n_unseen, factor = self.design.at(alone).n_unseen, np.exp(self.posterior.error[alone])
+        low = posterior_unique_probability(shape[alone], scale[alone] * factor, n_unseen)
+        high = posterior_unique_probability(shape[alone], scale[alone] / factor, n_unseen)
+        found[alone] = 0.5 * (high - low)
+        return found
+
+    def is_uncertain(self, threshold: float) -> NDArray[np.bool_]:
+        """Whether another seed could put the sample unique of each cell on the other side of ``threshold``."""
+        if self.standard_error is None:
+            return np.zeros(self.table.n_cells, dtype=bool)
+        # The error comes from six pairs of orders; 2.5 is the point of Student's law that leaves out one in twenty.
+        is_near = np.abs(self.unique_probability - threshold) <= 2.5 * self.standard_error
+        return np.asarray((self.sample_count == 1) & is_near)
+
+    @cached_property
     def match_probability(self) -> Floats:
         """E(1/F) of each cell."""
         return self._match_at(_EVERYWHERE, self.sample_count)
@@ -158,8 +180,7 @@ class RecordRisk:
         """
         if self.posterior is None:
             return None
-        mean_log, variance_log = self.posterior
-        return gamma_of_log_moments(mean_log + self.design.log_scale, variance_log)
+        return gamma_of_log_moments(self.posterior.mean + self.design.log_scale, self.posterior.variance)
 
     def decades(self) -> dict[int, int]:
         """Number of sample uniques by the decade of their cell probability: −k counts 10^−k ≤ p < 10^(1−k)."""

@@ -418,6 +418,28 @@ def test_from_the_file_to_the_protected_file_as_in_the_terminal(folder: Path) ->
 
 
 @pytest.mark.slow
+def test_a_process_waits_for_the_next_run_and_ends_with_the_app(folder: Path) -> None:
+    jobs = Jobs(folder)
+    jobs.keep_ready()
+    waiting = jobs._ready
+    assert waiting is not None
+    config = RunConfig(input=str(folder / "people.csv"), keys=("sex", "region"), population=100_000)
+    job = jobs.start("assess", config.to_toml(), folder / "one", title="A run", back="/data")
+    assert job.process is waiting
+    for _ in range(1200):
+        if job.state != "running" and jobs._ready is not None:
+            break
+        time.sleep(0.1)
+    assert job.state == "done", job.message
+    following = jobs._ready
+    assert following is not None
+    assert following is not waiting
+    jobs.close()
+    assert following.poll() is not None
+    assert jobs._ready is None
+
+
+@pytest.mark.slow
 def test_a_cancelled_run_leaves_nothing_behind(folder: Path) -> None:
     browser = Browser(folder)
     roles = {"role:age": "key", "role:sex": "key", "role:region": "key", "role:job": "key", "role:weight": "none"}

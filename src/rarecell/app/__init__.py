@@ -89,6 +89,7 @@ def serve(folder: str | Path = ".", *, file: str | Path | None = None, open_brow
     with contextlib.ExitStack() as ended:
         ended.callback(listener.close)
         ended.callback(pages.jobs.close)
+        pages.jobs.keep_ready()
         if open_browser:
             _open(gate, ended)
         else:

@@ -122,6 +122,8 @@ class Jobs:
         self.root = root
         self._jobs: dict[int, Job] = {}
         self._lock = threading.Lock()
+        self._keeps_ready = False
+        self._ready: subprocess.Popen[str] | None = None
 
     def __getitem__(self, number: int) -> Job:
         if number not in self._jobs:
@@ -141,14 +143,7 @@ class Jobs:
         with self._lock:
             if self.running is not None:
                 raise BadInput("Another run is going on. Wait for it to end, or cancel it first.")
-            # -P keeps the working folder, which holds other people's data, off the path that modules are loaded from.
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "rarecell.app.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-            )
+            process = self._taken_worker()
             shares = shares_of(command, usual)
             job = Job(len(self._jobs) + 1, command, title, out, process, shares, back)
             self._jobs[job.number] = job
@@ -160,12 +155,29 @@ class Jobs:
         threading.Thread(target=self._listen, args=(job,), daemon=True).start()
         return job
 
+    def keep_ready(self) -> None:
+        """From now on keep a process waiting that has loaded everything, so that a run starts at once."""
+        self._keeps_ready = True
+        with self._lock:
+            self._prepare()
+
+    def _prepare(self) -> None:
+        if self._keeps_ready and self._ready is None:
+            self._ready = _new_worker("--rehearse")
+
+    def _taken_worker(self) -> subprocess.Popen[str]:
+        """The process that waits, if it is alive, or a new one."""
+        waiting, self._ready = self._ready, None
+        return waiting if waiting is not None and waiting.poll() is None else _new_worker()
+
     def _listen(self, job: Job) -> None:
         assert job.process.stdout is not None
         for line in job.process.stdout:
             with contextlib.suppress(ValueError):
                 self._hear(job, json.loads(line))
         job.process.wait()
+        with self._lock:
+            self._prepare()
         if job.state == "running" and job.is_cancelled:
             self._end(job, "cancelled", _CANCELLED)
         elif job.state == "running":
@@ -207,6 +219,23 @@ class Jobs:
         self._end(job, "cancelled", _CANCELLED)
 
     def close(self) -> None:
-        """End what is still running."""
+        """End what is still running, and the process that waits."""
+        with self._lock:
+            self._keeps_ready = False
+            waiting, self._ready = self._ready, None
+        if waiting is not None:
+            waiting.kill()
+            waiting.wait()
         if self.running is not None:
             self.cancel(self.running)
+
+
+def _new_worker(*options: str) -> subprocess.Popen[str]:
+    # -P keeps the working folder, which holds other people's data, off the path that modules are loaded from.
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "rarecell.app.worker", *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )

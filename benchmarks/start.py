@@ -1,0 +1,95 @@
+"""How long does a person wait for a small file, from the first second on?
+
+Whole commands on the shipped census sample, each as a process of its own, against the import of numpy, pyarrow and DuckDB
+timed in the same run; the best of several times. Seconds of the processor stand beside those of the clock, because other
+work on the machine lengthens the latter.
+
+    python benchmarks/start.py [--times 5] [--first-use]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rarecell import datasets
+
+COMMAND = [sys.executable, "-m", "rarecell"]
+BASE = [sys.executable, "-c", "import numpy, pyarrow, duckdb"]
+
+
+def timed(command: list[str], times: int, **environment: str) -> tuple[float, float]:
+    """Least seconds of the clock and of the processor."""
+    clock, processor = [], []
+    for _ in range(times):
+        before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+        subprocess.run(command, check=True, capture_output=True, env={**os.environ, **environment})
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        clock.append(time.perf_counter() - started)
+        processor.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(clock), min(processor)
+
+
+def in_the_app(folder: Path, times: int) -> tuple[float, float]:
+    """A run inside the app, by a process that waits for it."""
+    from rarecell.app.jobs import Jobs
+    from rarecell.run.config import RunConfig
+
+    jobs = Jobs(datasets.census_sample_path().parent)
+    jobs.keep_ready()
+    config = RunConfig(input=str(datasets.census_sample_path()), keys=datasets.CENSUS_KEYS, population=datasets.CENSUS_POPULATION)
+    seconds = []
+    for place in range(times):
+        time.sleep(15)
+        started = time.perf_counter()
+        job = jobs.start("assess", config.to_toml(), folder / f"app-{place}", title="", back="")
+        while job.state == "running":
+            time.sleep(0.01)
+        seconds.append(time.perf_counter() - started)
+        assert job.state == "done", job.message
+    jobs.close()
+    return min(seconds), float("nan")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--first-use", action="store_true", help="also time the first use, with nothing compiled yet")
+    options = parser.parse_args()
+    data = ["--keys", ",".join(datasets.CENSUS_KEYS), "--population", str(datasets.CENSUS_POPULATION), "--quiet", "--overwrite"]
+    base = timed(BASE, max(options.times, 3))
+    print(f"{'':34}{'seconds':>9}{'ratio':>8}{'processor':>12}{'ratio':>8}{'wanted':>9}")
+    print(f"{'import numpy, pyarrow, duckdb':34}{base[0]:9.2f}{1.0:8.1f}{base[1]:12.2f}{1.0:8.1f}")
+
+    def row(name: str, measured: tuple[float, float], wanted: float) -> None:
+        print(
+            f"{name:34}{measured[0]:9.2f}{measured[0] / base[0]:8.1f}{measured[1]:12.2f}{measured[1] / base[1]:8.1f}{wanted:9g}",
+            flush=True,
+        )
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        sample, out = str(datasets.census_sample_path()), str(folder / "out")
+        row("rarecell --help", timed([*COMMAND, "--help"], options.times), 0.5)
+        assess = [*COMMAND, "assess", sample, *data, "--out", out]
+        timed(assess, 1)
+        row("assess, warm", timed(assess, options.times), 10)
+        stages = json.loads((Path(out) / "run.json").read_text())["seconds"]
+        protect = [*COMMAND, "protect", sample, *data, "--risk-above", "0.2", "--out", out]
+        timed(protect, 1)
+        row("protect, warm", timed(protect, options.times), 12)
+        row("assess inside the app, warm", in_the_app(folder, min(options.times, 3)), 5)
+        if options.first_use:
+            row("assess, first use", timed(assess, 1, NUMBA_CACHE_DIR=str(folder / "cache")), 40)
+    print("\nSeconds of the stages of an assess: " + ", ".join(f"{stage} {spent:.2f}" for stage, spent in stages.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -28,10 +28,10 @@ from rarecell.swap.partners import INTRUDER_WEIGHT, PartnerSearch
 from rarecell.swap.plan import SwapPlan, plan_swaps, plan_task
 from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.swap.rules import SwapConstraints
+from rarecell.swap.summary import first_found_distance
 from rarecell.swap.swappable import swappability
 from rarecell.swap.target import Target, frontier, plan_to_target
 from rarecell.swap.task import LINK_WEIGHT, SwapTask
-from rarecell.swap.utility import first_found_distance
 from tests.naive import swap as naive
 from tests.naive.intruder import distance_by_rank
 from tests.reference import census_table, cliques_by_number

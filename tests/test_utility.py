@@ -16,14 +16,13 @@ from rarecell.outcome.swap import MarginDistances, SwapSummary
 from rarecell.swap.associations import _quantiles, association_changes, cramers_v
 from rarecell.swap.plan import plan_swaps
 from rarecell.swap.residual_risk import links_of_plan
+from rarecell.swap.summary import first_found_distance, swap_summary
 from rarecell.swap.target import frontier
 from rarecell.swap.utility import (
     BothFiles,
     _Dummies,
-    first_found_distance,
     hellinger_distances,
     propensity,
-    swap_summary,
     utility,
 )
 from tests.naive import swap as naive

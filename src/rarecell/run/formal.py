@@ -22,8 +22,8 @@ from rarecell.swap.apply import MarginCheck
 from rarecell.swap.associations import CrossedColumn
 from rarecell.swap.formal.release import FormalRelease, expect_records_at_hand, formal_swaps
 from rarecell.swap.formal.wish import FormalWish
+from rarecell.swap.summary import exchange_summary
 from rarecell.swap.units import ColumnValues
-from rarecell.swap.utility import exchange_summary
 
 _CHOOSES = (
     "A formal release changes records at random, because a choice that depends on the records has no finite ε; leave out {}."

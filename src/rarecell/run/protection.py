@@ -23,8 +23,8 @@ from rarecell.run.stages import Stage, Stages
 from rarecell.swap.apply import MarginCheck, checked_margins
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import links_of_plan
+from rarecell.swap.summary import first_found_distance, swap_summary
 from rarecell.swap.target import TargetPlan, frontier
-from rarecell.swap.utility import first_found_distance, swap_summary
 
 
 def protect(

@@ -12,7 +12,7 @@ data. Journal of the Royal Statistical Society A 181, 663–688 (pMSE and its ex
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from math import comb
@@ -24,26 +24,13 @@ from numpy.typing import NDArray
 from rarecell._kernels import regression
 from rarecell._kernels.counting import collapse_records
 from rarecell.graph.masks import mask_of
-from rarecell.intruder.nearest import MovedLinks
 from rarecell.machine.threads import in_parts
-from rarecell.outcome.swap import (
-    AssociationChange,
-    FrontierSummary,
-    MarginDistances,
-    NotSwapped,
-    RiskNumbers,
-    SwapSummary,
-)
 from rarecell.swap.associations import Association, CrossedColumn, association_changes
-from rarecell.swap.residual_risk import RiskAfter, links_of_plan, risk_after_exchange
 from rarecell.swap.units import ColumnValues
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
-    from rarecell.risk.records import RecordRisk
     from rarecell.swap.apply import Exchange
-    from rarecell.swap.plan import SwapPlan
-    from rarecell.swap.target import FrontierPoint
 
 MOST_MARGINS = 2_000
 """So many margins of each order are compared; with more keys a sample of them, spread evenly over the list."""
@@ -295,116 +282,4 @@ def utility(plan: Exchange, columns: Mapping[str, ColumnValues | CrossedColumn] 
         pairs_propensity=propensity(both, order=min(2, plan.table.n_keys)),
         full_propensity=propensity(both, order=None),
         associations=association_changes(plan, columns or {}),
-    )
-
-
-def swap_summary(
-    plan: SwapPlan,
-    risk: RecordRisk,
-    *,
-    columns: Mapping[str, ColumnValues | CrossedColumn] | None = None,
-    margins_identical: bool = True,
-    frontier: Sequence[FrontierPoint] = (),
-    first_found_distance: float | None = None,
-    links: MovedLinks | None = None,
-) -> SwapSummary:
-    """The ``swap`` part of ``summary.json``: what was done, risk before and after, and what it cost.
-
-    Parameters
-    ----------
-    plan, risk : the plan, and the risk before it
-    columns : columns outside the keys whose association with the keys is to be reported
-    margins_identical : what the comparison of margins said
-    frontier : points of :func:`rarecell.swap.target.frontier`
-    first_found_distance : mean distance of :func:`first_found_distance`, for comparison
-    links : what the nearest intruder finds of the swapped records; tried anew unless given
-    """
-    found = links or links_of_plan(plan, plan.task.register_of(risk))
-    return replace(
-        exchange_summary(plan, risk, found, columns=columns, margins_identical=margins_identical),
-        requested=len(plan.requested),
-        swapped=plan.n_protected,
-        pairs=len(plan),
-        not_swapped=tuple(NotSwapped(reason=reason, records=n) for reason, n in plan.reasons.items()),
-        mean_distance=float(plan.distance.mean()) if len(plan) else 0.0,
-        first_found_mean_distance=first_found_distance,
-        frontier=tuple(
-            FrontierSummary(
-                values_changed=point.values_changed,
-                expected_population_uniques=point.expected_population_uniques,
-                expected_correct_matches=point.expected_correct_matches,
-                highest=point.highest,
-            )
-            for point in frontier
-        ),
-    )
-
-
-def exchange_summary(
-    exchange: Exchange,
-    risk: RecordRisk,
-    links: MovedLinks,
-    *,
-    columns: Mapping[str, ColumnValues | CrossedColumn] | None = None,
-    margins_identical: bool = True,
-) -> SwapSummary:
-    """What any exchange of values did: risk before and after, and what it cost. Every record could have changed.
-
-    Parameters
-    ----------
-    exchange, risk : the exchange, and the risk before it
-    links : what the nearest intruder finds of the records that changed
-    columns, margins_identical : as for :func:`swap_summary`
-    """
-    cost = utility(exchange, columns)
-    after = risk_after_exchange(risk, exchange, links)
-    return SwapSummary(
-        requested=exchange.table.n_records,
-        swapped=len(exchange.rows),
-        values_changed=cost.values_changed,
-        share_changed=cost.share_changed,
-        uniques_vacated=after.n_vacated,
-        uniques_created=after.n_created,
-        risk_before=_risk_numbers(risk),
-        risk_after=_risk_numbers(after),
-        margins_identical=margins_identical,
-        hellinger={str(order): _spread(distances) for order, distances in cost.hellinger.items()},
-        pmse=cost.pairs_propensity.pmse,
-        pmse_ratio=cost.pairs_propensity.ratio,
-        pmse_all_interactions=cost.full_propensity.pmse,
-        associations=tuple(
-            AssociationChange(key=a.key, column=a.column, before=a.before, after=a.after) for a in cost.associations
-        ),
-    )
-
-
-def _spread(distances: Sequence[MarginDistance]) -> MarginDistances:
-    each = [distance.hellinger for distance in distances]
-    return MarginDistances(mean=float(np.mean(each)) if each else 0.0, max=max(each, default=0.0))
-
-
-def first_found_distance(plan: SwapPlan) -> float:
-    """Mean distance if each protected record had taken the first partner in a file in random order: swapping without a plan.
-
-    Margins, constraints and distances are those of the plan.
-    """
-    from rarecell._kernels.distance import distances
-    from rarecell.swap.partners import PartnerSearch
-
-    if not len(plan):
-        return 0.0
-    search = PartnerSearch(plan.task)
-    risky = search.units.unit_of(plan.records)
-    partner, moved = search.first_partners(risky)
-    has = partner >= 0
-    pairs = np.stack([risky[has], partner[has]], axis=1)
-    return float(distances(search.distances.arrays(plan.table), search.units.codes, pairs, moved[has]).mean())
-
-
-def _risk_numbers(risk: RecordRisk | RiskAfter) -> RiskNumbers:
-    return RiskNumbers(
-        expected_population_uniques=float(risk.expected_population_uniques),
-        expected_correct_matches=float(risk.expected_correct_matches),
-        sample_uniques=int(risk.n_sample_uniques),
-        highest=float(risk.unique_probability.max(initial=0.0)),
     )

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
+from rarecell.data.names import nested_areas
 from rarecell.errors import BadInput, RarecellError
-from rarecell.risk.areas import AreaLevel, area_levels, check_nesting, finest_safe, parse_geography, released_with
+from rarecell.risk.areas import AreaLevel, area_levels, check_nesting, finest_safe, released_with
 
 AREAS = ("region", "district", "town")
 
@@ -111,11 +112,11 @@ def test_the_finest_safe_level_has_no_unsafe_one_above_it(above: tuple[int, ...]
 
 
 def test_the_words_for_nested_areas() -> None:
-    assert parse_geography("region > district>town") == ("region", "district", "town")
-    assert parse_geography("region") == ("region",)
+    assert nested_areas("region > district>town") == ("region", "district", "town")
+    assert nested_areas("region") == ("region",)
     for wrong in ("region>>town", "", "town>town"):
         with pytest.raises(BadInput):
-            parse_geography(wrong)
+            nested_areas(wrong)
     table = rc.Microdata(_people(3, 50), keys=["age", "region"]).table()
     with pytest.raises(RarecellError, match="no area 'town'"):
         check_nesting(table, ["region", "town"])

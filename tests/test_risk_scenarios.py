@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
+from rarecell.data.names import all_keys
 from rarecell.errors import RarecellError
-from rarecell.risk.scenarios import all_keys, assess_scenarios
+from rarecell.risk.scenarios import assess_scenarios
 
 SCENARIOS = {"neighbour": ("age", "sex"), "register": ("sex", "town", "job"), "both": ("age", "town")}
 

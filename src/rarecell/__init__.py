@@ -75,6 +75,7 @@ _HOME = {
     "population_uniques": "risk.population_uniques",
     "protect": "run.protection",
     "record_risk": "risk.records",
+    "register_counts": "risk.register",
     "risk_interval": "risk.interval",
     "scan_subsets": "risk.key_sets",
     "select_model": "search",
@@ -124,6 +125,7 @@ if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk as RecordRisk
     from rarecell.risk.records import household_risk as household_risk
     from rarecell.risk.records import record_risk as record_risk
+    from rarecell.risk.register import register_counts as register_counts
     from rarecell.risk.unsafe import unsafe_combinations as unsafe_combinations
     from rarecell.run.assessment import assess as assess
     from rarecell.run.config import ProtectConfig as ProtectConfig

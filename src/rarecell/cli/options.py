@@ -74,7 +74,17 @@ data_options = _options(
 run_options = _options(
     data_options,
     click.option("--household", help="Column that says which records live together."),
-    click.option("--geography", help="Column of the area."),
+    click.option("--geography", help='Column of the area, or nested areas from coarse to fine: "region>district".'),
+    click.option(
+        "--register", metavar="FILE", help="The whole population, when you hold it: exact numbers beside the estimates."
+    ),
+    click.option(
+        "--scenario",
+        "scenarios",
+        multiple=True,
+        metavar="NAME=KEYS",
+        help="A further intruder and the keys it knows: neighbour=age,sex,region. Repeatable.",
+    ),
     click.option("--strata", help="Column of the sampling strata."),
     click.option("--populations", help='Population of each stratum: "north=120000,south=80000".'),
     click.option("--sensitive", help="Columns an intruder would like to learn, separated by commas."),
@@ -159,7 +169,19 @@ protect_options = _options(
 
 
 _PASSED_ON = (
-    *("population", "weight", "household", "geography", "strata", "missing", "sql", "spark_table", "criterion", "search"),
+    *(
+        "population",
+        "weight",
+        "household",
+        "geography",
+        "register",
+        "strata",
+        "missing",
+        "sql",
+        "spark_table",
+        "criterion",
+        "search",
+    ),
     *("model", "resolution", "max_clique", "restarts", "time_limit", "form", "threshold", "memory", "seed", "zeros"),
 )
 """Options with the same name and meaning in a configuration."""
@@ -193,6 +215,11 @@ def config_of(options: Mapping[str, Any], *, protect: Mapping[str, Any] | None =
         from rarecell.data.recoding_text import parse_recodings
 
         given["recode"] = {**base.get("recode", {}), **parse_recodings(options["recode"])}
+    if options.get("scenarios"):
+        named = [text.partition("=") for text in options["scenarios"]]
+        if any(not name.strip() or not _names(keys) for name, _, keys in named):
+            raise BadInput("--scenario takes NAME=KEYS, for example --scenario neighbour=age,sex,region.")
+        given["scenario"] = {name.strip(): {"keys": list(_names(keys))} for name, _, keys in named}
     if options.get("hierarchies"):
         pairs = [text.partition("=") for text in options["hierarchies"]]
         if any(not path for _, _, path in pairs):
@@ -205,7 +232,7 @@ def config_of(options: Mapping[str, Any], *, protect: Mapping[str, Any] | None =
         ("input", "Name the microdata file."),
         ("keys", "Name the columns an intruder could know with --keys a,b,c."),
     ):
-        if needed not in merged:
+        if needed not in merged and not (needed == "keys" and "scenario" in merged):
             raise click.UsageError(f"{how} 'rarecell assess --help' has an example.")
     return RunConfig.from_mapping(merged, source=options["config"] or "the command line")
 

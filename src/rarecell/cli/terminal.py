@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as RichBars
 from rich.table import Table
 
+from rarecell.cli.roles import show_roles
 from rarecell.machine.signals import when_asked_to_end
 from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.summary import RunSummary
@@ -115,6 +116,7 @@ def show_assessment(summary: RunSummary) -> None:
         console.print(f"Note: {note}", markup=False)
     console.print(summary.risk.verdict, style="bold", markup=False)
     _show_risk(summary)
+    show_roles(summary.risk, rows, lambda sentence: console.print(sentence, markup=False))
     _show_keys(summary)
     rows(
         "Estimators of the number of population uniques",

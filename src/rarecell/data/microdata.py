@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,10 @@ from rarecell.data import written
 from rarecell.data.coding import MISSING_POLICIES, Coding, code_levels
 from rarecell.data.counting import Counted, KeyCounting, number_of_each, plain_value
 from rarecell.data.levels import settle
+from rarecell.data.names import check_names, nested_areas
 from rarecell.engine import open_source
 from rarecell.engine.source import EncodedColumn, KeyCells, Source
-from rarecell.errors import BadInput, UnknownChoice, UnknownColumns, nearest_names
-from rarecell.graph.masks import MAX_VERTICES
+from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
 from rarecell.table.contingency import Categories, ContingencyTable
 
@@ -46,7 +47,8 @@ class Microdata:
     data : a path, a frame of pandas, polars, pyarrow, DuckDB or Spark, or a source from :func:`rarecell.engine.open_source`
     keys : columns an intruder could know, in the order in which tables have them
     weight : survey weights: the number of persons that each record stands for
-    household, geography, strata, id : further columns, each with one role. A geography or stratum may be a key as well
+    household, geography, strata, id : further columns, each with one role. A geography or stratum may be a key as well; nested
+        areas are named from coarse to fine, as in ``"region>district"``
     sensitive : columns an intruder would like to learn
     missing : a missing key value is its own ``"level"``, ``"drop"`` s its record, or the data are ``"refuse"`` d
     coding : for each key that needs it, how its values become levels
@@ -93,7 +95,8 @@ class Microdata:
         self.missing = missing
         given_codings, given_hierarchies = dict(coding or {}), dict(hierarchies or {})
         self.columns = {column.name: column for column in self.source.columns()}
-        self._check_names([*given_codings], [*given_hierarchies])
+        self.areas: tuple[str, ...] = () if geography is None else nested_areas(geography)
+        check_names(self, [*given_codings], [*given_hierarchies])
         self.coding = {key: Coding.of(given, key=key) for key, given in given_codings.items()}
         self.hierarchies: dict[str, str | Path] = given_hierarchies
         self._counting = KeyCounting(
@@ -104,46 +107,6 @@ class Microdata:
     def native_frame(self) -> Any:
         """The data frame that was given, or None when the records are in a file or on a server."""
         return self.source.native_frame
-
-    # ------------------------------------------------------------------ checks
-
-    def _check_names(self, coded: Sequence[str], with_hierarchy: Sequence[str]) -> None:
-        """Find everything that is wrong with the names, and say it all at once."""
-        roles = [("key", key) for key in self.keys]
-        single = {
-            "weight": self.weight,
-            "household": self.household,
-            "geography": self.geography,
-            "stratum": self.strata,
-            "id": self.id,
-        }
-        roles += [(role, name) for role, name in single.items() if name is not None]
-        roles += [("sensitive column", name) for name in self.sensitive]
-        available = list(self.columns)
-
-        unknown = [_unknown(role, name, available) for role, name in roles if name not in self.columns]
-        other = [_unknown("key", key, self.keys) for key in [*coded, *with_hierarchy] if key not in self.keys]
-        if not self.keys:
-            other.append("No key was named; name the columns an intruder could know, for example --keys age,sex,region.")
-        if len(self.keys) > MAX_VERTICES:
-            other.append(
-                f"{len(self.keys)} keys were named and {MAX_VERTICES} are possible; leave out those an intruder cannot know."
-            )
-        other += [f"Key '{key}' is named {self.keys.count(key)} times; name it once." for key in _repeated(self.keys)]
-        for name in dict.fromkeys(name for _, name in roles):
-            taken = [role for role, column in roles if column == name]
-            distinct = set(taken) - ({"geography", "stratum"} if "key" in taken else set())
-            if len(distinct) > 1:
-                other.append(f"Column '{name}' is given as {' and as '.join(sorted(distinct))}; it has one role.")
-        for key in dict.fromkeys(self.keys):
-            if key in self.columns and self.columns[key].kind == "other":
-                other.append(f"Column '{key}' cannot be a key: it {self.source.why_no_key(key)}.")
-        if self.weight in self.columns and self.columns[self.weight].kind in ("other", "date"):
-            other.append(f"Column '{self.weight}' cannot be the weight: it does not hold numbers.")
-        if unknown or other:
-            listing = f" The data have: {', '.join(repr(str(name)) for name in available)}." if unknown else ""
-            message = f"In {self.source.name}: {' '.join([*unknown, *other])}{listing}"
-            raise UnknownColumns(message) if unknown and not other else BadInput(message)
 
     # ------------------------------------------------------------------ the table
 
@@ -223,6 +186,12 @@ class Microdata:
     def lookup(self, key: str) -> EncodedColumn:
         """The distinct values of a key as they stand in the data, and the code of each; −1 for one that is dropped."""
         return self._any_counted.lookups[self.keys.index(key)]
+
+    def wider(self, columns: Sequence[str]) -> Microdata:
+        """The same data with further columns as keys, after the others; a missing value is a level, and a column may be constant."""
+        made = Microdata(self.source, [*self.keys, *columns], weight=self.weight, missing="level", coding=self.coding)
+        made._counting = replace(made._counting, allows_constant=True)
+        return made
 
     def record_names(self, rows: NDArray[np.int64]) -> list[Any]:
         """What names these records when equal ones are drawn: the value of the id column, or the row number without one."""
@@ -377,13 +346,3 @@ def suggest_roles(data: Any, *, settings: EngineSettings | None = None) -> list[
     from rarecell.data import roles
 
     return roles.suggest_roles(open_source(data, settings=settings))
-
-
-def _unknown(role: str, name: str, available: Sequence[str]) -> str:
-    near = nearest_names(str(name), available)
-    hint = f" Did you mean {', '.join(repr(found) for found in near)}?" if near else ""
-    return f"There is no {role} '{name}'.{hint}"
-
-
-def _repeated(names: Sequence[str]) -> list[str]:
-    return [name for name in dict.fromkeys(names) if names.count(name) > 1]

@@ -220,9 +220,8 @@ class SparkSource(FrameSource):
         names = new_names(len(values))
         joined = self.with_cell_values(cells, dict(zip(names, values.values(), strict=True)))
         # A record without a cell has no records like it and no probability, as in a file.
-        empty = [
-            0 if np.asarray(v).dtype.kind == "i" else np.asarray(v).dtype.kind != "b" and float("nan") for v in values.values()
-        ]
+        nothing = {"i": 0, "b": False, "O": ""}
+        empty = [nothing.get(np.asarray(v).dtype.kind, float("nan")) for v in values.values()]
         filled = [
             functions.coalesce(functions.col(new), functions.lit(none)).alias(name)
             for new, name, none in zip(names, values, empty, strict=True)

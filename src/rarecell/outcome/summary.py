@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rarecell.outcome.plain import Plain
+from rarecell.outcome.roles import AreaLevelSummary, AttributeSummary, RegisterSummary, ScenarioSummary
 from rarecell.outcome.swap import SwapSummary
 
 Count = int | str
@@ -237,6 +238,12 @@ class RiskSummary(Plain):
     key_contributions: Mapping[str, float] = field(default_factory=dict)
     fixed_records: int | None = None
     household: HouseholdRisk | None = None
+    areas: tuple[AreaLevelSummary, ...] = ()
+    finest_safe_area: str | None = None
+    attributes: tuple[AttributeSummary, ...] = ()
+    scenarios: tuple[ScenarioSummary, ...] = ()
+    above_in_a_scenario: Count | None = None
+    register: RegisterSummary | None = None
     verdict: str = ""
 
 

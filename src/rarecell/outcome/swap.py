@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.plain import Plain
+from rarecell.outcome.roles import AttributeSummary, ScenarioSummary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,4 +109,6 @@ class SwapSummary(Plain):
     target: TargetSummary | None = None
     keep: tuple[KeepingCost, ...] = ()
     formal: FormalSummary | None = None
+    attributes: tuple[AttributeSummary, ...] = ()
+    scenarios: tuple[ScenarioSummary, ...] = ()
     verdict: str = ""

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import rarecell
 from rarecell.outcome import words
 from rarecell.outcome.records import RiskyRecord
+from rarecell.outcome.roles import HomogeneousGroup
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import verdict
 
 if TYPE_CHECKING:
     import jinja2
 
-    from rarecell.report.tables import Table
+    from rarecell.report.table import Table
 
 Edition = Literal["internal", "external"]
 
@@ -38,7 +39,13 @@ RISKIEST_FILE = "tables/riskiest-records.json"
 __all__ = ["FILE_NAMES", "Edition", "render_report", "report_context", "report_environment", "write_report"]
 
 
-def write_report(folder: Path, summary: RunSummary, riskiest: Sequence[RiskyRecord] = (), edition: Edition = "internal") -> Path:
+def write_report(
+    folder: Path,
+    summary: RunSummary,
+    riskiest: Sequence[RiskyRecord] = (),
+    edition: Edition = "internal",
+    groups: Sequence[HomogeneousGroup] = (),
+) -> Path:
     """Write the report of a run and its tables into ``folder``.
 
     Parameters
@@ -52,6 +59,8 @@ def write_report(folder: Path, summary: RunSummary, riskiest: Sequence[RiskyReco
     edition : {"internal", "external"}
         ``internal`` writes ``report.html`` and ``tables/``, ``external`` ``report-external.html`` and
         ``tables-external/``, without values of records or counts below three.
+    groups : sequence of HomogeneousGroup
+        Groups that share a sensitive value, with their values. The external edition ignores them.
 
     Returns
     -------
@@ -61,7 +70,7 @@ def write_report(folder: Path, summary: RunSummary, riskiest: Sequence[RiskyReco
     page_name, tables_name = FILE_NAMES[edition]
     written_run = folder / "run.toml"
     run_toml = written_run.read_text(encoding="utf-8") if written_run.exists() else None
-    context = report_context(summary, riskiest, edition=edition, run_toml=run_toml)
+    context = report_context(summary, riskiest, edition=edition, run_toml=run_toml, groups=groups)
     tables_folder = folder / tables_name
     tables_folder.mkdir(exist_ok=True, mode=0o700)
     tables: Mapping[str, Table] = context["tables"]
@@ -123,7 +132,12 @@ def report_environment(*folders: Path) -> jinja2.Environment:
 
 
 def report_context(
-    summary: RunSummary, riskiest: Sequence[RiskyRecord] = (), *, edition: Edition = "internal", run_toml: str | None = None
+    summary: RunSummary,
+    riskiest: Sequence[RiskyRecord] = (),
+    *,
+    edition: Edition = "internal",
+    run_toml: str | None = None,
+    groups: Sequence[HomogeneousGroup] = (),
 ) -> dict[str, Any]:
     """Everything the templates show; the app renders the same body with it."""
     from rarecell.report import sentences
@@ -132,7 +146,7 @@ def report_context(
     from rarecell.report.tables import all_tables
 
     if edition == "external":
-        summary, riskiest, run_toml = external(summary), (), None
+        summary, riskiest, run_toml, groups = external(summary), (), None, ()
     records, uniques = summary.records, summary.risk.sample_uniques
     context = {
         "summary": summary,
@@ -144,7 +158,7 @@ def report_context(
         if isinstance(records, int) and isinstance(uniques, int) and records
         else None,
         "pictures": all_pictures(summary),
-        "tables": all_tables(summary, riskiest),
+        "tables": all_tables(summary, riskiest, groups),
         "folder": FILE_NAMES[edition][1],
         "missing_sentence": sentences.missing_sentence(summary),
         "household": sentences.household_sentence(summary),
@@ -166,6 +180,10 @@ def _file_name(run_toml: str | None) -> str | None:
         return None
 
 
+def _has_roles(tables: Mapping[str, Any]) -> bool:
+    return any(name in tables for name in ("areas", "attributes", "scenarios", "register"))
+
+
 def _contents(context: Mapping[str, Any]) -> list[tuple[str, str]]:
     tables = context["tables"]
     entries = (
@@ -173,6 +191,7 @@ def _contents(context: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("protection", "What protection changed", context["summary"].swap is not None),
         ("data", "What was examined", True),
         ("risk", "How the risk is spread", True),
+        ("roles", "Areas, groups and other intruders", _has_roles(tables)),
         ("causes", "What makes records rare", "key-costs" in tables or "unsafe-combinations" in tables),
         ("records", "The riskiest records", bool(context["riskiest"])),
         ("model", "The model", "graph" in context["pictures"]),

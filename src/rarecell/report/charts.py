@@ -178,6 +178,21 @@ def _apart(places: Sequence[float], words: Sequence[str]) -> list[float]:
     return [places[0] - missing, places[1] + missing] if first_is_left else [places[0] + missing, places[1] - missing]
 
 
+def ranked_areas(areas: Sequence[Mapping[str, Any]]) -> Chart:
+    """Expected population uniques of each area as a dot, the riskiest on top; ``drives`` marks small areas that drive the risk."""
+    top, row = 6.0, 22.0
+    bottom = top + row * len(areas)
+    chart = Chart(bottom + _FOOT)
+    left = min(240.0, 18.0 + max((text_width(str(area["area"])[:30]) for area in areas), default=0.0))
+    scale = Scale.of([float(area["value"]) for area in areas], left, WIDTH - 14.0)
+    value_axis(chart, scale, "expected population uniques", top=top, bottom=bottom)
+    for place, area in enumerate(areas):
+        y, role = top + row * place + row / 2, "risk" if area["drives"] else "accent"
+        chart.text(4, y + 5, str(area["area"])[:30], role=role)
+        chart.dot(scale(float(area["value"])), y, role)
+    return chart
+
+
 # ---------------------------------------------------------------------- risk against change
 
 

@@ -18,6 +18,7 @@ from rarecell.outcome.words import expected, number, percent
 from rarecell.report import charts
 from rarecell.report.drawing import Chart, finished_svg
 from rarecell.report.graph_picture import ModelPicture, graph_svg, junction_tree_svg
+from rarecell.report.role_tables import MOST_AREAS
 from rarecell.report.sentences import estimator_name
 from rarecell.report.tables import MEASURES, labelled_decades
 
@@ -40,6 +41,7 @@ def all_pictures(summary: RunSummary) -> dict[str, Picture]:
         "key_costs": _key_costs(risk),
         "estimators": _estimators(summary),
         "sizes": _sizes(risk),
+        "areas": _areas(risk),
         "before_after": None if swap is None else _before_after(swap),
         "frontier": None if swap is None else _frontier(swap),
     }
@@ -114,6 +116,31 @@ def _funnel(summary: RunSummary) -> Picture | None:
         svg,
         f"Bars of one scale: {percent(uniques / records)} of the records are alone in the file with their key values, and "
         f"{percent(alone / records)} are expected to be alone in the population.",
+    )
+
+
+def _areas(risk: RiskSummary) -> Picture | None:
+    """The areas of the finest level, ranked."""
+    if not risk.areas or not risk.areas[-1].areas:
+        return None
+    level = risk.areas[-1]
+    shown = [
+        {"area": area.area, "value": area.expected_population_uniques, "drives": area.area in level.drivers}
+        for area in level.areas[:MOST_AREAS]
+    ]
+    first = f"{shown[0]['area']} has most, {expected(level.areas[0].expected_population_uniques)}"
+    svg = _chart(
+        "ranked_areas",
+        {"areas": shown},
+        name="areas",
+        title=f"Expected population uniques by {level.column}",
+        description=f"One dot for each area, the riskiest first; {first}.",
+    )
+    left_out = (
+        f" The {len(level.areas) - MOST_AREAS:,} areas with the least risk are left out." if len(level.areas) > MOST_AREAS else ""
+    )
+    return Picture(
+        svg, f"If the file were released with '{level.column}'. Red dots are small areas that drive the risk.{left_out}"
     )
 
 

@@ -5,77 +5,26 @@ A table is made once from the summary. The page formats its numbers, the CSV fil
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rarecell.outcome.records import RiskyRecord
+from rarecell.outcome.roles import HomogeneousGroup
 from rarecell.outcome.summary import Count, EstimatorDetail, RunSummary
 from rarecell.outcome.swap import RiskNumbers
 from rarecell.outcome.words import decade, first_of, number, percent
 from rarecell.report.graph_picture import ModelPicture
+from rarecell.report.role_tables import role_tables
 from rarecell.report.sentences import estimator_name
-
-Format = Callable[[Any], str]
+from rarecell.report.table import Column, Table, names_column, text_column
 
 LARGEST_SIZE_SHOWN = 10
 """Larger cells are in one line of the page's table."""
 
 
-@dataclass(frozen=True)
-class Column:
-    """A column: its heading, how its values are written on the page, and whether they are numbers."""
-
-    heading: str
-    write: Format = number
-    is_number: bool = True
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table: the name of its CSV file, its caption, its columns and its values; a long one has fewer rows on the page."""
-
-    name: str
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Any, ...], ...]
-    page_rows: tuple[tuple[Any, ...], ...] | None = None
-
-    def written(self) -> list[list[str]]:
-        """The cells as the page shows them."""
-        return [
-            [column.write(value) for column, value in zip(self.columns, row, strict=True)] for row in self.page_rows or self.rows
-        ]
-
-    def to_csv(self) -> str:
-        """The values in full, with a heading."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([column.heading for column in self.columns])
-        writer.writerows([[_harmless(value) for value in row] for row in self.rows])
-        return out.getvalue()
-
-
-def _harmless(value: Any) -> Any:
-    """Text that a spreadsheet would run as a formula gets an apostrophe in front; lists are joined."""
-    if isinstance(value, list | tuple):
-        value = " ".join(str(item) for item in value)
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
-        return f"'{value}"
-    return value
-
-
-def _text(heading: str) -> Column:
-    return Column(heading, number, is_number=False)
-
-
-def _names(heading: str) -> Column:
-    return Column(heading, lambda names: ", ".join(names), is_number=False)
-
-
-def all_tables(summary: RunSummary, riskiest: Sequence[RiskyRecord] = ()) -> dict[str, Table]:
+def all_tables(
+    summary: RunSummary, riskiest: Sequence[RiskyRecord] = (), groups: Sequence[HomogeneousGroup] = ()
+) -> dict[str, Table]:
     """Every table that the summary has the numbers for, by name."""
     makers = (
         _keys,
@@ -100,6 +49,7 @@ def all_tables(summary: RunSummary, riskiest: Sequence[RiskyRecord] = ()) -> dic
         _frontier,
     )
     found = [table for maker in makers if (table := maker(summary)) is not None and table.rows]
+    found += role_tables(summary, groups)
     if riskiest:
         found.append(riskiest_table(summary, riskiest))
     return {table.name: table for table in found}
@@ -112,9 +62,9 @@ def _keys(summary: RunSummary) -> Table:
         for key in summary.keys
     )
     columns = (
-        _text("Key"),
+        text_column("Key"),
         Column("Levels"),
-        _text("Order"),
+        text_column("Order"),
         Column("Also offered in groups", lambda groups: ", ".join(str(n) for n in groups) or "–", is_number=False),
         Column("Records without a value"),
     )
@@ -123,7 +73,7 @@ def _keys(summary: RunSummary) -> Table:
 
 def _size_indices(summary: RunSummary) -> Table:
     sizes = summary.cells.size_indices
-    caption, columns = "Occupied cells by the number of records in them", (_text("Records in the cell"), Column("Cells"))
+    caption, columns = "Occupied cells by the number of records in them", (text_column("Records in the cell"), Column("Cells"))
     if not all(size.isdigit() for size in sizes):
         return Table("size-indices", caption, columns, tuple(sizes.items()))
     rows = sorted((int(size), n) for size, n in sizes.items())
@@ -142,7 +92,7 @@ def _k_anonymity(summary: RunSummary) -> Table:
 
 def _decades(summary: RunSummary) -> Table:
     rows = tuple(labelled_decades(summary.risk.cell_probability_decades))
-    columns = (_text("Cell probability from"), Column("Sample uniques"))
+    columns = (text_column("Cell probability from"), Column("Sample uniques"))
     return Table("cell-probability-decades", "Sample uniques by the decade of their cell probability", columns, rows)
 
 
@@ -169,19 +119,19 @@ def _key_costs(summary: RunSummary) -> Table:
             rows.append((cost.key, change, step.expected_population_uniques, option))
         if cost.without is not None:
             rows.append((cost.key, "left out", cost.without, ""))
-    columns = (_text("Key"), _text("Change"), Column("Expected population uniques then"), _text("Option"))
+    columns = (text_column("Key"), text_column("Change"), Column("Expected population uniques then"), text_column("Option"))
     return Table("key-costs", "What each key costs: the risk when one key is coarser or left out", columns, tuple(rows))
 
 
 def _unsafe_combinations(summary: RunSummary) -> Table:
     rows = tuple((row.variables, row.records) for row in summary.risk.unsafe_combinations)
-    columns = (_names("Variables"), Column("Records they single out"))
+    columns = (names_column("Variables"), Column("Records they single out"))
     return Table("unsafe-combinations", "Smallest combinations of variables that single records out", columns, rows)
 
 
 def _key_contributions(summary: RunSummary) -> Table:
     rows = tuple(sorted(summary.risk.key_contributions.items(), key=lambda item: -item[1]))
-    columns = (_text("Key"), Column("Share of the unsafe combinations, weighted by SUDA score", percent))
+    columns = (text_column("Key"), Column("Share of the unsafe combinations, weighted by SUDA score", percent))
     return Table("key-contributions", "How much each key takes part in unsafe combinations", columns, rows)
 
 
@@ -196,7 +146,7 @@ def _cliques(summary: RunSummary) -> Table | None:
         rows.append((clique + 1, list(picture.cliques[clique]), parent + 1 if parent >= 0 else None, shared))
     columns = (
         Column("Clique", is_number=False),
-        _names("Variables"),
+        names_column("Variables"),
         Column("Hangs on clique", is_number=False),
         Column("Separator", lambda names: ", ".join(names) or "–", is_number=False),
     )
@@ -212,7 +162,7 @@ def _fit(summary: RunSummary) -> Table:
         ("AIC", number(model.aic, 3)),
         ("BIC", number(model.bic, 3)),
     )
-    return Table("fit", "Fit of the model", (_text("Quantity"), Column("Value")), rows)
+    return Table("fit", "Fit of the model", (text_column("Quantity"), Column("Value")), rows)
 
 
 def _estimators(summary: RunSummary) -> Table:
@@ -225,9 +175,9 @@ def _estimators(summary: RunSummary) -> Table:
         said = " ".join(text for text in (detail.assumes, detail.message) if text)
         rows.append((estimator_name(name), value if detail.converged else None, said))
     columns = (
-        _text("Estimator"),
+        text_column("Estimator"),
         Column("Expected population uniques", lambda value: "no result" if value is None else number(value)),
-        _text("What it assumes"),
+        text_column("What it assumes"),
     )
     return Table("estimators", "Estimates of the number of population uniques", columns, tuple(rows))
 
@@ -237,7 +187,7 @@ def _diagnostics(summary: RunSummary) -> Table | None:
     if fit is None:
         return None
     rows = tuple((row.name, row.value, row.standard_error, row.z) for row in fit.statistics)
-    columns = (_text("Statistic"), Column("Value"), Column("Standard error"), Column("z", lambda z: number(z, 2)))
+    columns = (text_column("Statistic"), Column("Value"), Column("Standard error"), Column("z", lambda z: number(z, 2)))
     return Table("diagnostics", "Does the model fit where it matters? Skinner and Shlomo's statistics", columns, rows)
 
 
@@ -246,7 +196,7 @@ def _expected_sizes(summary: RunSummary) -> Table | None:
     if fit is None:
         return None
     rows = tuple((row.size, row.observed, row.expected) for row in fit.size_indices)
-    columns = (_text("Records in the cell"), Column("Cells observed"), Column("Cells expected"))
+    columns = (text_column("Records in the cell"), Column("Cells observed"), Column("Cells expected"))
     return Table("expected-size-indices", "Cells of each size, observed and expected under the model", columns, rows)
 
 
@@ -264,14 +214,16 @@ def _before_after(summary: RunSummary) -> Table | None:
         return None
     before, after = summary.swap.risk_before, summary.swap.risk_after
     rows = tuple((name, of(before), of(after)) for name, of in MEASURES if of(before) is not None)
-    return Table("before-after", "Risk before and after swapping", (_text("Measure"), Column("Before"), Column("After")), rows)
+    return Table(
+        "before-after", "Risk before and after swapping", (text_column("Measure"), Column("Before"), Column("After")), rows
+    )
 
 
 def _formal_edges(summary: RunSummary) -> Table | None:
     if summary.swap is None or summary.swap.formal is None:
         return None
     rows = tuple((edge.moved, edge.separator, edge.epsilon) for edge in summary.swap.formal.statement.edges)
-    columns = (_names("Moves"), _names("Between records that agree on"), Column("ε"))
+    columns = (names_column("Moves"), names_column("Between records that agree on"), Column("ε"))
     return Table("formal-edges", "ε, edge by edge", columns, rows)
 
 
@@ -279,14 +231,14 @@ def _not_swapped(summary: RunSummary) -> Table | None:
     if summary.swap is None:
         return None
     rows = tuple((row.reason, row.records) for row in summary.swap.not_swapped)
-    return Table("not-swapped", "Records that could not be swapped", (_text("Reason"), Column("Records")), rows)
+    return Table("not-swapped", "Records that could not be swapped", (text_column("Reason"), Column("Records")), rows)
 
 
 def _kept_tables(summary: RunSummary) -> Table | None:
     if summary.swap is None:
         return None
     rows = tuple((margin.variables, margin.cells) for margin in summary.swap.margins)
-    columns = (_names("Variables"), Column("Cells compared"))
+    columns = (names_column("Variables"), Column("Cells compared"))
     return Table("kept-tables", "Tables that are the same before and after", columns, rows)
 
 
@@ -297,7 +249,7 @@ def _hellinger(summary: RunSummary) -> Table | None:
     rows = tuple(
         (names.get(order, f"{order} variables"), part.mean, part.max) for order, part in sorted(summary.swap.hellinger.items())
     )
-    columns = (_text("Tables of"), Column("Mean distance"), Column("Largest distance"))
+    columns = (text_column("Tables of"), Column("Mean distance"), Column("Largest distance"))
     return Table("hellinger", "How far tables moved: Hellinger distance, 0 = same and 1 = nothing in common", columns, rows)
 
 
@@ -305,7 +257,7 @@ def _associations(summary: RunSummary) -> Table | None:
     if summary.swap is None:
         return None
     rows = tuple((row.key, row.column, row.before, row.after) for row in summary.swap.associations)
-    columns = (_text("Key"), _text("Other column"), Column("Before", _three), Column("After", _three))
+    columns = (text_column("Key"), text_column("Other column"), Column("Before", _three), Column("After", _three))
     return Table("associations", "Association of keys with columns that stayed in place (Cramér's V)", columns, rows)
 
 
@@ -339,8 +291,8 @@ def riskiest_table(summary: RunSummary, riskiest: Sequence[RiskyRecord]) -> Tabl
         Column("Record"),
         Column("Chance of being unique in the population", percent),
         Column("Chance that a match is right", percent),
-        *(_text(key) for key in keys),
-        _text("Enough to single it out"),
-        _text("Why"),
+        *(text_column(key) for key in keys),
+        text_column("Enough to single it out"),
+        text_column("Why"),
     )
     return Table("riskiest-records", "The riskiest records", columns, rows)

@@ -82,16 +82,6 @@ class AreaLevel:
         return text
 
 
-def parse_geography(text: str) -> tuple[str, ...]:
-    """Columns of nested areas from ``"region>district>municipality"``, the coarsest first."""
-    columns = tuple(part.strip() for part in text.split(">"))
-    if not all(columns):
-        raise BadInput(f"The areas were given as '{text}'; name their columns from coarse to fine, as in \"region>district\".")
-    if len(set(columns)) < len(columns):
-        raise BadInput(f"The areas were given as '{text}'; name each column once.")
-    return columns
-
-
 def check_nesting(table: ContingencyTable, columns: Sequence[str]) -> None:
     """Refuse areas that do not lie in one coarser area each, naming one that does not.
 

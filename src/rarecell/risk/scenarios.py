@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import CellIndex
-from rarecell.errors import BadInput, UnknownColumns
+from rarecell.data.names import check_scenarios
 from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import ContingencyTable
 
@@ -104,25 +104,6 @@ class Scenarios:
     def __str__(self) -> str:
         told = "; ".join(f"{one.name}: {one.risk.expected_population_uniques:,.1f}" for one in self.each)
         return f"Records expected to be unique in the population, by what an intruder knows: {told}."
-
-
-def check_scenarios(scenarios: Mapping[str, Sequence[str]], keys: Sequence[str]) -> None:
-    """Refuse scenarios without keys, or with keys that are not among those of the run."""
-    for name, known in scenarios.items():
-        if not known:
-            raise BadInput(f"Scenario '{name}' has no keys; name the columns that this intruder could know.")
-        unknown = [key for key in known if key not in keys]
-        if unknown:
-            raise UnknownColumns.among(unknown, keys, role=f"key of scenario '{name}'")
-        if len(set(known)) < len(known):
-            raise BadInput(f"Scenario '{name}' names a key twice; name each once.")
-    if len(scenarios) > 64:
-        raise BadInput(f"{len(scenarios)} scenarios were given; at most 64 are possible.")
-
-
-def all_keys(scenarios: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Every key that some scenario names, in the order in which they are met."""
-    return tuple(dict.fromkeys(key for known in scenarios.values() for key in known))
 
 
 def assess_scenarios(

@@ -34,6 +34,7 @@ from rarecell.run.findings import Findings, Judgement
 from rarecell.run.keywords import RunOptions, as_config
 from rarecell.run.model_choice import ModelChoice
 from rarecell.run.results import Assessment
+from rarecell.run.roles import find_roles
 from rarecell.run.stages import Stage, Stages
 from rarecell.swap.swappable import swappability
 from rarecell.table.contingency import ContingencyTable
@@ -132,11 +133,14 @@ def assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: Pr
     with stages.stage(Stage.RISK):
         risk = model_choice.risk_of(table, chosen.risk_model, config)
         can_swap = swappability(table, chosen.best)
+    with stages.stage(Stage.ROLES):
+        roles = find_roles(data, risk, config)
     judgement = _judged(risk, chosen, config, stages)
-    found = Findings(config, data, zeros, chosen, risk, can_swap, unsafe, judgement, _of_households(data, risk, config))
+    of_households = _of_households(data, risk, config)
+    found = Findings(config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles)
     whole = judged(summary.of_findings(found))
     riskiest = _explained(chosen.best, risk, unsafe)
-    return Assessment(config, data, table, zeros, chosen, risk, can_swap, unsafe, riskiest, whole, stages.seconds)
+    return Assessment(config, data, table, zeros, chosen, risk, can_swap, unsafe, roles, riskiest, whole, stages.seconds)
 
 
 def _counted(
@@ -203,14 +207,6 @@ def _judged(risk: RecordRisk, chosen: ModelChoice, config: RunConfig, stages: St
         },
     )
     return Judgement(fit, estimates, of_models, costs, interval)
-
-
-def _stratum_of_records(data: Microdata, table: ContingencyTable, config: RunConfig) -> NDArray[Any] | None:
-    """The stratum of each record as text, when strata are given by a column that is not a key."""
-    if config.strata is None or config.strata in table.keys:
-        return None
-    codes, (categories,) = data.column_codes([config.strata])
-    return np.asarray(np.array(categories.labels)[codes[:, 0]])
 
 
 def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombinations) -> tuple[RiskyRecord, ...]:

@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from rarecell.data.names import all_keys, check_scenarios, nested_areas
 from rarecell.engine.addresses import without_password
 from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput, UnknownChoice, nearest_names
@@ -102,7 +103,10 @@ class RunConfig:
     keys : columns an intruder could know
     population : number of units the sample was drawn from; None takes it from the weights or the strata
     populations : with ``strata``, the number of units of each stratum
-    weight, household, geography, sensitive, id, strata : columns with other roles
+    weight, household, sensitive, id, strata : columns with other roles
+    geography : column of the area, or nested areas from coarse to fine, as in ``"region>district"``; the risk is told at each level
+    register : the population, as any file that the program reads: exact numbers beside the estimates
+    scenario : further intruders, each with the keys that it knows, such as ``{"neighbour": {"keys": ["age", "sex"]}}``
     missing : what a missing key value means: its own level, a record to drop, or an error
     coding : for each key how its values become levels (``edges``, ``width``, ``quantiles``, ``top``, ``bottom``, ``levels``, ``ordered``)
     recode : for each key how it is to be released, in words: ``"5-year bands, top 85"``, ``"edges 15 25 45"``, ``"5 groups"``,
@@ -138,6 +142,8 @@ class RunConfig:
     populations: Mapping[str, int] = field(default_factory=dict)
     sensitive: tuple[str, ...] = ()
     id: str | None = None
+    register: str | None = None
+    scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     missing: str = "level"
     coding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     recode: Mapping[str, str] = field(default_factory=dict)
@@ -185,11 +191,19 @@ class RunConfig:
             raise BadInput(f"The threshold was given as {self.threshold}; a risk lies between 0 and 1.")
         if self.spark_table is not None and (self.sql is not None or self.input):
             raise BadInput("Both a Spark table and a file or query were named as the data; name one of them.")
+        if self.geography is not None:
+            nested_areas(self.geography)
+        check_scenarios(self.scenarios, self.keys)
         MemoryLimit.of(self.memory)
         if not self.time_limit > 0:
             raise BadInput(f"The time limit was given as {self.time_limit}; it is a number of seconds above 0.")
         if self.restarts < 1:
             raise BadInput(f"The number of restarts was given as {self.restarts}; it is at least 1.")
+
+    @property
+    def scenarios(self) -> dict[str, tuple[str, ...]]:
+        """The keys of each scenario."""
+        return _keys_of(self.scenario)
 
     # ------------------------------------------------------------------ TOML
 
@@ -228,6 +242,8 @@ class RunConfig:
         """Build from plain values, checking every name and type."""
         _check_names(given, cls, source)
         values: dict[str, Any] = {name: _typed(cls, name, value, source) for name, value in given.items() if name != "protect"}
+        if "keys" not in values and "scenario" in values:
+            values["keys"] = all_keys(_keys_of(values["scenario"]))
         for needed in ("input", "keys"):
             if needed not in values:
                 raise BadInput(f"{source} does not say '{needed}'; it needs at least input and keys.")
@@ -247,6 +263,17 @@ class RunConfig:
         except (OSError, UnicodeDecodeError) as problem:
             raise BadInput(f"The configuration {path} could not be read: {problem}.") from None
         return cls.from_toml(text, source=str(path))
+
+
+def _keys_of(scenario: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+    """The keys that each intruder knows."""
+    found = {}
+    for name, given in scenario.items():
+        keys = given.get("keys")
+        if set(given) != {"keys"} or isinstance(keys, str) or not isinstance(keys, Sequence):
+            raise BadInput(f'Scenario \'{name}\' needs the list of keys that this intruder knows, as in keys = ["age", "sex"].')
+        found[name] = tuple(str(key) for key in keys)
+    return found
 
 
 def _default(part: Any) -> Any:

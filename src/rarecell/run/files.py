@@ -79,8 +79,9 @@ def write_assessment(folder: folders.RunFolder, found: Assessment, summary: RunS
         folder.write_text("model.json", json.dumps(stored, indent=2) + "\n")
         folder.write_text("zeros.json", json.dumps(found.zeros.to_dict(), indent=2) + "\n")
         folder.write_text("run.toml", found.config.to_toml())
+        groups = found.roles.homogeneous_groups()
         for edition in ("internal", "external"):
-            write_report(folder.stage, summary, riskiest, edition=edition)
+            write_report(folder.stage, summary, riskiest, edition=edition, groups=groups)
 
 
 def _write_risk(path: Path, found: Assessment) -> tuple[RiskyRecord, ...]:
@@ -112,6 +113,7 @@ def _risk_of_cells(found: Assessment) -> dict[str, NDArray[Any]]:
         "suda_score": found.unsafe.suda_score,
         "dis_suda_score": found.unsafe.dis_suda_score(sampling_fraction=min(1.0, table.n_records / risk.population)),
         "individual_risk": individual_risk(table, population=risk.population),
+        **found.roles.of_cells(),
     }
 
 
@@ -129,7 +131,7 @@ def _risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[dic
         last_row[cells] = piece["record"]
         piece.update(zip(of_cell, on_all_cores(np.take, [(values, cells) for values in of_cell.values()]), strict=True))
         for name, values in of_cell.items():
-            piece[name][dropped] = 0 if values.dtype.kind in "ib" else np.nan
+            piece[name][dropped] = 0 if values.dtype.kind in "ib" else "" if values.dtype.kind == "O" else np.nan
         if household is not None:
             piece["household_probability"] = household[first : first + len(cells)]
         first += len(cells)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from rarecell.risk.records import RecordRisk
 from rarecell.risk.unsafe import UnsafeCombinations
 from rarecell.run.config import RunConfig
 from rarecell.run.model_choice import ModelChoice
+from rarecell.run.roles import Roles
 from rarecell.swap.swappable import Swappability
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.structural_zeros import StructuralZeros
@@ -46,6 +47,7 @@ class Findings:
     unsafe: UnsafeCombinations
     judgement: Judgement
     households: NDArray[np.float64] | None
+    roles: Roles = field(default_factory=Roles)
 
     @property
     def table(self) -> ContingencyTable:

@@ -30,6 +30,8 @@ class RunOptions(TypedDict, total=False):
     populations: Mapping[str, int]
     sensitive: Sequence[str]
     id: str | None
+    register: str | None
+    scenario: Mapping[str, Mapping[str, Any]]
     missing: str
     coding: Mapping[str, Mapping[str, Any]]
     recode: Mapping[str, str]

@@ -137,6 +137,14 @@ def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progr
     return ModelChoice(best, found, risk_model)
 
 
+def risk_model(table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> CellModel:
+    """The model that the risk comes from, without a search for the best single one where it is not needed."""
+    if config.model in ("single", "hierarchical"):
+        return choose_models(table, config, progress=progress).risk_model
+    marginals = Marginals(table, weighted=True) if table.weights is not None else table.marginals
+    return _risk_model(table, config, marginals, progress)
+
+
 def _penalty_of(config: RunConfig) -> str | float:
     """The criterion as a penalty, for searches that know no other; AIC where the criterion is none."""
     if config.criterion in ("bayes", SKINNER_SHLOMO):

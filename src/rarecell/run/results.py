@@ -22,6 +22,7 @@ from rarecell.risk.records import RecordRisk
 from rarecell.risk.unsafe import UnsafeCombinations
 from rarecell.run.config import RunConfig
 from rarecell.run.model_choice import ModelChoice
+from rarecell.run.roles import Roles
 from rarecell.run.stages import Stage, Stages
 from rarecell.swap.formal.release import FormalRelease
 from rarecell.swap.plan import SwapPlan
@@ -55,6 +56,8 @@ class Assessment:
         Which records can be swapped.
     unsafe : UnsafeCombinations
         The smallest combinations that single records out.
+    roles : Roles
+        What areas, sensitive columns, scenarios and a register add.
     riskiest : tuple of RiskyRecord
         Single records with their values: for internal use.
     summary : RunSummary
@@ -71,6 +74,7 @@ class Assessment:
     risk: RecordRisk
     swappability: Swappability
     unsafe: UnsafeCombinations
+    roles: Roles
     riskiest: tuple[RiskyRecord, ...]
     summary: RunSummary
     seconds: Mapping[Stage, float]

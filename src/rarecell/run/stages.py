@@ -21,6 +21,7 @@ class Stage(StrEnum):
     SEARCH = "search"
     UNSAFE = "unsafe"
     RISK = "risk"
+    ROLES = "roles"
     JUDGEMENT = "judgement"
     CHECKS = "checks"
     KEY_COSTS = "key_costs"
@@ -45,6 +46,7 @@ _LABELS = {
     Stage.SEARCH: "searching for the best model",
     Stage.UNSAFE: "unsafe combinations",
     Stage.RISK: "risk of every record",
+    Stage.ROLES: "areas, groups, scenarios and register",
     Stage.JUDGEMENT: "interval, checks and comparisons",
     Stage.CHECKS: "checks of fit",
     Stage.KEY_COSTS: "what each key costs",

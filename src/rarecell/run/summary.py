@@ -44,6 +44,7 @@ from rarecell.risk.explain import LEFT_OUT, KeyCost
 from rarecell.risk.population_uniques import UniquesEstimate
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity
 from rarecell.run.findings import Findings
+from rarecell.run.roles import with_roles
 from rarecell.table.contingency import Coarsening, ContingencyTable
 from rarecell.table.structural_zeros import StructuralZeros
 
@@ -68,7 +69,7 @@ def of_findings(found: Findings) -> RunSummary:
         ),
         structure=of_structure(found.zeros),
         model=of_model(found.choice.best, criterion=found.config.criterion, search=found.choice.search_summary()),
-        risk=of_risk(found),
+        risk=with_roles(of_risk(found), found.roles, risk),
     )
 
 

@@ -1,0 +1,95 @@
+"""Do the names that a user gave fit the columns of the data?
+
+Nothing heavy is imported here: configurations and the command line check names before anything is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rarecell.errors import BadInput, UnknownColumns, nearest_names
+
+if TYPE_CHECKING:
+    from rarecell.data.microdata import Microdata
+
+
+def nested_areas(text: str) -> tuple[str, ...]:
+    """Columns of nested areas from ``"region>district>municipality"``, the coarsest first.
+
+    Examples
+    --------
+    >>> nested_areas("region > district")
+    ('region', 'district')
+    """
+    columns = tuple(part.strip() for part in text.split(">"))
+    if not all(columns):
+        raise BadInput(f"The areas were given as '{text}'; name their columns from coarse to fine, as in \"region>district\".")
+    if len(set(columns)) < len(columns):
+        raise BadInput(f"The areas were given as '{text}'; name each column once.")
+    return columns
+
+
+def check_scenarios(scenarios: Mapping[str, Sequence[str]], keys: Sequence[str]) -> None:
+    """Refuse scenarios without keys, or with keys that are not among those of the run."""
+    for name, known in scenarios.items():
+        if not known:
+            raise BadInput(f"Scenario '{name}' has no keys; name the columns that this intruder could know.")
+        unknown = [key for key in known if key not in keys]
+        if unknown:
+            raise UnknownColumns.among(unknown, keys, role=f"key of scenario '{name}'")
+        if len(set(known)) < len(known):
+            raise BadInput(f"Scenario '{name}' names a key twice; name each once.")
+    if len(scenarios) > 64:
+        raise BadInput(f"{len(scenarios)} scenarios were given; at most 64 are possible.")
+
+
+def all_keys(scenarios: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Every key that some scenario names, in the order in which they are met."""
+    return tuple(dict.fromkeys(key for known in scenarios.values() for key in known))
+
+
+def check_names(data: Microdata, coded: Sequence[str], with_hierarchy: Sequence[str]) -> None:
+    """Find everything that is wrong with the names of roles, and say it all at once."""
+    from rarecell.graph.masks import MAX_VERTICES
+
+    single = {"weight": data.weight, "household": data.household, "stratum": data.strata, "id": data.id}
+    roles = [("key", key) for key in data.keys]
+    roles += [(role, name) for role, name in single.items() if name is not None]
+    roles += [("geography", name) for name in data.areas]
+    roles += [("sensitive column", name) for name in data.sensitive]
+    available = list(data.columns)
+
+    unknown = [_unknown(role, name, available) for role, name in roles if name not in data.columns]
+    other = [_unknown("key", key, data.keys) for key in [*coded, *with_hierarchy] if key not in data.keys]
+    if not data.keys:
+        other.append("No key was named; name the columns an intruder could know, for example --keys age,sex,region.")
+    if len(data.keys) > MAX_VERTICES:
+        other.append(
+            f"{len(data.keys)} keys were named and {MAX_VERTICES} are possible; leave out those an intruder cannot know."
+        )
+    other += [f"Key '{key}' is named {data.keys.count(key)} times; name it once." for key in _repeated(data.keys)]
+    for name in dict.fromkeys(name for _, name in roles):
+        taken = [role for role, column in roles if column == name]
+        distinct = set(taken) - ({"geography", "stratum"} if "key" in taken else set())
+        if len(distinct) > 1:
+            other.append(f"Column '{name}' is given as {' and as '.join(sorted(distinct))}; it has one role.")
+    for key in dict.fromkeys(data.keys):
+        if key in data.columns and data.columns[key].kind == "other":
+            other.append(f"Column '{key}' cannot be a key: it {data.source.why_no_key(key)}.")
+    if data.weight in data.columns and data.columns[data.weight].kind in ("other", "date"):
+        other.append(f"Column '{data.weight}' cannot be the weight: it does not hold numbers.")
+    if unknown or other:
+        listing = f" The data have: {', '.join(repr(str(name)) for name in available)}." if unknown else ""
+        message = f"In {data.source.name}: {' '.join([*unknown, *other])}{listing}"
+        raise UnknownColumns(message) if unknown and not other else BadInput(message)
+
+
+def _unknown(role: str, name: str, available: Sequence[str]) -> str:
+    near = nearest_names(str(name), available)
+    hint = f" Did you mean {', '.join(repr(found) for found in near)}?" if near else ""
+    return f"There is no {role} '{name}'.{hint}"
+
+
+def _repeated(names: Sequence[str]) -> list[str]:
+    return [name for name in dict.fromkeys(names) if names.count(name) > 1]

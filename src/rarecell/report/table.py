@@ -1,0 +1,66 @@
+"""What is a table of the report, on the page and as a CSV file?"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rarecell.outcome.words import number
+
+Format = Callable[[Any], str]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its heading, how its values are written on the page, and whether they are numbers."""
+
+    heading: str
+    write: Format = number
+    is_number: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: the name of its CSV file, its caption, its columns and its values; a long one has fewer rows on the page."""
+
+    name: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    page_rows: tuple[tuple[Any, ...], ...] | None = None
+
+    def written(self) -> list[list[str]]:
+        """The cells as the page shows them."""
+        return [
+            [column.write(value) for column, value in zip(self.columns, row, strict=True)] for row in self.page_rows or self.rows
+        ]
+
+    def to_csv(self) -> str:
+        """The values in full, with a heading."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow([column.heading for column in self.columns])
+        writer.writerows([[_harmless(value) for value in row] for row in self.rows])
+        return out.getvalue()
+
+
+def _harmless(value: Any) -> Any:
+    """Text that a spreadsheet would run as a formula gets an apostrophe in front; lists are joined."""
+    if isinstance(value, list | tuple):
+        value = " ".join(str(item) for item in value)
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        return f"'{value}"
+    return value
+
+
+def text_column(heading: str) -> Column:
+    """A column of words."""
+    return Column(heading, number, is_number=False)
+
+
+def names_column(heading: str) -> Column:
+    """A column of lists of names."""
+    return Column(heading, lambda names: ", ".join(names), is_number=False)

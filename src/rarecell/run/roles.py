@@ -1,0 +1,183 @@
+"""What do areas, sensitive columns, several intruders and a register add to the risk of a file?
+
+Each of them is one more look at the same data, as far as the run names it. Tables that differ from that of the keys get a
+model of the same kind as the run's own, so that their numbers are those of separate runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.data.microdata import Microdata
+from rarecell.data.wider import wider_table
+from rarecell.engine.duck import EngineSettings
+from rarecell.machine.memory import MemoryLimit
+from rarecell.outcome.roles import (
+    AreaLevelSummary,
+    AreaSummary,
+    AttributeSummary,
+    CalibrationSummary,
+    HomogeneousGroup,
+    RegisterSummary,
+    ScenarioSummary,
+)
+from rarecell.outcome.summary import RiskSummary
+from rarecell.outcome.words import number
+from rarecell.risk.areas import AreaLevel, area_levels, finest_safe
+from rarecell.risk.attributes import AttributeRisk, Groups, attribute_risk
+from rarecell.risk.records import RecordRisk
+from rarecell.risk.register import RegisterCounts, register_counts
+from rarecell.risk.scenarios import Scenarios, assess_scenarios
+from rarecell.run import model_choice
+from rarecell.run.config import RunConfig
+from rarecell.table.contingency import ContingencyTable
+
+N_NAMED = 20
+"""Homogeneous groups of each sensitive column that the internal report names."""
+
+
+@dataclass(frozen=True, eq=False)
+class Roles:
+    """What was found; a part that the run does not name is empty."""
+
+    areas: tuple[AreaLevel, ...] = ()
+    attributes: Mapping[str, AttributeRisk] = field(default_factory=dict)
+    scenarios: Scenarios | None = None
+    register: RegisterCounts | None = None
+
+    def homogeneous_groups(self) -> tuple[HomogeneousGroup, ...]:
+        """Groups whose members share a sensitive value, with their values: for internal use only."""
+        return tuple(
+            HomogeneousGroup(column=name, value=one["value"], records=one["records"], values=one["values"])
+            for name, risk in self.attributes.items()
+            for one in risk.named(N_NAMED)
+        )
+
+    def of_cells(self) -> dict[str, NDArray[Any]]:
+        """Further columns of the risk file: a value for each cell of the keys."""
+        found: dict[str, NDArray[Any]] = {}
+        if self.scenarios is not None:
+            names = np.array([*(one.name for one in self.scenarios.each), ""], dtype=object)
+            found["worst_scenario"] = names[self.scenarios.worst]
+            found["worst_probability"] = self.scenarios.worst_probability
+        if self.register is not None:
+            found["population_count"] = self.register.population_count
+        return found
+
+
+def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig) -> Roles:
+    """Everything that the roles of the columns ask for, beside the risk of the keys."""
+    held = risk.table.record_cell is not None
+    areas: tuple[AreaLevel, ...] = ()
+    if data.areas:
+        table = wider_table(data, data.areas, records=held)
+        areas = area_levels(table, data.areas, risk_of=lambda part: side_risk(part, data, config), threshold=config.threshold)
+    attributes = {name: attribute_risk(Groups.of(wider_table(data, [name], records=held), name)) for name in config.sensitive}
+    scenarios = None
+    if config.scenario:
+        table = data.table(records=held)
+        scenarios = assess_scenarios(table, config.scenarios, risk_of=lambda part: side_risk(part, data, config))
+    register = None
+    if config.register is not None:
+        settings = EngineSettings(memory=MemoryLimit.of(config.memory))
+        register = register_counts(data, config.register, table=data.table(records=held), settings=settings)
+    return Roles(areas, attributes, scenarios, register)
+
+
+def side_choice(table: ContingencyTable, config: RunConfig) -> model_choice.ModelChoice:
+    """The models of a table beside that of the run's keys, found as in a run of its own."""
+    return model_choice.choose_models(_prepared(table, config), replace(config, cliques=()))
+
+
+def side_risk(table: ContingencyTable, data: Microdata, config: RunConfig) -> RecordRisk:
+    """The risk of a table beside that of the run's keys, under a model of the run's kind."""
+    prepared = _prepared(table, config)
+    model = model_choice.risk_model(prepared, replace(config, cliques=()))
+    return model_choice.risk_of(prepared, model, config, stratum=stratum_of_records(data, prepared, config))
+
+
+def _prepared(table: ContingencyTable, config: RunConfig) -> ContingencyTable:
+    """The table at the resolutions that models may use; of a list of structural zeros, those of its keys."""
+    fine = model_choice.with_resolutions(table, config.resolution)
+    if config.zeros in ("swaps", "off"):
+        return fine
+    return fine.with_structural_zeros(model_choice.structural_zeros(fine, config).on_keys(fine.keys) or None)
+
+
+def stratum_of_records(data: Microdata, table: ContingencyTable, config: RunConfig) -> NDArray[Any] | None:
+    """The stratum of each record as text, when strata are given by a column that is not a key of the table."""
+    if config.strata is None or config.strata in table.keys:
+        return None
+    codes, (categories,) = data.column_codes([config.strata])
+    return np.asarray(np.array(categories.labels)[codes[:, 0]])
+
+
+# ---------------------------------------------------------------------- the summary
+
+
+def with_roles(risk: RiskSummary, roles: Roles, of_run: RecordRisk) -> RiskSummary:
+    """The summary of the risk with what the roles add."""
+    safe = finest_safe(roles.areas) if roles.areas else None
+    above = None
+    if roles.scenarios is not None:
+        is_above = roles.scenarios.worst_probability >= risk.threshold
+        above = int(roles.scenarios.table.counts[is_above].sum()) if risk.threshold > 0 else risk.sample_uniques
+    return replace(
+        risk,
+        areas=tuple(of_area_level(level) for level in roles.areas),
+        finest_safe_area=None if safe is None else safe.column,
+        attributes=tuple(of_attribute(one, of_run) for one in roles.attributes.values()),
+        scenarios=()
+        if roles.scenarios is None
+        else tuple(ScenarioSummary(**_listed(one.to_dict(risk.threshold))) for one in roles.scenarios.each),
+        above_in_a_scenario=above,
+        register=None if roles.register is None else of_register(roles.register, of_run, risk.interval),
+    )
+
+
+def _listed(given: dict[str, Any]) -> dict[str, Any]:
+    return {**given, "keys": tuple(given["keys"])}
+
+
+def of_area_level(level: AreaLevel) -> AreaLevelSummary:
+    return AreaLevelSummary(
+        column=level.column,
+        sample_uniques=level.sample_uniques,
+        expected_population_uniques=level.expected_population_uniques,
+        expected_correct_matches=level.expected_correct_matches,
+        above_threshold=level.above_threshold,
+        areas=tuple(AreaSummary(**vars(area)) for area in level.areas),
+        drivers=tuple(area.area for area in level.drivers),
+    )
+
+
+def of_attribute(found: AttributeRisk, risk: RecordRisk | None = None) -> AttributeSummary:
+    """The numbers of a sensitive column; with the risk of the same groups, also for intruders who do not know who took part."""
+    made = AttributeSummary(**found.to_dict())
+    if risk is None or not np.array_equal(risk.table.cells, found.groups.cells):
+        return made
+    return replace(made, expected_without_participation=found.expected_without_participation(risk.match_probability))
+
+
+def of_register(found: RegisterCounts, risk: RecordRisk, interval: tuple[float, float]) -> RegisterSummary:
+    low, high = interval
+    inside = low <= found.population_uniques <= high
+    return RegisterSummary(
+        people=found.n_register,
+        population_uniques=found.population_uniques,
+        correct_matches=found.correct_matches,
+        records_not_covered=found.n_not_covered,
+        estimated_population_uniques=risk.expected_population_uniques,
+        estimated_correct_matches=risk.expected_correct_matches,
+        is_inside_interval=inside,
+        calibration=tuple(CalibrationSummary(**vars(band)) for band in found.calibration(risk)),
+        sentence=(
+            f"{found} The model, which has not seen it, estimates {number(risk.expected_population_uniques, 1)} population uniques; the "
+            f"true number lies {'inside' if inside else 'outside'} its interval."
+        ),
+    )

@@ -142,7 +142,7 @@ def risk_model(table: ContingencyTable, config: RunConfig, *, progress: Progress
     if config.model in ("single", "hierarchical"):
         return choose_models(table, config, progress=progress).risk_model
     marginals = Marginals(table, weighted=True) if table.weights is not None else table.marginals
-    return _risk_model(table, config, marginals, progress)
+    return _risk_model(table, config, marginals, _spare_memory(table, config) // 2, progress)
 
 
 def _penalty_of(config: RunConfig) -> str | float:

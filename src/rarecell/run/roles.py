@@ -106,7 +106,7 @@ def _prepared(table: ContingencyTable, config: RunConfig) -> ContingencyTable:
     fine = model_choice.with_resolutions(table, config.resolution)
     if config.zeros in ("swaps", "off"):
         return fine
-    return fine.with_structural_zeros(model_choice.structural_zeros(fine, config).on_keys(fine.keys) or None)
+    return fine.with_structural_zeros(model_choice.structural_zeros(fine, config).project(fine.keys) or None)
 
 
 def stratum_of_records(data: Microdata, table: ContingencyTable, config: RunConfig) -> NDArray[Any] | None:

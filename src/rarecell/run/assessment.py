@@ -34,7 +34,7 @@ from rarecell.run.findings import Findings, Judgement
 from rarecell.run.keywords import RunOptions, as_config
 from rarecell.run.model_choice import ModelChoice
 from rarecell.run.results import Assessment
-from rarecell.run.roles import find_roles
+from rarecell.run.roles import find_roles, stratum_of_records
 from rarecell.run.stages import Stage, Stages
 from rarecell.swap.swappable import swappability
 from rarecell.table.contingency import ContingencyTable
@@ -154,7 +154,7 @@ def _counted(
         limit = MemoryLimit.of(config.memory)
         limit.check(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held(table))
     with stages.stage(Stage.RESOLUTIONS):
-        table = model_choice.with_design_weights(table, config, _stratum_of_records(data, table, config))
+        table = model_choice.with_design_weights(table, config, stratum_of_records(data, table, config))
         table = model_choice.with_resolutions(table, config.resolution)
         zeros = model_choice.structural_zeros(table, config)
         if config.zeros != "swaps":

@@ -96,9 +96,10 @@ def side_choice(table: ContingencyTable, config: RunConfig) -> model_choice.Mode
 
 def side_risk(table: ContingencyTable, data: Microdata, config: RunConfig) -> RecordRisk:
     """The risk of a table beside that of the run's keys, under a model of the run's kind."""
-    prepared = _prepared(table, config)
+    weighed = model_choice.with_design_weights(table, config, stratum_of_records(data, table, config))
+    prepared = _prepared(weighed, config)
     model = model_choice.risk_model(prepared, replace(config, cliques=()))
-    return model_choice.risk_of(prepared, model, config, stratum=stratum_of_records(data, prepared, config))
+    return model_choice.risk_of(prepared, model, config)
 
 
 def _prepared(table: ContingencyTable, config: RunConfig) -> ContingencyTable:

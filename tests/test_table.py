@@ -144,7 +144,7 @@ def test_memory_budget_is_kept() -> None:
     small = Marginals(table, memory_budget=20_000)
     for mask in range(1, 64):
         small.counts(mask)
-        small.of(mask)
+        small.project(mask)
     kept = sum(m.nbytes for _, m in small._kept.items()) + sum(c.keys.nbytes for _, c in small._kept_cells.items())
     assert 0 < kept <= 20_000
 

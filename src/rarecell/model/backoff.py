@@ -358,7 +358,7 @@ def _draw_in_context(
 ) -> tuple[NDArray[np.int32], Floats]:
     """A value for each record by the counts in its context, and the number of records in that context."""
     marginals = table.marginals
-    pair, given = marginals.of(context.mask | single(vertex)), marginals.of(context.mask)
+    pair, given = marginals.project(context.mask | single(vertex)), marginals.project(context.mask)
     representative = np.zeros(len(pair.counts), dtype=np.int64)
     representative[pair.position] = np.arange(table.n_cells)
     at = marginals.positions(context.mask, drawn)

@@ -131,7 +131,7 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
         chosen_cell: dict[int, NDArray[np.int64]] = {}
         sequence = self.graph.perfect_sequence
         for clique, separator, parent in zip(sequence.cliques, sequence.separators, sequence.parents, strict=True):
-            marginal = self.marginals.of(clique)
+            marginal = self.marginals.project(clique)
             representative = np.zeros(len(marginal.counts), dtype=np.int64)
             representative[marginal.position] = np.arange(self.table.n_cells)
             separator_of_cell = self.marginals.cell_index(separator)

@@ -115,7 +115,7 @@ def full_marginal(marginals: Marginals, keys: Sequence[int]) -> Vector:
     """Counts of all cells of some keys, empty ones too, as a flat array with the last key fastest."""
     mask = mask_of(keys)
     found = np.zeros(math.prod(marginals.table.categories[k].n_levels for k in keys))
-    marginal = marginals.of(mask)
+    marginal = marginals.project(mask)
     assert marginal.keys is not None, "a marginal that is stored in full can be numbered"
     found[marginal.keys] = marginal.counts
     return found

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammaln
 
 from rarecell.errors import UnknownChoice
 
@@ -104,8 +105,6 @@ class HyperDirichlet:
         return np.array([self._q(self.table.reduce(int(mask))) for mask in masks])
 
     def _q(self, reduced: int) -> float:
-        from scipy.special import gammaln
-
         if reduced not in self._known:
             each = self.mass / self.table.n_possible_cells(reduced)
             counts = self.marginals.counts(reduced)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput, TooLarge, UnknownColumns
 from rarecell.graph.masks import MAX_VERTICES, each_member
 from rarecell.outcome.words import counted, number, verb
@@ -75,8 +76,6 @@ class ContingencyTable(Vertices):
         cls, codes: NDArray[np.int32], categories: Sequence[Categories], *, weights: ArrayLike | None = None
     ) -> ContingencyTable:
         """Collapse one row of level codes per record. A row with a negative code is a dropped record."""
-        from rarecell._kernels.counting import collapse_records
-
         codes = np.asarray(codes, dtype=np.int32)
         levels = np.array([c.n_levels for c in categories], dtype=np.int64)
         kept = (codes >= 0).all(axis=1)
@@ -104,8 +103,6 @@ class ContingencyTable(Vertices):
         record_cell: ArrayLike | None = None,
     ) -> ContingencyTable:
         """Take cells that were counted elsewhere, in any order; empty cells are left out, equal ones are added up."""
-        from rarecell._kernels.counting import collapse_records
-
         given = np.asfortranarray(np.asarray(cells, dtype=np.int32).reshape(-1, len(categories)))
         given_counts = np.asarray(counts, dtype=np.int64)
         levels = np.array([c.n_levels for c in categories], dtype=np.int64)
@@ -301,8 +298,6 @@ class ContingencyTable(Vertices):
         return replace(recoded, coarsenings=nested_by_key(self.keys, kept), structural_zeros=zeros)
 
     def _collapsed(self, categories: Sequence[Categories], cells: NDArray[np.int32]) -> ContingencyTable:
-        from rarecell._kernels.counting import collapse_records
-
         levels = np.array([c.n_levels for c in categories], dtype=np.int64)
         merged, _, position = collapse_records(np.asfortranarray(cells), levels)
         counts = np.zeros(len(merged), dtype=np.int64)

@@ -121,7 +121,7 @@ class Marginals:
 
     # ------------------------------------------------------------------ one marginal
 
-    def of(self, mask: int) -> Marginal:
+    def project(self, mask: int) -> Marginal:
         """The marginal on the vertices of ``mask``, with the position of every cell of the table in it."""
         reduced = self.table.reduce(mask)
         found = self._kept.get(reduced)
@@ -133,21 +133,21 @@ class Marginals:
     def counts(self, mask: int) -> NDArray[Any]:
         """Counts of the occupied marginal cells."""
         if self._radix(self.table.reduce(mask)).n_possible >= _LARGEST_KEY:
-            return self.of(mask).counts
+            return self.project(mask).counts
         return self.cells_of(mask).counts
 
     def cell_index(self, mask: int) -> NDArray[np.int32]:
         """Position in :meth:`counts` of the marginal cell that each cell of the table falls into."""
-        return self.of(mask).position
+        return self.project(mask).position
 
     def at_cells(self, mask: int) -> NDArray[Any]:
         """n(i_a) for each occupied cell i of the table."""
-        marginal = self.of(mask)
+        marginal = self.project(mask)
         return marginal.counts[marginal.position]
 
     def at_cell(self, mask: int, cell: int) -> Any:
         """n(i_a) of one occupied cell of the table."""
-        marginal = self.of(mask)
+        marginal = self.project(mask)
         return marginal.counts[marginal.position[cell]]
 
     def lookup(self, mask: int, cells: NDArray[np.int32]) -> NDArray[Any]:
@@ -163,7 +163,7 @@ class Marginals:
         reduced = self.table.reduce(mask)
         radix = self._radix(reduced)
         if radix.n_possible >= _LARGEST_KEY:
-            return self.of(reduced).position if cells is None else self._positions_by_rows(self.of(reduced), cells)
+            return self.project(reduced).position if cells is None else self._positions_by_rows(self.project(reduced), cells)
         rows = self._table_rows.codes if cells is None else cells
         return _ranked(self._numbers(rows, radix), self.cells_of(reduced).keys, radix.n_possible)
 
@@ -185,7 +185,7 @@ class Marginals:
         radix = self._radix(self.table.reduce(mask))
         if radix.n_possible < _LARGEST_KEY:
             return self._level_rows(self.cells_of(mask).keys, radix, np.dtype(np.int32))
-        marginal = self.of(mask)
+        marginal = self.project(mask)
         cell = np.zeros(len(marginal.counts), dtype=np.int64)
         cell[marginal.position] = np.arange(self.table.n_cells)
         rows = np.zeros((len(cell), self.table.n_keys), dtype=np.int32, order="F")
@@ -275,7 +275,7 @@ class Marginals:
         rows: dict[int, _Rows] = {}
         for mask in sorted(masks, key=lambda mask: -radix[mask].n_possible):
             if radix[mask].n_possible >= _LARGEST_KEY:
-                counts = self.of(mask).counts
+                counts = self.project(mask).counts
                 self._entropy[mask] = float((counts * np.log(counts)).sum()) - self.total * math.log(self.total)
                 continue
             base = self._base_for(mask, radix[mask].n_possible)

@@ -27,30 +27,52 @@ def _join(joint, totals, a, b):
 
 
 @njit(cache=True)
+def _put(tree, n_leaves, position, value):
+    """Set a value in a tree in which every node holds the smaller of its two children."""
+    node = n_leaves + position
+    tree[node] = value
+    while node > 1:
+        node //= 2
+        tree[node] = min(tree[2 * node], tree[2 * node + 1])
+
+
+@njit(cache=True)
+def _first_smallest(tree, n_leaves):
+    """Position of the smallest value, the first of several."""
+    node = 1
+    while node < n_leaves:
+        node = 2 * node if tree[2 * node] <= tree[2 * node + 1] else 2 * node + 1
+    return node - n_leaves
+
+
+@njit(cache=True)
 def merge_neighbours(joint, totals, n_others):
     """Merges of ordered levels: row t says which two groups, each named by its first level, become one in step t.
 
-    ``joint`` has a row a level and the levels of all other keys side by side as columns; it is used up.
+    ``joint`` has a row a level and the levels of all other keys side by side as columns; it is used up. The losses are kept
+    in a tree, so that n levels take n log n steps beside the losses themselves.
     """
     n = len(totals)
     merges = np.zeros((max(n - 1, 0), 2), dtype=np.int64)
     following = np.arange(1, n + 1)
-    loss = np.full(n, np.inf)
+    before = np.arange(-1, n)
+    n_leaves = 1
+    while n_leaves < n:
+        n_leaves *= 2
+    loss = np.full(2 * n_leaves, np.inf)
     for a in range(n - 1):
-        loss[a] = _loss(joint, totals, n_others, a, a + 1)
+        _put(loss, n_leaves, a, _loss(joint, totals, n_others, a, a + 1))
     for t in range(n - 1):
-        a = int(np.argmin(loss))
+        a = _first_smallest(loss, n_leaves)
         b = following[a]
         merges[t, 0], merges[t, 1] = a, b
         _join(joint, totals, a, b)
-        following[a], following[b] = following[b], -1
-        loss[b] = np.inf
-        loss[a] = _loss(joint, totals, n_others, a, following[a]) if following[a] < n else np.inf
-        before = a - 1
-        while before >= 0 and following[before] != a:
-            before -= 1
-        if before >= 0:
-            loss[before] = _loss(joint, totals, n_others, before, a)
+        following[a] = following[b]
+        before[following[a]] = a
+        _put(loss, n_leaves, b, np.inf)
+        _put(loss, n_leaves, a, _loss(joint, totals, n_others, a, following[a]) if following[a] < n else np.inf)
+        if before[a] >= 0:
+            _put(loss, n_leaves, before[a], _loss(joint, totals, n_others, before[a], a))
     return merges
 
 

@@ -19,6 +19,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from rarecell.data.coding import Coding
 from rarecell.errors import BadInput
 
@@ -33,6 +35,9 @@ GRAMMAR = (
     "'merge 01+02 as north', 'missing 98+99'"
 )
 """What can be said, for messages and help."""
+
+_MOST_EDGES = 200
+"""More edges than this are not named one by one."""
 
 _NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
 _SEPARATOR = re.compile(r"""[;,](?=(?:[^"]*"[^"]*")*[^"]*$)""")
@@ -171,20 +176,21 @@ def words_for(categories: Categories, coarsening: Coarsening) -> str:
     Boundaries are better than a number of groups where both can be said: they stay the same whatever else is recoded.
     """
     n_real = categories.n_levels - categories.has_missing
-    groups = coarsening.group_of_level[:n_real].tolist()
+    groups = coarsening.group_of_level[:n_real]
     numbers = categories.levels[:n_real]
     keeps_missing = not categories.has_missing or coarsening.group_of_level[-1] not in groups
-    if keeps_missing and categories.is_ordered and all(isinstance(level, int) for level in numbers) and groups == sorted(groups):
-        starts = [numbers[groups.index(group)] for group in sorted(set(groups))[1:]]
-        return "edges " + " ".join(str(start) for start in starts)
+    are_whole = categories.is_ordered and all(isinstance(level, int) for level in numbers)
+    if keeps_missing and are_whole and coarsening.n_levels <= _MOST_EDGES and bool((groups[1:] >= groups[:-1]).all()):
+        starts = np.unique(groups, return_index=True)[1][1:]
+        return "edges " + " ".join(str(numbers[start]) for start in starts)
     return f"{coarsening.n_levels} groups"
 
 
 def boundaries(categories: Categories, coarsening: Coarsening, *, most: int = 12) -> tuple[str, ...]:
     """What each group of a coarsening holds, as a person reads it: a range of ordered levels, a list of others."""
     found = []
-    for group, label in enumerate(coarsening.labels):
-        members = [categories.labels[level] for level in (coarsening.group_of_level == group).nonzero()[0]]
+    for label, levels in zip(coarsening.labels, coarsening.members(), strict=True):
+        members = [categories.labels[level] for level in levels]
         if categories.is_ordered or len(members) == 1:
             found.append(label)
         else:

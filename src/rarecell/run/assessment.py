@@ -38,6 +38,7 @@ from rarecell.run.roles import find_roles, stratum_of_records
 from rarecell.run.stages import Stage, Stages
 from rarecell.swap.swappable import swappability
 from rarecell.table.contingency import ContingencyTable
+from rarecell.table.identifying import refuse_identifying_keys
 from rarecell.table.structural_zeros import StructuralZeros
 
 N_LISTED = 50
@@ -151,6 +152,7 @@ def _counted(
         data = read(config, frame)
         data.source.watch()
         table = data.table(records=True if swaps.needs_records(config, wanted, data) else None)
+        refuse_identifying_keys(table)
         limit = MemoryLimit.of(config.memory)
         limit.check(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held(table))
     with stages.stage(Stage.RESOLUTIONS):

@@ -7,6 +7,8 @@ coarsenings, it is grown by Algorithm 2: each new key is joined to a random part
 
 from __future__ import annotations
 
+import math
+import time
 from functools import cache
 
 import numpy as np
@@ -24,27 +26,52 @@ MAX_LISTED = 8
 """Up to so many vertices the paper draws its starts from the list of non-isomorphic graphs."""
 _BOTH = local.ADD | local.DELETE
 _STAGE = "local search"
+_AT_ONCE = 20
 
 
 class LocalRuns:
-    """Every run of Algorithm 1: where it ended and the scores on its way."""
+    """Every run of Algorithm 1: where it ended and the scores on its way; ``is_complete`` when all of them came to an end."""
 
-    def __init__(self, ends: NDArray[np.uint64], paths: list[list[float]], scores: NDArray[np.float64]) -> None:
+    def __init__(
+        self, ends: NDArray[np.uint64], paths: list[list[float]], scores: NDArray[np.float64], *, is_complete: bool = True
+    ) -> None:
         self.ends = ends
         self.paths = paths
         self.scores = scores
+        self.is_complete = is_complete
 
 
-def local_search(known: KnownScores, *, restarts: int, seed: int = 0, progress: Progress = SILENT) -> LocalRuns:
-    """Run Algorithm 1 ``restarts`` times. Run i depends on ``seed`` and i alone."""
+def local_search(
+    known: KnownScores, *, restarts: int, seed: int = 0, max_seconds: float = math.inf, progress: Progress = SILENT
+) -> LocalRuns:
+    """Run Algorithm 1 ``restarts`` times, or as often as the time allows, once at least. Run i depends on ``seed`` and i alone."""
+    deadline = time.monotonic() + max_seconds
     progress.start(_STAGE, float(restarts))
     known.fill_all(progress)
     max_keys = int(known.table.limits[2])
-    graphs = np.stack([random_start(known, rng, max_keys) for rng in _generators(seed, restarts)])
-    paths = [[known.value(graph)] for graph in graphs]
-    climbing = list(range(restarts))
+    children = np.random.SeedSequence(seed)
+    graphs: list[NDArray[np.uint64]] = []
+    paths: list[list[float]] = []
+    while len(graphs) < restarts and (not graphs or time.monotonic() < deadline):
+        # A few at a time, so that starts which the time does not allow are not drawn.
+        drawn = [np.random.default_rng(child) for child in children.spawn(min(_AT_ONCE if graphs else 1, restarts - len(graphs)))]
+        starts = [random_start(known, rng, max_keys) for rng in drawn]
+        ways = [[known.value(graph)] for graph in starts]
+        reached = _climbed(known, starts, ways, deadline if graphs else math.inf, progress)
+        graphs += [starts[run] for run in reached]
+        paths += [ways[run] for run in reached]
+    progress.done()
+    scores = np.array([known.value(graph) for graph in graphs])
+    return LocalRuns(np.stack(graphs), paths, scores, is_complete=len(graphs) == restarts)
+
+
+def _climbed(
+    known: KnownScores, graphs: list[NDArray[np.uint64]], paths: list[list[float]], deadline: float, progress: Progress
+) -> list[int]:
+    """Climb from several graphs in place; which of them reached a local optimum in time."""
+    climbing = list(range(len(graphs)))
     gains = np.empty(256)
-    while climbing:
+    while climbing and time.monotonic() < deadline:
         # All runs go on until they miss a score; what they miss is counted together.
         still = []
         for run in climbing:
@@ -56,12 +83,7 @@ def local_search(known: KnownScores, *, restarts: int, seed: int = 0, progress: 
             checkpoint(progress, _STAGE, float(is_top))
         known.fill_missing()
         climbing = still
-    progress.done()
-    return LocalRuns(graphs, paths, np.array([known.value(graph) for graph in graphs]))
-
-
-def _generators(seed: int, n: int) -> list[np.random.Generator]:
-    return [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(n)]
+    return [run for run in range(len(graphs)) if run not in set(climbing)]
 
 
 def random_start(known: KnownScores, rng: np.random.Generator, max_keys: int) -> NDArray[np.uint64]:

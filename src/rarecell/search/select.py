@@ -62,8 +62,8 @@ def select_model(
     seed : of the random choices of local and greedy search; the result of the same seed is the same
     max_clique : largest number of keys in a clique
     n_best : so many best models are listed in ``optima`` by an exact search
-    max_seconds : limit of the time of a greedy search (45 seconds unless given); a search that it ends depends on the
-        speed of the machine
+    max_seconds : limit of the time of a local or greedy search (45 seconds unless given); a search that it ends depends on
+        the speed of the machine
     limits : memory of an exact search, and when another search takes its place
     marginals : counts to fit to; those of the records unless given
     progress : told of the progress, asked whether to stop
@@ -228,12 +228,13 @@ class _Search:
 
     def local(self, restarts: int, seed: int) -> SearchResult:
         """Algorithm 1 from ``restarts`` random starts."""
-        runs = local_search(self.known, restarts=restarts, seed=seed, progress=self.progress)
+        runs = local_search(self.known, restarts=restarts, seed=seed, max_seconds=self._seconds_left, progress=self.progress)
         ends = [end.tobytes() for end in runs.ends]
         score_of = dict(zip(ends, runs.scores.tolist(), strict=True))
         optima = _by_score(score_of, Counter(ends))
         path = runs.paths[ends.index(optima[0].graph.adjacency.tobytes())]
-        return self._result("local", optima, starts=restarts, n_sets=self.known.n_known, path=path)
+        found = self._result("local", optima, starts=len(runs.ends), n_sets=self.known.n_known, path=path)
+        return found if runs.is_complete else replace(found, time_limit=self.max_seconds)
 
     @property
     def _seconds_left(self) -> float:

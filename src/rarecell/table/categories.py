@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -39,7 +40,7 @@ class Categories:
     def has_missing(self) -> bool:
         return bool(self.levels) and self.levels[-1] is None
 
-    @property
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """The levels as a person reads them."""
         return tuple("missing" if level is None else str(level) for level in self.levels)
@@ -64,10 +65,21 @@ class Coarsening:
     def n_levels(self) -> int:
         return len(self.labels)
 
+    def members(self) -> list[NDArray[np.int64]]:
+        """The levels in each group, in their order."""
+        return members_of_groups(self.group_of_level, self.n_levels)
+
     def is_coarser_than(self, finer: Coarsening) -> bool:
         """True when every group of ``finer`` lies in one group of this coarsening."""
         pairs = np.unique(np.stack([finer.group_of_level, self.group_of_level]), axis=1)
         return bool(pairs.shape[1] == finer.n_levels)
+
+
+def members_of_groups(group_of_level: NDArray[Any], n_groups: int) -> list[NDArray[np.int64]]:
+    """The levels in each group, in their order, found in one sort."""
+    order = np.argsort(group_of_level, kind="stable")
+    ends = np.cumsum(np.bincount(group_of_level, minlength=n_groups))
+    return np.split(order, ends[:-1])
 
 
 def nested_by_key(keys: Sequence[str], coarsenings: Iterable[Coarsening]) -> tuple[Coarsening, ...]:

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from rarecell._kernels import agglomeration as kernels
 from rarecell.errors import BadInput
 from rarecell.graph.masks import MAX_VERTICES
-from rarecell.table.contingency import Categories, Coarsening, ContingencyTable
+from rarecell.table.categories import Categories, Coarsening, members_of_groups
+from rarecell.table.contingency import ContingencyTable
 
 MANY_LEVELS = 8
 """Keys with fewer levels are left as they are."""
@@ -127,16 +128,18 @@ def _joint_with_other_keys(table: ContingencyTable, key: int, start: NDArray[np.
 
 def _after(merges: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
     """Group of each start group once only ``n_groups`` are left, numbered in the order of their first member."""
-    group = np.arange(len(merges) + 1)
-    for kept, gone in merges[: len(merges) + 1 - n_groups]:
-        group[group == gone] = kept
-    return np.asarray(np.unique(group, return_inverse=True)[1], dtype=np.int64)
+    into = np.arange(len(merges) + 1)
+    done = merges[: len(merges) + 1 - n_groups]
+    into[done[:, 1]] = done[:, 0]
+    # A group that others went into may have gone into another one later.
+    while not np.array_equal(further := into[into], into):
+        into = further
+    return np.asarray(np.unique(into, return_inverse=True)[1], dtype=np.int64)
 
 
 def _named(categories: Categories, group: NDArray[np.int64], counts: NDArray[np.float64]) -> Coarsening:
     labels = []
-    for g in range(int(group.max()) + 1):
-        members = np.flatnonzero(group == g)
+    for members in members_of_groups(group, int(group.max()) + 1):
         if len(members) == 1:
             labels.append(categories.labels[members[0]])
         elif categories.is_ordered:

@@ -1,0 +1,39 @@
+"""Does a key name records by itself?
+
+A key with nearly as many levels as there are records is an identifier, or a measurement that should be in bands. Models
+of it take long and say nothing: each record is alone whatever else is known.
+"""
+
+from __future__ import annotations
+
+from rarecell.errors import BadInput
+from rarecell.table.contingency import ContingencyTable
+
+FEW_LEVELS = 500
+"""A key with no more levels than this is fitted at once, however few records there are."""
+
+
+class IdentifyingKey(BadInput):
+    """A key has so many levels that it identifies records by itself."""
+
+    @classmethod
+    def named(cls, key: str, n_levels: int, n_records: int, *, is_ordered: bool) -> IdentifyingKey:
+        how = f'"{key}=20 groups"' if is_ordered else f'"{key}=merge … + … as …", or with --hierarchy {key}=FILE,'
+        return cls(
+            f"Key '{key}' has {n_levels:,} different values among {n_records:,} records, so it identifies most records by itself, "
+            f"whatever the other keys are. If it is an identifier, leave it out of --keys and out of the release. If it is a measurement or "
+            f"a fine classification, release it coarser: put it into groups with --recode {how} and run again."
+        )
+
+
+def refuse_identifying_keys(table: ContingencyTable, *, few_levels: int = FEW_LEVELS) -> None:
+    """Raise with advice when a key has more levels than half of the records.
+
+    Parameters
+    ----------
+    table : the table of the keys
+    few_levels : keys with at most so many levels are let through
+    """
+    for categories in table.categories:
+        if categories.n_levels > max(few_levels, table.n_records / 2):
+            raise IdentifyingKey.named(categories.key, categories.n_levels, table.n_records, is_ordered=categories.is_ordered)

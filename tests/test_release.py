@@ -17,7 +17,7 @@ from rarecell.progress import SilentProgress
 from rarecell.release import ReleaseTarget, plan_release
 from rarecell.release.costs import OtherColumn, association_kept, entropy, mutual_information
 from rarecell.release.ladders import ladder, ladders, recoded
-from rarecell.release.planner import Fitted
+from rarecell.release.remainder import Fitted
 from rarecell.release.suppression import suppress_rest
 from tests.naive import release as naive
 
@@ -36,7 +36,7 @@ def people(seed: int = 0, n: int = 160) -> pa.Table:
 def fit(table: rc.ContingencyTable) -> Fitted:
     """Independence: quick, and enough for a test."""
     model = rc.DecomposableModel(table, cliques=[(key,) for key in table.keys])
-    return Fitted(table, model, rc.record_risk(table, model, population=POPULATION))
+    return Fitted(table, model, model, rc.record_risk(table, model, population=POPULATION))
 
 
 def table_of(frame: pa.Table, **options: object) -> rc.ContingencyTable:
@@ -151,7 +151,7 @@ def test_numbers_of_a_confirmed_frontier_come_from_the_careful_fit() -> None:
         calls.append(changed.n_cells)
         fitted = fit(changed)
         risk = rc.record_risk(changed, fitted.model, population=POPULATION // 2)  # type: ignore[arg-type]
-        return Fitted(changed, fitted.model, risk)
+        return Fitted(changed, fitted.model, fitted.model, risk)
 
     target = ReleaseTarget(max_record_risk=0.5)
     quick = plan_release(table, fit, target=target)
@@ -187,15 +187,16 @@ def test_targets_are_checked() -> None:
 # ---------------------------------------------------------------------- suppression
 
 
-def _cell_risk(table: rc.ContingencyTable) -> np.ndarray:  # type: ignore[type-arg]
-    return fit(table).risk.unique_probability
+def _cell_risk(table: rc.ContingencyTable) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    risk = fit(table).risk
+    return risk.unique_probability, risk.match_probability
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 1000), threshold=st.sampled_from([0.0, 0.05, 0.3]))
 def test_the_fewest_values_are_blanked(seed: int, threshold: float) -> None:
     table = table_of(people(seed, n=60))
-    risk = _cell_risk(table)
+    risk = _cell_risk(table)[0]
     assert table.record_cell is not None
     rows = np.flatnonzero(risk[table.record_cell] > threshold)[:12]
     cells = table.cells[table.record_cell[rows]]
@@ -212,7 +213,7 @@ def test_the_fewest_values_are_blanked(seed: int, threshold: float) -> None:
                     continue
                 fewer = table.project(kept)
                 assert fewer.record_cell is not None
-                left = _cell_risk(fewer)[fewer.record_cell[row]]
+                left = _cell_risk(fewer)[0][fewer.record_cell[row]]
                 assert size == n_blank or left > threshold
                 if size == n_blank and set(blank) == {key for key, of_key in found.blanked.items() if of_key[position]}:
                     assert found.risk_after[position] == pytest.approx(left)

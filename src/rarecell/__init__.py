@@ -69,6 +69,7 @@ _HOME = {
     "improve_model": "search.hierarchical",
     "load": "run.saved",
     "penalty_path": "search",
+    "plan": "run.planning",
     "plan_release": "release.planner",
     "plan_swaps": "swap.plan",
     "plan_to_target": "swap.target",
@@ -131,6 +132,7 @@ if TYPE_CHECKING:
     from rarecell.run.config import ProtectConfig as ProtectConfig
     from rarecell.run.config import RunConfig as RunConfig
     from rarecell.run.demonstration import demo as demo
+    from rarecell.run.planning import plan as plan
     from rarecell.run.protection import protect as protect
     from rarecell.run.results import Assessment as Assessment
     from rarecell.run.results import Protection as Protection

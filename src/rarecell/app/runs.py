@@ -26,6 +26,8 @@ DOWNLOADS = {
     "report-external.html": "the report, external edition",
     "risk.parquet": "the risk of every record",
     "swaps.parquet": "who was swapped with whom: do not share it",
+    "suppressed.parquet": "which values were blanked: do not share it",
+    "recoding.csv": "which values became which level",
     "summary.json": "all numbers of the report",
     "model.json": "the model",
     "zeros.json": "combinations that look impossible",

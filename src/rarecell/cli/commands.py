@@ -129,6 +129,41 @@ def protect(**options: Any) -> None:
 
 
 @main.command()
+@run_options
+@click.option("--max-correct-links", type=FiniteRange(0), metavar="T", help="At most T correct links in the released file.")
+@click.option("--max-record-risk", type=FiniteRange(0, 1), metavar="P", help="No record above P in the released file.")
+@click.option("--recodable", help="Keys that may be recoded, separated by commas (default all).")
+@click.option(
+    "--candidates", type=click.IntRange(1), default=40, show_default=True, help="Recodings that are tried with their swaps."
+)
+def plan(**options: Any) -> None:
+    """Find recodings of keys, with swaps for what remains, that make FILE safe enough, and what each would cost.
+
+    \b
+    Example:
+        rarecell plan survey.csv --keys age,sex,region,job --population 1000000 --max-correct-links 20
+    """
+    from rarecell.cli import frontier, terminal
+    from rarecell.run import planning
+
+    config = config_of(options)
+    recodable = [name.strip() for name in (options["recodable"] or "").split(",") if name.strip()]
+    with terminal.watched(quiet=options["quiet"]) as progress:
+        found = planning.plan(
+            config,
+            max_correct_links=options["max_correct_links"],
+            max_record_risk=options["max_record_risk"],
+            recodable=recodable or None,
+            candidates=options["candidates"],
+            progress=progress,
+        )
+    if options["as_json"]:
+        click.echo(json.dumps(frontier.as_json(found, config), indent=2))
+    else:
+        frontier.show_frontier(found, config)
+
+
+@main.command()
 @click.option(
     "--out", type=click.Path(file_okay=False), default=None, help="Folder for the results (none are written without it)."
 )

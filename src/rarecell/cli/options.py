@@ -153,10 +153,18 @@ protect_options = _options(
         metavar="T",
         help="Protect until at most T population uniques are expected.",
     ),
+    click.option(
+        "--max-correct-links", type=FiniteRange(0), metavar="T", help="Protect until at most T correct links are expected."
+    ),
     click.option("--max-record-risk", type=FiniteRange(0, 1), metavar="P", help="Protect until no record has a risk above P."),
     click.option("--keep", help='Further marginals that must not change: "sex,education;region,employed".'),
     click.option("--never-swap", help="Keys that must stay with their record, separated by commas."),
     click.option("--within", help="Swap only between records that agree on these columns."),
+    click.option(
+        "--suppress-rest",
+        is_flag=True,
+        help="Blank the fewest key values of records that swaps leave above the risk asked for.",
+    ),
     click.option("--households", is_flag=True, help="Swap whole households with others of the same composition."),
     click.option(
         "--formal",
@@ -241,7 +249,14 @@ def wishes_of(options: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a configuration that says what to protect."""
     chosen: dict[str, Any] = {
         name: options[name]
-        for name in ("risk_above", "top", "cell_probability_below", "max_population_uniques", "max_record_risk")
+        for name in (
+            "risk_above",
+            "top",
+            "cell_probability_below",
+            "max_population_uniques",
+            "max_correct_links",
+            "max_record_risk",
+        )
         if options[name] is not None
     }
     if options["records"]:
@@ -254,8 +269,9 @@ def wishes_of(options: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("never_swap", "within"):
         if options[name]:
             chosen[name] = list(_names(options[name]))
-    if options["households"]:
-        chosen["households"] = True
+    for name in ("households", "suppress_rest"):
+        if options[name]:
+            chosen[name] = True
     if options["formal"]:
         chosen["formal"] = FormalWish.plain(options["formal"])
     return chosen

@@ -72,6 +72,7 @@ class TargetSummary(Plain):
     sentence: str
     max_population_uniques: float | None = None
     max_record_risk: float | None = None
+    max_correct_links: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +81,17 @@ class KeepingCost(Plain):
 
     variables: tuple[str, ...]
     records_fixed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SuppressionSummary(Plain):
+    """Values that were blanked because neither recoding nor swapping was enough; ``unreached`` records stay at risk."""
+
+    records: int | str
+    values: int | str
+    by_key: Mapping[str, int] = field(default_factory=dict)
+    unreached: int = 0
+    sentence: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +119,7 @@ class SwapSummary(Plain):
     associations: tuple[AssociationChange, ...] = ()
     frontier: tuple[FrontierSummary, ...] = ()
     target: TargetSummary | None = None
+    suppression: SuppressionSummary | None = None
     keep: tuple[KeepingCost, ...] = ()
     formal: FormalSummary | None = None
     attributes: tuple[AttributeSummary, ...] = ()

@@ -19,12 +19,11 @@ from typing import Any
 import numpy as np
 
 from rarecell.errors import BadInput
-from rarecell.model.protocol import CellModel
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.release.costs import OtherColumn, association_kept, bits_lost, entropy, key_counts
 from rarecell.release.ladders import Step, ladders, recoded
-from rarecell.release.remainder import ReleaseTarget, Remainder, swap_remainder
-from rarecell.risk.records import RecordRisk
+from rarecell.release.remainder import Fitted, ReleaseTarget, swap_remainder
+from rarecell.swap.plan import SwapPlan
 from rarecell.swap.utility import BothFiles, hellinger_distances
 from rarecell.table.contingency import ContingencyTable
 
@@ -35,15 +34,6 @@ MOST_LOOKED_AT = 400
 """Candidates whose sample uniques are counted."""
 
 STAGE = "planning the release"
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A recoded table with the models of it: one whose margins swaps keep, and the risk."""
-
-    table: ContingencyTable
-    model: CellModel
-    risk: RecordRisk
 
 
 Fit = Callable[[ContingencyTable], Fitted]
@@ -159,6 +149,7 @@ def plan_release(
     columns: Sequence[OtherColumn] = (),
     confirm: Fit | None = None,
     most: int = MOST_CANDIDATES,
+    seed: int = 0,
     progress: Progress = SILENT,
     **swap_options: Any,
 ) -> ReleaseFrontier:
@@ -173,8 +164,9 @@ def plan_release(
     columns : columns outside the keys whose relation with the keys is to be told
     confirm : fits the models of the points of the frontier once more, with more care; their numbers are then these
     most : candidates that are fitted
+    seed : of every choice by chance
     progress : is told of each candidate, and can stop
-    swap_options : further arguments of :func:`~rarecell.swap.plan.plan_swaps`
+    swap_options : further fields of :class:`~rarecell.swap.task.SwapTask`
 
     Returns
     -------
@@ -186,7 +178,7 @@ def plan_release(
     n_candidates = math.prod(len(of_key) for of_key in steps)
     chosen = _all(steps) if n_candidates <= most else _promising(table, steps, most)
     progress.start(STAGE, len(chosen))
-    asked = _Question(table, target, tuple(columns), swap_options, progress)
+    asked = _Question(table, target, tuple(columns), swap_options, seed, progress)
     found: dict[tuple[int, ...], ReleasePoint] = {}
     for candidate in chosen:
         found[candidate] = asked.answer(fit, _steps_of(steps, candidate))
@@ -211,11 +203,11 @@ def evaluate_recoding(
     *,
     target: ReleaseTarget,
     columns: Sequence[OtherColumn] = (),
+    seed: int = 0,
     progress: Progress = SILENT,
-    **swap_options: Any,
 ) -> ReleasePoint:
     """One recoding, with the swaps it needs and what they cost."""
-    return _Question(table, target, tuple(columns), swap_options, progress).answer(fit, steps)
+    return _Question(table, target, tuple(columns), {}, seed, progress).answer(fit, steps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,18 +218,17 @@ class _Question:
     target: ReleaseTarget
     columns: tuple[OtherColumn, ...]
     swap_options: Mapping[str, Any]
+    seed: int
     progress: Progress
 
     def answer(self, fit: Fit, steps: Sequence[Step]) -> ReleasePoint:
         changed = recoded(self.table, steps)
         fitted = fit(changed)
-        swapped = swap_remainder(
-            fitted.table, fitted.model, fitted.risk, self.target, progress=self.progress, **self.swap_options
-        )
+        swapped = swap_remainder(fitted, self.target, seed=self.seed, progress=self.progress, **self.swap_options)
         counts = key_counts(self.table)
         lost = bits_lost(counts, steps)
         total = sum(entropy(of_key) for of_key in counts.values())
-        apart = _two_way(swapped)
+        apart = _two_way(swapped.plan)
         return ReleasePoint(
             recoding={step.key: step.words for step in steps if step.coarsening is not None},
             groups={step.key: step.groups for step in steps if step.coarsening is not None},
@@ -260,10 +251,10 @@ class _Question:
         )
 
 
-def _two_way(swapped: Remainder) -> list[float]:
-    if not len(swapped.plan):
+def _two_way(plan: SwapPlan) -> list[float]:
+    if not len(plan):
         return [0.0]
-    orders = hellinger_distances(BothFiles.of(swapped.plan.table, swapped.plan.table_after), orders=(2,))
+    orders = hellinger_distances(BothFiles.of(plan.table, plan.table_after), orders=(2,))
     return [each.hellinger for each in orders.get(2, ())] or [0.0]
 
 

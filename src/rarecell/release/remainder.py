@@ -8,21 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rarecell.errors import BadInput
+from rarecell.intruder.register import Register
 from rarecell.model.protocol import CellModel
-from rarecell.progress import Progress, checkpoint
+from rarecell.progress import OnlyCancelled, Progress
 from rarecell.risk.records import RecordRisk
-from rarecell.swap.plan import SwapPlan, plan_swaps
-from rarecell.swap.residual_risk import RiskAfter, links_of_plan, risk_after
+from rarecell.swap.target import Target, TargetPlan, plan_to_target
+from rarecell.swap.task import SwapTask
 from rarecell.table.contingency import ContingencyTable
-
-MOST_ATTEMPTS = 4
-"""A plan that does not reach its target is made anew with more records so many times at most."""
-
-_STAGE = "planning the release"
 
 
 @dataclass(frozen=True)
@@ -39,11 +32,6 @@ class ReleaseTarget:
         if min(given) < 0.0 or (self.max_record_risk or 0.0) > 1.0:
             raise BadInput("A target is a number of correct links of 0 or more, or a risk between 0 and 1.")
 
-    def is_met(self, correct_links: float, highest: float) -> bool:
-        """Whether a risk is low enough."""
-        few = self.max_correct_links is None or correct_links <= self.max_correct_links
-        return few and (self.max_record_risk is None or highest <= self.max_record_risk)
-
     @property
     def options(self) -> str:
         """The target as the options of a command."""
@@ -58,58 +46,29 @@ class ReleaseTarget:
 
 
 @dataclass(frozen=True, eq=False)
-class Remainder:
-    """Swaps for what a recoding leaves, and the risk after them."""
+class Fitted:
+    """A recoded table with the models of it.
 
-    plan: SwapPlan
-    after: RiskAfter
-    is_met: bool
+    Attributes
+    ----------
+    table : the table, with the coarsenings that its models use
+    model : the model whose margins swaps keep
+    risk_model : the model that the risk comes from, and what an intruder may know
+    risk : the risk of every record
+    """
 
-
-def swap_remainder(
-    table: ContingencyTable,
-    model: CellModel,
-    risk: RecordRisk,
-    target: ReleaseTarget,
-    *,
-    progress: Progress,
-    **options: Any,
-) -> Remainder:
-    """Swap the riskiest records until the target is met, or no further swap helps."""
-    records = _needed(table, risk.unique_probability, _match_of_uniques(risk), target)
-    for _ in range(MOST_ATTEMPTS):
-        plan = plan_swaps(table, model, records=records, risk=risk, **options)
-        after = risk_after(risk, plan, links_of_plan(plan, plan.task.register_of(risk)))
-        is_met = target.is_met(after.expected_correct_matches, after.highest)
-        more = np.setdiff1d(_needed(table, after.unique_probability, after.match_probability, target), plan.rows)
-        more = np.setdiff1d(more, records)
-        if is_met or not len(more):
-            break
-        records = np.union1d(records, more)
-        checkpoint(progress, _STAGE)
-    return Remainder(plan, after, is_met)
+    table: ContingencyTable
+    model: CellModel
+    risk_model: CellModel
+    risk: RecordRisk
 
 
-def _match_of_uniques(risk: RecordRisk) -> NDArray[np.float64]:
-    return np.where(risk.table.counts == 1, risk.match_probability, 0.0)
+def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress: Progress, **options: Any) -> TargetPlan:
+    """Swap the riskiest records until the target is met, or no further swap helps.
 
-
-def _needed(
-    table: ContingencyTable, unique: NDArray[np.float64], match: NDArray[np.float64], target: ReleaseTarget
-) -> NDArray[np.int64]:
-    """The records whose swaps would meet the target if each took its own risk away, the riskiest first."""
-    wanted = np.zeros(table.n_cells, dtype=bool)
-    if target.max_record_risk is not None:
-        wanted |= unique > target.max_record_risk
-    if target.max_correct_links is not None:
-        order = np.argsort(-match, kind="stable")
-        left = match.sum() - np.cumsum(match[order])
-        n_needed = int(np.searchsorted(-left, -target.max_correct_links)) + (match.sum() > target.max_correct_links)
-        wanted[order[:n_needed]] |= match[order[:n_needed]] > 0.0
-    cells = np.flatnonzero(wanted)
-    if table.record_cell is None:
-        return np.asarray(table.first_row[cells])
-    first = np.full(table.n_cells, -1, dtype=np.int64)
-    kept = np.flatnonzero(table.record_cell >= 0)
-    first[table.record_cell[kept][::-1]] = kept[::-1]
-    return np.asarray(first[cells])
+    The intruder against whom the target is to hold knows other draws of the model than the plan is made by.
+    """
+    planned, reported = (Register.modelled(fitted.risk, fitted.risk_model, seed=seed + more) for more in (0, 1))
+    task = SwapTask(fitted.table, fitted.model, risk=fitted.risk, register=planned, seed=seed, **options)
+    wish = Target(max_record_risk=target.max_record_risk, max_correct_links=target.max_correct_links)
+    return plan_to_target(task, fitted.risk, wish, register=reported, progress=OnlyCancelled(progress))

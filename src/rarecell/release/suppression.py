@@ -19,8 +19,8 @@ from rarecell.table.contingency import ContingencyTable
 
 STAGE = "suppressing values"
 
-CellRisk = Callable[[ContingencyTable], NDArray[np.float64]]
-"""The risk of a record in each cell of a table, 0 where more than one record is in it."""
+CellRisk = Callable[[ContingencyTable], tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""The risk of a record in each cell of a table, 0 where more than one record is in it, and its probability of a correct link."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +32,7 @@ class Suppression:
     rows : the records, by row number
     blanked : for each key that is blanked anywhere, in which of ``rows``
     risk_before, risk_after : of each of ``rows``
+    links_after : probability of a correct link of each of ``rows``, once its values are blanked
     unreached : records that no blanking brings down far enough; they are not among ``rows``
     """
 
@@ -39,6 +40,7 @@ class Suppression:
     blanked: Mapping[str, NDArray[np.bool_]]
     risk_before: NDArray[np.float64]
     risk_after: NDArray[np.float64]
+    links_after: NDArray[np.float64]
     unreached: NDArray[np.int64]
 
     @property
@@ -84,7 +86,7 @@ def suppress_rest(
     """
     n = len(rows)
     chosen: list[frozenset[int] | None] = [None] * n
-    after = np.array(risk, dtype=np.float64)
+    after, links = np.array(risk, dtype=np.float64), np.zeros(n)
     progress.start(STAGE, None)
     for size in range(1, table.n_keys + 1):
         open_rows = [position for position in range(n) if chosen[position] is None]
@@ -92,11 +94,12 @@ def suppress_rest(
             break
         best = np.full(n, np.inf)
         for blank in combinations(range(table.n_keys), size):
-            left = _risk_without(table, cells[open_rows], blank, cell_risk)
-            for position, found in zip(open_rows, left.tolist(), strict=True):
-                if found <= threshold and found < best[position]:
-                    best[position], chosen[position] = found, frozenset(blank)
-                    after[position] = found
+            left, linked = _risk_without(table, cells[open_rows], blank, cell_risk)
+            for position, found, link in zip(open_rows, left.tolist(), linked.tolist(), strict=True):
+                # Where several sets of keys leave no risk, the least likely link decides.
+                if found <= threshold and found + link < best[position]:
+                    best[position], chosen[position] = found + link, frozenset(blank)
+                    after[position], links[position] = found, link
             checkpoint(progress, STAGE)
     progress.done()
     done = np.array([blank is not None for blank in chosen], dtype=bool)
@@ -104,18 +107,18 @@ def suppress_rest(
         key: np.array([blank is not None and k in blank for blank in chosen], dtype=bool)[done]
         for k, key in enumerate(table.keys)
     }
-    return Suppression(
-        rows[done], {key: of_key for key, of_key in blanked.items() if of_key.any()}, risk[done], after[done], rows[~done]
-    )
+    used = {key: of_key for key, of_key in blanked.items() if of_key.any()}
+    return Suppression(rows[done], used, risk[done], after[done], links[done], rows[~done])
 
 
 def _risk_without(
     table: ContingencyTable, cells: NDArray[np.int32], blank: tuple[int, ...], cell_risk: CellRisk
-) -> NDArray[np.float64]:
-    """The risk of records by the keys that are left; none is left without any key."""
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The risk and the links of records by the keys that are left; none is left without any key."""
     kept = [k for k in range(table.n_keys) if k not in blank]
     if not kept:
-        return np.zeros(len(cells))
+        return np.zeros(len(cells)), np.zeros(len(cells))
     fewer = table.project([table.keys[k] for k in kept])
     positions = fewer.marginals.positions(fewer.all_keys, cells[:, kept])
-    return np.asarray(cell_risk(fewer)[positions])
+    unique, match = cell_risk(fewer)
+    return np.asarray(unique[positions]), np.asarray(match[positions])

@@ -30,6 +30,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
 """Options that take one word of a few."""
 
 
+_TARGET = ("max_population_uniques", "max_correct_links", "max_record_risk")
+
+
 @dataclass(frozen=True)
 class ProtectConfig:
     """Which records to protect, and what must not change. Records are chosen in one way, or a target is named.
@@ -37,7 +40,8 @@ class ProtectConfig:
     Attributes
     ----------
     records, risk_above, top, cell_probability_below : which records to protect
-    max_population_uniques, max_record_risk : or a target for the file
+    max_population_uniques, max_correct_links, max_record_risk : or a target for the file
+    suppress_rest : blank the fewest key values of records that swaps leave above the highest risk asked for
     keep : further marginals that must not change, as lists of columns
     never_swap : keys that stay with their record
     within : columns on which two records must agree to be swapped
@@ -54,7 +58,9 @@ class ProtectConfig:
     top: int | None = None
     cell_probability_below: float | None = None
     max_population_uniques: float | None = None
+    max_correct_links: float | None = None
     max_record_risk: float | None = None
+    suppress_rest: bool = False
     keep: tuple[tuple[str, ...], ...] = ()
     never_swap: tuple[str, ...] = ()
     within: tuple[str, ...] = ()
@@ -84,12 +90,16 @@ class ProtectConfig:
     def chooses_records(self) -> bool:
         return bool(self.formal or self._ways())
 
+    @property
+    def has_target(self) -> bool:
+        """Whether records are chosen by a target for the file."""
+        return any(getattr(self, name) is not None for name in _TARGET)
+
     def _ways(self) -> list[str]:
         """How records are chosen, in the words of the command line; the parts of a target belong together."""
         single = ("records", "risk_above", "top", "cell_probability_below")
         ways = [f"--{name.replace('_', '-')}" for name in single if getattr(self, name) is not None]
-        target = ("max_population_uniques", "max_record_risk")
-        named = [f"--{name.replace('_', '-')}" for name in target if getattr(self, name) is not None]
+        named = [f"--{name.replace('_', '-')}" for name in _TARGET if getattr(self, name) is not None]
         return [*ways, " with ".join(named)] if named else ways
 
 

@@ -28,6 +28,7 @@ from rarecell.run import folder as folders
 from rarecell.run.publishing import RECORD
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
+from rarecell.run.suppressing import blank_file
 from rarecell.swap.apply import write_plan
 
 _PIECE = 1_000_000
@@ -64,6 +65,10 @@ def write_protection(folder: folders.RunFolder, result: Protection, stages: Stag
     with stages.stage(Stage.PROTECTED_FILE):
         written = write_plan(plan, found.data, folder.path(f"protected{found.data.source.suffix}"))
         write_parquet(folder.path("swaps.parquet"), plan.audit(written.places))
+        if result.suppression is not None:
+            assert written.path is not None
+            blank_file(written.path, result.suppression)
+            write_parquet(folder.path("suppressed.parquet"), result.suppression.audit())
         if found.data.recodes:
             folder.write_text("recoding.csv", recode_csv(found.data.recodes))
     write_assessment(folder, found, result.summary, stages)

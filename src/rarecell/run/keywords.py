@@ -61,7 +61,9 @@ class ProtectOptions(RunOptions, total=False):
     top: int | None
     cell_probability_below: float | None
     max_population_uniques: float | None
+    max_correct_links: float | None
     max_record_risk: float | None
+    suppress_rest: bool
     keep: Sequence[Sequence[str]]
     never_swap: Sequence[str]
     within: Sequence[str]

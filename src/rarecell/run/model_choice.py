@@ -128,7 +128,7 @@ def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progr
         if config.model == "single":
             return ModelChoice(best, found, best)
         improved = improve_model(
-            table, [best], criterion=_penalty_of(config), memory_limit=memory, marginals=marginals, progress=progress
+            table, [best], criterion=penalty_of(config), memory_limit=memory, marginals=marginals, progress=progress
         )
         return ModelChoice(best, found, improved.best)
     (best, found), risk_model = on_all_cores(
@@ -145,7 +145,7 @@ def risk_model(table: ContingencyTable, config: RunConfig, *, progress: Progress
     return _risk_model(table, config, marginals, _spare_memory(table, config) // 2, progress)
 
 
-def _penalty_of(config: RunConfig) -> str | float:
+def penalty_of(config: RunConfig) -> str | float:
     """The criterion as a penalty, for searches that know no other; AIC where the criterion is none."""
     if config.criterion in ("bayes", SKINNER_SHLOMO):
         return "aic"
@@ -197,7 +197,7 @@ def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals
     limits = SearchLimits(memory=memory)
     if config.model == "stacked":
         fits: list[Callable[[ContingencyTable], CellModel]] = [
-            lambda part: select_model(part, criterion=_penalty_of(config), seed=config.seed, limits=limits).best,
+            lambda part: select_model(part, criterion=penalty_of(config), seed=config.seed, limits=limits).best,
             RegularisedModel,
             lambda part: fit_backoff(part, n_orders=2, seed=config.seed),
         ]

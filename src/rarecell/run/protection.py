@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from rarecell.errors import BadInput
+from rarecell.intruder.nearest import MovedLinks
 from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.verdict import judged
 from rarecell.outcome.words import counted, number, verb
@@ -20,9 +21,10 @@ from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.keywords import ProtectOptions, as_config
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
+from rarecell.run.suppressing import suppressed, with_suppression
 from rarecell.swap.apply import MarginCheck, checked_margins
 from rarecell.swap.plan import SwapPlan
-from rarecell.swap.residual_risk import links_of_plan
+from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.swap.summary import first_found_distance, swap_summary
 from rarecell.swap.target import TargetPlan, frontier
 
@@ -71,7 +73,7 @@ def choosing(config: RunConfig) -> ProtectConfig:
     if config.protect is None or not config.protect.chooses_records:
         raise BadInput(
             "The run does not say which records to protect. Give --risk-above, --top, --cell-probability-below, --records, "
-            "--max-population-uniques or --max-record-risk; or --formal for a release at random with a stated ε."
+            "--max-population-uniques, --max-correct-links or --max-record-risk; or --formal for a release at random with a stated ε."
         )
     if config.protect.formal:
         formal.refuse_what_voids(config.protect)
@@ -84,12 +86,15 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         return _formally_protected(wanted, found, stages)
     with stages.stage(Stage.PLAN):
         plan, target = swaps.planned_swaps(wanted, found, stages.progress)
+        links = links_of_plan(plan, swaps.reporting_register(found))
+        after = risk_after(found.risk, plan, links)
+        blanked = suppressed(wanted, found, plan, after, stages.progress)
     with stages.stage(Stage.MARGINS):
         margins = checked_margins(plan)
     with stages.stage(Stage.COST):
-        swap = _told(wanted, found, plan, target, margins)
+        swap = with_suppression(_told(wanted, found, plan, target, margins, links), blanked, after, plan)
     notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, plan))
-    return Protection(found, plan, judged(replace(found.summary, swap=swap, notes=notes)), stages.seconds)
+    return Protection(found, plan, judged(replace(found.summary, swap=swap, notes=notes)), stages.seconds, blanked)
 
 
 def _fewer_than_asked_for(wanted: ProtectConfig, plan: SwapPlan) -> list[str]:
@@ -114,9 +119,13 @@ def _formally_protected(wanted: ProtectConfig, found: Assessment, stages: Stages
 
 
 def _told(
-    wanted: ProtectConfig, found: Assessment, plan: SwapPlan, target: TargetPlan | None, margins: tuple[MarginCheck, ...]
+    wanted: ProtectConfig,
+    found: Assessment,
+    plan: SwapPlan,
+    target: TargetPlan | None,
+    margins: tuple[MarginCheck, ...],
+    links: MovedLinks,
 ) -> SwapSummary:
-    links = links_of_plan(plan, swaps.reporting_register(found))
     swap = swap_summary(
         plan,
         found.risk,

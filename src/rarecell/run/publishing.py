@@ -34,6 +34,7 @@ _PLAN = ".plan"
 _NAMES = frozenset(
     {
         *("run.toml", RECORD, "summary.json", "model.json", "zeros.json", "risk.parquet", "swaps.parquet"),
+        *("recoding.csv", "suppressed.parquet"),
         *("report.html", "report-external.html", "tables", "tables-external"),
     }
 )

@@ -31,6 +31,7 @@ from rarecell.table.contingency import ContingencyTable
 from rarecell.table.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
+    from rarecell.release.suppression import Suppression
     from rarecell.swap.apply import SwapResult
 
 
@@ -124,12 +125,15 @@ class Protection:
         Every number of the run; ``summary.swap`` has the risk before and after, and what it cost.
     seconds : mapping of Stage to float
         How long each stage took.
+    suppression : Suppression or None
+        Values that are blanked beside the swaps, when that was asked for.
     """
 
     assessment: Assessment
     plan: SwapPlan | FormalRelease
     summary: RunSummary
     seconds: Mapping[Stage, float] = field(default_factory=dict)
+    suppression: Suppression | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -143,7 +147,9 @@ class Protection:
     @property
     def frame(self) -> Any:
         """The protected data, in the type they came in; a pyarrow table for a file."""
-        return self.result.frame
+        from rarecell.run.suppressing import blank_frame
+
+        return blank_frame(self.result.frame, self.suppression)
 
     def save(self, folder: str | Path, *, overwrite: bool = False, progress: Progress = SILENT) -> Path:
         """Write the files that ``rarecell protect --out`` writes, and return the folder."""

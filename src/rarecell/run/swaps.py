@@ -47,6 +47,7 @@ def needs_records(config: RunConfig, protection: ProtectConfig | None, data: Mic
         f"the stratum '{config.strata}', which is not a key": config.strata is not None and config.strata not in config.keys,
         "records by their row number": wanted.records is not None,
         "a formal release": bool(wanted.formal),
+        "values of single records to be blanked": wanted.suppress_rest,
         f"columns outside the keys to keep or to swap within ({', '.join(outside)})": bool(outside),
     }
     needed = [reason for reason, applies in reasons.items() if applies]
@@ -71,6 +72,7 @@ def told_target(wanted: ProtectConfig, target: TargetPlan) -> TargetSummary:
         sentence=target.sentence,
         max_population_uniques=wanted.max_population_uniques,
         max_record_risk=wanted.max_record_risk,
+        max_correct_links=wanted.max_correct_links,
     )
 
 
@@ -92,8 +94,8 @@ def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) 
         record_ids=found.data.record_names if table.record_cell is not None else None,
         seed=config.seed,
     )
-    if wanted.max_population_uniques is not None or wanted.max_record_risk is not None:
-        target = Target(wanted.max_population_uniques, wanted.max_record_risk)
+    if wanted.has_target:
+        target = Target(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
         reached = plan_to_target(task, risk, target, register=reporting_register(found), progress=progress)
         return reached.plan, reached
     records = _chosen_records(risk, wanted)

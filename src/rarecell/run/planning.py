@@ -1,0 +1,151 @@
+"""Which recodings and swaps together would make a file safe enough, and what would they cost?
+
+A plan reads the data once and looks at recodings on counts alone; it writes nothing. Every way that it names can be carried
+out by one command.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+from rarecell.data.coding import Coding
+from rarecell.data.microdata import Microdata
+from rarecell.engine.addresses import without_password
+from rarecell.progress import SILENT, OnlyCancelled, Progress
+from rarecell.release.costs import OtherColumn
+from rarecell.release.planner import MOST_CANDIDATES, Fit, ReleaseFrontier, ReleasePoint, plan_release
+from rarecell.release.remainder import Fitted, ReleaseTarget
+from rarecell.run import model_choice
+from rarecell.run.assessment import read
+from rarecell.run.config import RunConfig
+from rarecell.run.keywords import RunOptions, as_config
+from rarecell.run.roles import stratum_of_records
+from rarecell.search import select_model
+from rarecell.table.contingency import ContingencyTable
+
+MOST_LEVELS_OF_OTHERS = 200
+"""Columns outside the keys with more levels than this are not looked at."""
+
+
+def plan(
+    data: Any,
+    *,
+    max_correct_links: float | None = None,
+    max_record_risk: float | None = None,
+    recodable: Sequence[str] | None = None,
+    candidates: int = MOST_CANDIDATES,
+    frame: Any = None,
+    progress: Progress = SILENT,
+    **options: Unpack[RunOptions],
+) -> ReleaseFrontier:
+    """Search over recodings of keys, with swaps for what remains, towards a target.
+
+    Parameters
+    ----------
+    data, frame, progress, **options : as for :func:`rarecell.assess`
+    max_correct_links : at most so many expected correct links in the released file
+    max_record_risk : no record with a risk above this in the released file
+    recodable : keys that may be recoded; all unless given
+    candidates : recodings that are tried with swaps
+
+    Returns
+    -------
+    ReleaseFrontier
+
+    Examples
+    --------
+    >>> import rarecell as rc
+    >>> from rarecell import datasets
+    >>> found = rc.plan(
+    ...     datasets.census_sample(), keys=["age", "sex", "marital"], population=277_677, max_record_risk=0.1, model="independence"
+    ... )
+    >>> found.points[0].recoding
+    {}
+    """
+    config, given = as_config(data, frame, options)
+    target = ReleaseTarget(max_correct_links, max_record_risk)
+    records = read(config, given)
+    table = records.table()
+    table = model_choice.with_design_weights(table, config, stratum_of_records(records, table, config))
+    return plan_release(
+        table,
+        quick_fit(config, progress),
+        target=target,
+        keys=recodable,
+        columns=other_columns(records, table),
+        confirm=careful_fit(config, progress),
+        most=candidates,
+        progress=progress,
+        seed=config.seed,
+    )
+
+
+def quick_fit(config: RunConfig, progress: Progress) -> Fit:
+    """The quickest models of the run's kind for a recoded table."""
+
+    def fit(changed: ContingencyTable) -> Fitted:
+        table = model_choice.with_resolutions(changed, config.resolution)
+        model = model_choice.quick_model(table, config, n_orders=1)
+        best = select_model(
+            table,
+            criterion=model_choice.penalty_of(config),
+            search=config.search,
+            restarts=min(config.restarts, 20),
+            seed=config.seed,
+            max_clique=config.max_clique,
+            max_seconds=min(config.time_limit, 5.0),
+            progress=OnlyCancelled(progress),
+        ).best
+        return Fitted(table, best, model, model_choice.risk_of(table, model, config))
+
+    return fit
+
+
+def careful_fit(config: RunConfig, progress: Progress) -> Fit:
+    """The models that a run on the recoded file would have."""
+
+    def fit(changed: ContingencyTable) -> Fitted:
+        table = model_choice.with_resolutions(changed, config.resolution)
+        chosen = model_choice.choose_models(table, config, progress=OnlyCancelled(progress))
+        return Fitted(table, chosen.best, chosen.risk_model, model_choice.risk_of(table, chosen.risk_model, config))
+
+    return fit
+
+
+def other_columns(data: Microdata, table: ContingencyTable) -> list[OtherColumn]:
+    """Columns outside the keys with few enough levels, when records are at hand."""
+    if table.record_cell is None:
+        return []
+    left_out = {*table.keys, data.weight, data.household, data.id}
+    names = [column.name for column in data.source.columns() if column.name not in left_out and column.kind != "other"]
+    if not names:
+        return []
+    codes, categories = data.column_codes(names)
+    return [
+        OtherColumn.of_records(table, c.key, codes[:, k])
+        for k, c in enumerate(categories)
+        if 1 < c.n_levels <= MOST_LEVELS_OF_OTHERS
+    ]
+
+
+def command_for(point: ReleasePoint, target: ReleaseTarget, config: RunConfig, *, out: str = "release") -> str:
+    """The command that carries out a point of the frontier."""
+    words = ["rarecell", "protect", *([without_password(config.input)] if config.input else [])]
+    words += ["--keys", ",".join(config.keys)]
+    for name in ("population", "weight", "household", "geography", "strata", "id", "sql", "spark_table"):
+        value = getattr(config, name)
+        if value is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    if config.populations:
+        words += ["--populations", ",".join(f"{name}={size}" for name, size in config.populations.items())]
+    if config.missing != "level":
+        words += ["--missing", config.missing]
+    for key, path in config.hierarchies.items():
+        words += ["--hierarchy", f"{key}={path}"]
+    codings = {key: Coding.of(coding, key=key) for key, coding in config.coding.items()}
+    in_words = {key: coding.in_words() for key, coding in codings.items() if coding.changes_values}
+    for key, how in {**in_words, **config.recode, **point.recoding}.items():
+        words += ["--recode", f"{key}={how}"]
+    return f"{shlex.join(words)} {target.options} --out {out}"

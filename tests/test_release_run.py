@@ -1,0 +1,155 @@
+"""Plans and releases as runs: recoded files, targets in correct links, blanked values, commands that work when pasted."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import rarecell as rc
+from rarecell.cli.commands import main
+from rarecell.run.config import RunConfig
+from rarecell.run.planning import command_for
+
+KEYS = ["age", "job", "sex"]
+POPULATION = 3_000
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rng = np.random.default_rng(5)
+    n = 400
+    age = rng.integers(18, 70, n)
+    job = np.minimum(rng.geometric(0.2, n), 12) + (age > 45)
+    path = tmp_path_factory.mktemp("survey") / "survey.csv"
+    with open(path, "w", newline="") as stream:
+        out = csv.writer(stream)
+        out.writerow(["age", "job", "sex", "note"])
+        out.writerows(zip(age.tolist(), [f"j{k:02d}" for k in job], rng.choice(["f", "m"], n), ["x, y"] * n, strict=True))
+    return path
+
+
+def column(path: Path, name: str) -> list[str]:
+    with open(path, newline="", encoding="utf-8") as stream:
+        return [row[name] for row in csv.DictReader(stream)]
+
+
+def options(**more: Any) -> dict[str, Any]:
+    return {"keys": KEYS, "population": POPULATION, "model": "single", "resolution": "full", **more}
+
+
+def test_what_was_assessed_is_what_is_written(survey: Path, tmp_path: Path) -> None:
+    found = rc.protect(str(survey), out=tmp_path / "run", risk_above=0.5, **options(recode={"age": "bands of 10"}))
+    written = set(column(tmp_path / "run" / "protected.csv", "age"))
+    age = next(key for key in found.summary.keys if key.name == "age")
+    assert (age.recode, age.levels, age.values_read) == ("bands of 10", len(written), len(set(column(survey, "age"))))
+    assert written == {f"{low}–{low + 9}" for low in range(10, 70, 10)}
+    with open(tmp_path / "run" / "recoding.csv", newline="", encoding="utf-8") as stream:
+        mapping = {(row["key"], row["value"]): row["level"] for row in csv.DictReader(stream)}
+    assert mapping[("age", "37")] == "30–39"
+    assert 'age = "bands of 10"' in (tmp_path / "run" / "run.toml").read_text()
+    # A new run on the released file, with nothing said of the recoding, finds the same table.
+    again = rc.Microdata(tmp_path / "run" / "protected.csv", KEYS).table()
+    assert again.size_indices == found.plan.table_after.size_indices
+
+
+def test_advice_can_be_carried_out_by_copying_it(survey: Path) -> None:
+    before = rc.assess(str(survey), **options(resolution="multi"))
+    steps = [step for cost in before.summary.risk.key_costs for step in cost.coarsened]
+    assert steps
+    for step in steps:
+        key, _, words = step.recode.partition("=")
+        table = rc.Microdata(survey, KEYS, coding={key: words}).table()
+        assert table.categories[KEYS.index(key)].n_levels == step.levels == len(step.groups)
+        assert table.size_indices.get(1, 0) == step.sample_uniques
+
+
+def test_a_target_in_correct_links(survey: Path) -> None:
+    found = rc.protect(str(survey), max_correct_links=15.0, **options())
+    swap = found.summary.swap
+    assert swap is not None
+    assert swap.target is not None
+    assert swap.target.met == (swap.risk_after.expected_correct_matches <= 15.0)
+    assert swap.target.max_correct_links == 15.0
+    assert swap.risk_after.expected_correct_matches < swap.risk_before.expected_correct_matches
+
+
+def test_values_are_blanked_when_swaps_are_not_enough(survey: Path, tmp_path: Path) -> None:
+    # Nothing may be swapped, so that only blanking is left.
+    found = rc.protect(str(survey), out=tmp_path / "run", max_record_risk=0.3, suppress_rest=True, never_swap=KEYS, **options())
+    swap = found.summary.swap
+    assert swap is not None
+    assert swap.suppression is not None
+    assert found.suppression is not None
+    assert swap.suppression.values == sum(swap.suppression.by_key.values()) > 0
+    assert swap.risk_after.highest <= 0.3 < swap.risk_before.highest
+    assert swap.risk_after.expected_population_uniques < swap.risk_before.expected_population_uniques
+    audit = pq.read_table(tmp_path / "run" / "suppressed.parquet").to_pydict()
+    assert len(audit["record"]) == swap.suppression.records
+    for name in (*KEYS, "note"):
+        before, after = column(survey, name), column(tmp_path / "run" / "protected.csv", name)
+        blank = {row for row, names in zip(audit["record"], audit["variables"], strict=True) if name in names.split(",")}
+        assert [row for row in range(len(after)) if after[row] != before[row]] == sorted(blank)
+        assert all(after[row] == "" for row in blank)
+    frame = found.frame
+    assert sum(frame[key].null_count for key in KEYS) == swap.suppression.values
+
+
+def test_a_recoded_file_is_blanked_too(survey: Path, tmp_path: Path) -> None:
+    more = options(recode={"age": "bands of 10"}, max_record_risk=0.05, suppress_rest=True, never_swap=KEYS)
+    found = rc.protect(str(survey), out=tmp_path / "run", **more)
+    assert found.suppression is not None
+    for name in KEYS:
+        blank = found.suppression.rows[found.suppression.blanked[name]].tolist() if name in found.suppression.blanked else []
+        values = column(tmp_path / "run" / "protected.csv", name)
+        assert [row for row, value in enumerate(values) if not value] == sorted(blank)
+
+
+def test_a_plan_and_its_commands(survey: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["plan", str(survey), "--keys", ",".join(KEYS), "--population", str(POPULATION), "--quiet"]
+    words += ["--model", "single", "--resolution", "full", "--max-correct-links", "12", "--recodable", "age"]
+    shown = CliRunner().invoke(main, words)
+    assert shown.exit_code == 0, shown.output
+    assert "Ways to release the file with at most 12 correct links" in shown.output
+    as_json = CliRunner().invoke(main, [*words, "--json"])
+    found = json.loads(as_json.stdout)
+    assert found["target"] == {"max_correct_links": 12.0}
+    assert [point["information_lost"] for point in found["points"]] == sorted(p["information_lost"] for p in found["points"])
+    assert all(set(point["recoding"]) <= {"age"} for point in found["looked_at"])
+    chosen = found["points"][found["cheapest"]["fewest swaps"]]
+    assert chosen["command"] in shown.output
+    done = CliRunner().invoke(main, [*shlex.split(chosen["command"])[1:], "--quiet"])
+    assert done.exit_code == 0, done.output
+    levels = set(column(tmp_path / "release" / "protected.csv", "age"))
+    assert len(levels) == chosen["levels"]["age"][1]
+
+
+def test_a_plan_without_a_target_is_refused(survey: Path) -> None:
+    done = CliRunner().invoke(main, ["plan", str(survey), "--keys", "age,sex", "--population", "3000"])
+    assert done.exit_code == 1
+    assert "No target was given" in done.output
+
+
+def test_the_command_of_a_point_holds_what_the_run_was_told(survey: Path) -> None:
+    config = RunConfig(
+        input="a file.csv",
+        keys=("age", "sex"),
+        population=3_000,
+        coding={"age": {"top": 60}},
+        hierarchies={"sex": "h.csv"},
+        missing="drop",
+    )
+    found = rc.plan(str(survey), max_record_risk=0.5, recodable=(), **options())
+    command = command_for(found.points[0], found.target, config)
+    assert command == (
+        "rarecell protect 'a file.csv' --keys age,sex --population 3000 --missing drop --hierarchy sex=h.csv --recode 'age=top 60' "
+        "--max-record-risk 0.5 --out release"
+    )

@@ -68,12 +68,14 @@ class Unseen:
         """Expected number of unseen persons in each cell."""
         return np.asarray(np.exp(self.model.log_cell_probability(cells)) * self._factor(cells))
 
-    def rates(self, cells: Cells, *, n_draws: int | None = None) -> tuple[Floats, Floats]:
-        """Draws of the expected number of unseen persons in each cell, one row a draw, and the weight of each draw.
+    def rates(self, cells: Cells, *, n_draws: int | None = None, most_members: int | None = None) -> tuple[Floats, Floats]:
+        """Draws of the expected number of unseen persons in each cell, one row for each draw, and the weight of each draw.
 
-        ``n_draws`` of each member, :attr:`n_draws` unless given.
+        ``n_draws`` of each member, :attr:`n_draws` unless given; of the first ``most_members`` only, where a plan weighs many
+        candidates and reports nothing.
         """
         members, weights = self.members
+        members, weights = members[:most_members], weights[:most_members] / weights[:most_members].sum()
         rng = np.random.default_rng(self.seed)
         found, share = [], []
         for member, weight, own in zip(members, weights.tolist(), rng.spawn(len(members)), strict=True):

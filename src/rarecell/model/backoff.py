@@ -77,6 +77,7 @@ class BackoffNetwork:
             kernels.add_at(total, gamma.beta_log_moments(*fitted), position)
         self.conditionals = tuple(conditionals)
         self._at_cells: Floats | None = total
+        self._posteriors: dict[int, Betas] = {}
 
     @property
     def generators(self) -> tuple[int, ...]:
@@ -132,6 +133,7 @@ class BackoffNetwork:
     def forget_cells(self) -> None:
         """Give back what is kept of every cell; it is computed anew when it is asked for."""
         self._at_cells = None
+        self._posteriors.clear()
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p of the cells, one row a draw; cells that share a value in a context share its draw."""
@@ -144,9 +146,7 @@ class BackoffNetwork:
     def _conditional_betas(self, cells: NDArray[np.int32]) -> Iterator[tuple[Betas, NDArray[np.int64]]]:
         """The posterior of every conditional at any cells, and numbers that cells with the same pair share."""
         for conditional in self.conditionals:
-            _, fitted = fitted_conditional(
-                self.table, conditional.vertex, [c.mask for c in conditional.contexts], conditional.contexts
-            )
+            fitted = self._posterior_of(conditional)
             position = self.table.marginals.positions(conditional.pair, cells).astype(np.int64)
             betas = fitted.at(position)
             unseen = np.flatnonzero(position < 0)
@@ -154,6 +154,16 @@ class BackoffNetwork:
                 part[unseen] = value
             position[unseen] = -1 - cells_that_agree(self.table, conditional.pair, cells[unseen])
             yield betas, position
+
+    def _posterior_of(self, conditional: Conditional) -> Betas:
+        """The posterior of a conditional at every pair that occurs; kept where the table is small, since draws ask often."""
+        if (kept := self._posteriors.get(conditional.vertex)) is not None:
+            return kept
+        masks = [context.mask for context in conditional.contexts]
+        _, fitted = fitted_conditional(self.table, conditional.vertex, masks, conditional.contexts)
+        if self.table.n_cells <= MANY_CELLS:
+            self._posteriors[conditional.vertex] = fitted
+        return fitted
 
     def _unseen_betas(self, conditional: Conditional, cells: NDArray[np.int32]) -> Betas:
         """The posterior where a value was not seen in the longest context, and perhaps not in shorter ones."""

@@ -113,12 +113,16 @@ class SwapTask:
     def nobody_unseen(self, cells: NDArray[np.int32]) -> NDArray[np.float64]:
         """Probability that none of the unseen persons has the values of each cell."""
         if self.register is not None and self.register.unseen is not None:
-            rates, weight = self.register.unseen.rates(cells, n_draws=_n_draws(len(cells)))
+            rates, weight = self.register.unseen.rates(cells, n_draws=_n_draws(len(cells)), most_members=MEMBERS_ASKED)
             return np.asarray(weight @ np.exp(-rates))
         if self.register is not None:
             return np.asarray(self.register.known.count_at(cells) == 0, dtype=np.float64)
         with np.errstate(divide="ignore"):
             return np.asarray(np.exp(self.n_unseen * np.log1p(-np.exp(self.model.log_cell_probability(cells)))))
+
+
+MEMBERS_ASKED = 4
+"""Members of an average that a plan asks; what is reported comes from all of them, with fresh draws."""
 
 
 def _n_draws(n_cells: int) -> int:

@@ -234,18 +234,26 @@ def graphs(m: int, as_list: bool) -> None:
 
 
 @main.command()
-@click.argument("runs", nargs=2, type=click.Path(exists=True, file_okay=False))
-def compare(runs: Sequence[str]) -> None:
-    """Show two runs side by side.
+@click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
+@click.option("--html", "page", type=click.Path(dir_okay=False), help="Write the comparison as a page, too.")
+def compare(runs: Sequence[str], page: str | None) -> None:
+    """Show two or more runs side by side.
 
     \b
     Example:
-        rarecell compare run-2024 run-2025
+        rarecell compare run-2024 run-2025 run-2026 --html compared.html
     """
     from rarecell.cli import terminal
+    from rarecell.report.comparison import short_names, write_comparison
     from rarecell.run.saved import load
 
-    terminal.show_comparison(runs, [load(folder).summary for folder in runs])
+    if len(runs) < 2:
+        raise click.UsageError("Name at least two folders of runs, such as: rarecell compare run-2024 run-2025.")
+    summaries, names = [load(folder).summary for folder in runs], short_names(runs)
+    terminal.show_comparison(names, summaries)
+    if page is not None:
+        written = write_comparison(Path(page), names, summaries)
+        click.echo(f"\nThe comparison is in {written}.", err=True)
 
 
 @main.command()

@@ -6,9 +6,10 @@ stdout, progress and notes to stderr.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -22,6 +23,7 @@ from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import SwapSummary
 from rarecell.outcome.words import counted, first_of, listed, number, span
+from rarecell.report.comparison import comparison
 from rarecell.run.stages import label_of
 
 
@@ -232,34 +234,35 @@ def _show_formal(formal: FormalSummary) -> None:
             console.print(f"Mind: {caution}", markup=False)
 
 
-Shown = Callable[[RunSummary], object]
-
-COMPARED: tuple[tuple[str, Shown], ...] = (
-    ("records", lambda run: run.records),
-    ("population", lambda run: run.population),
-    ("keys", lambda run: f"{len(run.keys)}: {', '.join(key.name for key in run.keys)}"),
-    ("cells, formal", lambda run: run.cells.formal),
-    ("cells, occupied", lambda run: run.cells.occupied),
-    ("unique in the file", lambda run: run.risk.sample_uniques),
-    ("expected population uniques", lambda run: run.risk.expected_population_uniques),
-    ("expected correct matches", lambda run: run.risk.expected_correct_matches),
-    ("records above the threshold", lambda run: run.risk.records_above_threshold),
-    ("unique records that can be swapped", lambda run: run.risk.swappable_uniques),
-    ("criterion", lambda run: run.model.criterion),
-    ("AIC", lambda run: run.model.aic),
-    ("degrees of freedom", lambda run: run.model.degrees_of_freedom),
-    ("cliques", lambda run: len(run.model.cliques)),
-    ("records swapped", lambda run: run.swap and run.swap.swapped),
-    ("share of key values changed", lambda run: run.swap and run.swap.share_changed),
-    ("expected population uniques after", lambda run: run.swap and run.swap.risk_after.expected_population_uniques),
-)
-"""What is compared between runs."""
-
-
 def show_comparison(names: Sequence[str], summaries: Sequence[RunSummary]) -> None:
-    """Runs side by side, with what differs marked."""
-    lines = []
-    for label, of in COMPARED:
-        values = [number(of(summary), 3) for summary in summaries]
-        lines.append((label, *values, "" if len(set(values)) == 1 else "≠"))
-    rows("Two runs", ["", *names, ""], lines, right=(1, 2))
+    """Runs side by side, as many at a time as the terminal has room for; what differs is marked."""
+    table = comparison(names, summaries)
+    width = shutil.get_terminal_size((100, 24)).columns
+    written = table.written()
+    said = {"before protection": ", before", "after protection": ", after"}
+    labels = [_clipped(f"{heading}{said.get(state, '')}", width // 2) for state, heading, *_ in written]
+    # Borders, margins and the mark of a difference take room, too.
+    room = width - max(map(len, labels)) - 12
+    widest = max(8, min(room - 3, width // 3))
+    columns = [[_clipped(text, widest) for text in (name, *(row[2 + run] for row in written))] for run, name in enumerate(names)]
+    for first, last in _side_by_side([max(map(len, column)) + 3 for column in columns], room):
+        title = table.caption if (first, last) == (0, len(names)) else f"{table.caption}: {first + 1} to {last}"
+        lines = [
+            (label, *(column[1 + line] for column in columns[first:last]), written[line][-1]) for line, label in enumerate(labels)
+        ]
+        rows(title, ["", *(column[0] for column in columns[first:last]), ""], lines, right=range(1, last - first + 1))
+
+
+def _side_by_side(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
+    """Which columns are shown together, so that no line is wider than the room."""
+    found, first, used = [], 0, 0
+    for place, needed in enumerate(widths):
+        if place > first and used + needed > room:
+            found.append((first, place))
+            first, used = place, 0
+        used += needed
+    return [*found, (first, len(widths))]
+
+
+def _clipped(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"

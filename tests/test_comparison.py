@@ -1,0 +1,66 @@
+"""Runs side by side: within the width of a terminal, and as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from rarecell.cli import terminal
+from rarecell.cli.commands import main
+from rarecell.outcome.summary import RunSummary
+from rarecell.report.comparison import MEASURES, comparison, comparison_page, short_names
+from tests.summaries import census_summary, protected_summary, typed
+
+
+def example_summary(*, swap: bool) -> RunSummary:
+    return typed(protected_summary() if swap else census_summary())
+
+
+def test_every_measure_says_its_state_and_what_differs_is_marked() -> None:
+    before, after = example_summary(swap=False), example_summary(swap=True)
+    table = comparison(["a", "b"], [before, after])
+    states = {row[0] for row in table.rows}
+    assert (
+        states
+        == {measure.group for measure in MEASURES}
+        == {"the data", "before protection", "what was done", "after protection"}
+    )
+    by_heading = {(row[0], row[1]): row for row in table.rows}
+    assert by_heading["the data", "records"][-1] == ""
+    swapped = by_heading["what was done", "records swapped"]
+    assert swapped[2] == "–"
+    assert swapped[-1] == "≠"
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_no_line_is_wider_than_the_terminal(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    names = [f"a run with a rather long name {number}" for number in range(7)]
+    terminal.show_comparison(names, [example_summary(swap=bool(number % 2)) for number in range(7)])
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= width
+    for number in range(7):
+        assert shown.count("criterion, before") >= 1, number
+
+
+def test_the_page_stands_alone() -> None:
+    page = comparison_page(["one", "two"], [example_summary(swap=False), example_summary(swap=True)])
+    assert "<script" not in page
+    assert "default-src 'none'" in page
+    assert "after protection" in page
+
+
+def test_names_lose_what_they_share(tmp_path: Path) -> None:
+    assert short_names([str(tmp_path / "x" / "a"), str(tmp_path / "x" / "b")]) == ["a", "b"]
+    assert short_names(["run", "run"]) == ["run", "run"]
+    assert short_names(["run"]) == ["run"]
+
+
+def test_one_run_is_not_compared(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["compare", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "at least two" in done.output

@@ -22,8 +22,10 @@ import numpy as np
 from numba import njit
 
 _NEGLIGIBLE = 1e-19
+_FEW = 8
+"""So few terms are added up from the first, without finding the largest; for v up to 1e30 their powers do not overflow."""
 _MOST_STEPS = 60
-_LARGE = 2000.0
+_LARGE = 200.0
 """With more free rows than this, the mean of u comes from an expansion around its mode."""
 
 
@@ -39,8 +41,23 @@ def likeliest_free(n, a, v):
 
 
 @njit(cache=True, nogil=True)
+def moments_of_few(n, v):
+    """:func:`free_moments` of few rows, all of which may be held."""
+    total, first, second, term = 1.0, 0.0, 0.0, 1.0
+    for f in range(n):
+        term *= (n - f) * v / ((f + 1.0) * (f + 1.0))
+        total += term
+        first += term * (f + 1.0)
+        second += term * (f + 1.0) ** 2
+    mean = first / total
+    return math.log(total), mean, second / total - mean * mean
+
+
+@njit(cache=True, nogil=True)
 def free_moments(n, a, v):
-    """log A(n, a; v), and mean and variance of f; sums run from the largest term outwards."""
+    """log A(n, a; v), and mean and variance of f; sums run from the largest term outwards, or from the first of a few."""
+    if a == 0 and n <= _FEW and v < 1e30:
+        return moments_of_few(n, v)
     mode = likeliest_free(n, a, v)
     total, first, second = 1.0, 0.0, 0.0
     term, f = 1.0, mode

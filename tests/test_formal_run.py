@@ -12,6 +12,12 @@ from click.testing import CliRunner, Result
 
 import rarecell as rc
 from rarecell.cli.commands import main
+from rarecell.intruder.exact import exact_links
+from rarecell.intruder.informed import informed_links
+from rarecell.intruder.nearest import nearest_links
+from rarecell.intruder.participant import participant_links
+from rarecell.intruder.register import Register
+from rarecell.intruder.release import Release
 from rarecell.report.edition import external as external_edition
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.swap.formal.wish import FormalWish
@@ -41,7 +47,19 @@ def command(*arguments: object) -> Result:
 
 def options(file: Path) -> list[object]:
     named = ";".join(",".join(clique) for clique in CLIQUES)
-    return [file, "--keys", "area,age,job,house", "--population", "9000", "--model", "single", "--resolution", "full", "--cliques", named]
+    return [
+        file,
+        "--keys",
+        "area,age,job,house",
+        "--population",
+        "9000",
+        "--model",
+        "single",
+        "--resolution",
+        "full",
+        "--cliques",
+        named,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +145,24 @@ def test_from_python(file: Path) -> None:
     assert result.plan.statement.expected_records_changed == pytest.approx(0.2, rel=0.2)
     assert result.frame["income"].tolist() == small_frame()["income"].tolist()
     assert "rearranged at random" in str(result)
+
+
+def test_every_intruder_is_tried_on_a_formal_release() -> None:
+    table = rc.Microdata(small_frame(), keys=["area", "age", "job", "house"]).table()
+    model = rc.DecomposableModel(table, cliques=CLIQUES)
+    register = Register.modelled(rc.record_risk(table, model, population=9000), model)
+    before = exact_links(Release.unchanged(table), register).link.sum()
+    for attack in (exact_links, nearest_links, informed_links):
+        found = [
+            attack(Release.of_plan(rc.formal_swaps(table, model, epsilon=epsilon, seed=2)), register).link.sum()
+            for epsilon in (0, 4, 15)
+        ]
+        assert 0 <= found[0] < found[1] < found[2] <= before + 1e-9
+    participants = [
+        participant_links(Release.of_plan(rc.formal_swaps(table, model, epsilon=epsilon, seed=2))).link.sum()
+        for epsilon in (0, 15)
+    ]
+    assert participants[0] < participants[1]
 
 
 @pytest.mark.parametrize(

@@ -120,8 +120,9 @@ def protect(**options: Any) -> None:
     """Swap values of risky records in FILE so that every marginal of the model stays exactly as it was.
 
     \b
-    Example:
+    Examples:
         rarecell protect survey.csv --keys age,sex,region --population 1000000 --risk-above 0.2 --out run
+        rarecell protect survey.csv --keys age,sex,region --population 1000000 --formal epsilon=12 --out run
     """
     from rarecell.run import protection
 

@@ -18,6 +18,7 @@ from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.graph.masks import components
 from rarecell.swap.distance import Distances
 from rarecell.swap.partners import INTRUDER_WEIGHT, PartnerSearch
+from rarecell.swap.pricing import CHANCE, priced
 from rarecell.swap.rules import SwapConstraints, matching_levels
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import CodedColumn, Units, code_column
@@ -331,3 +332,59 @@ def test_an_unknown_key_in_a_constraint_is_named() -> None:
     table = rc.ContingencyTable.from_counts([[0, 1]], [1], categories([2, 2]))
     with pytest.raises(UnknownColumns, match="'z'"):
         PartnerSearch(SwapTask(table, rc.DecomposableModel(table, cliques=[]), constraints=SwapConstraints(never_swap=("z",))))
+
+
+@settings(max_examples=40)
+@given(decomposable_cases(max_records=25), st.integers(0, 2**32))
+def test_pricing_sees_everybody_who_is_nearer(model: rc.DecomposableModel, seed: int) -> None:
+    table = model.table
+    rng = np.random.default_rng(seed)
+    search = PartnerSearch(SwapTask(table, model, population=table.n_records + 30, seed=seed % 7))
+    risky = np.arange(table.n_cells)
+    candidates = priced(search, risky, search.exhaustive(risky, rng.random(table.n_cells) < 0.7))
+    intruder = distance_by_rank(table.categories, INTRUDER_WEIGHT)
+    cells, link = table.cells, search.around.link
+    for i, j, moved, apart, cost in zip(
+        candidates.risky, candidates.partner, candidates.moved.tolist(), candidates.distance, candidates.cost, strict=True
+    ):
+        total = 0.0
+        for old, other in ((i, j), (j, i)):
+            new = np.array(naive.exchanged(tuple(cells[old]), tuple(cells[other]), members(moved & table.all_keys)))
+            is_covered = any(intruder(new, person) < intruder(new, cells[old]) - 1e-9 for person in cells)
+            nobody = (1.0 - np.exp(model.log_cell_probability(new[None, :].astype(np.int32))[0])) ** 30
+            total += 0.0 if is_covered else link[old] * nobody
+            total += link[old] if table.counts[old] == 2 else 0.0
+        chance = cost - apart - search.wanted.link_weight * total
+        assert -1e-9 <= chance <= CHANCE + 1e-9
+
+
+@settings(max_examples=25)
+@given(decomposable_cases(max_records=20), st.integers(0, 3))
+def test_neighbours_in_a_single_key_cover_a_record(model: rc.DecomposableModel, n_probes: int) -> None:
+    table = model.table
+    search = PartnerSearch(SwapTask(table, model, population=table.n_records + 30))
+    cells = [tuple(cell) for cell in table.cells.tolist()]
+    counts = dict(zip(cells, table.counts.tolist(), strict=True))
+    probability = dict(zip(cells, np.exp(model.log_cell_probability()).tolist(), strict=True))
+    link = dict(zip(cells, search.around.link.tolist(), strict=True))
+    task = search.task(n_probes=n_probes)
+    for i, one in enumerate(cells[:6]):
+        for j, other in enumerate(cells):
+            for moved in (1, 2, 3):
+                if i == j or all(one[k] == other[k] for k in members(moved)):
+                    continue
+                expected = naive.exchange_cost(
+                    one,
+                    other,
+                    members(moved),
+                    apart=search.distances.between(table, one, other, moved),
+                    counts=counts,
+                    closed=set(),
+                    probability=probability,
+                    link=link,
+                    intruder=distance_by_rank(table.categories, INTRUDER_WEIGHT),
+                    n_unseen=30.0,
+                    link_weight=search.wanted.link_weight,
+                    n_probes=n_probes,
+                )
+                assert kernels.exchange_cost(task, i, j, np.uint64(moved), np.inf) == pytest.approx(expected)

@@ -56,6 +56,8 @@ _HOME = {
     "UnknownChoice": "errors",
     "UnknownColumns": "errors",
     "assess": "run.assessment",
+    "attack": "run.attack",
+    "Attack": "run.attack",
     "automatic_coarsenings": "table.coarsening",
     "clique_risk": "risk.cliques",
     "demo": "run.demonstration",
@@ -129,6 +131,8 @@ if TYPE_CHECKING:
     from rarecell.risk.register import register_counts as register_counts
     from rarecell.risk.unsafe import unsafe_combinations as unsafe_combinations
     from rarecell.run.assessment import assess as assess
+    from rarecell.run.attack import Attack as Attack
+    from rarecell.run.attack import attack as attack
     from rarecell.run.config import ProtectConfig as ProtectConfig
     from rarecell.run.config import RunConfig as RunConfig
     from rarecell.run.demonstration import demo as demo

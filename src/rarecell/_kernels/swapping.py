@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.cell_hash import Cells, find_cell, mixed
 from rarecell._kernels.chordal import ONE, ZERO, bit, lowest_bit
-from rarecell._kernels.distance import Nearness, borrowing, distance
-from rarecell._kernels.neighbours import Around, somebody_nearer
+from rarecell._kernels.distance import Nearness, borrowing, distance, key_distance
+from rarecell._kernels.neighbours import TOLERANCE, Around
 
 MOST_PARTS = 12
 
@@ -58,6 +58,7 @@ class Search(NamedTuple):
     around: Around
     n_unseen: float
     link_weight: float  # what a certain link costs beside the distance
+    n_probes: int  # levels on each side that are looked at for somebody nearer
     all_unions: bool
 
 
@@ -147,11 +148,44 @@ def left_alone(search, i):
 
 
 @borrowing
+def apart_for_an_intruder(around, one, other, moved):
+    """How far the values on ``moved`` go, and how far the two rows are apart on all other keys."""
+    on_moved, on_rest = 0.0, 0.0
+    for k in range(len(around.keys)):
+        v = around.keys[k]
+        if moved & bit(v) != ZERO:
+            on_moved += key_distance(around.near, k, one[v], other[v])
+        else:
+            on_rest += key_distance(around.near, k, one[v], other[v])
+    return on_moved, on_rest
+
+
+@borrowing
+def has_near_neighbour(search, hashed, one, other, moved, bound):
+    """Whether somebody differs from ``one`` with the values of ``other`` on ``moved`` in a single key, by less than ``bound``.
+
+    Only the nearest ``search.n_probes`` levels on each side are tried.
+    """
+    around, cells = search.around, search.cells
+    for k in range(len(around.keys)):
+        v = around.keys[k]
+        value = other[v] if moved & bit(v) != ZERO else one[v]
+        start, n_levels = cells.start[v], around.near.n_levels[k]
+        without = hashed - cells.mixing[start + value]
+        for level in range(max(0, value - search.n_probes), min(n_levels, value + search.n_probes + 1)):
+            is_near = level != value and key_distance(around.near, k, value, level) < bound - TOLERANCE
+            if is_near and find_cell(cells, without + cells.mixing[start + level]) >= 0:
+                return True
+    return False
+
+
+@borrowing
 def exchange_cost(search, i, j, moved, bound):
     """Distance plus link risk of exchanging ``moved`` between units i and j; infinite when it is not allowed.
 
-    A record that enters a cell with people, or one with somebody else nearer to it than its own person, is not linked
-    to that person. Else it is, unless one of the unseen has its new values.
+    A record is not linked to its person when somebody else is nearer to its new values: one who has them, the partner,
+    or a neighbour in a single key. Who else might be nearer is left to the pricing of the candidates. A record that
+    nobody covers is linked, unless one of the unseen has its new values.
     """
     exchange, cells = search.exchange, search.cells
     one, other = exchange.codes[i], exchange.codes[j]
@@ -172,12 +206,17 @@ def exchange_cost(search, i, j, moved, bound):
         return np.inf
     if breaks_a_rule(search.rules, one, other, moved) or breaks_a_rule(search.rules, other, one, moved):
         return np.inf
+    if search.link_weight == 0.0 or (entered >= 0 and entered_by_partner >= 0):
+        return cost * share
+    on_moved, on_rest = apart_for_an_intruder(search.around, one, other, moved)
+    if on_rest < on_moved - TOLERANCE:
+        return cost * share  # each is nearer to the other's new values than the other
     # The two new cells have the same product of probabilities as the two old ones, so their mean is known.
     mean = 0.5 * (exchange.log_probability[i] + exchange.log_probability[j])
     weight = search.link_weight * nobody_else(search.n_unseen, mean)
-    if entered < 0 and not somebody_nearer(search.around, one, other, moved):
+    if entered < 0 and not has_near_neighbour(search, exchange.hashed[i] + shift, one, other, moved, on_moved):
         cost += weight * search.around.link[i]
-    if entered_by_partner < 0 and not somebody_nearer(search.around, other, one, moved):
+    if entered_by_partner < 0 and not has_near_neighbour(search, exchange.hashed[j] - shift, other, one, moved, on_moved):
         cost += weight * search.around.link[j]
     return cost * share
 

@@ -64,7 +64,11 @@ data_options = _options(
     click.option("--sql", help="A query to read instead of a file; FILE is then a database to attach, if any."),
     click.option("--spark-table", metavar="NAME", help="A table of Spark, or a path that Spark reads, instead of a file."),
     click.option("--memory", metavar="SIZE", help="What the run may use, such as 4GB (default half of the machine's memory)."),
-    click.option("--seed", type=click.IntRange(0, LARGEST_INTEGER), help="Seed of every random choice (default 0)."),
+    click.option(
+        "--seed",
+        type=click.IntRange(0, LARGEST_INTEGER),
+        help="Seed of every random choice (default 0; a secret one for the swaps of a file that is written).",
+    ),
     click.option("--config", type=click.Path(exists=True, dir_okay=False), help="A run.toml; command-line options override it."),
     click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables."),
     click.option("--quiet", is_flag=True, help="No progress."),
@@ -153,10 +157,13 @@ protect_options = _options(
         metavar="T",
         help="Protect until at most T population uniques are expected.",
     ),
-    click.option(
-        "--max-correct-links", type=FiniteRange(0), metavar="T", help="Protect until at most T correct links are expected."
-    ),
     click.option("--max-record-risk", type=FiniteRange(0, 1), metavar="P", help="Protect until no record has a risk above P."),
+    click.option(
+        "--max-correct-links",
+        type=FiniteRange(0),
+        metavar="T",
+        help="Protect until somebody who links records to the nearest person is expected to be right at most T times.",
+    ),
     click.option("--keep", help='Further marginals that must not change: "sex,education;region,employed".'),
     click.option("--never-swap", help="Keys that must stay with their record, separated by commas."),
     click.option("--within", help="Swap only between records that agree on these columns."),
@@ -166,6 +173,12 @@ protect_options = _options(
         help="Blank the fewest key values of records that swaps leave above the risk asked for.",
     ),
     click.option("--households", is_flag=True, help="Swap whole households with others of the same composition."),
+    click.option(
+        "--decoys",
+        type=FiniteRange(0, 10),
+        metavar="SHARE",
+        help="Also swap records that are not at risk, so many times as many as are: having moved is then no sign of risk.",
+    ),
     click.option(
         "--formal",
         multiple=True,
@@ -256,9 +269,12 @@ def wishes_of(options: Mapping[str, Any]) -> dict[str, Any]:
             "max_population_uniques",
             "max_correct_links",
             "max_record_risk",
+            "decoys",
         )
         if options[name] is not None
     }
+    if options["seed"] is not None:
+        chosen["swap_seed"] = options["seed"]
     if options["records"]:
         try:
             chosen["records"] = [int(number) for number in _names(options["records"])]

@@ -19,9 +19,10 @@ from rich.table import Table
 
 from rarecell.cli.roles import show_roles
 from rarecell.machine.signals import when_asked_to_end
+from rarecell.outcome.attack import AttackSummary
 from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.summary import RunSummary
-from rarecell.outcome.swap import SwapSummary
+from rarecell.outcome.swap import IntruderSummary, SwapSummary
 from rarecell.outcome.words import counted, first_of, listed, number, span
 from rarecell.report.comparison import comparison
 from rarecell.run.stages import label_of
@@ -208,10 +209,57 @@ def show_swap(swap: SwapSummary) -> None:
         ],
         right=(1, 2),
     )
+    _show_intruders(swap)
     if swap.formal is not None:
         _show_formal(swap.formal)
     for row in swap.not_swapped:
         console.print(f"Not swapped: {counted(row.records, 'record')}, because {row.reason}.", markup=False)
+
+
+def show_attack(summary: AttackSummary) -> None:
+    """What the intruders found in a released file."""
+    console = _console()
+    console.print(summary.sentence, style="bold", markup=False)
+    if summary.recoded:
+        console.print(f"Recoded in the released file, and so in what an intruder holds: {listed(summary.recoded)}.", markup=False)
+    _intruder_rows(summary.intruders)
+
+
+def show_likeliest(records: Sequence[tuple[int, float]]) -> None:
+    """The records that are most likely linked, by row number: for internal use."""
+    if records:
+        lines = [(str(row) if row >= 0 else "–", number(probability, 3)) for row, probability in records]
+        rows("Most likely linked by the nearest intruder (for internal use)", ["record", "probability"], lines, right=(0, 1))
+
+
+def _intruder_rows(intruders: Sequence[IntruderSummary]) -> None:
+    has_truth = any(one.true_after is not None for one in intruders)
+    rows(
+        "Records linked to the right person by somebody who …",
+        ["", "before", "after", *(["after, in truth"] if has_truth else [])],
+        [
+            (
+                f"{one.name}: {one.knows}",
+                number(one.before, 1),
+                number(one.after, 1),
+                *([number(one.true_after, 1)] if has_truth else []),
+            )
+            for one in intruders
+        ],
+        right=(1, 2, 3) if has_truth else (1, 2),
+    )
+
+
+def _show_intruders(swap: SwapSummary) -> None:
+    """What each intruder finds, and who stays exposed."""
+    if swap.intruders:
+        _intruder_rows(swap.intruders)
+    if swap.exposed:
+        _console().print(
+            f"{counted(swap.exposed, 'swapped record')} stayed above the threshold: no partner further away was possible. Release a key "
+            "coarser (--recode), or leave these records out.",
+            markup=False,
+        )
 
 
 def _show_formal(formal: FormalSummary) -> None:

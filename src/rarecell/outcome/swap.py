@@ -21,6 +21,25 @@ class RiskNumbers(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class IntruderSummary(Plain):
+    """Records that an intruder is expected to link to the right person, before and after.
+
+    ``swapped`` is the part of ``after`` that are swapped records, ``knows`` what such a person must know, to follow "somebody
+    who"; the true numbers are there where the population is known.
+    """
+
+    name: str
+    knows: str
+    before: float
+    after: float
+    swapped: float | None = None
+    interval_before: tuple[float, ...] = ()
+    interval_after: tuple[float, ...] = ()
+    true_before: float | None = None
+    true_after: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class NotSwapped(Plain):
     """Records that stay as they are, and why."""
 
@@ -110,6 +129,9 @@ class SwapSummary(Plain):
     uniques_created: int | None = None
     risk_before: RiskNumbers
     risk_after: RiskNumbers
+    intruders: tuple[IntruderSummary, ...] = ()
+    exposed: int | str | None = None
+    decoys: int | str | None = None
     margins_identical: bool
     margins: tuple[KeptMargin, ...] = ()
     hellinger: Mapping[str, MarginDistances] = field(default_factory=dict)

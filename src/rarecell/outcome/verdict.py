@@ -94,7 +94,7 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
         f"{_records(after)} could still be recognised, {expected(before)} before",
         (
             f"{reached}{done}",
-            f"{kept}; an intruder{_matching(swap.risk_after.expected_correct_matches)}",
+            f"{kept}; an intruder{_linking(swap.risk_after.expected_correct_matches)}",
         ),
     )
 
@@ -102,6 +102,10 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
 def _records(value: float) -> str:
     text = about(value).replace("practically none", "hardly any")
     return f"{text[:1].upper()}{text[1:]} {'records' if text.startswith('about') else 'record'}"
+
+
+def _linking(links: float) -> str:
+    return f" who holds a register and links every record that is unique in the file to the nearest person would be right {about_times(links)}."
 
 
 def _matching(matches: float) -> str:

@@ -22,7 +22,7 @@ from rarecell.outcome.summary import (
     RiskSummary,
     RunSummary,
 )
-from rarecell.outcome.swap import NotSwapped, RiskNumbers, SwapSummary
+from rarecell.outcome.swap import IntruderSummary, NotSwapped, RiskNumbers, SwapSummary
 from rarecell.outcome.words import decade
 from rarecell.report.tables import LARGEST_SIZE_SHOWN
 
@@ -134,6 +134,7 @@ def _formal(swap: SwapSummary, formal: FormalSummary) -> SwapSummary:
         risk_before=_expectations(swap.risk_before),
         risk_after=_expectations(swap.risk_after),
         margins_identical=swap.margins_identical,
+        intruders=_expected_of(swap.intruders),
         margins=swap.margins,
         formal=replace(formal, records_changed=None, uniques_changed=None),
     )
@@ -154,6 +155,8 @@ def _swap(swap: SwapSummary) -> SwapSummary:
         first_found_mean_distance=swap.first_found_mean_distance,
         risk_before=_expectations(swap.risk_before),
         risk_after=_expectations(swap.risk_after),
+        intruders=_expected_of(swap.intruders),
+        exposed=None if swap.exposed is None else shown(swap.exposed),
         margins_identical=swap.margins_identical,
         margins=swap.margins,
         hellinger=swap.hellinger,
@@ -162,6 +165,11 @@ def _swap(swap: SwapSummary) -> SwapSummary:
         associations=swap.associations,
         frontier=tuple(point for point in swap.frontier if not is_small(point.values_changed)),
     )
+
+
+def _expected_of(intruders: Sequence[IntruderSummary]) -> tuple[IntruderSummary, ...]:
+    """Those whose numbers are expectations by the model; what a participant finds is a count of records of the file."""
+    return tuple(replace(one, swapped=None, true_before=None, true_after=None) for one in intruders if one.name != "participant")
 
 
 def _expectations(risk: RiskNumbers) -> RiskNumbers:

@@ -246,7 +246,9 @@ def _before_after(swap: SwapSummary) -> Picture:
         title="Risk before and after swapping",
         description="; ".join(f"{name}: {number(before)} before, {number(after)} after" for name, before, after in pairs) + ".",
     )
-    return Picture(svg, "Matches to swapped records are false, so they no longer count.")
+    return Picture(
+        svg, "Every swapped record was tried, too: an intruder who links each record to the nearest person finds so many."
+    )
 
 
 def _frontier(swap: SwapSummary) -> Picture | None:

@@ -41,6 +41,7 @@ def all_tables(
         _diagnostics,
         _expected_sizes,
         _before_after,
+        _intruders,
         _formal_edges,
         _not_swapped,
         _kept_tables,
@@ -216,6 +217,23 @@ def _before_after(summary: RunSummary) -> Table | None:
     rows = tuple((name, of(before), of(after)) for name, of in MEASURES if of(before) is not None)
     return Table(
         "before-after", "Risk before and after swapping", (text_column("Measure"), Column("Before"), Column("After")), rows
+    )
+
+
+def _intruders(summary: RunSummary) -> Table | None:
+    if summary.swap is None or not summary.swap.intruders:
+        return None
+    has_truth = any(one.true_after is not None for one in summary.swap.intruders)
+    rows = tuple(
+        (one.name, f"Somebody who {one.knows}", one.before, one.after, *((one.true_after,) if has_truth else ()))
+        for one in summary.swap.intruders
+    )
+    columns = (text_column("Intruder"), text_column("Who that is"), Column("Before"), Column("After"))
+    return Table(
+        "intruders",
+        "Records that an intruder is expected to link to the right person",
+        (*columns, Column("After, in truth")) if has_truth else columns,
+        rows,
     )
 
 

@@ -40,7 +40,7 @@ class ProtectConfig:
     Attributes
     ----------
     records, risk_above, top, cell_probability_below : which records to protect
-    max_population_uniques, max_correct_links, max_record_risk : or a target for the file
+    max_population_uniques, max_correct_links, max_record_risk : or a target for the file, against the nearest intruder
     suppress_rest : blank the fewest key values of records that swaps leave above the highest risk asked for
     keep : further marginals that must not change, as lists of columns
     never_swap : keys that stay with their record
@@ -50,6 +50,8 @@ class ProtectConfig:
     distances : for a key ``"ordinal"``, ``"numeric"`` or ``"nominal"``, instead of what its levels suggest
     weights : how much a change of each key counts (1 unless given)
     households : swap whole households
+    decoys : further records that are swapped, drawn at random, as a share of those to protect
+    swap_seed : of the choice of partners; a secret number where a release is written, unless given
     formal : instead of all this, a formal release with a stated ε: ``epsilon`` or ``rate``, and ``root`` and ``rare`` if wanted
     """
 
@@ -69,6 +71,8 @@ class ProtectConfig:
     distances: Mapping[str, str] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
     households: bool = False
+    decoys: float = 0.0
+    swap_seed: int | None = None
     formal: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -78,6 +82,8 @@ class ProtectConfig:
             check_range(getattr(self, name), f"'{name}'", 0, 1)
         check_range(self.top, "'top'", 1)
         check_range(self.max_population_uniques, "'max_population_uniques'", 0)
+        check_range(self.decoys, "'decoys'", 0, 10)
+        check_range(self.swap_seed, "'swap_seed'", 0)
         if self.formal:
             FormalWish.of(self.formal)
         ways = self._ways()

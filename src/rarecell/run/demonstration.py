@@ -6,9 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rarecell import datasets
+from rarecell.intruder.register import Register
+from rarecell.intruder.release import Release
+from rarecell.intruder.trial import try_intruders
 from rarecell.outcome.verdict import judged
 from rarecell.progress import SILENT, Progress
 from rarecell.run import files, summary
@@ -35,7 +37,7 @@ def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Pr
         found = assessed(config, stages, wanted=wanted)
         with stages.stage(Stage.TRUTH):
             found = _with_truth(found)
-        result = protected(wanted, found, stages)
+        result = _with_true_links(protected(wanted, found, stages))
         if folder is not None:
             files.write_protection(folder, result, stages)
             files.publish(folder, "protect", found, stages)
@@ -43,12 +45,25 @@ def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Pr
 
 
 def _with_truth(found: Assessment) -> Assessment:
-    truth = summary.against_truth(found.summary, _population_counts(found.table))
+    counts = _population(found.table).counts_of(found.table.cells[found.table.unique_cells])
+    truth = summary.against_truth(found.summary, counts)
     return replace(found, summary=judged(replace(found.summary, truth=truth)))
 
 
-def _population_counts(table: ContingencyTable) -> NDArray[np.int64]:
-    """F of every sample unique in the shipped population."""
+def _with_true_links(result: Protection) -> Protection:
+    """What each intruder really finds, beside what was expected."""
+    register = Register.counted(_population(result.plan.table))
+    true = {one.name: one for one in try_intruders(Release.of_plan(result.plan), register)}
+    swap = result.summary.swap
+    assert swap is not None, "a protection has swaps"
+    told = tuple(
+        replace(one, true_before=true[one.name].before.total, true_after=true[one.name].after.total) for one in swap.intruders
+    )
+    return replace(result, summary=judged(replace(result.summary, swap=replace(swap, intruders=told))))
+
+
+def _population(table: ContingencyTable) -> ContingencyTable:
+    """The shipped population, by the categories of the sample."""
     population = datasets.census_population()
     codes = np.empty((population.num_rows, table.n_keys), dtype=np.int32)
     for k, categories in enumerate(table.categories):
@@ -57,5 +72,4 @@ def _population_counts(table: ContingencyTable) -> NDArray[np.int64]:
         lookup = np.array([code_of.get(int(level), -1) for level in levels], dtype=np.int32)
         values = population[categories.key].to_numpy()
         codes[:, k] = lookup[np.minimum(values, len(levels) - 2) + 1]
-    everybody = ContingencyTable.from_codes(codes, table.categories)
-    return everybody.counts_of(table.cells[table.unique_cells])
+    return ContingencyTable.from_codes(codes, table.categories)

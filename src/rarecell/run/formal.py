@@ -17,7 +17,7 @@ from rarecell.outcome.words import listed
 from rarecell.progress import Progress
 from rarecell.run.config import ProtectConfig
 from rarecell.run.results import Assessment
-from rarecell.run.swaps import reporting_register
+from rarecell.run.swaps import reporting_register, told_intruders
 from rarecell.swap.apply import MarginCheck
 from rarecell.swap.associations import CrossedColumn
 from rarecell.swap.formal.release import FormalRelease, expect_records_at_hand, formal_swaps
@@ -35,6 +35,7 @@ _REASONS = {
     "cell_probability_below": _CHOOSES,
     "max_population_uniques": _CHOOSES,
     "max_record_risk": _CHOOSES,
+    "max_correct_links": _CHOOSES,
     "rules": "A rule about possible combinations makes some releases impossible for some files and so voids the guarantee; leave out {}.",
     "untouched": "Records that nothing may touch would be known to be true, which voids the guarantee; leave out {}.",
     "distances": "Near partners depend on the values exchanged, which voids the guarantee; leave out {}.",
@@ -82,12 +83,14 @@ def told(
     margins: tuple[MarginCheck, ...],
 ) -> SwapSummary:
     """The ``swap`` part of the summary; the nearest intruder is tried on the release, as on any other."""
-    links = moved_links(Release.of_plan(release), reporting_register(found))
+    changed = Release.of_plan(release)
+    links = moved_links(changed, reporting_register(found))
     swap = exchange_summary(
         release, found.risk, links, columns=columns, margins_identical=all(check.is_identical for check in margins)
     )
     return replace(
         swap,
+        intruders=told_intruders(found, changed, links),
         margins=tuple(KeptMargin(variables=check.variables, cells=check.n_cells) for check in margins),
         formal=FormalSummary.of(
             release.statement,

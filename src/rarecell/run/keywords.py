@@ -72,6 +72,8 @@ class ProtectOptions(RunOptions, total=False):
     distances: Mapping[str, str]
     weights: Mapping[str, float]
     households: bool
+    decoys: float
+    swap_seed: int | None
     formal: Mapping[str, Any]
 
 

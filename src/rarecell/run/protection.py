@@ -11,6 +11,7 @@ from typing import Any, Unpack
 
 from rarecell.errors import BadInput
 from rarecell.intruder.nearest import MovedLinks
+from rarecell.intruder.release import Release
 from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.verdict import judged
 from rarecell.outcome.words import counted, number, verb
@@ -57,6 +58,8 @@ def protect(
     True
     """
     config, given = as_config(data, frame, options)
+    if out is not None and "seed" not in options:
+        config = swaps.with_secret_seed(config)
     wanted = choosing(config)
     stages = Stages(progress)
     with files.run_folder(out, overwrite, places(config, given)) as folder:
@@ -135,8 +138,11 @@ def _told(
         frontier=frontier(found.risk, plan, links) if target is None else target.frontier,
         links=links,
     )
+    release = Release.of_plan(plan)
     return replace(
         swap,
+        intruders=swaps.told_intruders(found, release, links),
+        exposed=int((links.highest[release.moved_alone] > found.config.threshold).sum()),
         margins=tuple(KeptMargin(variables=check.variables, cells=check.n_cells) for check in margins),
         target=None if target is None else swaps.told_target(wanted, target),
         keep=swaps.costs_of_keeping(found, wanted) if wanted.keep else (),

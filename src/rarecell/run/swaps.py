@@ -6,6 +6,7 @@ which further columns have to be looked at.
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import replace
 from typing import Any
 
@@ -15,8 +16,11 @@ from numpy.typing import NDArray
 from rarecell.data.cross_tabulation import crossed_columns
 from rarecell.data.microdata import Microdata
 from rarecell.errors import BadInput
+from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.register import Register
-from rarecell.outcome.swap import KeepingCost, TargetSummary
+from rarecell.intruder.release import Release
+from rarecell.intruder.trial import Found, try_intruders
+from rarecell.outcome.swap import IntruderSummary, KeepingCost, TargetSummary
 from rarecell.progress import Progress
 from rarecell.risk.records import RecordRisk
 from rarecell.run.config import ProtectConfig, RunConfig
@@ -92,7 +96,8 @@ def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) 
         constraints=constraints,
         distances=distances_of(wanted),
         record_ids=found.data.record_names if table.record_cell is not None else None,
-        seed=config.seed,
+        decoys=wanted.decoys,
+        seed=config.seed if wanted.swap_seed is None else wanted.swap_seed,
     )
     if wanted.has_target:
         target = Target(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
@@ -107,6 +112,30 @@ def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) 
         )
     households = found.data.column_codes([config.household])[0][:, 0]
     return plan_household_swaps(task, households=households, records=records, progress=progress), None
+
+
+def told_intruders(found: Assessment, release: Release, links: MovedLinks) -> tuple[IntruderSummary, ...]:
+    """What each intruder is expected to find before and after."""
+    return tuple(told_intruder(one) for one in try_intruders(release, reporting_register(found), moved=links))
+
+
+def told_intruder(found: Found) -> IntruderSummary:
+    return IntruderSummary(
+        name=found.name,
+        knows=found.knows,
+        before=found.before.total,
+        after=found.after.total,
+        swapped=found.after.of_moved,
+        interval_before=found.before.interval,
+        interval_after=found.after.interval,
+    )
+
+
+def with_secret_seed(config: RunConfig) -> RunConfig:
+    """The same run with partners chosen by a secret number, unless the user gave one."""
+    if config.protect is None or config.protect.swap_seed is not None:
+        return config
+    return replace(config, protect=replace(config.protect, swap_seed=secrets.randbits(32)))
 
 
 def reporting_register(found: Assessment) -> Register:

@@ -50,6 +50,9 @@ EXHAUSTIVE_BUDGET = 400_000_000
 GAPS = (0, 1, 3, 7, 14)
 """Values that are left out next to a record's own, so that partners at several distances are found beside the nearest."""
 
+N_PROBES = 4
+"""Levels on each side of a value that are looked at for somebody nearer, where few partners are safe."""
+
 INTRUDER_WEIGHT = 3.0
 """The weight of ordered keys by which a plan sees who is nearer; what is reported tries several."""
 
@@ -156,7 +159,7 @@ class PartnerSearch:
         cells = np.concatenate([excluded.ravel() for excluded in tables.values()]) if tables else np.zeros(0, dtype=bool)
         return cells, np.cumsum([0, *sizes])[:-1].astype(np.int64), stride
 
-    def task(self, *, all_unions: bool = False, unconstrained: bool = False) -> kernels.Search:
+    def task(self, *, n_probes: int = 0, all_unions: bool = False, unconstrained: bool = False) -> kernels.Search:
         """All that an exchange is judged by; ``unconstrained`` leaves only the margins."""
         interactions, rules = self.interactions, self.rules
         fixed, within, cells = interactions.fixed, [self.units.position(c) for c in self.constraints.within], self._cells
@@ -183,6 +186,7 @@ class PartnerSearch:
             self.around,
             self.wanted.n_unseen,
             self.wanted.link_weight,
+            n_probes,
             all_unions,
         )
 
@@ -259,31 +263,32 @@ class PartnerSearch:
 
         ``effort`` multiplies how far each group is looked through.
         """
-        return self._scanned(risky, is_free, n_candidates, effort, (0,), progress)
+        return self._scanned(self.task(), risky, is_free, n_candidates, effort, progress)
 
     def further(
         self, risky: NDArray[np.int64], is_free: NDArray[np.bool_], *, n_candidates: int, progress: Progress = SILENT
     ) -> kernels.Lists:
         """As :meth:`nearest`, with partners at several distances as well as near ones."""
-        return self._scanned(risky, is_free, n_candidates, 2, GAPS, progress)
+        return self._scanned(self.task(n_probes=N_PROBES), risky, is_free, n_candidates, 1, progress, GAPS)
 
     def _scanned(
         self,
+        task: kernels.Search,
         risky: NDArray[np.int64],
         is_free: NDArray[np.bool_],
         n_candidates: int,
         effort: int,
-        gaps: Sequence[int],
         progress: Progress,
+        gaps: Sequence[int] = (0,),
     ) -> kernels.Lists:
         lists = _empty_lists(len(risky), n_candidates)
-        task = self.task()
         limit = max(2 * LOOKS_PER_VALUE, LOOKS // max(1, len(self.moves))) * effort
         progress.start("looking for swap partners", len(self.moves))
         for move in self.moves:
             runs = self._runs(move, risky)
             for gap in gaps:
-                self._scan(task, runs, risky, is_free, lists, kernels.Reach(LOOKS_PER_VALUE * effort, limit, gap))
+                within = limit if gap == 0 else (limit + 1) // 2
+                self._scan(task, runs, risky, is_free, lists, kernels.Reach(LOOKS_PER_VALUE * effort, within, gap))
             checkpoint(progress, "looking for swap partners", 1)
         progress.done()
         return lists

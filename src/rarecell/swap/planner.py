@@ -42,7 +42,7 @@ ENOUGH = 8
 SAFE = 0.02
 """A chance to be linked that counts as none when partners are counted."""
 
-WIDER = 8
+WIDER = 4
 """So many times as many partners are weighed where few of the first are safe."""
 
 _DECOYS = 13

@@ -57,6 +57,7 @@ def swap_summary(
         swapped=plan.n_protected,
         pairs=len(plan),
         not_swapped=tuple(NotSwapped(reason=reason, records=n) for reason, n in plan.reasons.items()),
+        decoys=plan.n_decoys or None,
         mean_distance=float(plan.distance.mean()) if len(plan) else 0.0,
         first_found_mean_distance=first_found_distance,
         frontier=tuple(
@@ -137,5 +138,5 @@ def _risk_numbers(risk: RecordRisk | RiskAfter) -> RiskNumbers:
         expected_population_uniques=float(risk.expected_population_uniques),
         expected_correct_matches=float(risk.expected_correct_matches),
         sample_uniques=int(risk.n_sample_uniques),
-        highest=float(risk.unique_probability.max(initial=0.0)),
+        highest=risk.highest if isinstance(risk, RiskAfter) else float(risk.unique_probability.max(initial=0.0)),
     )

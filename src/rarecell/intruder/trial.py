@@ -1,0 +1,69 @@
+"""What does each intruder find in a file, before and after it was protected?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rarecell.intruder.exact import exact_links
+from rarecell.intruder.informed import informed_links
+from rarecell.intruder.links import Links
+from rarecell.intruder.nearest import MovedLinks, nearest_links
+from rarecell.intruder.participant import participant_links
+from rarecell.intruder.register import Register
+from rarecell.intruder.release import Release
+from rarecell.swap.distance import Distances
+
+KNOWS = {
+    "exact": "holds a register with the true keys of everybody and links records to persons with the same values",
+    "nearest": "holds the same register and links each record to the person whose values are nearest",
+    "informed": "holds the same register and also knows how the file was protected: which share of the records moved, and how far",
+    "participant": "holds no register, but knows a person's keys and that the person is in this file",
+}
+"""What each intruder must know."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What an intruder finds before and after.
+
+    Attributes
+    ----------
+    name : the intruder
+    before, after : links in the original and in the released file
+    """
+
+    name: str
+    before: Links
+    after: Links
+
+    @property
+    def knows(self) -> str:
+        """What this intruder must know, to follow "somebody who"."""
+        return KNOWS[self.name]
+
+    def __str__(self) -> str:
+        return (
+            f"Somebody who {self.knows} is expected to be right {self.after.total:,.1f} times, "
+            f"{self.before.total:,.1f} times before."
+        )
+
+
+def try_intruders(
+    release: Release, register: Register, *, distances: Distances | None = None, moved: MovedLinks | None = None
+) -> tuple[Found, ...]:
+    """Let every intruder loose on the original and on the released file.
+
+    Parameters
+    ----------
+    release, register : the two files, and whom an intruder with a register knows
+    distances : how far levels are apart, unless by rank
+    moved : :func:`~rarecell.intruder.nearest.moved_links` of the same release, where they are known already
+    """
+    original = Release.unchanged(release.before)
+    exact = exact_links(original, register)
+    return (
+        Found("exact", exact, exact_links(release, register)),
+        Found("nearest", exact, nearest_links(release, register, distances=distances, moved=moved)),
+        Found("informed", exact, informed_links(release, register)),
+        Found("participant", participant_links(original), participant_links(release, distances=distances)),
+    )

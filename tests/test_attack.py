@@ -1,0 +1,139 @@
+"""Attacks on released files that any tool may have made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+
+import rarecell as rc
+from rarecell.cli.commands import main
+from rarecell.intruder.alignment import align
+from tests.naive import intruder as naive
+from tests.reference import census_table
+
+RNG = np.random.default_rng(3)
+KEYS = ["age", "sex", "region"]
+
+
+def people(n: int, seed: int) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "age": rng.integers(20, 60, n),
+            "sex": np.array(["f", "m"])[rng.integers(0, 2, n)],
+            "region": np.array(["north", "south", "west"])[rng.integers(0, 3, n)],
+        }
+    )
+
+
+POPULATION = people(900, 1)
+ORIGINAL = POPULATION.slice(0, 90)
+
+
+def noised() -> pa.Table:
+    age = ORIGINAL["age"].to_numpy() + np.random.default_rng(4).integers(-2, 3, ORIGINAL.num_rows)
+    return ORIGINAL.set_column(0, "age", pa.array(age))
+
+
+def banded() -> pa.Table:
+    low = ORIGINAL["age"].to_numpy() // 10 * 10
+    return ORIGINAL.set_column(0, "age", pa.array([f"{a}-{a + 9}" for a in low]))
+
+
+def test_a_noised_file_beside_every_pair() -> None:
+    done = rc.attack(noised(), original=ORIGINAL, keys=KEYS, register=POPULATION)
+    tables = [rc.Microdata(data, KEYS).table(records=True) for data in (ORIGINAL, noised())]
+    files = align(*tables, rc.Microdata(POPULATION, KEYS).table())
+    assert files.register is not None
+    persons = np.repeat(files.register.cells, files.register.counts, axis=0)
+    nearest = {one.name: one for one in done.summary.intruders}["nearest"]
+    totals = [
+        sum(
+            naive.nearest_links(
+                files.original, files.released, persons, naive.distance_by_rank(files.categories, weight)
+            ).values()
+        )
+        for weight in (1.0, 3.0, 10.0)
+    ]
+    assert nearest.after == pytest.approx(max(totals))
+    assert nearest.after < nearest.before
+    assert done.summary.is_counted
+    assert done.summary.changed == int((noised()["age"].to_numpy() != ORIGINAL["age"].to_numpy()).sum())
+    assert done.per_record().sum() == pytest.approx(nearest.after)
+    assert done.likeliest(3)[0][1] == pytest.approx(done.per_record().max())
+
+
+def test_a_recoded_file_is_met_by_a_recoded_register() -> None:
+    done = rc.attack(banded(), original=ORIGINAL, keys=KEYS, register=POPULATION)
+    assert done.summary.recoded == ("age",)
+    assert done.summary.changed == 0
+    band = POPULATION["age"].to_numpy() // 10
+    cells = list(zip(band.tolist(), *(POPULATION[k].to_pylist() for k in KEYS[1:]), strict=True))
+    own = list(zip((ORIGINAL["age"].to_numpy() // 10).tolist(), *(ORIGINAL[k].to_pylist() for k in KEYS[1:]), strict=True))
+    expected = sum(1.0 / cells.count(cell) for cell in own if own.count(cell) == 1)
+    assert {one.name: one.after for one in done.summary.intruders}["exact"] == pytest.approx(expected)
+
+
+def test_swapped_values_of_keys_that_occur_once_are_no_recoding() -> None:
+    original = pa.table({"age": [31, 42, 53], "sex": ["f", "f", "m"]})
+    swapped = pa.table({"age": [42, 31, 53], "sex": ["f", "f", "m"]})
+    done = rc.attack(swapped, original=original, keys=["age", "sex"], register=original)
+    assert done.summary.recoded == ()
+    assert done.summary.changed == 2
+    assert {one.name: one.after for one in done.summary.intruders}["exact"] == 1.0
+
+
+def test_values_are_compared_by_what_they_mean() -> None:
+    as_text = ORIGINAL.set_column(0, "age", pa.array([str(age) for age in ORIGINAL["age"].to_pylist()]))
+    done = rc.attack(as_text, original=ORIGINAL, keys=KEYS, register=POPULATION)
+    assert done.summary.changed == 0
+    assert done.summary.recoded == ()
+
+
+def test_without_a_register_the_model_is_asked() -> None:
+    done = rc.attack(noised(), original=ORIGINAL, keys=KEYS, population=900)
+    assert not done.summary.is_counted
+    counted = rc.attack(noised(), original=ORIGINAL, keys=KEYS, register=POPULATION)
+    for one, true in zip(done.summary.intruders[:2], counted.summary.intruders[:2], strict=True):
+        assert one.interval_after[0] - 3 <= true.after <= one.interval_after[1] + 3
+    assert "is expected to be right" in str(done)
+
+
+def test_what_cannot_be_attacked_is_said() -> None:
+    with pytest.raises(rc.RarecellError, match="not both"):
+        rc.attack(ORIGINAL, original=ORIGINAL, keys=KEYS)
+    with pytest.raises(rc.RarecellError, match="same order"):
+        rc.attack(ORIGINAL.slice(0, 5), original=ORIGINAL, keys=KEYS, population=900)
+    table = census_table()
+    with pytest.raises(rc.RarecellError, match="one by one"):
+        align(rc.ContingencyTable.from_counts(table.cells, table.counts, table.categories), table)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    from pyarrow import csv
+
+    for name, data in (("original", ORIGINAL), ("released", noised()), ("register", POPULATION)):
+        csv.write_csv(data, tmp_path / f"{name}.csv")
+    arguments = [
+        "attack",
+        str(tmp_path / "released.csv"),
+        "--original",
+        str(tmp_path / "original.csv"),
+        "--keys",
+        "age,sex,region",
+    ]
+    done = CliRunner().invoke(main, [*arguments, "--register", str(tmp_path / "register.csv"), "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert [one["name"] for one in told["intruders"]] == ["exact", "nearest", "informed", "participant"]
+    shown = CliRunner().invoke(main, [*arguments, "--register", str(tmp_path / "register.csv"), "--list", "2"])
+    assert "nearest: holds the same register" in shown.stdout
+    assert "for internal use" in shown.stdout
+    refused = CliRunner().invoke(main, arguments)
+    assert refused.exit_code == 1
+    assert "register" in refused.stderr

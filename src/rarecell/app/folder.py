@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rarecell.choices import ZEROS
 from rarecell.engine.addresses import is_server
 from rarecell.engine.reach import OutsideFolder, place_inside
 from rarecell.engine.suffixes import DATA_SUFFIXES
@@ -19,9 +20,6 @@ from rarecell.run.config import RunConfig
 from rarecell.run.folder import finish_publishing
 
 __all__ = ["ChosenFolder", "Entry", "OutsideFolder", "is_run"]
-
-WORDS_FOR_ZEROS = ("swaps", "detect", "off")
-"""What ``zeros`` of a configuration may say instead of naming a file."""
 
 _DEEPEST = 3
 """Runs are looked for this many folders down."""
@@ -81,7 +79,7 @@ class ChosenFolder:
             config,
             input=str(self.resolve(config.input)),
             hierarchies={key: str(self.resolve(path)) for key, path in config.hierarchies.items()},
-            zeros=config.zeros if config.zeros in WORDS_FOR_ZEROS else str(self.resolve(config.zeros)),
+            zeros=config.zeros if config.zeros in ZEROS else str(self.resolve(config.zeros)),
         )
 
     def relative(self, place: Path) -> str:

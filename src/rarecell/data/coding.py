@@ -23,9 +23,6 @@ from rarecell.errors import BadInput, nearest_names
 
 Missing = Literal["level", "drop", "refuse"]
 
-MISSING_POLICIES = ("level", "drop", "refuse")
-"""A missing key value is a level of its own, takes its record out, or is an error."""
-
 
 @dataclass(frozen=True)
 class Coding:

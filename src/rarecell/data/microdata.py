@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.choices import MISSING
 from rarecell.data import written
-from rarecell.data.coding import MISSING_POLICIES, Coding, code_levels
+from rarecell.data.coding import Coding, code_levels
 from rarecell.data.counting import Counted, KeyCounting, number_of_each, plain_value
 from rarecell.data.levels import settle
 from rarecell.data.names import check_names, nested_areas
@@ -84,8 +85,8 @@ class Microdata:
         sql: str | None = None,
         settings: EngineSettings | None = None,
     ) -> None:
-        if missing not in MISSING_POLICIES:
-            raise UnknownChoice.of("The option 'missing'", missing, MISSING_POLICIES)
+        if missing not in MISSING:
+            raise UnknownChoice.of("The option 'missing'", missing, MISSING)
         self.source: Source = open_source(data, sql=sql, settings=settings)
         self._memory = MemoryLimit.of() if settings is None else settings.memory
         self.keys: tuple[str, ...] = (keys,) if isinstance(keys, str) else tuple(keys)

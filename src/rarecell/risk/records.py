@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from rarecell.choices import FORMS
 from rarecell.errors import BadInput, KeyMismatch, UnknownChoice
 from rarecell.machine.solving import minimum
 from rarecell.model.protocol import CellModel, LogMoments
@@ -28,8 +29,6 @@ from rarecell.table.contingency import ContingencyTable
 Floats = NDArray[np.float64]
 
 _EVERYWHERE = slice(None)
-
-FORMS = ("multinomial", "poisson", "poisson-gamma")
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,6 +12,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from rarecell import choices
 from rarecell.data.names import all_keys, check_scenarios, nested_areas
 from rarecell.engine.addresses import without_password
 from rarecell.engine.reach import read_small_text
@@ -21,11 +22,11 @@ from rarecell.machine.numbers import LARGEST_COUNT, check_numbers, check_range
 from rarecell.swap.formal.wish import FormalWish
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "missing": ("level", "drop", "refuse"),
-    "search": ("auto", "exact", "local", "greedy"),
-    "model": ("average", "single", "bayes", "hierarchical", "regularised", "stacked", "independence", "saturated"),
-    "resolution": ("multi", "full"),
-    "form": ("multinomial", "poisson", "poisson-gamma"),
+    "missing": choices.MISSING,
+    "search": choices.SEARCHES,
+    "model": choices.MODELS,
+    "resolution": choices.RESOLUTIONS,
+    "form": choices.FORMS,
 }
 """Options that take one word of a few."""
 
@@ -187,9 +188,9 @@ class RunConfig:
         check_range(self.seed, "The seed", 0)
         for population in (self.population, *self.populations.values()):
             check_range(population, "The population", 1, LARGEST_COUNT)
-        for option, choices in CHOICES.items():
-            if getattr(self, option) not in choices:
-                raise UnknownChoice.of(f"The option '{option}'", getattr(self, option), choices)
+        for option, words in CHOICES.items():
+            if getattr(self, option) not in words:
+                raise UnknownChoice.of(f"The option '{option}'", getattr(self, option), words)
         if not self.keys:
             raise BadInput("No key was named. Name the columns an intruder could know, for example --keys age,sex,region.")
         if (self.strata is None) != (not self.populations):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rarecell.choices import ZEROS
 from rarecell.errors import BadInput
 from rarecell.intruder.nearest import moved_links
 from rarecell.intruder.release import Release
@@ -102,7 +103,7 @@ def told(
 
 
 def _refuse_lists_of_zeros(zeros: str) -> None:
-    if zeros not in ("swaps", "detect", "off"):
+    if zeros not in ZEROS:
         raise BadInput(
             "A list of impossible combinations makes some releases impossible for some files and so voids the guarantee; leave out "
             f"--zeros {zeros}."

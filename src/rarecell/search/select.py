@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import local as moves
+from rarecell.choices import SEARCHES
 from rarecell.errors import BadInput, TooLarge, UnknownChoice
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.model.decomposable import DecomposableModel
@@ -28,7 +29,6 @@ from rarecell.search.score_cache import KnownScores
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 
-SEARCHES = ("auto", "exact", "local", "greedy")
 PENALTIES = (0.5, 0.7, 1.0, 1.5)
 """Penalties per degree of freedom whose optima are averaged; AIC is 1."""
 ROUNDS_PER_RESTART = 10

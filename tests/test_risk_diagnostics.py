@@ -11,6 +11,7 @@ from scipy import integrate, stats
 
 import rarecell as rc
 from rarecell.errors import KeyMismatch, PopulationTooSmall
+from rarecell.model.protocol import LogMoments
 from rarecell.risk import diagnostics
 from rarecell.risk.records import record_risk
 from tests.naive import risk as naive
@@ -172,9 +173,9 @@ def test_a_model_that_integrates_is_judged_by_parts_of_the_file() -> None:
     table, _, _ = chain(6)
 
     class Integrating(KnownModel):
-        def posterior(self, cells: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        def posterior(self, cells: np.ndarray | None = None) -> LogMoments:
             n_cells = self.table.n_cells if cells is None else len(cells)
-            return np.full(n_cells, np.log(1e-9)), np.full(n_cells, 0.1)
+            return LogMoments(np.full(n_cells, np.log(1e-9)), np.full(n_cells, 0.1))
 
     def refit(part: rc.ContingencyTable) -> Integrating:
         return Integrating(part, np.full(SHAPE, 1 / np.prod(SHAPE)))

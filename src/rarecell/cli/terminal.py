@@ -118,6 +118,9 @@ def show_assessment(summary: RunSummary) -> None:
     for note in summary.notes:
         console.print(f"Note: {note}", markup=False)
     console.print(summary.risk.verdict, style="bold", markup=False)
+    if summary.risk.reliability is not None:
+        light = summary.risk.reliability
+        console.print(f"Reliability: {light.light}. {light.sentence}", markup=False)
     _show_risk(summary)
     show_roles(summary.risk, rows, lambda sentence: console.print(sentence, markup=False))
     _show_keys(summary)
@@ -130,8 +133,11 @@ def show_assessment(summary: RunSummary) -> None:
     console.print()
     console.print(f"Model: {summary.model.describe}.", markup=False)
     console.print(summary.model.search.sentence, markup=False)
-    if summary.risk.diagnostics is not None:
-        console.print(summary.risk.diagnostics.sentence, markup=False)
+    risk = summary.risk
+    if risk.diagnostics is not None:
+        console.print(risk.diagnostics.sentence, markup=False)
+    if risk.design is not None:
+        console.print(risk.design.sentence, markup=False)
     cells = summary.cells
     console.print(f"{number(cells.occupied)} of {number(cells.formal)} cells are occupied.", markup=False)
 

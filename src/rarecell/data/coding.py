@@ -146,6 +146,11 @@ class Coding:
         return replace(self, **given)
 
     @property
+    def makes_levels(self) -> bool:
+        """Whether the levels were declared or made from numbers, and so are in a known order."""
+        return self.levels is not None or self.bounds_numbers
+
+    @property
     def bounds_numbers(self) -> bool:
         return self.is_binned or self.top is not None or self.bottom is not None
 

@@ -21,6 +21,7 @@ from rarecell.engine.source import Column, EncodedColumn, Source
 from rarecell.errors import BadInput
 from rarecell.table.coarsening import coarsening_with
 from rarecell.table.contingency import Categories, Coarsening, ContingencyTable
+from rarecell.table.level_order import with_meant_orders
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -57,6 +58,12 @@ class Counted:
         """The code of a key in each record of a column of its values."""
         new_code = [self.code_of_raw[key][plain_value(value)] for value in column.values.to_pylist()]
         return np.asarray(np.array(new_code, dtype=np.int32)[column.codes])
+
+
+MOST_LEVELS_PER_RECORD = 0.8
+"""A key with more different values than this share of the records is an identifier."""
+
+FEWEST_RECORDS_TO_JUDGE = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,15 +168,17 @@ class KeyCounting:
             categories.append(Categories(coded.key, levels, coded.coded.is_ordered))
             lookups.append(EncodedColumn(coded.values, new_code))
         if not self.allows_constant:
-            self._refuse_constant(categories)
+            notes = [coded.note for coded in coded_keys if coded.note] + self._constant(categories)
         weight_sums = None if weights is None else _sums(row_cell, weights, len(cells))
         record_cell = row_cell if numbers is None else None
         table = ContingencyTable.of_sorted_cells(tuple(categories), cells, counts, weight_sums, record_cell)
+        table, tests = with_meant_orders(table, told=self._told_orders())
+        notes += [str(test) for test in tests if not test.is_ordered]
         table = table.with_coarsenings(self._coarsenings(categories))
         table, lookups = self._grouped(table, lookups)
-        notes = tuple(coded.note for coded in coded_keys if coded.note)
+        self._refuse_identifiers(table)
         n_missing = {coded.key: coded.coded.n_missing for coded in coded_keys}
-        return Counted(table, tuple(lookups), tuple(coded.meanings for coded in coded_keys), n_missing, n_dropped, notes)
+        return Counted(table, tuple(lookups), tuple(coded.meanings for coded in coded_keys), n_missing, n_dropped, tuple(notes))
 
     def _grouped(self, table: ContingencyTable, lookups: Sequence[EncodedColumn]) -> tuple[ContingencyTable, list[EncodedColumn]]:
         """Put levels into groups: those of every key are found in the table as it was counted, whatever becomes of other keys."""
@@ -187,14 +196,33 @@ class KeyCounting:
             table = table.recode(coarsening)
         return table, found
 
-    def _refuse_constant(self, categories: Sequence[Categories]) -> None:
+    def _told_orders(self) -> frozenset[str]:
+        """Keys whose levels the user or the source has put into an order, or said to have none."""
+        coded = {key for key, coding in self.coding.items() if coding.ordered is not None or coding.makes_levels}
+        return frozenset(coded | {key for key in self.keys if self.columns[key].level_order is not None})
+
+    def _constant(self, categories: Sequence[Categories]) -> list[str]:
+        """Notes on keys that are the same in every record; an error when no other key is left."""
         constant = [c for c in categories if c.n_levels == 1]
-        if constant:
-            told = ", ".join(f"'{c.key}' (always '{c.labels[0]}')" for c in constant)
+        told = ", ".join(f"'{c.key}' (always '{c.labels[0]}')" for c in constant)
+        if len(constant) == len(categories):
             raise BadInput(
-                f"In {self.source.name} the key {told} has the same value in every record, so it cannot tell records apart. Leave it out of "
-                "the keys, or check that the right column and coding were named."
+                f"In {self.source.name} the key {told} has the same value in every record, so it cannot tell records apart. Name other "
+                "keys, or check that the right column and coding were named."
             )
+        return [f"The key {told} has the same value in every record and tells nobody apart."] if constant else []
+
+    def _refuse_identifiers(self, table: ContingencyTable) -> None:
+        """Raise for a key with nearly as many levels as records: every model would call everybody unique."""
+        if table.n_records < FEWEST_RECORDS_TO_JUDGE:
+            return
+        for c in table.categories:
+            if c.n_levels > MOST_LEVELS_PER_RECORD * table.n_records:
+                raise BadInput(
+                    f"Key '{c.key}' has {c.n_levels:,} different values in {table.n_records:,} records. A column that names nearly every "
+                    "record cannot be judged as a key: who knows it has found the record already. Leave it out of the keys; or, if an "
+                    f'intruder knows it roughly, put its values into groups, for example --recode "{c.key}=10 quantiles" for numbers.'
+                )
 
     def _coarsenings(self, categories: Sequence[Categories]) -> list[Coarsening]:
         from rarecell.data.hierarchies import read_hierarchy

@@ -10,6 +10,7 @@ One grammar for all of them. Phrases are separated by commas or semicolons outsi
     level 2                                     the second column of groups in the key's hierarchy
     merge 01+02+03 as north; merge 04+05        values put together, with a name or without
     missing 98+99                               values that mean "missing"
+    ordered · unordered                         whether neighbouring values are alike, where numbers do not tell
     as it is                                    no recoding
 """
 
@@ -32,7 +33,7 @@ AS_IT_IS = "as it is"
 
 GRAMMAR = (
     "'5-year bands', 'edges 15 25 45', '5 groups', '5 quantiles', 'top 85', 'bottom 15', 'level 2' of a hierarchy, "
-    "'merge 01+02 as north', 'missing 98+99'"
+    "'merge 01+02 as north', 'missing 98+99', 'ordered', 'unordered'"
 )
 """What can be said, for messages and help."""
 
@@ -126,6 +127,8 @@ def _pattern(text: str) -> re.Pattern[str]:
 _PHRASES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
     (_pattern(r"(NUMBER)(?:[- ]?(?:year|years|unit|units|wide))?[- ]bands?"), lambda m: {"width": _number(m[1])}),
     (_pattern(r"(?:in )?bands? of (NUMBER)(?: years?)?"), lambda m: {"width": _number(m[1])}),
+    (_pattern(r"ordered"), lambda _: {"ordered": True}),
+    (_pattern(r"unordered"), lambda _: {"ordered": False}),
     (_pattern(r"width (NUMBER)"), lambda m: {"width": _number(m[1])}),
     (_pattern(r"edges ((?:NUMBER\s*)+)"), lambda m: {"edges": tuple(_number(edge) for edge in m[1].split())}),
     (_pattern(r"(?:in )?([0-9]+) groups"), lambda m: {"groups": int(m[1])}),

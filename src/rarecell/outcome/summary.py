@@ -211,6 +211,25 @@ class HouseholdRisk(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class DesignSummary(Plain):
+    """What unequal weights did to the estimate: with equal ones, how much they vary, and the same in words."""
+
+    with_equal_weights: float
+    ratio: float
+    spread: float
+    sentence: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reliability(Plain):
+    """How far the estimate can be believed: a light (``green``, ``amber`` or ``red``), and why it is not green."""
+
+    light: str
+    reasons: tuple[str, ...] = ()
+    sentence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RiskSummary(Plain):
     """The risk of the file, how it is spread, and how far it can be believed."""
 
@@ -223,6 +242,7 @@ class RiskSummary(Plain):
     highest: float | None = None
     threshold: float
     records_above_threshold: Count | None = None
+    records_near_threshold: Count | None = None
     histogram: Histogram
     cell_probability_decades: Mapping[str, Count]
     model: str = ""
@@ -244,6 +264,8 @@ class RiskSummary(Plain):
     scenarios: tuple[ScenarioSummary, ...] = ()
     above_in_a_scenario: Count | None = None
     register: RegisterSummary | None = None
+    design: DesignSummary | None = None
+    reliability: Reliability | None = None
     verdict: str = ""
 
 

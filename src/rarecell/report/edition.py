@@ -94,6 +94,8 @@ def _risk(risk: RiskSummary) -> RiskSummary:
         unsafe_combinations_left_out=len(risk.unsafe_combinations) - len(unsafe),
         key_contributions=risk.key_contributions,
         household=risk.household and _household(risk.household),
+        design=risk.design,
+        reliability=risk.reliability and replace(risk.reliability, reasons=(), sentence=""),
     )
 
 

@@ -147,25 +147,37 @@ class FitDiagnostics:
     is_census: bool = field(default=False, repr=False)
 
     @property
+    def scores(self) -> tuple[tuple[float, str], ...]:
+        """Every check that says something of the model: standard deviations by which risk is overstated, and the same in words."""
+        found = []
+        if self.is_plugged_in and self.unique_test is not None:
+            found.append((self.unique_test.z, f"Skinner and Shlomo's z = {self.unique_test.z:.1f}"))
+            uniques = f"{self.observed_sizes[1]:,} sample uniques, {self.expected_sizes[1]:,.0f} expected"
+            found.append((self.uniques_z, uniques))
+        if self.subsample is not None:
+            found.append((self.subsample.z, str(self.subsample)))
+        return tuple(found)
+
+    @property
+    def suspicious_from(self) -> float:
+        """Standard deviations that one in twenty files reaches although the model is right, however many checks there are."""
+        return -float(special.ndtri(0.025 / max(len(self.scores), 1)))
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether a check speaks against the model."""
+        return not self.is_census and any(abs(score) > self.suspicious_from for score, _ in self.scores)
+
+    @property
     def verdict(self) -> str:
         """A sentence on whether the risk is likely over- or understated."""
         if self.is_census:
             return "The sample is the whole population, so that no model is needed and nothing can be over- or understated."
-        scores, evidence = [], []
-        if self.is_plugged_in and self.unique_test is not None:
-            scores += [self.unique_test.z, self.uniques_z]
-            evidence += [
-                f"Skinner and Shlomo's z = {self.unique_test.z:.1f}",
-                f"{self.observed_sizes[1]:,} sample uniques, {self.expected_sizes[1]:,.0f} expected",
-            ]
-        if self.subsample is not None:
-            scores.append(self.subsample.z)
-            evidence.append(str(self.subsample))
-        if not scores:
+        if not self.scores:
             return "Whether the risk is over- or understated was not checked: the model was not fitted to parts of the file."
-        # One in twenty files passes this although the model is right, however many checks there are.
-        suspicious = -float(special.ndtri(0.025 / len(scores)))
-        low, high, words = min(scores), max(scores), "; ".join(evidence)
+        suspicious = self.suspicious_from
+        low, high = min(score for score, _ in self.scores), max(score for score, _ in self.scores)
+        words = "; ".join(said for _, said in self.scores)
         if high > suspicious and low < -suspicious:
             return f"The model does not fit, and the checks do not agree which way ({words}): the risk may be off either way."
         if high > suspicious:

@@ -218,13 +218,15 @@ def key_costs(
     if part is not None:
         of_part = evaluate(part)
         compared, scale = part, as_it_is / of_part if of_part > 0.0 else table.n_records / part.n_records
-    costs = []
+    costs: list[KeyCost] = []
     columns = Columns(table)
     for key, coarsening in trials:
         resolution, n_levels = (LEFT_OUT, 1) if coarsening is None else (coarsening.name, coarsening.n_levels)
         changed = _changed(compared, key, coarsening)
         n_uniques = changed.size_indices.get(1, 0) if compared is table else _n_uniques(columns, key, coarsening)
-        costs.append(KeyCost(key, resolution, n_levels, n_uniques, scale * evaluate(changed), as_it_is))
+        # Less detail cannot make anybody unique: an estimate above that of the finer file is an error of the estimates.
+        finer = costs[-1].expected_population_uniques if costs and costs[-1].key == key else as_it_is
+        costs.append(KeyCost(key, resolution, n_levels, n_uniques, min(scale * evaluate(changed), finer), as_it_is))
         checkpoint(progress, stage, 1)
     progress.done()
     return tuple(costs)

@@ -22,6 +22,7 @@ from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import EstimatorDetail
 from rarecell.outcome.verdict import judged
 from rarecell.progress import SILENT, Progress
+from rarecell.risk.design_effect import design_effect
 from rarecell.risk.diagnostics import FitDiagnostics, fit_diagnostics
 from rarecell.risk.explain import KeyCost, explain_records, key_costs
 from rarecell.risk.interval import risk_interval
@@ -185,7 +186,7 @@ def _judged(risk: RecordRisk, chosen: ModelChoice, config: RunConfig, stages: St
             table,
             chosen.risk_model,
             population=risk.population,
-            refit=lambda part: model_choice.quick_model(part, config),
+            refit=lambda part: model_choice.refitted(part, config),
             seed=config.seed,
         )
         estimates = population_uniques(table.size_indices, population=risk.population)
@@ -208,7 +209,7 @@ def _judged(risk: RecordRisk, chosen: ModelChoice, config: RunConfig, stages: St
             Stage.INTERVAL: lambda _: risk_interval(risk, chosen.risk_model, seed=config.seed),
         },
     )
-    return Judgement(fit, estimates, of_models, costs, interval)
+    return Judgement(fit, estimates, of_models, costs, interval, design_effect(risk))
 
 
 def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombinations) -> tuple[RiskyRecord, ...]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from rarecell.data.microdata import Microdata
 from rarecell.outcome.summary import EstimatorDetail
+from rarecell.risk.design_effect import DesignEffect
 from rarecell.risk.diagnostics import FitDiagnostics
 from rarecell.risk.explain import KeyCost
 from rarecell.risk.interval import RiskInterval
@@ -32,6 +33,7 @@ class Judgement:
     of_models: tuple[EstimatorDetail, ...]
     costs: tuple[KeyCost, ...]
     interval: RiskInterval
+    design: DesignEffect | None
 
 
 @dataclass(frozen=True, eq=False)

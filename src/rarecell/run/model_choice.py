@@ -272,6 +272,13 @@ def model_estimates(
 # ---------------------------------------------------------------------- comparisons that need many fits
 
 
+def refitted(part: ContingencyTable, config: RunConfig) -> CellModel:
+    """The run's own kind of model for a part of the file: what a check of its fit must look at."""
+    if config.model == "average" and config.resolution == "multi":
+        return quick_model(part, config)
+    return choose_models(part, replace(config, time_limit=config.time_limit / 4)).risk_model
+
+
 def quick_model(table: ContingencyTable, config: RunConfig, *, n_orders: int = 2) -> CellModel:
     """The run's kind of model for a changed table, with fewer members, for comparisons that need many fits."""
     if config.model == "average" and config.resolution == "multi":

@@ -19,6 +19,7 @@ from rarecell.outcome.summary import (
     Cells,
     CoarsenedKey,
     Coarser,
+    DesignSummary,
     EstimatorDetail,
     FitStatistic,
     FitSummary,
@@ -28,6 +29,7 @@ from rarecell.outcome.summary import (
     KeySummary,
     Missing,
     ModelSummary,
+    Reliability,
     RiskSummary,
     RunSummary,
     SearchSummary,
@@ -39,9 +41,11 @@ from rarecell.outcome.summary import (
     Vertex,
 )
 from rarecell.outcome.words import number
+from rarecell.risk.design_effect import DesignEffect
 from rarecell.risk.diagnostics import FitDiagnostics
 from rarecell.risk.explain import LEFT_OUT, KeyCost
 from rarecell.risk.population_uniques import UniquesEstimate
+from rarecell.risk.reliability import Trust, reliability
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity
 from rarecell.run.findings import Findings
 from rarecell.run.roles import with_roles
@@ -60,7 +64,7 @@ def of_findings(found: Findings) -> RunSummary:
         sampling_fraction=table.n_records / risk.population,
         records_dropped=data.n_dropped,
         missing=Missing(policy=found.config.missing, records={key: n for key, n in data.n_missing.items() if n}),
-        notes=(*lines[:1], *lines[2:], *risk.notes),
+        notes=(*lines[:1], *lines[2:], *risk.notes, *ignored_options(found)),
         keys=of_keys(table, data),
         cells=Cells(
             formal=table.n_formal_cells,
@@ -71,6 +75,16 @@ def of_findings(found: Findings) -> RunSummary:
         model=of_model(found.choice.best, criterion=found.config.criterion, search=found.choice.search_summary()),
         risk=with_roles(of_risk(found), found.roles, risk),
     )
+
+
+def ignored_options(found: Findings) -> list[str]:
+    """Options that the chosen model makes no use of, in sentences."""
+    if found.risk.posterior is None or found.config.form == "multinomial":
+        return []
+    return [
+        f"The form '{found.config.form}' plays no part: the model '{found.config.model}' knows how sure it is of each probability, and "
+        "the law of the unseen units follows from that."
+    ]
 
 
 def of_keys(table: ContingencyTable, data: Microdata) -> tuple[KeySummary, ...]:
@@ -145,6 +159,7 @@ def of_risk(found: Findings) -> RiskSummary:
         highest=float(probability.max(initial=0.0)),
         threshold=threshold,
         records_above_threshold=int((probability >= threshold).sum()),
+        records_near_threshold=None if risk.standard_error is None else int(risk.is_uncertain(threshold).sum()),
         histogram=of_histogram(probability),
         cell_probability_decades={str(decade): n for decade, n in risk.decades().items()},
         model=found.config.model,
@@ -159,7 +174,21 @@ def of_risk(found: Findings) -> RiskSummary:
         key_contributions={key: float(share) for key, share in found.unsafe.key_contributions.items()},
         fixed_records=int(table.counts[found.swappability.fixed_cells].sum()),
         household=None if found.households is None else of_households(found.households, threshold),
+        design=of_design(judgement.design),
+        reliability=of_reliability(reliability(risk, judgement.fit, judgement.design)),
     )
+
+
+def of_design(effect: DesignEffect | None) -> DesignSummary | None:
+    if effect is None:
+        return None
+    return DesignSummary(
+        with_equal_weights=effect.with_equal_weights, ratio=effect.ratio, spread=effect.spread, sentence=str(effect)
+    )
+
+
+def of_reliability(found: Trust) -> Reliability:
+    return Reliability(light=found.light, reasons=found.reasons, sentence=str(found))
 
 
 def of_histogram(probability: NDArray[np.float64]) -> Histogram:
@@ -231,12 +260,13 @@ def _groups(table: ContingencyTable, coarsening: Coarsening | None) -> tuple[str
 
 def of_fit(fit: FitDiagnostics) -> FitSummary:
     """Whether the risk is likely over- or understated, and the numbers behind it."""
-    tests = (("B1, population uniques", fit.unique_test), ("B2, correct matches", fit.match_test))
+    # They look at the risk that plugs in p̂, and say nothing of one that is integrated over a posterior.
+    named = (("B1, population uniques", fit.unique_test), ("B2, correct matches", fit.match_test)) if fit.is_plugged_in else ()
     return FitSummary(
         sentence=fit.verdict,
         statistics=tuple(
             FitStatistic(name=name, value=test.statistic, standard_error=float(np.sqrt(test.variance)), z=test.z)
-            for name, test in tests
+            for name, test in named
             if test is not None
         ),
         size_indices=tuple(

@@ -1,0 +1,79 @@
+"""How far can the estimate be believed?
+
+One light that looks at every check. Red: a check speaks against the estimate. Amber: it was made under conditions in which such
+estimates were not tried, or were seen to err. Green: nothing speaks against it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rarecell.risk.design_effect import DesignEffect
+from rarecell.risk.diagnostics import FitDiagnostics
+from rarecell.risk.records import RecordRisk
+
+LEAST_FRACTION = 0.005
+"""Smallest sampling fraction at which estimates were held against known populations (``benchmarks/accuracy.py``)."""
+
+SMALL_FRACTION = 0.015
+"""Below this fraction estimates of few population uniques tend to be low."""
+
+FEW_RECORDS = 500
+"""With fewer records no model of several keys can be told from another."""
+
+MANY_LEVELS = 0.3
+"""Levels of a key over records, from which on most levels were seen once or never."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """A light, and the reasons why it is not green."""
+
+    light: str
+    reasons: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if self.light == "green":
+            return "Nothing speaks against this estimate: every check passed."
+        word = "A check speaks against this estimate" if self.light == "red" else "Take this estimate with care"
+        return f"{word}: {' '.join(self.reasons)}"
+
+
+def reliability(risk: RecordRisk, fit: FitDiagnostics, design: DesignEffect | None) -> Trust:
+    """The light of an estimate.
+
+    Parameters
+    ----------
+    risk : RecordRisk
+        The risk of the file.
+    fit : FitDiagnostics
+        Checks of the model that the risk comes from.
+    design : DesignEffect or None
+        What unequal weights did.
+    """
+    table = risk.table
+    if fit.is_census:
+        return Trust("green", ())
+    against = [fit.verdict] if fit.is_suspicious else []
+    cautions = []
+    fraction = table.n_records / risk.population
+    if fraction < LEAST_FRACTION:
+        cautions.append(
+            f"The file holds {fraction:.2%} of the population; estimates were tried against known populations down to "
+            f"{LEAST_FRACTION:.1%}."
+        )
+    elif fraction < SMALL_FRACTION and risk.expected_population_uniques < 50:
+        cautions.append(
+            f"From samples of less than {SMALL_FRACTION:.1%} small numbers of population uniques tend to be estimated too low."
+        )
+    if table.n_records < FEW_RECORDS:
+        cautions.append(f"The file has {table.n_records:,} records; with so few no model can be told from another.")
+    for categories in table.categories:
+        if categories.n_levels > MANY_LEVELS * table.n_records:
+            cautions.append(
+                f"Key '{categories.key}' has {categories.n_levels:,} levels in {table.n_records:,} records, most of them seen once or never."
+            )
+    if design is not None and design.is_extreme:
+        cautions.append(f"The weights vary so much (design effect {design.spread:.1f}) that few records carry the estimate.")
+    light = "red" if against else "amber" if cautions else "green"
+    return Trust(light, (*against, *cautions))

@@ -1,0 +1,112 @@
+"""Do the numbers of a key mean an order?
+
+Codes of a marital status are whole numbers, and so are ages; neighbours are alike in one and not in the other. The data tell
+which: where the order means something, people with neighbouring values are alike in the other keys. The total distance
+between neighbouring levels, each level described by its shares in the other keys, is held against that of random orders.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.table.contingency import Categories, ContingencyTable
+
+Floats = NDArray[np.float64]
+
+FEWEST_LEVELS = 5
+"""Four levels have twelve orders up to reversal, which is too few to tell chance from meaning."""
+
+FEWEST_RECORDS = 200
+"""Fewer records cannot tell; numbers are then taken as ordered."""
+
+MOST_LEVELS = 30
+"""Nobody writes down so many kinds as numbers: more levels are ages, years, hours, incomes."""
+
+N_ORDERS = 999
+SIGNIFICANCE = 0.02
+
+
+@dataclass(frozen=True)
+class OrderTest:
+    """Whether the levels of a key are in a meaningful order.
+
+    Attributes
+    ----------
+    key : name of the key
+    is_ordered : what the data say
+    p_value : share of random orders whose neighbours are at least as alike
+    """
+
+    key: str
+    is_ordered: bool
+    p_value: float
+
+    def __str__(self) -> str:
+        if self.is_ordered:
+            return f"The values of '{self.key}' are taken as ordered: neighbouring values are alike in the other keys."
+        return (
+            f"The numbers of '{self.key}' are taken as names without order: neighbouring values are no more alike in the other keys "
+            f'than any others. If they are ordered, say so: --recode "{self.key}=ordered".'
+        )
+
+
+def is_in_question(categories: Categories) -> bool:
+    """Whether a key is taken as ordered only because its values are whole numbers, of which there are few."""
+    levels = [level for level in categories.levels if level is not None]
+    whole = all(isinstance(level, int) and not isinstance(level, bool) for level in levels)
+    return categories.is_ordered and whole and FEWEST_LEVELS <= len(levels) <= MOST_LEVELS
+
+
+def order_test(table: ContingencyTable, key: int, *, n_orders: int = N_ORDERS, seed: int = 0) -> OrderTest:
+    """Hold the order of a key's levels against random ones.
+
+    1. Describe each level by its shares in every other key, with half a record added to each share.
+    2. The distance of two levels is the sum over the other keys of the squared Hellinger distance of these shares.
+    3. Add the distances of neighbours, for the given order and for random ones.
+    """
+    categories = table.categories[key]
+    n_levels = sum(level is not None for level in categories.levels)
+    distance = np.zeros((n_levels, n_levels))
+    codes = table.cells[:, key]
+    kept = codes < n_levels
+    for other, others in enumerate(table.categories):
+        if other == key or others.n_levels < 2:
+            continue
+        places = codes[kept].astype(np.int64) * others.n_levels + table.cells[kept, other]
+        joint = 0.5 + np.bincount(places, weights=table.counts[kept], minlength=n_levels * others.n_levels)
+        joint = joint.reshape(n_levels, others.n_levels)
+        root = np.sqrt(joint / joint.sum(axis=1, keepdims=True))
+        distance += 1.0 - root @ root.T
+    rng = np.random.default_rng(seed)
+    given = float(distance[np.arange(n_levels - 1), np.arange(1, n_levels)].sum())
+    at_least = 1
+    for _ in range(n_orders):
+        order = rng.permutation(n_levels)
+        at_least += float(distance[order[:-1], order[1:]].sum()) <= given + 1e-12
+    p_value = at_least / (n_orders + 1)
+    return OrderTest(categories.key, p_value <= SIGNIFICANCE, p_value)
+
+
+def with_meant_orders(
+    table: ContingencyTable, *, told: frozenset[str] = frozenset(), seed: int = 0
+) -> tuple[ContingencyTable, tuple[OrderTest, ...]]:
+    """The table with whole numbers taken as ordered only where the data bear it out, and what was decided.
+
+    Parameters
+    ----------
+    table : the table, without automatic coarsenings
+    told : keys whose order the user or the source has stated
+    seed : of the random orders
+    """
+    if table.n_keys < 2 or table.n_records < FEWEST_RECORDS:
+        return table, ()
+    asked = [k for k, c in enumerate(table.categories) if c.key not in told and is_in_question(c)]
+    tests = tuple(order_test(table, k, seed=seed) for k in asked)
+    unordered = {test.key for test in tests if not test.is_ordered}
+    if not unordered:
+        return table, tests
+    categories = tuple(replace(c, is_ordered=False) if c.key in unordered else c for c in table.categories)
+    return replace(table, categories=categories), tests

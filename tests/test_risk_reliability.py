@@ -1,0 +1,73 @@
+"""The light beside an estimate, and options that say when they play no part."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import rarecell as rc
+from rarecell import datasets
+
+
+@pytest.fixture(scope="module")
+def frame() -> pa.Table:
+    return datasets.census_sample()
+
+
+def test_a_sample_under_tried_conditions_is_green(frame: pa.Table) -> None:
+    found = rc.assess(frame, keys=["age", "sex", "marital", "relationship"], population=277_677)
+    light = found.summary.risk.reliability
+    assert light is not None
+    assert light.light == ("red" if found.summary.risk.diagnostics.sentence.startswith("The model") else "green")
+    assert light.sentence
+
+
+def test_a_tiny_sample_is_amber_and_says_why(frame: pa.Table) -> None:
+    found = rc.assess(frame.slice(0, 400), keys=["age", "sex", "marital"], population=4_000_000)
+    light = found.summary.risk.reliability
+    assert light is not None
+    assert light.light != "green"
+    assert any("400 records" in reason for reason in light.reasons)
+    assert any("of the population" in reason for reason in light.reasons)
+
+
+def test_a_single_model_that_misses_dependence_is_red(frame: pa.Table) -> None:
+    found = rc.assess(frame, keys=list(datasets.CENSUS_KEYS), population=277_677, model="independence")
+    assert found.summary.risk.reliability is not None
+    assert found.summary.risk.reliability.light == "red"
+
+
+def test_weights_of_extreme_spread_are_told(frame: pa.Table) -> None:
+    weight = np.maximum(28 * np.exp(2.0 * np.random.default_rng(0).standard_normal(frame.num_rows)), 1)
+    found = rc.assess(frame.append_column("weight", pa.array(weight)), keys=["age", "sex", "marital"], weight="weight")
+    assert found.summary.risk.design is not None
+    assert found.summary.risk.design.spread > 4
+    assert any("design effect" in reason for reason in found.summary.risk.reliability.reasons)
+
+
+def test_an_option_that_plays_no_part_says_so(frame: pa.Table) -> None:
+    keys = ["age", "sex", "marital"]
+    found = rc.assess(frame, keys=keys, population=277_677, form="poisson")
+    assert any("'poisson' plays no part" in note for note in found.summary.notes)
+    single = rc.assess(frame, keys=keys, population=277_677, form="poisson", model="single")
+    assert not any("plays no part" in note for note in single.summary.notes)
+
+
+def test_less_detail_never_raises_the_number_of_population_uniques(frame: pa.Table) -> None:
+    found = rc.assess(frame, keys=["age", "sex", "marital", "citizenship"], population=277_677)
+    baseline = found.summary.risk.expected_population_uniques
+    for cost in found.summary.risk.key_costs:
+        steps = [baseline, *(step.expected_population_uniques for step in cost.coarsened), cost.without]
+        assert all(coarser <= finer + 1e-9 for finer, coarser in pairwise(steps))
+
+
+def test_strata_that_are_a_key_with_coarser_groups_do_not_fail(frame: pa.Table) -> None:
+    ages = np.array(frame["age"]) // 3
+    frame = frame.set_column(frame.column_names.index("age"), "age", pa.array(ages))
+    sizes = {str(level): int(28 * n) + 1 for level, n in zip(*np.unique(ages, return_counts=True), strict=True)}
+    found = rc.assess(frame, keys=["age", "sex", "marital", "relationship"], strata="age", populations=sizes)
+    assert any(cost.key == "age" and cost.coarsened for cost in found.summary.risk.key_costs)
+    assert found.summary.population == sum(sizes.values())

@@ -145,7 +145,6 @@ def test_records_longer_than_a_piece_are_read(write, monkeypatch: pytest.MonkeyP
         (b"age,region\n31,a\rb\n", "line 2, holds a carriage return"),
         ("age,region\n31,Z\u00fcrich\n".encode("latin-1"), "line 2: the byte 0xFC is not UTF-8 text"),
         ("\u00e2ge,region\n31,00\n".encode("latin-1"), "its column names: the byte 0xE2"),
-        ("age,region\n31,00\n".encode("utf-16"), "UTF-16"),
         (b"age,region,age\n31,00,31\n", "more than one column named 'age': columns 1, 3"),
         (b"31,00\n62,01\n", "holds numbers where column names are expected"),
         (b'"age,region\n31,00\n', "opens a quote that it does not close"),

@@ -374,10 +374,11 @@ def test_frames_without_records_or_names() -> None:
 def test_files_that_are_not_there_or_not_data(tmp_path: Path) -> None:
     people = as_csv(PEOPLE, tmp_path)
     refused(f"There is no file {tmp_path}/peple.csv. Did you mean {people}", tmp_path / "peple.csv")
-    refused("is a folder, and not one of Parquet parts only; name a file in it. It holds people.csv", tmp_path)
+    (tmp_path / "notes.docx").write_bytes(b"PK")
+    refused("is a folder, and not one of Parquet or CSV parts only; name a file in it. It holds notes.docx, people.csv", tmp_path)
     refused("does not exist either", tmp_path / "no" / "people.csv")
     (tmp_path / "people.xlsx").write_bytes(b"PK")
-    refused("a spreadsheet. Save it as 'CSV UTF-8'", tmp_path / "people.xlsx")
+    refused("is damaged or not a workbook", tmp_path / "people.xlsx")
     (tmp_path / "people.foo").write_bytes(b"PK")
     refused("not known by its ending '.foo'", tmp_path / "people.foo")
     (tmp_path / "header.csv").write_text("age,sex\n")

@@ -336,7 +336,12 @@ class Microdata:
         else:
             first = f"{counted.n_dropped:,} of {self.n_records:,} records have a missing key value and are dropped: {lacking}."
         levels = ", ".join(f"{c.key} {c.n_levels}" for c in counted.table.categories)
-        return [first, f"{self.source.name}: {self.n_records:,} records; levels of the keys: {levels}.", *counted.notes]
+        return [
+            first,
+            f"{self.source.name}: {self.n_records:,} records; levels of the keys: {levels}.",
+            *self.source.notes,
+            *counted.notes,
+        ]
 
     def __str__(self) -> str:
         return f"{self.source.name} with the keys {', '.join(self.keys)}."

@@ -67,7 +67,7 @@ def write_released(source: Source, path: str | Path, rows: Any, columns: Mapping
         return source.write_levels(path, recodes)
     with temporary_folder(path) as folder:
         swapped = source.write_with_replacements(folder / f"swapped{source.suffix}", rows, columns)
-        return open_source(swapped).write_levels(path, recodes)
+        return open_source(swapped, settings=source.settings_of_output).write_levels(path, recodes)
 
 
 def coding_of_output(source: Source, coding: Mapping[str, Coding], recodes: Recodes) -> dict[str, Coding]:

@@ -1,7 +1,8 @@
-"""Data that are slow or unsafe to read twice, read once into a private Parquet file.
+"""Data that are slow or unsafe to read twice, read once into a private file.
 
 A statistics file is decoded value by value, and a query need not give its rows in the same order when it is asked again;
 a copy that only its owner can read, and that vanishes at the end, makes both as good as a Parquet file.
+Text in another encoding and workbooks become text in UTF-8.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rarecell.engine.duck import EngineSettings, private_directory
-from rarecell.engine.files import ParquetSource
+from rarecell.engine.files import FileSource, ParquetSource
 from rarecell.engine.source import Column, EncodedColumn, GroupedCounts, Source
 from rarecell.machine.disk import new_private_file
 
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 
 class CachedSource(Source):
-    """A source that :meth:`_fill` s a Parquet file when it is first read."""
+    """A source that :meth:`_fill` s a file of its own when it is first read."""
+
+    copy_name = "records.parquet"
 
     def __init__(self, name: str, *, settings: EngineSettings) -> None:
         self.name = name
@@ -35,16 +38,23 @@ class CachedSource(Source):
 
     @abstractmethod
     def _fill(self, path: Path) -> None:
-        """Write all records to a Parquet file."""
+        """Write all records to a new file."""
+
+    def _open_copy(self, path: Path) -> FileSource:
+        return ParquetSource(path, settings=self.settings)
 
     @cached_property
-    def _inner(self) -> ParquetSource:
-        path = new_private_file(private_directory(self, self.settings) / "records.parquet")
+    def _inner(self) -> FileSource:
+        path = new_private_file(private_directory(self, self.settings) / self.copy_name)
         self._fill(path)
-        inner = ParquetSource(path, settings=self.settings)
+        inner = self._open_copy(path)
         inner.name = self.name
         inner.path_in_messages = self.name
         return inner
+
+    @property
+    def settings_of_output(self) -> EngineSettings | None:
+        return self.settings
 
     def columns(self) -> tuple[Column, ...]:
         return self._inner.columns()

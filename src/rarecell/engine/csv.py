@@ -65,16 +65,30 @@ class Records(NamedTuple):
 # ---------------------------------------------------------------------- reading
 
 
+def encoding_of(path: Path, given: str | None = None) -> str | None:
+    """The encoding of a text file that is not UTF-8, by Python's name; None for UTF-8.
+
+    Only the mark of UTF-16 at the beginning tells an encoding for certain: the same bytes are other letters in another
+    code page, so that what is neither UTF-8 nor marked has to be named.
+    """
+    if given is None:
+        with reading(path, is_gzipped(path)) as stream:
+            return "utf-16" if read_up_to(stream, 2, path) in _UTF16 else None
+    try:
+        found = codecs.lookup(given)
+        "a".encode(given)
+    except (LookupError, ValueError):
+        raise BadInput(
+            f"The encoding was given as '{given}', which is not known. Usual ones are utf-8, latin-1, windows-1252 and utf-16."
+        ) from None
+    return None if found.name in ("utf-8", "utf-8-sig", "ascii") else found.name
+
+
 def read_dialect(path: Path) -> Dialect:
     """Find the delimiter and the column names in the beginning of a file."""
-    is_gzipped = _is_gzipped(path)
-    with _reading(path, is_gzipped) as stream:
-        head = _read_up_to(stream, _HEAD, path)
-    if head.startswith(_UTF16):
-        raise BadInput(
-            f"{path} is text in UTF-16, as spreadsheets save 'Unicode text'. Save it as 'CSV UTF-8', or convert it with: "
-            f"iconv -f UTF-16 -t UTF-8 '{path.name}'."
-        )
+    is_compressed = is_gzipped(path)
+    with reading(path, is_compressed) as stream:
+        head = read_up_to(stream, _HEAD, path)
     body = head.removeprefix(codecs.BOM_UTF8)
     newline = ord("\n") if b"\n" in body or b"\r" not in body else ord("\r")
     is_whole = len(head) < _HEAD
@@ -97,7 +111,7 @@ def read_dialect(path: Path) -> Dialect:
     if delimiter is None:
         delimiter = _likely_delimiter(body, newline, prefers_tab=_stem_suffix(path) in (".tsv", ".tab"))
     names = _column_names(path, line, delimiter)
-    return Dialect(names, delimiter, newline, offset + length, n_lines + 1, is_gzipped)
+    return Dialect(names, delimiter, newline, offset + length, n_lines + 1, is_compressed)
 
 
 def read_records(path: Path, dialect: Dialect, *, chunk: int = _CHUNK) -> Iterator[Records]:
@@ -106,11 +120,11 @@ def read_records(path: Path, dialect: Dialect, *, chunk: int = _CHUNK) -> Iterat
 
     n_lines = dialect.header_lines
     decoder = codecs.getincrementaldecoder("utf-8")()
-    with _reading(path, dialect.is_gzipped) as stream:
-        _read_up_to(stream, dialect.header_bytes, path)
+    with reading(path, dialect.is_gzipped) as stream:
+        read_up_to(stream, dialect.header_bytes, path)
         rest = b""
         while True:
-            read = _read_up_to(stream, chunk, path)
+            read = read_up_to(stream, chunk, path)
             is_last = len(read) < chunk
             data = rest + read
             # The last line may lack its end; it is scanned as if it had one.
@@ -226,7 +240,7 @@ def _damaged(path: Path, line: int, problem: int, n_fields: int, dialect: Dialec
 def _not_utf8(path: Path, where: str, byte: int) -> BadInput:
     return BadInput(
         f"{path}, {where}: the byte 0x{byte:02X} is not UTF-8 text; it looks like text in an older encoding such as Windows-1252. "
-        f"Save the file as 'CSV UTF-8', or convert it with: iconv -f WINDOWS-1252 -t UTF-8 '{path.name}'."
+        "Name it, for example with --encoding windows-1252, or save the file as 'CSV UTF-8'."
     )
 
 
@@ -292,8 +306,8 @@ def refuse_duplicates(names: Sequence[str], source: str) -> None:
 
 def header_of(path: Path, dialect: Dialect) -> bytes:
     """Everything before the first record."""
-    with _reading(path, dialect.is_gzipped) as stream:
-        return _read_up_to(stream, dialect.header_bytes, path)
+    with reading(path, dialect.is_gzipped) as stream:
+        return read_up_to(stream, dialect.header_bytes, path)
 
 
 def field_bytes(value: str | None, delimiter: int, *, is_quoted: bool) -> bytes:
@@ -327,23 +341,25 @@ def field_spans(record: bytes, delimiter: int, *, strict: bool = True) -> list[t
 # ---------------------------------------------------------------------- bytes
 
 
-def _is_gzipped(path: Path) -> bool:
+def is_gzipped(path: Path) -> bool:
+    """True for compressed text; an error when only the name says so."""
     with open(path, "rb") as stream:
-        is_gzipped = stream.read(2) == b"\x1f\x8b"
-    if path.suffix.lower() == ".gz" and not is_gzipped and path.stat().st_size:
+        is_compressed = stream.read(2) == b"\x1f\x8b"
+    if path.suffix.lower() == ".gz" and not is_compressed and path.stat().st_size:
         raise BadInput(f"{path} ends in .gz but is not compressed by gzip. Rename it, or compress it anew.")
-    return is_gzipped
+    return is_compressed
 
 
 def _stem_suffix(path: Path) -> str:
     return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
 
 
-def _reading(path: Path, is_gzipped: bool) -> Any:
-    return gzip.open(path, "rb") if is_gzipped else open(path, "rb", buffering=0)
+def reading(path: Path, is_compressed: bool) -> Any:
+    """The bytes of a text file, unpacked."""
+    return gzip.open(path, "rb") if is_compressed else open(path, "rb", buffering=0)
 
 
-def _read_up_to(stream: Any, n_bytes: int, path: Path) -> bytes:
+def read_up_to(stream: Any, n_bytes: int, path: Path) -> bytes:
     """As many bytes as asked for, fewer only at the end of the file."""
     parts, missing = [], n_bytes
     try:

@@ -17,18 +17,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EngineSettings:
-    """How much of the machine the reading of files may use.
+    """How files are read.
 
     Attributes
     ----------
     memory : what reading and counting may use
     threads : None takes all processors
     temp_directory : where to put what does not fit into memory; None takes the system's place for temporary files
+    encoding : of text files; None takes UTF-8, or UTF-16 where the file begins with its mark
+    sheet : of workbooks; None takes the first
     """
 
     memory: MemoryLimit = field(default_factory=MemoryLimit.of)
     threads: int | None = None
     temp_directory: str | Path | None = None
+    encoding: str | None = None
+    sheet: str | None = None
 
 
 def private_directory(owner: object, settings: EngineSettings) -> Path:

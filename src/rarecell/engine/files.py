@@ -25,12 +25,20 @@ from numpy.typing import NDArray
 from rarecell.engine import csv
 from rarecell.engine.csv_output import write_records
 from rarecell.engine.duck import EngineSettings, connect, renamed
+from rarecell.engine.kinds import kind_of
 from rarecell.engine.output import atomic_path, write_in_turn
 from rarecell.engine.reach import reachable, regular_file
 from rarecell.engine.recoding import recoded_batches
 from rarecell.engine.replacing import DictionaryForms, dictionary_forms, replaced_table
-from rarecell.engine.source import BATCH_ROWS, Column, EncodedColumn, GroupedCounts, Source, kind_of
-from rarecell.engine.suffixes import ARROW_SUFFIXES, FORMATS, PARQUET_SUFFIXES, STATISTICS_SUFFIXES, TEXT_SUFFIXES
+from rarecell.engine.source import BATCH_ROWS, Column, EncodedColumn, GroupedCounts, Source
+from rarecell.engine.suffixes import (
+    ARROW_SUFFIXES,
+    FORMATS,
+    PARQUET_SUFFIXES,
+    STATISTICS_SUFFIXES,
+    TEXT_SUFFIXES,
+    WORKBOOK_SUFFIXES,
+)
 from rarecell.engine.unchanged import FileStamp
 from rarecell.errors import BadInput, RarecellError, nearest_names
 
@@ -40,9 +48,6 @@ if TYPE_CHECKING:
     from rarecell.engine.written_levels import Recodes
 
 _ELSEWHERE = {
-    ".xlsx": "a spreadsheet. Save it as 'CSV UTF-8'",
-    ".xls": "a spreadsheet. Save it as 'CSV UTF-8'",
-    ".ods": "a spreadsheet. Save it as CSV in UTF-8",
     ".rds": "an R object. Write it with arrow::write_parquet() or write.csv()",
     ".rdata": "an R workspace. Write the data frame with arrow::write_parquet() or write.csv()",
     ".json": "JSON. Convert it to Parquet or CSV",
@@ -51,17 +56,21 @@ _ELSEWHERE = {
 
 
 def open_file(path: str | Path, *, settings: EngineSettings | None = None) -> Source:
-    """The source for a file by the ending of its name, or for a folder or wildcard of Parquet files."""
+    """The source for a file by the ending of its name, or for a folder or wildcard of Parquet or CSV files."""
     chosen = settings or EngineSettings()
     if os.path.isdir(path) or is_wildcard(path):
-        from rarecell.engine.parts import ParquetPartsSource
+        from rarecell.engine.parts import open_parts
 
-        return ParquetPartsSource(path, settings=chosen)
+        return open_parts(path, settings=chosen)
     found = existing_file(path)
     suffixes = [suffix.lower() for suffix in found.suffixes]
     last = suffixes[-1] if suffixes else ""
     if last in TEXT_SUFFIXES or (last == ".gz" and (len(suffixes) < 2 or suffixes[-2] in TEXT_SUFFIXES)):
-        return CsvSource(found, settings=chosen)
+        return open_text(found, settings=chosen)
+    if last in WORKBOOK_SUFFIXES:
+        from rarecell.engine.workbook import WorkbookSource
+
+        return WorkbookSource(found, settings=chosen)
     if last in PARQUET_SUFFIXES:
         return ParquetSource(found, settings=chosen)
     if last in ARROW_SUFFIXES:
@@ -72,6 +81,16 @@ def open_file(path: str | Path, *, settings: EngineSettings | None = None) -> So
         return StatisticsSource(found, settings=chosen)
     what = _ELSEWHERE.get(last, f"of a kind that is not known by its ending '{last}'. Convert it")
     raise BadInput(f"{found} is {what}, and name that file. These are read: {FORMATS}.")
+
+
+def open_text(path: Path, *, settings: EngineSettings) -> Source:
+    """The source for delimited text: as it is when it is UTF-8, by a copy in UTF-8 when it is not."""
+    encoding = csv.encoding_of(path, settings.encoding)
+    if encoding is None:
+        return CsvSource(path, settings=settings)
+    from rarecell.engine.transcoded import TranscodedSource
+
+    return TranscodedSource(path, encoding, settings=settings)
 
 
 def is_wildcard(path: str | Path) -> bool:
@@ -110,6 +129,10 @@ class FileSource(Source):
         # The copy of a query's or a statistics file's data goes by the name of what it copies.
         self.path_in_messages = self.name
         self._stamps = tuple(FileStamp(path) for path in self.paths)
+
+    @property
+    def settings_of_output(self) -> EngineSettings | None:
+        return self.settings
 
     @property
     def paths(self) -> tuple[Path, ...]:

@@ -1,15 +1,15 @@
-"""How are many Parquet files one file?
+"""How are many files one file?
 
 Spark and DuckDB write a large table as a folder of parts. The parts in the order of their names are one file: their
 records are numbered through, their columns must agree, and they are written back under the same names. In folders such
-as ``year=2020`` the folder's name is the value of a column.
+as ``year=2020`` the folder's name is the value of a column. Parts in CSV are in :mod:`rarecell.engine.text_parts`.
 """
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 
 from rarecell.engine import csv
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.files import ColumnarSource, ParquetSource, is_wildcard, readable_errors
+from rarecell.engine.files import ColumnarSource, FileSource, ParquetSource, is_wildcard, readable_errors
 from rarecell.engine.output import atomic_folder, temporary_folder
 from rarecell.engine.reach import reachable, regular_file
 from rarecell.engine.replacing import dictionary_forms
 from rarecell.engine.source import BATCH_ROWS, EncodedColumn, GroupedCounts
-from rarecell.engine.suffixes import PARQUET_SUFFIXES
+from rarecell.engine.suffixes import PARQUET_SUFFIXES, PART_SUFFIXES
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class PartFiles:
     given: str
     root: Path
     paths: tuple[Path, ...]
+    kind: str
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -57,7 +58,7 @@ class PartFiles:
 
 
 def find_parts(path: str | Path) -> PartFiles:
-    """The Parquet files that a folder or a wildcard stands for.
+    """The files that a folder or a wildcard stands for: all Parquet or all CSV.
 
     Raises
     ------
@@ -79,20 +80,32 @@ def _found_parts(given: str) -> PartFiles:
         met = [Path(name) for name in glob.glob(given, recursive=True) if not _is_ignored(Path(name).name)]
         if not met:
             raise BadInput(f"No file matches {given}. Check the folder, and put the pattern in quotes.")
-        found = [part for entry in met for part in (_parts_below(entry) if entry.is_dir() else [entry])]
-        other = [entry for entry in found if entry.suffix.lower() not in PARQUET_SUFFIXES]
+        kind = _kind_of(met)
+        found = [part for entry in met for part in (_parts_below(entry, kind) if entry.is_dir() else [entry])]
+        other = [entry for entry in found if not _is_part(entry, kind)]
         if other:
             raise BadInput(
-                f"{given} also matches {other[0]}, which is no Parquet file by its ending. A wildcard stands for Parquet files only; "
-                "give one that matches nothing else, such as 'data/*.parquet'."
+                f"{given} also matches {other[0]}, which is no {kind} file by its ending. A wildcard stands for files of one kind; "
+                f"give one that matches nothing else, such as 'data/*{PART_SUFFIXES[kind][0]}'."
             )
         root = Path(os.path.commonpath([part.parent for part in found])) if found else Path(given).parent
     else:
         root = Path(given)
-        found = _parts_below(root)
+        kind = _kind_of(root.iterdir())
+        found = _parts_below(root, kind)
     if not found:
-        raise BadInput(f"{given} holds no Parquet file. Name a file, or a folder of Parquet parts.")
-    return PartFiles(given, root, tuple(sorted(set(found), key=lambda part: part.relative_to(root).as_posix())))
+        raise BadInput(f"{given} holds no Parquet file and no CSV file. Name a file, or a folder of such parts.")
+    return PartFiles(given, root, tuple(sorted(set(found), key=lambda part: part.relative_to(root).as_posix())), kind)
+
+
+def _is_part(entry: Path, kind: str) -> bool:
+    return entry.name.lower().endswith(PART_SUFFIXES[kind])
+
+
+def _kind_of(entries: Iterable[Path]) -> str:
+    """CSV where there are CSV files and no others, Parquet otherwise."""
+    seen = [entry for entry in entries if not _is_ignored(entry.name)]
+    return "CSV" if seen and all(_is_part(entry, "CSV") for entry in seen) else "Parquet"
 
 
 def _is_ignored(name: str) -> bool:
@@ -100,14 +113,14 @@ def _is_ignored(name: str) -> bool:
     return name.startswith((".", "_"))
 
 
-def _parts_below(folder: Path) -> list[Path]:
+def _parts_below(folder: Path, kind: str) -> list[Path]:
     found: list[Path] = []
     for entry in sorted(folder.iterdir()):
         if _is_ignored(entry.name):
             continue
         if entry.is_dir() and "=" in entry.name:
-            found += _parts_below(entry)
-        elif not entry.is_dir() and entry.suffix.lower() in PARQUET_SUFFIXES:
+            found += _parts_below(entry, kind)
+        elif not entry.is_dir() and _is_part(entry, kind):
             found.append(entry)
         else:
             # Not to be left out in silence: it may hold records, too.
@@ -115,8 +128,17 @@ def _parts_below(folder: Path) -> list[Path]:
             listed = f"{', '.join(inside[:5])}{' and more' if len(inside) > 5 else ''}"
             has_parts = any(name.lower().endswith(PARQUET_SUFFIXES) for name in inside)
             remedy = f"name the parts by a wildcard, '{folder}/*.parquet'" if has_parts else "name a file in it"
-            raise BadInput(f"{folder} is a folder, and not one of Parquet parts only; {remedy}. It holds {listed}.")
+            raise BadInput(f"{folder} is a folder, and not one of Parquet or CSV parts only; {remedy}. It holds {listed}.")
     return found
+
+
+def open_parts(path: str | Path, *, settings: EngineSettings) -> FileSource:
+    """The source for a folder or wildcard."""
+    if find_parts(path).kind == "CSV":
+        from rarecell.engine.text_parts import TextPartsSource
+
+        return TextPartsSource(path, settings=settings)
+    return ParquetPartsSource(path, settings=settings)
 
 
 class ParquetPartsSource(ColumnarSource):

@@ -13,22 +13,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rarecell.engine.kinds import Kind, kind_of
 from rarecell.engine.replacing import replaced_table
 from rarecell.engine.unchanged import Watch, files_hash
 from rarecell.engine.weights import check_record_weights
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
+    from rarecell.engine.duck import EngineSettings
     from rarecell.engine.written_levels import Recodes, WrittenLevels
-
-Kind = Literal["untyped", "integer", "number", "text", "boolean", "date", "other"]
 
 BATCH_ROWS = 262_144
 """Records handed out at a time."""
@@ -113,24 +113,6 @@ class KeyCells:
     cells: NDArray[np.int32]
 
 
-def kind_of(arrow_type: pa.DataType) -> Kind:
-    """The kind of values an Arrow type holds."""
-    if pa.types.is_dictionary(arrow_type):
-        return kind_of(arrow_type.value_type)
-    if pa.types.is_boolean(arrow_type):
-        return "boolean"
-    if pa.types.is_integer(arrow_type):
-        return "integer"
-    if pa.types.is_floating(arrow_type) or pa.types.is_decimal(arrow_type):
-        return "number"
-    if pa.types.is_string(arrow_type) or pa.types.is_large_string(arrow_type) or pa.types.is_string_view(arrow_type):
-        return "text"
-    if pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type):
-        return "date"
-    # A column without any value has no type of its own; it is all missing.
-    return "text" if pa.types.is_null(arrow_type) else "other"
-
-
 class Source(ABC):
     """Data that can be counted, read in order and written back."""
 
@@ -145,6 +127,16 @@ class Source(ABC):
 
     keeps_rows: bool = True
     """False when records have no position of their own, as in a table spread over machines."""
+
+    @property
+    def settings_of_output(self) -> EngineSettings | None:
+        """How a file that was written from this source is read; None for the usual way."""
+        return None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was guessed or chosen in reading the data, which their owner should know."""
+        return ()
 
     @property
     def paths(self) -> tuple[Path, ...]:

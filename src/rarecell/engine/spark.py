@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from rarecell.engine.drawing import hashed_text
 from rarecell.engine.frames import FrameSource
 from rarecell.engine.grouping import count_groups, new_names
+from rarecell.engine.kinds import Kind
 from rarecell.engine.reach import refuse_when_confined
-from rarecell.engine.source import EncodedColumn, GroupedCounts, KeyCells, Kind, Source
+from rarecell.engine.source import EncodedColumn, GroupedCounts, KeyCells, Source
 from rarecell.errors import BadInput, EngineFailed, MissingExtra, RarecellError, TooLarge
 from rarecell.machine.disk import remove
 

@@ -121,7 +121,7 @@ def read(config: RunConfig, frame: Any = None) -> Microdata:
         coding=joined_codings(config.coding, config.recode),
         hierarchies=config.hierarchies,
         sql=None if frame is not None else config.sql,
-        settings=EngineSettings(memory=MemoryLimit.of(config.memory)),
+        settings=EngineSettings(memory=MemoryLimit.of(config.memory), encoding=config.encoding, sheet=config.sheet),
     )
 
 

@@ -130,6 +130,8 @@ class RunConfig:
         ``"level 2"``, ``"merge 01+02 as north"``; together with what ``coding`` says of the key
     hierarchies : for each key a CSV file of nested groups
     sql : a query to read instead of a file
+    encoding : of a text file that is not UTF-8, such as ``"windows-1252"``
+    sheet : of a workbook; the first unless given
     spark_table : a table of Spark, or a path that Spark reads, instead of a file
     criterion : how the best single model is chosen: ``"aic"``, ``"bic"`` for fewer edges, ``"bayes"`` for a marginal likelihood, a
         penalty for each degree of freedom, or ``"skinner-shlomo"`` for the penalty at which the test of Skinner and Shlomo
@@ -166,6 +168,8 @@ class RunConfig:
     recode: Mapping[str, str] = field(default_factory=dict)
     hierarchies: Mapping[str, str] = field(default_factory=dict)
     sql: str | None = None
+    encoding: str | None = None
+    sheet: str | None = None
     spark_table: str | None = None
     criterion: str = "aic"
     search: str = "auto"

@@ -37,6 +37,8 @@ class RunOptions(TypedDict, total=False):
     recode: Mapping[str, str]
     hierarchies: Mapping[str, str]
     sql: str | None
+    encoding: str | None
+    sheet: str | None
     spark_table: str | None
     criterion: str
     search: str

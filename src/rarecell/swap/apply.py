@@ -167,7 +167,13 @@ def _check_recount(plan: Exchange, data: Microdata, output: Any) -> None:
     from rarecell.data.microdata import Microdata
     from rarecell.data.written import coding_of_output
 
-    counted = Microdata(output, data.keys, missing=data.missing, coding=coding_of_output(data.source, data.coding, data.recodes))
+    counted = Microdata(
+        output,
+        data.keys,
+        missing=data.missing,
+        coding=coding_of_output(data.source, data.coding, data.recodes),
+        settings=data.source.settings_of_output,
+    )
     again = counted.table(records=plan.table.record_cell is not None)
     planned = plan.table_after
     names_same = [c.labels for c in again.categories] == [_labels_read_back(data, c) for c in planned.categories]

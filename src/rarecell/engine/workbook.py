@@ -1,0 +1,201 @@
+"""How is a sheet of an Excel or OpenDocument workbook read?
+
+The first row that is not empty has the names of the columns. Cells become text as in a CSV file, numbers without a needless
+``.0``, and what is written from a workbook is CSV: a workbook holds formats, formulas and other sheets, which would
+tell of the unprotected data. python-calamine (extra ``excel``) reads it.
+"""
+
+from __future__ import annotations
+
+import csv as text
+import datetime
+import importlib.util
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rarecell.engine import csv
+from rarecell.engine.cached import CachedSource
+from rarecell.engine.duck import EngineSettings
+from rarecell.engine.files import CsvSource, FileSource
+from rarecell.engine.source import Column
+from rarecell.engine.unchanged import FileStamp
+from rarecell.errors import BadInput, MissingExtra, nearest_names
+
+_TIMES = (datetime.date, datetime.time, datetime.timedelta)
+
+
+class WorkbookSource(CachedSource):
+    """One sheet of a workbook; ``settings.sheet`` names it, the first that is not empty is taken otherwise."""
+
+    copy_name = "records.csv"
+    suffix = ".csv"
+
+    def __init__(self, path: Path, *, settings: EngineSettings) -> None:
+        super().__init__(str(path), settings=settings)
+        if importlib.util.find_spec("python_calamine") is None:
+            raise MissingExtra.needed(f"Reading {path.suffix} files", "excel")
+        self.path = path
+        self._stamp = FileStamp(path)
+        self.sheets: tuple[str, ...] = ()
+        self.sheet = ""
+        self._dates: dict[str, str] = {}
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return (self.path,)
+
+    @property
+    def settings_of_output(self) -> EngineSettings | None:
+        return replace(self.settings, encoding=None)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        self._inner  # noqa: B018 - which sheet is read is known once it was read
+        said = f"Sheet '{self.sheet}' of {self.path.name} was read"
+        others = [name for name in self.sheets if name != self.sheet]
+        if others:
+            listed = ", ".join(f"'{name}'" for name in others[:4]) + (" and more" if len(others) > 4 else "")
+            said += f"; it has other sheets, too: {listed} (choose with --sheet)"
+        told = [f"{said}. A protected file is written as CSV."]
+        if _has_errors(self.path):
+            told.append(f"{self.path.name} holds cells with errors such as #N/A; they count as missing.")
+        return tuple(told)
+
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(replace(column, kind="other") if column.name in self._dates else column for column in self._inner.columns())
+
+    def why_no_key(self, column: str) -> str:
+        return (
+            f"holds dates or times, such as in row {self._dates[column]}, which are as good as a name. Put the year, or an age in years, "
+            "into a column of its own and use that"
+        )
+
+    # ------------------------------------------------------------------ reading
+
+    def _open_copy(self, path: Path) -> FileSource:
+        return CsvSource(path, settings=self.settings)
+
+    def _fill(self, path: Path) -> None:
+        self._stamp.refuse_change()
+        rows = self._rows()
+        header: list[str] | None = None
+        with open(path, "w", encoding="utf-8", newline="") as out:
+            writer = text.writer(out, lineterminator="\n")
+            waiting: list[list[str]] = []
+            for number, row in enumerate(rows, start=1):
+                if header is None:
+                    header = self._header(row, number)
+                    if header:
+                        writer.writerow(header)
+                    header = header or None
+                    continue
+                cells = self._cells(row, number, header)
+                # Rows without any value are kept only when others follow: below the data a sheet may have empty rows.
+                waiting.append(cells)
+                if any(cells):
+                    writer.writerows(waiting)
+                    waiting = []
+        self._stamp.refuse_change()
+        if header is None:
+            raise BadInput(f"Sheet '{self.sheet}' of {self.path} is empty. Choose another one with --sheet.")
+        try:
+            csv.read_dialect(path)
+        except BadInput as problem:
+            raise BadInput(str(problem).replace(str(path), f"sheet '{self.sheet}' of {self.path}")) from None
+
+    def _rows(self) -> Iterator[list[Any]]:
+        import python_calamine
+
+        try:
+            book = python_calamine.load_workbook(str(self.path))
+            self.sheets = tuple(book.sheet_names)
+            self.sheet = self._chosen(book)
+            sheet = book.get_sheet_by_name(self.sheet)
+            yield from sheet.to_python(skip_empty_area=False)
+        except BadInput:
+            raise
+        except python_calamine.PasswordError:
+            raise self._protected() from None
+        except Exception as problem:
+            # The reader has errors of its own, of the archive and of the XML in it, and panics on some damaged files.
+            with open(self.path, "rb") as stream:
+                if stream.read(4) == b"\xd0\xcf\x11\xe0" and self.path.suffix.lower() in (".xlsx", ".xlsm", ".xlsb"):
+                    raise self._protected() from None
+            raise BadInput(
+                f"{self.path} is damaged or not a workbook: it cannot be opened. Open it in the program that wrote it and save it again, "
+                f"or save the sheet as 'CSV UTF-8'. ({type(problem).__name__})"
+            ) from None
+
+    def _chosen(self, book: Any) -> str:
+        wanted = self.settings.sheet
+        if wanted is None:
+            filled = (name for name in self.sheets if book.get_sheet_by_name(name).height)
+            return next(filled, self.sheets[0] if self.sheets else "")
+        if wanted not in self.sheets:
+            near = nearest_names(wanted, self.sheets)
+            hint = f" Did you mean '{near[0]}'?" if near else ""
+            listed = ", ".join(f"'{name}'" for name in self.sheets)
+            raise BadInput(f"{self.path} has no sheet '{wanted}'.{hint} It has: {listed}.")
+        return wanted
+
+    def _protected(self) -> BadInput:
+        return BadInput(
+            f"{self.path} is protected by a password. Open it in the program that wrote it, save a copy without a password where only "
+            "you can read it, and name that."
+        )
+
+    # ------------------------------------------------------------------ cells
+
+    def _header(self, row: list[Any], number: int) -> list[str]:
+        """The names of the columns; none when the row is empty."""
+        names = [_shown(value) for value in row]
+        while names and not names[-1].strip():
+            names.pop()
+        if any(isinstance(value, _TIMES) for value in row):
+            raise BadInput(
+                f"Row {number} of sheet '{self.sheet}' of {self.path} holds a date where column names are expected. Put the name of each "
+                "column into the first row."
+            )
+        return names
+
+    def _cells(self, row: list[Any], number: int, header: list[str]) -> list[str]:
+        cells = [_shown(value) for value in row]
+        if any(cells[len(header) :]):
+            raise BadInput(
+                f"Row {number} of sheet '{self.sheet}' of {self.path} has a value right of the last named column, '{header[-1]}'. Name its "
+                "column in the first row, or take the value away."
+            )
+        for name, value in zip(header, row, strict=False):
+            if isinstance(value, _TIMES):
+                self._dates.setdefault(name, str(number))
+        return (cells + [""] * len(header))[: len(header)]
+
+
+def _has_errors(path: Path) -> bool:
+    """True when a sheet holds errors such as #N/A; the reader hands them out as empty cells."""
+    if not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            sign = b' t="e"' if name.startswith("xl/worksheets/") else b'value-type="error"' if name == "content.xml" else None
+            if sign is None:
+                continue
+            with archive.open(name) as stream:
+                before = b""
+                while piece := stream.read(1 << 20):
+                    if sign in before + piece:
+                        return True
+                    before = piece[-len(sign) :]
+    return False
+
+
+def _shown(value: Any) -> str:
+    """A cell as text, as a CSV file would have it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)

@@ -3,56 +3,21 @@
 from __future__ import annotations
 
 import csv
-import itertools
+import re
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given
+import numpy as np
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rarecell.outcome.summary import RunSummary
 from rarecell.report import write_report
-from rarecell.report.edition import HIDDEN, SMALLEST_COUNT, external, is_small, merged_counts, merged_decades
+from rarecell.report.edition import HIDDEN, SMALLEST_COUNT, external
+from rarecell.report.rounding import rough_count, rough_interval, rough_up
 from tests.summaries import census_summary, protected_summary, typed, typed_records
 
 small_and_large = st.one_of(st.integers(0, 4), st.integers(0, 5000))
-
-
-@given(st.lists(small_and_large, min_size=1, max_size=14))
-def test_merged_classes_partition_the_counts_and_none_is_small(counts: list[int]) -> None:
-    groups = merged_counts(counts)
-    assert [first for first, _, _ in groups] == [0] + [last + 1 for _, last, _ in groups[:-1]]
-    assert groups[-1][1] == len(counts) - 1
-    assert all(total == sum(counts[first : last + 1]) for first, last, total in groups)
-    # A file with one or two records in all has nothing to hide them among; they are shown as words.
-    if not is_small(sum(counts)):
-        assert not any(is_small(total) for _, _, total in groups)
-
-
-@given(st.lists(small_and_large, min_size=1, max_size=10), st.integers(0, 10))
-def test_nothing_small_can_be_subtracted_from_the_histogram_and_the_number_above_the_threshold(
-    counts: list[int], cut: int
-) -> None:
-    edges = [k / len(counts) for k in range(len(counts) + 1)]
-    place = min(cut, len(counts))
-    summary = census_summary()
-    summary["risk"] |= {
-        "histogram": {"edges": edges, "counts": counts},
-        "threshold": edges[place],
-        "records_above_threshold": sum(counts[place:]),
-        "sample_uniques": sum(counts),
-    }
-    shown = external(typed(summary)).risk
-    numbers = [n for n in shown.histogram.counts if isinstance(n, int)]
-    totals = [0, *itertools.accumulate(reversed(numbers))]
-    above = shown.records_above_threshold
-    if isinstance(above, int):
-        assert not any(is_small(abs(above - total)) for total in totals)
-
-
-def test_decades_keep_their_order_and_join_at_the_rare_end() -> None:
-    merged = merged_decades({"-4": 231, "-3": 3, "-9": 1, "-8": 16})
-    assert list(merged) == ["10⁻³", "10⁻⁴", "10⁻⁸–10⁻⁹"]
-    assert merged_decades({"-4": 231, "-3": 3, "-9": 1, "-8": 16}) == {"10⁻³": 3, "10⁻⁴": 231, "10⁻⁸–10⁻⁹": 17}
 
 
 def test_counts_of_one_and_two_become_words() -> None:
@@ -62,7 +27,31 @@ def test_counts_of_one_and_two_become_words() -> None:
     assert [key["missing_records"] for key in shown["keys"]][4] == HIDDEN
     assert all(row["records"] >= SMALLEST_COUNT for row in shown["risk"]["unsafe_combinations"])
     assert shown["risk"]["unsafe_combinations_left_out"] == 1
-    assert shown["cells"]["size_indices"]["11 or more"] == 3
+    assert list(shown["cells"]["size_indices"]) == ["1", "2", "3 to 5", "6 to 10", "11 or more"]
+    assert shown["cells"]["size_indices"]["11 or more"] == 5
+    assert shown["risk"]["cell_probability_decades"] == {}
+
+
+def test_classes_do_not_depend_on_what_is_in_them() -> None:
+    """Merging where counts are small would say that they are."""
+    summary = census_summary()
+    labels = set()
+    for counts in ({"1": 1}, {"1": 40, "2": 1, "3": 50}, {"2": 2, "12": 9}, {"1": 5, "30": 1}):
+        summary["cells"]["size_indices"] = counts
+        shown = external(typed(summary)).cells.size_indices
+        labels.add(tuple(shown))
+    assert len(labels) == 1
+
+
+def test_totals_are_the_sums_of_what_is_shown() -> None:
+    summary = census_summary()
+    summary["risk"] |= {"histogram": {"edges": [0, 0.2, 0.5, 1], "counts": [42, 1, 13]}, "sample_uniques": 56, "threshold": 0.2}
+    shown = external(typed(summary))
+    assert shown.risk.histogram.counts == (40, HIDDEN, 15)
+    assert shown.risk.sample_uniques == shown.cells.size_indices["1"] == 55
+    assert shown.risk.records_above_threshold == 15
+    summary["risk"]["threshold"] = 0.3
+    assert external(typed(summary)).risk.records_above_threshold is None
 
 
 def test_nothing_that_is_not_known_to_be_harmless_comes_through() -> None:
@@ -96,8 +85,8 @@ def test_a_few_records_that_could_not_be_swapped_cannot_be_counted() -> None:
         ],
     }
     shown = external(typed(many)).to_dict()["swap"]
-    assert shown["swapped"] == 48
-    assert shown["not_swapped"] == [{"reason": "a", "records": 9}, {"reason": "other reasons", "records": 3}]
+    assert shown["swapped"] == 50
+    assert shown["not_swapped"] == [{"reason": "a", "records": 10}, {"reason": "other reasons", "records": 5}]
 
 
 def test_nearly_all_swappable_is_not_said() -> None:
@@ -106,10 +95,13 @@ def test_nearly_all_swappable_is_not_said() -> None:
     assert "swappable_uniques" not in external(typed(summary)).to_dict()["risk"]
 
 
-def test_k_anonymity_leaves_out_steps_that_differ_by_few() -> None:
+def test_the_same_cells_are_not_counted_twice() -> None:
+    # Numbers of records in small cells, beside numbers of small cells, would give the number of cells of each size.
     summary = census_summary()
     summary["risk"]["k_anonymity"] = {"2": 10, "3": 12, "5": 40}
-    assert external(typed(summary)).risk.k_anonymity == {"2": 10, "5": 40}
+    shown = external(typed(summary)).risk
+    assert shown.k_anonymity == {}
+    assert shown.diagnostics is None or shown.diagnostics.size_indices == ()
 
 
 def test_no_number_of_records_in_any_external_table_is_small(tmp_path: Path) -> None:
@@ -123,6 +115,177 @@ def test_no_number_of_records_in_any_external_table_is_small(tmp_path: Path) -> 
                     for name in row
                     if name in ("Records", "Cells", "Sample uniques", "Records they single out", "Cells observed")
                 ]
-    assert len(counted) > 20
+    assert len(counted) > 15
     assert not {"1", "2"} & set(counted)
     assert not (tmp_path / "tables").exists()
+
+
+# ---------------------------------------------------------------------- solving for what is hidden
+
+
+def could_be(shown: object) -> tuple[float, float]:
+    """Which counts are shown as this."""
+    if shown == HIDDEN:
+        return 0, SMALLEST_COUNT - 1
+    assert isinstance(shown, int)
+    if shown == 0:
+        return 0, 0
+    candidates = [n for n in range(max(0, shown - 1000), shown + 1000) if n >= SMALLEST_COUNT and rough_count(n) == shown]
+    return candidates[0], candidates[-1]
+
+
+def provable(rows: list[tuple[dict[int, float], float, float]], n_unknown: int, highest: int, unknown: int) -> tuple[int, int]:
+    """The least and the largest whole number that an unknown can be, given bounds on weighted sums of the unknowns."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    matrix = np.zeros((len(rows), n_unknown))
+    for place, (weights, _, _) in enumerate(rows):
+        for column, weight in weights.items():
+            matrix[place, column] = weight
+    constraint = LinearConstraint(matrix, [low for _, low, _ in rows], [high for _, _, high in rows])
+    ends = []
+    for sign in (1.0, -1.0):
+        cost = np.zeros(n_unknown)
+        cost[unknown] = sign
+        found = milp(cost, constraints=constraint, integrality=np.ones(n_unknown), bounds=Bounds(0, highest))
+        assert found.success, "the true numbers fit what is shown"
+        ends.append(round(sign * found.fun))
+    return ends[0], ends[1]
+
+
+def rows_of(shown: RunSummary, n_classes: int) -> list[tuple[dict[int, float], float, float]]:
+    """Everything outside that is linear in the numbers of records by risk and of cells by size.
+
+    Unknowns: sample uniques in each class of the histogram, cells of size 2 to 10, cells of more, and the records in these
+    beyond eleven each.
+    """
+    uniques, n_unknown = range(n_classes), n_classes + 11
+    size = {s: n_classes + s - 2 for s in range(2, 12)}
+    rows: list[tuple[dict[int, float], float, float]] = []
+    for k, count in enumerate(shown.risk.histogram.counts):
+        rows.append(({k: 1.0}, *could_be(count)))
+    for label, count in shown.cells.size_indices.items():
+        if label == "1":
+            # A total of what the classes show says nothing more than they do.
+            assert count == (rough_count(sum(n for n in shown.risk.histogram.counts if isinstance(n, int))) or HIDDEN)
+            continue
+        first, _, last = label.removesuffix(" or more").partition(" to ")
+        sizes = range(int(first), int(last or first) + 1)
+        rows.append((dict.fromkeys((size[s] for s in sizes), 1.0), *could_be(count)))
+    if isinstance(shown.risk.swappable_uniques, int):
+        rows.append((dict.fromkeys(uniques, 1.0), could_be(shown.risk.swappable_uniques)[0], np.inf))
+    assert isinstance(shown.records, int)
+    weights = {**dict.fromkeys(uniques, 1.0), **{size[s]: float(s) for s in size}, n_unknown - 1: 1.0}
+    # Records in cells with more than eleven are possible only where there are such cells.
+    rows.append(({n_unknown - 1: 1.0, size[11]: -1e6}, -np.inf, 0))
+    rows.append((weights, shown.records, shown.records))
+    return rows
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.one_of(st.integers(0, 3), st.integers(0, 60)), min_size=1, max_size=4),
+    st.lists(st.one_of(st.integers(0, 3), st.integers(0, 60)), min_size=10, max_size=10),
+    st.integers(0, 30),
+)
+def test_no_count_can_be_proved_to_be_one_or_two(by_risk: list[int], sizes: list[int], beyond: int) -> None:
+    """Solve for every count that is not shown, with all that is shown, in whole numbers."""
+    counts = {str(size): n for size, n in zip(range(2, 12), sizes, strict=True) if n} | {"1": sum(by_risk)}
+    if sizes[-1] and beyond:
+        counts["11"] = sizes[-1] - 1
+        counts[str(11 + beyond)] = 1
+    summary = census_summary()
+    summary["records"] = sum(int(size) * n for size, n in counts.items())
+    summary["cells"] |= {"occupied": sum(counts.values()), "size_indices": counts}
+    edges = [k / len(by_risk) for k in range(len(by_risk) + 1)]
+    summary["risk"] |= {
+        "sample_uniques": sum(by_risk),
+        "histogram": {"edges": edges, "counts": by_risk},
+        "threshold": edges[len(by_risk) // 2],
+        "records_above_threshold": sum(by_risk[len(by_risk) // 2 :]),
+        "swappable_uniques": max(0, sum(by_risk) - 4),
+        "cell_probability_decades": {"-4": sum(by_risk)},
+        "k_anonymity": {"2": sum(by_risk), "3": sum(by_risk) + 2 * sizes[0]},
+    }
+    if summary["records"] < SMALLEST_COUNT:
+        return
+    rows = rows_of(external(typed(summary)), len(by_risk))
+    truth = [*by_risk, *sizes]
+    for unknown, n in enumerate(truth):
+        low, high = provable(rows, len(by_risk) + 11, 10**5, unknown)
+        assert low <= n <= high
+        assert low == 0 or high > 2, (unknown, low, high, truth)
+
+
+@given(st.integers(3, 10**6))
+def test_a_rounded_count_could_be_one_of_several(count: int) -> None:
+    low, high = could_be(rough_count(count)) if count < 5000 else (count - 2, count + 2)
+    assert low <= count <= high
+    assert high - low >= 4
+
+
+@given(st.floats(1e-9, 1e9))
+def test_a_rounded_risk_is_not_better_than_the_truth(value: float) -> None:
+    assert value <= rough_up(value) <= value * 1.11
+    low, high = rough_interval((value, 2 * value))
+    assert low <= value
+    assert high >= 2 * value
+    assert low >= value * 0.8
+
+
+# ---------------------------------------------------------------------- nothing to undo a swap with
+
+
+def digits_of(text: str) -> int:
+    """Significant digits of a number as it is written."""
+    plain = re.sub(r"[eE].*$", "", text).replace(",", "").replace(".", "").lstrip("-0")
+    return len(plain.rstrip("0"))
+
+
+def test_of_a_few_swaps_nothing_is_said_but_that_there_were_few() -> None:
+    summary = protected_summary()
+    summary["swap"] |= {"requested": 4, "swapped": 3, "values_changed": 5}
+    swap = external(typed(summary)).swap
+    assert swap is not None
+    assert (swap.requested, swap.swapped, swap.values_changed) == ("fewer than 10", "fewer than 10", "not shown")
+    assert not any((swap.associations, swap.hellinger, swap.frontier))
+    assert (swap.share_changed, swap.mean_distance, swap.pmse) == (None, None, None)
+
+
+def test_a_key_that_few_swaps_moved_is_not_named() -> None:
+    summary = protected_summary()
+    row = {"column": "income", "before": 0.123456789, "after": 0.12345}
+    summary["swap"] |= {
+        "requested": 60,
+        "swapped": 50,
+        "values_changed": 120,
+        "associations": [{"key": "age", "moved": 40, **row}, {"key": "sex", "moved": 3, **row}, {"key": "marital", **row}],
+    }
+    swap = external(typed(summary)).swap
+    assert swap is not None
+    assert [(found.key, found.before, found.after) for found in swap.associations] == [("age", 0.12, 0.12)]
+
+
+def test_no_number_of_the_external_tables_or_charts_is_exact(tmp_path: Path) -> None:
+    summary = protected_summary()
+    summary["swap"] |= {"requested": 60, "swapped": 50, "values_changed": 120}
+    page = write_report(tmp_path, typed(summary), typed_records(), edition="external").read_text(encoding="utf-8")
+    # What anybody can count in the file, or was told: records, levels, tables that are kept.
+    # So are degrees of freedom, which count cells of kept tables.
+    public = {"keys.csv", "kept-tables.csv", "missing.csv", "cliques.csv", "model.csv", "vertices.csv"}
+    seen = 0
+    for path in (tmp_path / "tables-external").glob("*.csv"):
+        if path.name in public:
+            continue
+        with path.open(encoding="utf-8", newline="") as stream:
+            for row in csv.DictReader(stream):
+                for heading, value in row.items():
+                    if row.get("Quantity") != "Degrees of freedom" and re.fullmatch(r"-?[0-9][0-9,.]*(e-?[0-9]+)?", value or ""):
+                        seen += 1
+                        assert digits_of(value) <= 3, (path.name, heading, value)
+    assert seen > 20
+    exact = {
+        str(summary["risk"]["expected_population_uniques"]),
+        str(summary["swap"]["risk_after"]["expected_population_uniques"]),
+    }
+    assert not any(number in page for number in exact if digits_of(number) > 3)

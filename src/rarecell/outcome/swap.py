@@ -65,12 +65,13 @@ class MarginDistances(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class AssociationChange(Plain):
-    """Association of a key with a column that stayed in place, before and after."""
+    """Association of a key with a column that stayed in place, before and after; ``moved`` values of the key changed."""
 
     key: str
     column: str
     before: float
     after: float
+    moved: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -75,6 +75,9 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
         if swap.margins_identical
         else "Tables that the model rests on have CHANGED: do not release this file"
     )
+    # The external edition does not say how many when they were few.
+    is_told = isinstance(swap.values_changed, int)
+    changed = f", which changed {counted(swap.values_changed, 'value')}" if is_told else ""
     reached = "" if swap.target is None else f"{swap.target.sentence} "
     if swap.formal is not None:
         statement = swap.formal.statement
@@ -87,7 +90,7 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
     else:
         done = (
             f"{counted(swap.swapped, 'record')} of {number(swap.requested)} asked for {verb(swap.swapped, 'was', 'were')} swapped "
-            f"with a partner, which changed {counted(swap.values_changed, 'value')}."
+            f"with a partner{changed}."
         )
     return Verdict(
         "safe" if after < 1 else "watch",

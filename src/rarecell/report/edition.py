@@ -1,30 +1,34 @@
 """What may be shown to people outside?
 
 The external edition is made from the same summary as the internal one by keeping only parts that are known to be
-harmless: no value of any record, no free text, and no count of one or two, neither shown nor left to be worked out by
-subtraction. Anything this module does not know is left out.
+harmless: no value of any record, no free text, no count of one or two, neither shown nor left to be worked out from the
+other numbers, and nothing exact that was computed from the records before they were swapped
+(:mod:`rarecell.report.rounding`). Of a few swaps it says only that there were few. Anything this module does not know is
+left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.summary import (
     Cells,
     Count,
+    DesignSummary,
+    EstimatorDetail,
     FitSummary,
     Histogram,
     HouseholdRisk,
     KeyCostSummary,
     Missing,
+    ModelSummary,
     RiskSummary,
     RunSummary,
 )
-from rarecell.outcome.swap import IntruderSummary, NotSwapped, RiskNumbers, SwapSummary
-from rarecell.outcome.words import decade
-from rarecell.report.tables import LARGEST_SIZE_SHOWN
+from rarecell.outcome.swap import FrontierSummary, IntruderSummary, NotSwapped, RiskNumbers, SwapSummary
+from rarecell.report.rounding import rough, rough_change, rough_count, rough_interval, rough_up
 
 SMALLEST_COUNT = 3
 """Counts below this, except zero, are not shown outside."""
@@ -34,14 +38,29 @@ HIDDEN = f"fewer than {SMALLEST_COUNT}"
 NOT_SHOWN = "not shown"
 """What is written instead of a small count."""
 
+FEW = 10
+"""So few swaps, or values of a key that moved, could be found again from what is said of them."""
+
+HIDDEN_FEW = f"fewer than {FEW}"
+
+SIZE_CLASSES: tuple[tuple[int, int | None], ...] = ((2, 2), (3, 5), (6, 10), (11, None))
+"""Sizes of cells that are told together, beside those with one record."""
+
 
 def is_small(count: object) -> bool:
     return isinstance(count, int) and not isinstance(count, bool) and 0 < count < SMALLEST_COUNT
 
 
 def shown(count: Count) -> Count:
-    """The count, or words when it is small."""
+    """A count that anybody can take from the file itself, or words when it is small."""
     return HIDDEN if is_small(count) else count
+
+
+def rough_shown(count: Count) -> Count:
+    """A rounded count of what the file itself does not show any more; words when it is small, or none."""
+    if not isinstance(count, int) or isinstance(count, bool):
+        return count
+    return HIDDEN if count < SMALLEST_COUNT else rough_count(count)
 
 
 def external(summary: RunSummary) -> RunSummary:
@@ -57,74 +76,119 @@ def external(summary: RunSummary) -> RunSummary:
         records_dropped=shown(summary.records_dropped),
         missing=Missing(policy=summary.missing.policy, records={key: shown(n) for key, n in summary.missing.records.items()}),
         keys=tuple(replace(key, missing_records=shown(key.missing_records)) for key in summary.keys),
-        cells=Cells(
-            formal=summary.cells.formal,
-            occupied=summary.cells.occupied,
-            size_indices=_merged_sizes(summary.cells.size_indices),
-        ),
-        model=summary.model,
+        cells=_cells(summary),
+        model=_model(summary.model),
         risk=_risk(summary.risk),
-        truth=summary.truth and replace(summary.truth, population_uniques=shown(summary.truth.population_uniques), sentence=""),
+        truth=summary.truth
+        and replace(
+            summary.truth,
+            population_uniques=rough_shown(summary.truth.population_uniques),
+            correct_matches=rough_up(summary.truth.correct_matches),
+            sentence="",
+        ),
         swap=summary.swap and _swap(summary.swap),
     )
 
 
+def _model(model: ModelSummary) -> ModelSummary:
+    """The structure, which the kept tables show anyway; likelihoods depend on more than these, so they are rounded."""
+    search = model.search
+    certified = search.sentence if search.certified_optimal else f"Found by a {search.method} search: a better one may exist."
+    return replace(
+        model,
+        log_likelihood=rough(model.log_likelihood, 3),
+        log_likelihood_kernel=rough(model.log_likelihood_kernel, 3),
+        aic=rough(model.aic, 3),
+        bic=rough(model.bic, 3),
+        deviance=None,
+        search=replace(search, sentence=certified),
+    )
+
+
 def _risk(risk: RiskSummary) -> RiskSummary:
-    histogram = _merged_histogram(risk.histogram)
-    unsafe = tuple(row for row in risk.unsafe_combinations if row.records >= SMALLEST_COUNT)
+    histogram = _histogram(risk.histogram)
+    unsafe = tuple(
+        replace(row, records=rough_count(row.records)) for row in risk.unsafe_combinations if row.records >= SMALLEST_COUNT
+    )
     return RiskSummary(
-        sample_uniques=shown(risk.sample_uniques),
-        expected_population_uniques=risk.expected_population_uniques,
-        expected_correct_matches=risk.expected_correct_matches,
-        interval=risk.interval,
-        interval_correct_matches=risk.interval_correct_matches,
+        sample_uniques=_total(histogram.counts),
+        expected_population_uniques=rough_up(risk.expected_population_uniques),
+        expected_correct_matches=rough_up(risk.expected_correct_matches),
+        interval=rough_interval(risk.interval),
+        interval_correct_matches=rough_interval(risk.interval_correct_matches),
         interval_basis=risk.interval_basis,
         threshold=risk.threshold,
         records_above_threshold=_above_threshold(risk, histogram),
         histogram=histogram,
-        cell_probability_decades=merged_decades(risk.cell_probability_decades),
+        # A second division of the same records would narrow the first down.
+        cell_probability_decades={},
         model_describe=risk.model_describe,
         swappable_uniques=_swappable(risk),
-        estimators=risk.estimators,
-        estimator_details=tuple(replace(row, parameters={}, message="") for row in risk.estimator_details),
+        estimators={name: None if value is None else rough(value) for name, value in risk.estimators.items()},
+        estimator_details=tuple(_estimate(row) for row in risk.estimator_details),
         diagnostics=risk.diagnostics and _fit(risk.diagnostics),
-        k_anonymity=_cumulative(risk.k_anonymity),
         key_costs=tuple(_key_cost(cost) for cost in risk.key_costs),
         unsafe_combinations=unsafe,
         unsafe_combinations_left_out=len(risk.unsafe_combinations) - len(unsafe),
-        key_contributions=risk.key_contributions,
+        key_contributions={key: rough(share) for key, share in risk.key_contributions.items()},
         household=risk.household and _household(risk.household),
-        design=risk.design,
+        design=risk.design and _design(risk.design),
         reliability=risk.reliability and replace(risk.reliability, reasons=(), sentence=""),
     )
 
 
+def _design(design: DesignSummary) -> DesignSummary:
+    return DesignSummary(
+        with_equal_weights=rough(design.with_equal_weights), ratio=rough(design.ratio), spread=rough(design.spread), sentence=""
+    )
+
+
+def _estimate(row: EstimatorDetail) -> EstimatorDetail:
+    estimate = row.expected_population_uniques
+    return replace(row, expected_population_uniques=None if estimate is None else rough(estimate), parameters={}, message="")
+
+
 def _above_threshold(risk: RiskSummary, histogram: Histogram) -> Count | None:
-    """Left out where a class of the histogram would give a small count by subtraction."""
-    above = risk.records_above_threshold
-    if not isinstance(above, int) or any(is_small(abs(above - n)) for n in _totals_from_above(histogram.counts)):
+    """What the classes from the threshold on have together; nothing when it lies within one."""
+    if risk.threshold not in histogram.edges:
         return None
-    return shown(above)
+    return _total(histogram.counts[histogram.edges.index(risk.threshold) :])
 
 
 def _swappable(risk: RiskSummary) -> Count | None:
     uniques, swappable = risk.sample_uniques, risk.swappable_uniques
-    if not isinstance(uniques, int) or not isinstance(swappable, int) or is_small(uniques - swappable):
+    if not isinstance(uniques, int) or not isinstance(swappable, int) or uniques - swappable < SMALLEST_COUNT:
         return None
-    return shown(swappable)
+    return rough_shown(swappable)
 
 
 def _fit(fit: FitSummary) -> FitSummary:
-    return replace(fit, size_indices=tuple(row for row in fit.size_indices if not is_small(row.observed)))
+    """Whether the model fits, without the numbers of cells that it was compared by."""
+    statistics = tuple(
+        replace(row, value=rough(row.value), standard_error=rough(row.standard_error), z=rough(row.z)) for row in fit.statistics
+    )
+    return replace(fit, statistics=statistics, size_indices=())
 
 
 def _household(household: HouseholdRisk) -> HouseholdRisk:
-    return replace(household, households=shown(household.households), above_threshold=shown(household.above_threshold))
+    return replace(
+        household,
+        households=rough_shown(household.households),
+        expected_with_an_identified_member=rough_up(household.expected_with_an_identified_member),
+        above_threshold=rough_shown(household.above_threshold),
+    )
 
 
 def _key_cost(cost: KeyCostSummary) -> KeyCostSummary:
     """Expectations only, without the numbers of sample uniques beside them."""
-    return replace(cost, coarsened=tuple(replace(step, sample_uniques=None) for step in cost.coarsened))
+    return replace(
+        cost,
+        without=None if cost.without is None else rough(cost.without),
+        coarsened=tuple(
+            replace(step, sample_uniques=None, expected_population_uniques=rough(step.expected_population_uniques))
+            for step in cost.coarsened
+        ),
+    )
 
 
 def _formal(swap: SwapSummary, formal: FormalSummary) -> SwapSummary:
@@ -145,37 +209,91 @@ def _formal(swap: SwapSummary, formal: FormalSummary) -> SwapSummary:
 def _swap(swap: SwapSummary) -> SwapSummary:
     if swap.formal is not None:
         return _formal(swap, swap.formal)
+    if not isinstance(swap.swapped, int) or swap.swapped < FEW or not isinstance(swap.values_changed, int):
+        return SwapSummary(
+            requested=HIDDEN_FEW if isinstance(swap.requested, int) and swap.requested < FEW else rough_shown(swap.requested),
+            swapped=HIDDEN_FEW,
+            values_changed=NOT_SHOWN,
+            risk_before=_expectations(swap.risk_before),
+            risk_after=_expectations(swap.risk_after),
+            intruders=_expected_of(swap.intruders),
+            margins_identical=swap.margins_identical,
+            margins=swap.margins,
+        )
     # A number of swapped records close to the number asked for would give the few that were not swapped away.
-    hides_failures = isinstance(swap.requested, int) and isinstance(swap.swapped, int) and is_small(swap.requested - swap.swapped)
+    hides_failures = isinstance(swap.requested, int) and swap.requested - swap.swapped < SMALLEST_COUNT
     return SwapSummary(
-        requested=shown(swap.requested),
-        swapped=f"all but {HIDDEN}" if hides_failures else shown(swap.swapped),
+        requested=rough_shown(swap.requested),
+        swapped=f"all but {HIDDEN}" if hides_failures else rough_shown(swap.swapped),
         not_swapped=() if hides_failures else _merged_reasons(swap.not_swapped),
-        values_changed=shown(swap.values_changed),
-        share_changed=swap.share_changed,
-        mean_distance=swap.mean_distance,
-        first_found_mean_distance=swap.first_found_mean_distance,
+        values_changed=rough_shown(swap.values_changed),
+        share_changed=None if swap.share_changed is None else rough_up(swap.share_changed, 1),
+        mean_distance=None if swap.mean_distance is None else rough_up(swap.mean_distance, 1),
+        first_found_mean_distance=None if swap.first_found_mean_distance is None else rough(swap.first_found_mean_distance, 1),
         risk_before=_expectations(swap.risk_before),
         risk_after=_expectations(swap.risk_after),
         intruders=_expected_of(swap.intruders),
-        exposed=None if swap.exposed is None else shown(swap.exposed),
+        exposed=None if swap.exposed is None else rough_shown(swap.exposed),
         margins_identical=swap.margins_identical,
         margins=swap.margins,
-        hellinger=swap.hellinger,
-        pmse=swap.pmse,
-        pmse_ratio=swap.pmse_ratio,
-        associations=swap.associations,
-        frontier=tuple(point for point in swap.frontier if not is_small(point.values_changed)),
+        hellinger={
+            order: replace(part, mean=rough_up(part.mean, 1), max=rough_up(part.max, 1)) for order, part in swap.hellinger.items()
+        },
+        pmse=None if swap.pmse is None else rough_up(swap.pmse, 1),
+        pmse_ratio=None if swap.pmse_ratio is None else rough_up(swap.pmse_ratio),
+        associations=tuple(
+            replace(row, before=rough_change(row.before), after=rough_change(row.after), moved=None)
+            for row in swap.associations
+            if row.moved is not None and row.moved >= FEW
+        ),
+        frontier=_frontier(swap.frontier),
     )
 
 
 def _expected_of(intruders: Sequence[IntruderSummary]) -> tuple[IntruderSummary, ...]:
     """Those whose numbers are expectations by the model; what a participant finds is a count of records of the file."""
-    return tuple(replace(one, swapped=None, true_before=None, true_after=None) for one in intruders if one.name != "participant")
+    return tuple(
+        replace(
+            one,
+            before=rough_up(one.before),
+            after=rough_up(one.after),
+            interval_before=_rough_ends(one.interval_before),
+            interval_after=_rough_ends(one.interval_after),
+            swapped=None,
+            true_before=None,
+            true_after=None,
+        )
+        for one in intruders
+        if one.name != "participant"
+    )
+
+
+def _rough_ends(ends: tuple[float, ...]) -> tuple[float, ...]:
+    return rough_interval((ends[0], ends[1])) if len(ends) == 2 else ()
+
+
+def _frontier(points: Sequence[FrontierSummary]) -> tuple[FrontierSummary, ...]:
+    """One point for each rounded number of values, without the first few swaps."""
+    made = {
+        rough_count(point.values_changed): replace(
+            point,
+            values_changed=rough_count(point.values_changed),
+            expected_population_uniques=rough_up(point.expected_population_uniques),
+            expected_correct_matches=None,
+            highest=None,
+        )
+        for point in points
+        if point.values_changed == 0 or point.values_changed >= 2 * FEW
+    }
+    return tuple(made.values())
 
 
 def _expectations(risk: RiskNumbers) -> RiskNumbers:
-    return replace(risk, sample_uniques=None)
+    return RiskNumbers(
+        expected_population_uniques=rough_up(risk.expected_population_uniques),
+        expected_correct_matches=rough_up(risk.expected_correct_matches),
+        highest=min(1.0, rough_up(risk.highest)),
+    )
 
 
 def _merged_reasons(reasons: Sequence[NotSwapped]) -> tuple[NotSwapped, ...]:
@@ -184,75 +302,33 @@ def _merged_reasons(reasons: Sequence[NotSwapped]) -> tuple[NotSwapped, ...]:
     other = 0
     while kept and (is_small(kept[-1].records) or is_small(other)):
         other += kept.pop().records
-    return (*kept, NotSwapped(reason="other reasons", records=other)) if other else tuple(kept)
+    exact = (*kept, NotSwapped(reason="other reasons", records=other)) if other else tuple(kept)
+    return tuple(replace(reason, records=rough_count(reason.records)) for reason in exact if not is_small(reason.records))
 
 
-def merged_counts(counts: Sequence[int]) -> list[tuple[int, int, int]]:
-    """Neighbouring classes joined until none has a small count: (first class, last class, count) of each group.
-
-    A class with no records may stand alone; a small one takes its neighbour on the right along, the last its left one.
-    """
-    groups: list[tuple[int, int, int]] = []
-    first, total = 0, 0
-    for place, n in enumerate(counts):
-        total += n
-        if not is_small(total):
-            groups.append((first, place, total))
-            first, total = place + 1, 0
-    while is_small(total) and groups:
-        first, _, before = groups.pop()
-        total += before
-    if first < len(counts):
-        groups.append((first, len(counts) - 1, total))
-    return groups
+# ---------------------------------------------------------------------- classes
+#
+# Classes are the same for every file: classes that are merged where a count is small would say that it is. A class with
+# fewer than three records, or none, is shown as words. Totals are made from what the classes show, so that they add
+# nothing to it.
 
 
-def merged_decades(decades: Mapping[str, Count]) -> dict[str, Count]:
-    """Decades of cell probability, commonest first, by what they are called."""
-    ordered = sorted(decades.items(), key=lambda item: -int(item[0]))
-    labels = [decade(exponent) for exponent, _ in ordered]
-    return {
-        labels[first] if first == last else f"{labels[first]}–{labels[last]}": shown(n)
-        for first, last, n in merged_counts(_whole(n for _, n in ordered))
-    }
+def _histogram(histogram: Histogram) -> Histogram:
+    return Histogram(edges=histogram.edges, counts=tuple(rough_shown(n) for n in histogram.counts))
 
 
-def _whole(counts: Iterable[Count]) -> list[int]:
-    """Counts of a summary in which nothing is hidden yet."""
-    return [int(n) for n in counts]
+def _cells(summary: RunSummary) -> Cells:
+    """Cells by classes of their size. Cells with one record are the sample uniques, which the histogram divides."""
+    sizes = {int(size): int(n) for size, n in summary.cells.size_indices.items()}
+    classes: dict[str, Count] = {"1": _total(_histogram(summary.risk.histogram).counts)}
+    for first, last in SIZE_CLASSES:
+        label = str(first) if first == last else f"{first} or more" if last is None else f"{first} to {last}"
+        classes[label] = rough_shown(sum(n for size, n in sizes.items() if first <= size and (last is None or size <= last)))
+    occupied = _total(classes.values())
+    return Cells(formal=summary.cells.formal, occupied=occupied if isinstance(occupied, int) else 0, size_indices=classes)
 
 
-def _merged_histogram(histogram: Histogram) -> Histogram:
-    groups = merged_counts(_whole(histogram.counts))
-    edges = (*(histogram.edges[first] for first, _, _ in groups), histogram.edges[-1])
-    return Histogram(edges=edges, counts=tuple(shown(n) for _, _, n in groups))
-
-
-def _totals_from_above(counts: Sequence[Count]) -> list[int]:
-    """Records in the last class, in the last two, and so on."""
-    totals, total = [0], 0
-    for n in reversed(counts):
-        total += n if isinstance(n, int) else 0
-        totals.append(total)
-    return totals
-
-
-def _merged_sizes(sizes: Mapping[str, Count]) -> dict[str, Count]:
-    """Cells by size, larger sizes in one line; the keys are words."""
-    ordered = sorted((int(size), int(n)) for size, n in sizes.items())
-    small = [(str(size), n) for size, n in ordered if size <= LARGEST_SIZE_SHOWN]
-    large = sum(n for size, n in ordered if size > LARGEST_SIZE_SHOWN)
-    rows = [*small, (f"{LARGEST_SIZE_SHOWN + 1} or more", large)] if large else small
-    merged = merged_counts([n for _, n in rows])
-    return {rows[a][0] if a == b else f"{rows[a][0]} to {rows[b][0]}": shown(n) for a, b, n in merged}
-
-
-def _cumulative(counts: Mapping[str, Count]) -> dict[str, Count]:
-    """Numbers of records in cells below each size, without those that differ by few from the one before."""
-    made: dict[str, Count] = {}
-    last = 0
-    for k, n in sorted((int(k), int(n)) for k, n in counts.items()):
-        if not is_small(n - last):
-            made[str(k)] = shown(n)
-            last = n
-    return made
+def _total(counts: Iterable[Count]) -> Count:
+    """The sum of what is shown; words count as nothing."""
+    total = sum(n for n in counts if isinstance(n, int))
+    return rough_count(total) if total else HIDDEN

@@ -163,11 +163,13 @@ def _decades(risk: RiskSummary) -> Picture | None:
 
 def _histogram(risk: RiskSummary) -> Picture | None:
     histogram = risk.histogram
-    if not all(isinstance(n, int) for n in histogram.counts):
+    if not any(isinstance(n, int) for n in histogram.counts):
         return None
+    # A class that is told in words has no column.
+    counts = [n if isinstance(n, int) else 0 for n in histogram.counts]
     svg = _chart(
         "record_risk_histogram",
-        {**histogram.to_dict(), "threshold": risk.threshold},
+        {"edges": list(histogram.edges), "counts": counts, "threshold": risk.threshold},
         name="histogram",
         title="Sample uniques by risk",
         description="Columns with the number of records in each class of risk; the table has the numbers.",

@@ -105,7 +105,8 @@ def exchange_summary(
         pmse_ratio=cost.pairs_propensity.ratio,
         pmse_all_interactions=cost.full_propensity.pmse,
         associations=tuple(
-            AssociationChange(key=a.key, column=a.column, before=a.before, after=a.after) for a in cost.associations
+            AssociationChange(key=a.key, column=a.column, before=a.before, after=a.after, moved=int(exchange.moves(a.key).sum()))
+            for a in cost.associations
         ),
     )
 

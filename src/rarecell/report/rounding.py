@@ -1,0 +1,73 @@
+"""How exact may a number be that is shown outside?
+
+No more than it is worth. A number with sixteen digits that was computed from the original can be computed again for every
+way in which the protected file could have arisen, and tells which of them it was. Two digits tell the reader as much, and
+leave that open. Counts of records are multiples of five, and rougher where they are large, so that no difference of two
+of them can be pinned to one or two records. Risk is rounded up: no number may look better than the truth.
+"""
+
+from __future__ import annotations
+
+import math
+
+STEP = 5
+"""Counts are multiples of this, at the finest."""
+
+
+def rough_count(count: int) -> int:
+    """A count as a multiple of five, with about two digits.
+
+    Examples
+    --------
+    >>> [rough_count(n) for n in (0, 4, 42, 98, 1234, 56789)]
+    [0, 5, 40, 100, 1200, 57000]
+    """
+    step = max(STEP, int(10.0 ** (len(str(abs(count))) - 2)))
+    return step * math.floor(count / step + 0.5)
+
+
+def rough(value: float, digits: int = 2) -> float:
+    """A number with few significant digits.
+
+    Examples
+    --------
+    >>> rough(0.0123456), rough(179.31), rough(0.0)
+    (0.012, 180.0, 0.0)
+    """
+    return float(f"{value:.{digits - 1}e}") if math.isfinite(value) else value
+
+
+def rough_up(value: float, digits: int = 2) -> float:
+    """A number with few significant digits, rounded away from zero.
+
+    Examples
+    --------
+    >>> rough_up(0.2001), rough_up(179.31), rough_up(0.2)
+    (0.21, 180.0, 0.2)
+    """
+    nearest = rough(value, digits)
+    if value == 0 or not math.isfinite(value) or abs(nearest) >= abs(value):
+        return nearest
+    step = 10.0 ** (math.floor(math.log10(abs(nearest))) - digits + 1)
+    return rough(nearest + math.copysign(step, value), digits)
+
+
+def rough_interval(ends: tuple[float, float], digits: int = 2) -> tuple[float, float]:
+    """An interval that holds the exact one."""
+    low, high = ends
+    nearest = rough(low, digits)
+    if nearest > low:
+        step = 10.0 ** (math.floor(math.log10(abs(nearest))) - digits + 1)
+        nearest = max(0.0, rough(nearest - step, digits)) if low >= 0 else rough(nearest - step, digits)
+    return nearest, rough_up(high, digits)
+
+
+def rough_change(value: float) -> float:
+    """A measure of association between 0 and 1, to two decimals: it is worth no more.
+
+    Examples
+    --------
+    >>> rough_change(0.123456)
+    0.12
+    """
+    return round(value, 2)

@@ -113,6 +113,17 @@ def test_two_runs_of_the_same_configuration_differ(file: Path, done: tuple[Path,
     assert not one.equals(other)
 
 
+def test_a_seed_has_no_part_in_it(file: Path, tmp_path: Path, done: tuple[Path, str]) -> None:
+    folders = [tmp_path / name for name in ("one", "other")]
+    for folder in folders:
+        result = command("protect", *options(file), "--formal", "epsilon=5", "--seed", "3", "--out", folder)
+        assert result.exit_code == 0, result.output
+        assert "seed has no part" in json.loads((folder / "summary.json").read_text())["notes"][-1]
+    one, other = (pd.read_csv(folder / "protected.csv") for folder in folders)
+    assert not one.equals(other)
+    assert "swap_seed" not in (done[0] / "run.toml").read_text()
+
+
 def test_the_external_edition_shows_no_more_than_invariants(done: tuple[Path, str]) -> None:
     stored = json.loads((done[0] / "summary.json").read_text())
     internal = (done[0] / "report.html").read_text()
@@ -193,7 +204,14 @@ def test_what_would_void_the_guarantee_is_refused(file: Path, tmp_path: Path, ex
 
 @pytest.mark.parametrize(
     "voided",
-    [{"rules": ({"area": "1"},)}, {"untouched": ({"area": "1"},)}, {"distances": {"age": "ordinal"}}, {"weights": {"age": 2.0}}],
+    [
+        {"suppress_rest": True, "max_record_risk": 0.1},
+        {"decoys": 0.5},
+        {"rules": ({"area": "1"},)},
+        {"untouched": ({"area": "1"},)},
+        {"distances": {"age": "ordinal"}},
+        {"weights": {"age": 2.0}},
+    ],
 )
 def test_rules_and_near_partners_are_refused(voided: dict[str, object]) -> None:
     config = RunConfig(
@@ -202,7 +220,7 @@ def test_rules_and_near_partners_are_refused(voided: dict[str, object]) -> None:
         population=9000,
         protect=ProtectConfig(formal={"epsilon": 3}, **voided),  # type: ignore[arg-type]
     )
-    with pytest.raises(rc.RarecellError, match="void"):
+    with pytest.raises(rc.RarecellError, match="leave out"):
         rc.protect(config, frame=small_frame())
 
 

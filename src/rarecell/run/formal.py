@@ -6,7 +6,7 @@ that make such choices are refused here, each with its reason.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from rarecell.choices import ZEROS
 from rarecell.errors import BadInput
@@ -42,15 +42,23 @@ _REASONS = {
     "distances": "Near partners depend on the values exchanged, which voids the guarantee; leave out {}.",
     "weights": "Near partners depend on the values exchanged, which voids the guarantee; leave out {}.",
     "households": "A formal release moves parts of single records, not whole households; leave out {}.",
+    "suppress_rest": "Blanking values of chosen records would tell which they are, which voids the guarantee; leave out {}.",
+    "decoys": "A formal release has no chosen records that decoys could hide; leave out {}.",
 }
+
+
+_LOOKED_AT = ("formal", "keep", "within", "never_swap", "swap_seed")
+"""Options that can go with a formal release, or have no part in it."""
+
+_UNKNOWN = "Nothing is proved of a formal release together with {0}; leave out {0}."
 
 
 def refuse_what_voids(wanted: ProtectConfig) -> None:
     """Refuse options under which no ε could be stated, before anything is read."""
     defaults = ProtectConfig()
-    for name, reason in _REASONS.items():
-        if getattr(wanted, name) != getattr(defaults, name):
-            raise BadInput(reason.format(f"--{name.replace('_', '-')}"))
+    for name in (part.name for part in fields(wanted)):
+        if name not in _LOOKED_AT and getattr(wanted, name) != getattr(defaults, name):
+            raise BadInput(_REASONS.get(name, _UNKNOWN).format(f"--{name.replace('_', '-')}"))
     FormalWish.of(wanted.formal)
 
 
@@ -100,6 +108,13 @@ def told(
             n_impossible=len(found.zeros.combinations),
         ),
     )
+
+
+def notes(wanted: ProtectConfig) -> tuple[str, ...]:
+    """What a user who gave a seed should know."""
+    if wanted.swap_seed is None:
+        return ()
+    return ("The seed has no part in the formal release: a seed that somebody knows would void its guarantee.",)
 
 
 def _refuse_lists_of_zeros(zeros: str) -> None:

@@ -118,7 +118,8 @@ def _formally_protected(wanted: ProtectConfig, found: Assessment, stages: Stages
         margins = checked_margins(release)
     with stages.stage(Stage.COST):
         swap = formal.told(release, found, swaps.other_columns(found.data, release), margins)
-    return Protection(found, release, judged(replace(found.summary, swap=swap)), stages.seconds)
+    notes = (*found.summary.notes, *formal.notes(wanted))
+    return Protection(found, release, judged(replace(found.summary, swap=swap, notes=notes)), stages.seconds)
 
 
 def _told(

@@ -132,8 +132,8 @@ def told_intruder(found: Found) -> IntruderSummary:
 
 
 def with_secret_seed(config: RunConfig) -> RunConfig:
-    """The same run with partners chosen by a secret number, unless the user gave one."""
-    if config.protect is None or config.protect.swap_seed is not None:
+    """The same run with partners chosen by a secret number, unless the user gave one; a formal release takes none."""
+    if config.protect is None or config.protect.formal or config.protect.swap_seed is not None:
         return config
     return replace(config, protect=replace(config.protect, swap_seed=secrets.randbits(32)))
 

@@ -17,7 +17,6 @@ from rarecell.swap.swappable import (
     cost_of_keeping,
     explain_pair,
     paper_triples,
-    possible_swaps,
     swappability,
 )
 from tests.naive import swap as naive
@@ -115,9 +114,7 @@ def test_model_2_of_the_paper_can_swap_differences_on_2_3() -> None:
     # No pair of cliques of the paper's condition has the records agree on S and differ on both cliques …
     for triple in paper_triples(model):
         differs = {"2", "3"}
-        assert not (
-            triple.shared and not differs & set(triple.shared) and differs & set(triple.clique) and differs & set(triple.other)
-        )
+        assert not (not differs & set(triple.shared) and differs & set(triple.clique) and differs & set(triple.other))
     # … and yet they can be swapped.
     assert brute_swaps(model, 0, 1)
     explained = explain_pair(model.table, model, 0, 1)
@@ -129,8 +126,11 @@ def test_model_2_of_the_paper_can_swap_differences_on_2_3() -> None:
 def test_triples_of_a_chain_are_marked() -> None:
     table = rc.ContingencyTable.from_codes(np.array([[0, 0, 0, 0], [1, 1, 1, 1]], dtype=np.int32), categories([2, 2, 2, 2]))
     triples = paper_triples(rc.DecomposableModel(table, cliques=[("a", "b"), ("b", "c"), ("c", "d")]))
-    assert [(t.shared, t.separates) for t in triples] == [(("b",), True), ((), False), (("c",), True)]
-    assert str(triples[1]) == "{a, b} {c, d} {}  does not separate"
+    # The chain is connected, so that the empty set shared by its ends is no separator.
+    assert [(t.shared, t.separates) for t in triples] == [(("b",), True), (("c",), True)]
+    apart = paper_triples(rc.DecomposableModel(table, cliques=[("a", "b"), ("c", "d")]))
+    assert [(t.shared, t.separates) for t in apart] == [((), True)]
+    assert str(apart[0]) == "{a, b} {c, d} {}"
 
 
 def test_a_coarsening_moves_with_its_key_and_its_margin_is_the_one_that_stays() -> None:
@@ -139,11 +139,11 @@ def test_a_coarsening_moves_with_its_key_and_its_margin_is_the_one_that_stays() 
     table = rc.ContingencyTable.from_codes(codes, keys)
     table = table.with_coarsenings([rc.Coarsening("age/2", "age", np.array([0, 0, 0, 1, 1, 1], np.int32), ("young", "old"))])
     model = rc.DecomposableModel(table, cliques=[("age/2", "sex")])
-    assert possible_swaps(table, model, 0, 1) == (("sex",),)  # same band of age: the band's margin does not move
-    assert possible_swaps(table, model, 0, 2) == ()  # different bands: sex and the band would part
+    assert explain_pair(table, model, 0, 1).swaps == (("sex",),)  # same band of age: the band's margin does not move
+    assert explain_pair(table, model, 0, 2).swaps == ()  # different bands: sex and the band would part
     assert "{sex, age/2}" in str(explain_pair(table, model, 0, 2))
     full = rc.DecomposableModel(table, cliques=[("age", "sex")])
-    assert possible_swaps(table, full, 0, 1) == ()
+    assert explain_pair(table, full, 0, 1).swaps == ()
 
 
 def test_a_pair_that_does_not_exist_is_an_error() -> None:
@@ -286,7 +286,7 @@ def test_a_fitted_hierarchical_model_is_judged_by_its_own_margins_not_by_its_tri
     table = rc.ContingencyTable.from_codes(codes, categories([2, 2, 2, 2]))
     model = HierarchicalModel(table, generators=[("a", "b"), ("b", "c"), ("c", "d"), ("d", "a")])
     # Records 0 and 1 differ on a and c, which no margin joins; the triangulation joins one of the diagonals.
-    assert possible_swaps(table, model, 0, 1) == (("c",),)
+    assert explain_pair(table, model, 0, 1).swaps == (("c",),)
     assert swappability(table, model).is_swappable.all()
 
 
@@ -313,7 +313,7 @@ def test_further_margins_with_and_without_other_columns(model: rc.DecomposableMo
         for other in range(n_records):
             expected = naive.swaps(rows[one], rows[other], sets, {}, range(table.n_keys))
             has_partner |= bool(expected)
-            listed = possible_swaps(table, model, one, other, keep=keep, columns=columns)
+            listed = explain_pair(table, model, one, other, keep=keep, columns=columns).swaps
             assert bool(listed) == bool(expected)
             for moved in listed:
                 places = [table.keys.index(key) for key in moved]
@@ -345,3 +345,12 @@ def test_the_census_sample_has_partners_for_every_unique(census_model: rc.Decomp
 def census_model() -> rc.DecomposableModel:
     table = census_table()
     return rc.DecomposableModel(table, cliques=cliques_by_number(table, "15 16 36 46 37 28 38"))
+
+
+def test_a_pair_is_explained_with_what_the_run_keeps() -> None:
+    table = rc.ContingencyTable.from_codes(np.array([[0, 0], [1, 1], [0, 1]], dtype=np.int32), categories([2, 2]))
+    model = rc.DecomposableModel(table, cliques=[])
+    assert "differ on a and b. They can be swapped" in str(explain_pair(table, model, 0, 1))
+    assert not explain_pair(table, model, 0, 1, keep=[("a", "b")]).can_swap
+    assert not explain_pair(table, model, 0, 1, never_swap=("a", "b")).can_swap
+    assert explain_pair(table, model, 0, 1, never_swap=("a",)).swaps == (("b",),)

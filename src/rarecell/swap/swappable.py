@@ -6,7 +6,8 @@ For a decomposable model the answer needs no pairs. With n(i_a) the number of re
 
 over the records j outside i's cell, because along a junction tree the cliques that meet a difference exceed the
 separators that meet it by the number of its parts. So record i has a partner exactly when W(i) > 0, and between W/(m−1) and
-W of them. Where W(i) = 0 the margins determine the cell: no rearrangement of any number of records can change it.
+W of them. Where W(i) = 0 no record can leave the cell, by one exchange or by many. Others may still enter it: of the records
+00, 01 and 10 under independence the first has W = 0, and exchanging the other two gives 00, 00 and 11.
 
 The same holds for a hierarchical model, and with further margins to keep, as long as the graph of what moves together is
 chordal. For other graphs a minimal separator S gives, by margins alone, the number of
@@ -298,20 +299,6 @@ class PairExplanation:
         return self.sentence
 
 
-def possible_swaps(
-    table: ContingencyTable,
-    model: CellModel,
-    record: int,
-    partner: int,
-    *,
-    keep: Sequence[Sequence[str]] = (),
-    columns: Mapping[str, ColumnValues] | None = None,
-) -> tuple[tuple[str, ...], ...]:
-    """All distinct exchanges of two records (row numbers) that change no kept margin: the keys that move in each."""
-    interactions, difference = _difference_of(table, model, record, partner, keep, columns or {})
-    return tuple(_key_names(interactions, moved) for moved in interactions.swaps(difference))
-
-
 def explain_pair(
     table: ContingencyTable,
     model: CellModel,
@@ -319,10 +306,16 @@ def explain_pair(
     partner: int,
     *,
     keep: Sequence[Sequence[str]] = (),
+    never_swap: Sequence[str] = (),
     columns: Mapping[str, ColumnValues] | None = None,
 ) -> PairExplanation:
-    """Why two records (row numbers) can or cannot be exchanged, in words."""
-    graph, difference = _difference_of(table, model, record, partner, keep, columns or {})
+    """Why two records (row numbers) can or cannot be exchanged, in words.
+
+    ``keep`` are further margins that stay, ``never_swap`` keys that do, and ``columns`` has the values of columns outside the
+    keys that ``keep`` names.
+    """
+    graph = Interactions.of_model(table, model, keep=keep, never_swap=never_swap)
+    difference = _difference_of(graph, Units.of(table, graph.columns, columns or {}), record, partner)
     parts = [part for part in graph.components(difference) if part & graph.keys]
     swaps = tuple(_key_names(graph, moved) for moved in graph.swaps(difference))
     who = f"Records {record} and {partner}"
@@ -336,21 +329,13 @@ def explain_pair(
         sentence = f"{who} cannot be swapped: every part of their difference holds {stuck}, which stays with its record."
     else:
         listed = "; ".join(_and(names) for names in swaps)
-        sentence = f"{who} can be swapped in {len(swaps):,} way(s) by exchanging {listed}: {_parted(graph, difference)}."
+        keys, ways = _and(_key_names(graph, difference)), "1 way" if len(swaps) == 1 else f"{len(swaps):,} ways"
+        sentence = f"{who} differ on {keys}. They can be swapped in {ways}, by exchanging {listed}: {_parted(graph, difference)}."
     names = tuple(graph.names_of(part) for part in parts)
     return PairExplanation(graph.names_of(difference), names, swaps, bool(swaps), sentence)
 
 
-def _difference_of(
-    table: ContingencyTable,
-    model: CellModel,
-    record: int,
-    partner: int,
-    keep: Sequence[Sequence[str]],
-    columns: Mapping[str, ColumnValues],
-) -> tuple[Interactions, int]:
-    interactions = Interactions.of_model(table, model, keep=keep)
-    units = Units.of(table, interactions.columns, columns)
+def _difference_of(interactions: Interactions, units: Units, record: int, partner: int) -> int:
     rows = []
     for number in (record, partner):
         if not 0 <= number < len(units.record_unit):
@@ -358,7 +343,7 @@ def _difference_of(
         if units.record_unit[number] < 0:
             raise BadInput(f"Record {number} was left out for a missing key, so it cannot be swapped.")
         rows.append(units.codes[units.record_unit[number]].tolist())
-    return interactions, interactions.difference(*rows)
+    return interactions.difference(*rows)
 
 
 def _key_names(graph: Interactions, mask: int) -> tuple[str, ...]:
@@ -413,13 +398,19 @@ class PaperTriple:
 
 
 def paper_triples(model: Any) -> tuple[PaperTriple, ...]:
-    """The triples (C, C′, S = C∩C′) of Takemura and Endo's condition, those marked whose S does not separate."""
+    """The triples (C, C′, S = C∩C′) of Takemura and Endo's condition, those marked whose S does not separate.
+
+    Their S is a separator of the graph, so that the empty set counts only where the graph is disconnected.
+    """
     table: ContingencyTable = model.table
     graph = Interactions.of_model(table, model)
     everything = all_below(graph.n_vertices)
+    is_connected = len(components(graph.neighbours, everything)) == 1
     found = []
     for one, other in combinations(model.generators, 2):
         shared = one & other
+        if not shared and is_connected:
+            continue
         sides = components(graph.neighbours, everything & ~shared)
         separates = all(not (side & one and side & other) for side in sides)
         found.append(PaperTriple(graph.names_of(one), graph.names_of(other), graph.names_of(shared), separates))

@@ -255,3 +255,39 @@ def test_what_goes_wrong_in_a_page_is_told() -> None:
 
     with pytest.raises(KeyError):
         asyncio.run(made_in_time(fail))
+
+
+# ---------------------------------------------------------------------- many columns, rare values
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_file_with_thousands_of_columns_has_its_pages(house: Path, suffix: str) -> None:
+    names = [f"a question with quite a long name, number {k}" for k in range(3000)]
+    path = house / f"wide{suffix}"
+    if suffix == ".csv":
+        lines = [
+            ",".join(f'"{name}"' for name in names),
+            *(",".join(str((row + k) % 3) for k in range(3000)) for row in range(4)),
+        ]
+        path.write_text("\n".join(lines) + "\n")
+    else:
+        pq.write_table(pa.table({name: [0, 1, 2, 0] for name in names}), path)
+    browser = Browser(house)
+    page = browser.get(f"/keys?file=wide{suffix}")
+    assert page.status_code == 200
+    assert "number 2999" in page.text
+    fields = {f"role:{name}": "none" for name in names} | {"file": f"wide{suffix}", "population": "1000"}
+    refused = browser.post("/assess", fields)
+    assert refused.status_code == 400
+    assert "No column is marked as a key" in refused.text
+
+
+def test_values_that_occur_once_are_not_shown(house: Path) -> None:
+    from rarecell.app.columns import profile_file
+
+    path = house / "people.csv"
+    path.write_text("town,age\n" + "".join(f"{'Aa' if i < 5 else f'Secret{i}'},{i}\n" for i in range(9)))
+    town, age = profile_file(path).columns
+    assert town.examples == ("Aa",)
+    assert age.examples == ()
+    assert "Secret" not in Browser(house).get("/keys?file=people.csv").text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import csv
+import io
 import importlib.util
 import itertools
 import json
@@ -387,3 +388,12 @@ def test_a_file_with_risky_records_left_is_not_to_be_released() -> None:
     told = steps(typed(summary))
     assert not any("then release" in step.text for step in told)
     assert any("up to 0.98" in step.text and "--risk-above 0.2" in step.command for step in told)
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
+def test_headings_are_no_formulas_either(start: str) -> None:
+    from rarecell.report.table import Column, Table
+
+    name = f"{start}cmd|' /C calc'!A0"
+    text = Table("t", "t", (Column(name),), ((name,),)).to_csv()
+    assert [row[0] for row in csv.reader(io.StringIO(text, newline=""))] == [f"'{name}", f"'{name}"]

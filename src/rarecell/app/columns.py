@@ -7,15 +7,25 @@ knows the data, nothing more.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rarecell.engine.source import Column
 
 ROLES = ("key", "weight", "household", "geography", "strata", "sensitive", "id", "none")
 """Roles that a column can be given."""
 
 MANY_LEVELS = 200
 """A column with more values than this is seldom a key as it stands."""
+
+_LEAST_LOOKED_AT, _MOST_LOOKED_AT, _MOST_VALUES = 1_000, 262_144, 50_000_000
+"""Records that a file is judged by: fewer where it has many columns."""
+
+_AT_ONCE = 100
+"""Columns of a columnar file that are held in memory at once."""
 
 _KNOWN = (
     *("age", "sex", "gender", "birth", "born", "marital", "married", "spouse", "education", "degree", "school", "race", "ethnic"),
@@ -87,20 +97,30 @@ def profile_file(path: Path) -> FileProfile:
     source = open_source(path)
     try:
         columns = source.columns()
-        readable = [column.name for column in columns if column.kind != "other"]
-        batch = next(iter(source.batches(readable)), None)
-        n_looked_at = batch.num_rows if batch is not None else 0
         n_records = int(source.n_rows)
+        n_looked_at = min(n_records, max(_LEAST_LOOKED_AT, min(_MOST_LOOKED_AT, _MOST_VALUES // max(1, len(columns)))))
         profiles = []
-        for column in columns:
-            if column.name not in readable or batch is None:
-                why = source.why_no_key(column.name) if column.kind == "other" else "has no value"
-                profiles.append(ColumnProfile(column.name, column.kind, 0, 0, (), "none", f"{why[:1].upper()}{why[1:]}."))
-                continue
-            profiles.append(_profile(column, batch.column(readable.index(column.name)), n_looked_at))
+        for part in _parts(columns):
+            readable = [column.name for column in part if column.kind != "other"]
+            batch = next(iter(source.batches(readable)), None) if readable else None
+            first = None if batch is None else batch.slice(0, n_looked_at)
+            n_looked_at = n_looked_at if first is None else first.num_rows
+            for column in part:
+                if column.name not in readable or first is None:
+                    why = source.why_no_key(column.name) if column.kind == "other" else "has no value"
+                    profiles.append(ColumnProfile(column.name, column.kind, 0, 0, (), "none", f"{why[:1].upper()}{why[1:]}."))
+                    continue
+                profiles.append(_profile(column, first.column(readable.index(column.name)), n_looked_at))
     finally:
         source.close()
     return FileProfile(n_records, n_looked_at, tuple(_one_of_each(profiles)))
+
+
+def _parts(columns: Sequence[Column]) -> Iterator[Sequence[Column]]:
+    """Columns that are looked at together: all of a text file, which is read line by line, some of a file of columns."""
+    at_once = len(columns) if all(column.kind == "untyped" for column in columns) else _AT_ONCE
+    for first in range(0, len(columns), max(1, at_once)):
+        yield columns[first : first + at_once]
 
 
 def _one_of_each(profiles: list[ColumnProfile]) -> list[ColumnProfile]:
@@ -115,21 +135,21 @@ def _one_of_each(profiles: list[ColumnProfile]) -> list[ColumnProfile]:
     return kept
 
 
-def _profile(column: Any, values: Any, n_records: int) -> ColumnProfile:
+def _profile(column: Column, values: Any, n_records: int) -> ColumnProfile:
     counted = values.value_counts().to_pylist()
     present = [row for row in counted if row["values"] not in (None, "") and not column.is_user_missing(row["values"])]
     n_missing = n_records - sum(row["counts"] for row in present)
-    commonest = sorted(present, key=lambda row: (-row["counts"], str(row["values"])))[:4]
+    # Values that occur once are not shown: they may single a person out on somebody's screen.
+    repeated = [row for row in present if row["counts"] > 1]
+    commonest = sorted(repeated, key=lambda row: (-row["counts"], str(row["values"])))[:4]
     examples = tuple(_short(column.value_labels.get(row["values"], row["values"])) for row in commonest)
     numbers = _numbers([row["values"] for row in present])
     is_number = numbers is not None and bool(numbers)
     kind = "number" if is_number else "text" if column.kind in ("untyped", "text") else column.kind
-    # Values that occur once are not shown: they may single a person out on somebody's screen.
-    shown = examples if any(row["counts"] > 1 for row in commonest) else ()
     role, why = suggest_role(
         column.name, n_levels=len(present), n_records=n_records, numbers=numbers, is_whole=_are_whole(numbers)
     )
-    return ColumnProfile(column.name, kind, len(present), n_missing, shown, role, why)
+    return ColumnProfile(column.name, kind, len(present), n_missing, examples, role, why)
 
 
 def _short(value: Any) -> str:

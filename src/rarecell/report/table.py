@@ -42,7 +42,7 @@ class Table:
         """The values in full, with a heading."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([column.heading for column in self.columns])
+        writer.writerow([_harmless(column.heading) for column in self.columns])
         writer.writerows([[_harmless(value) for value in row] for row in self.rows])
         return out.getvalue()
 
@@ -51,7 +51,7 @@ def _harmless(value: Any) -> Any:
     """Text that a spreadsheet would run as a formula gets an apostrophe in front; lists are joined."""
     if isinstance(value, list | tuple):
         value = " ".join(str(item) for item in value)
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"):
         return f"'{value}"
     return value
 

@@ -174,6 +174,17 @@ protect_options = _options(
         is_flag=True,
         help="Blank the fewest key values of records that swaps leave above the risk asked for.",
     ),
+    click.option(
+        "--swap-rate",
+        type=click.FloatRange(0, 1),
+        metavar="P",
+        help="Share of the records (or --households) that change places between areas, risky ones first.",
+    ),
+    click.option("--similar", help='Columns on which records that change places agree, tried in order: "hhsize,age;hhsize".'),
+    click.option("--carry", help="Columns that travel with a swapped key, separated by commas."),
+    click.option(
+        "--weight-classes", type=click.IntRange(0), metavar="K", help="Classes of like weight to swap within (default 10)."
+    ),
     click.option("--households", is_flag=True, help="Swap whole households with others of the same composition."),
     click.option(
         "--decoys",
@@ -274,6 +285,8 @@ def wishes_of(options: Mapping[str, Any]) -> dict[str, Any]:
             "max_correct_links",
             "max_record_risk",
             "decoys",
+            "swap_rate",
+            "weight_classes",
         )
         if options[name] is not None
     }
@@ -286,7 +299,9 @@ def wishes_of(options: Mapping[str, Any]) -> dict[str, Any]:
             raise click.UsageError("--records takes row numbers such as 3,17,250.") from None
     if options["keep"]:
         chosen["keep"] = [list(_names(part)) for part in options["keep"].split(";") if part.strip()]
-    for name in ("never_swap", "within"):
+    if options["similar"]:
+        chosen["similar"] = [list(_names(part)) for part in options["similar"].split(";")]
+    for name in ("never_swap", "within", "carry"):
         if options[name]:
             chosen[name] = list(_names(options[name]))
     for name in ("households", "suppress_rest"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rarecell.outcome.summary import RiskSummary
+from rarecell.outcome.swap import SwapSummary
 from rarecell.outcome.words import number
 
 Rows = Callable[..., None]
@@ -33,6 +34,30 @@ def show_roles(risk: RiskSummary, rows: Rows, say: Callable[[str], None]) -> Non
         rows("Sensitive columns: what groups of like records give away", headers, lines, right=range(1, 8))
     if risk.register is not None:
         say(risk.register.sentence)
+
+
+def show_aftermath(swap: SwapSummary, rows: Rows, say: Callable[[str], None]) -> None:
+    """Print what a protection did to places, intruders, weighted totals and groups."""
+    if swap.places is not None:
+        say(swap.places.sentence)
+    if swap.carried:
+        say(f"Columns that travelled with a swapped key: {', '.join(swap.carried)}.")
+    for left in swap.left_behind:
+        say(left.sentence)
+    if swap.scenarios:
+        lines = [
+            (one.name, number(one.expected_population_uniques, 1), number(one.records_above_threshold)) for one in swap.scenarios
+        ]
+        rows("Scenarios after protection", ["intruder", "expected population uniques", "above threshold"], lines, right=(1, 2))
+    for table in swap.weighted:
+        if table.changed:
+            say(f"Weighted: {table.sentence}")
+    if swap.affected:
+        worst = swap.affected[0]
+        say(
+            f"Swaps fell most on {worst.column} {worst.level}: {worst.swapped:,} of {worst.records:,} records, {worst.ratio:.1f} times the "
+            "share of the whole file."
+        )
 
 
 def _show_areas(risk: RiskSummary, rows: Rows, say: Callable[[str], None]) -> None:

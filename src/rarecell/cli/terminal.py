@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, Tim
 from rich.progress import Progress as RichBars
 from rich.table import Table
 
-from rarecell.cli.roles import show_roles
+from rarecell.cli.roles import show_aftermath, show_roles
 from rarecell.machine.signals import when_asked_to_end
 from rarecell.outcome.attack import AttackSummary
 from rarecell.outcome.formal import FormalSummary
@@ -218,6 +218,7 @@ def show_swap(swap: SwapSummary) -> None:
     _show_intruders(swap)
     if swap.formal is not None:
         _show_formal(swap.formal)
+    show_aftermath(swap, rows, lambda sentence: console.print(sentence, markup=False))
     for row in swap.not_swapped:
         console.print(f"Not swapped: {counted(row.records, 'record')}, because {row.reason}.", markup=False)
 

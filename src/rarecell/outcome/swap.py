@@ -111,7 +111,54 @@ class SuppressionSummary(Plain):
     values: int | str
     by_key: Mapping[str, int] = field(default_factory=dict)
     unreached: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AffectedGroup(Plain):
+    """Records with one value of a column, and how many of them were swapped; ``ratio`` is their share over that of the file."""
+
+    column: str
+    level: str
+    records: int
+    swapped: int
+    ratio: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightedTable(Plain):
+    """What swaps did to the weighted totals of a table, and whether its counts of records are the same."""
+
+    variables: tuple[str, ...]
+    cells: int
+    changed: int
+    largest: float | None = None
+    largest_cell: str = ""
+    moved: float
+    counts_identical: bool
     sentence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AreaSwapSummary(Plain):
+    """Units that changed places: how many, at which levels of areas, and on which profile partners agree."""
+
+    units: int
+    swapped: int
+    rate: float
+    risky: int
+    risky_left: int
+    levels: Mapping[str, int]
+    profiles: Mapping[str, int]
+    sentence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeftBehind(Plain):
+    """A column that depends on a swapped key and did not travel with it."""
+
+    column: str
+    key: str
+    sentence: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,4 +194,9 @@ class SwapSummary(Plain):
     formal: FormalSummary | None = None
     attributes: tuple[AttributeSummary, ...] = ()
     scenarios: tuple[ScenarioSummary, ...] = ()
+    affected: tuple[AffectedGroup, ...] = ()
+    weighted: tuple[WeightedTable, ...] = ()
+    carried: tuple[str, ...] = ()
+    left_behind: tuple[LeftBehind, ...] = ()
+    places: AreaSwapSummary | None = None
     verdict: str = ""

@@ -23,6 +23,7 @@ def role_tables(summary: RunSummary, groups: Sequence[HomogeneousGroup] = ()) ->
         *_register(summary),
         _groups(groups),
     ]
+    made += [_affected(summary), _weighted(summary), _places(summary)]
     return [table for table in made if table.rows]
 
 
@@ -147,6 +148,57 @@ def _register(summary: RunSummary) -> list[Table]:
         Table("register", "Exact numbers from the register beside the estimates", columns, rows),
         Table("calibration", "How good the estimate is on these data", bands, of_bands),
     ]
+
+
+def _affected(summary: RunSummary) -> Table:
+    told = () if summary.swap is None else summary.swap.affected
+    rows = tuple((one.column, one.level, one.records, one.swapped, one.ratio) for one in told)
+    columns = (
+        text_column("Column"),
+        text_column("Value"),
+        Column("Records"),
+        Column("Swapped"),
+        Column("Times the share of the whole file"),
+    )
+    return Table("affected-groups", "Groups on which swaps fell most", columns, rows)
+
+
+def _weighted(summary: RunSummary) -> Table:
+    told = () if summary.swap is None else summary.swap.weighted
+    rows = tuple(
+        (
+            one.variables,
+            "exact" if one.counts_identical else "changed",
+            "changed" if one.changed else "exact",
+            one.changed,
+            one.largest,
+            one.moved,
+        )
+        for one in told
+    )
+    columns = (
+        names_column("Table"),
+        text_column("Counts of records"),
+        text_column("Weighted totals"),
+        Column("Totals that changed"),
+        Column("Largest relative change", _change),
+        Column("Share of weight in another cell", percent),
+    )
+    return Table("weighted-tables", "What swaps did to weighted totals", columns, rows)
+
+
+def _change(value: float | None) -> str:
+    """A relative change; a total that was zero before has none."""
+    return "from nothing" if value is None else percent(value)
+
+
+def _places(summary: RunSummary) -> Table:
+    places = None if summary.swap is None else summary.swap.places
+    rows: tuple[tuple[str, int], ...] = ()
+    if places is not None:
+        rows = tuple((f"across {area}", n) for area, n in places.levels.items())
+        rows += tuple((f"alike in: {profile}", n) for profile, n in places.profiles.items())
+    return Table("places", "Pairs of records that changed places", (text_column("How"), Column("Pairs")), rows)
 
 
 def _groups(groups: Sequence[HomogeneousGroup]) -> Table:

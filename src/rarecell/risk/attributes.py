@@ -140,6 +140,7 @@ class AttributeRisk:
     is_ordered : whether that is the ordered distance
     right : records of the most frequent value of each group, missing ones aside
     right_from_file : people guessed right by whoever always says the most frequent value of the file
+    groups_as_read : the groups with every value of the column
     """
 
     column: str
@@ -152,6 +153,7 @@ class AttributeRisk:
     is_ordered: bool
     right: Integers = field(repr=False)
     right_from_file: int
+    groups_as_read: Groups = field(repr=False)
 
     @cached_property
     def is_homogeneous(self) -> NDArray[np.bool_]:
@@ -289,6 +291,7 @@ def attribute_risk(groups: Groups, *, ordered: bool | None = None) -> AttributeR
         is_ordered=is_ordered,
         right=right,
         right_from_file=int(in_file.max(initial=0)),
+        groups_as_read=groups,
     )
 
 

@@ -53,6 +53,10 @@ class ProtectConfig:
     households : swap whole households
     decoys : further records that are swapped, drawn at random, as a share of those to protect
     swap_seed : of the choice of partners; a secret number where a release is written, unless given
+    swap_rate : share of the records, or of the households, that change places between areas: those at risk first, others by chance
+    similar : profiles of columns on which records that change places agree, tried in this order
+    carry : columns that travel with the keys that are swapped
+    weight_classes : with survey weights, swap within so many classes of like weight; 0 for any weight
     formal : instead of all this, a formal release with a stated ε: ``epsilon`` or ``rate``, and ``root`` and ``rare`` if wanted
     """
 
@@ -74,6 +78,10 @@ class ProtectConfig:
     households: bool = False
     decoys: float = 0.0
     swap_seed: int | None = None
+    swap_rate: float | None = None
+    similar: tuple[tuple[str, ...], ...] = ()
+    carry: tuple[str, ...] = ()
+    weight_classes: int = 10
     formal: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -82,12 +90,20 @@ class ProtectConfig:
         for name in ("risk_above", "max_record_risk", "cell_probability_below"):
             check_range(getattr(self, name), f"'{name}'", 0, 1)
         check_range(self.top, "'top'", 1)
+        check_range(self.swap_rate, "'swap_rate'", 0, 1)
+        check_range(self.weight_classes, "'weight_classes'", 0)
         check_range(self.max_population_uniques, "'max_population_uniques'", 0)
         check_range(self.decoys, "'decoys'", 0, 10)
         check_range(self.swap_seed, "'swap_seed'", 0)
         if self.formal:
             FormalWish.of(self.formal)
         ways = self._ways()
+        if self.swap_rate is not None and set(ways) - {"--risk-above"}:
+            raise BadInput(
+                "--swap-rate goes alone, or with --risk-above, which says from which risk on records must change places."
+            )
+        if self.swap_rate is None and self.similar:
+            raise BadInput("--similar says who may change places with whom; give --swap-rate as well.")
         if len(ways) > 1:
             raise BadInput(
                 f"Records to protect were chosen in {len(ways)} ways: by {' and by '.join(ways)}. Choose one, because they name different records."
@@ -95,7 +111,7 @@ class ProtectConfig:
 
     @property
     def chooses_records(self) -> bool:
-        return bool(self.formal or self._ways())
+        return bool(self.formal or self.swap_rate is not None or self._ways())
 
     @property
     def has_target(self) -> bool:
@@ -215,6 +231,8 @@ class RunConfig:
         if self.geography is not None:
             nested_areas(self.geography)
         check_scenarios(self.scenarios, self.keys)
+        if self.protect is not None and self.protect.swap_rate is not None and self.geography is None:
+            raise BadInput("--swap-rate lets records change places between areas; name the column of the areas with --geography.")
         MemoryLimit.of(self.memory)
         if not self.time_limit > 0:
             raise BadInput(f"The time limit was given as {self.time_limit}; it is a number of seconds above 0.")

@@ -63,7 +63,7 @@ def write_protection(folder: folders.RunFolder, result: Protection, stages: Stag
     """The protected file, who was swapped with whom, and the files of the assessment."""
     found, plan = result.assessment, result.plan
     with stages.stage(Stage.PROTECTED_FILE):
-        written = write_plan(plan, found.data, folder.path(f"protected{found.data.source.suffix}"))
+        written = write_plan(plan, found.data, folder.path(f"protected{found.data.source.suffix}"), carried=result.carried)
         write_parquet(folder.path("swaps.parquet"), plan.audit(written.places))
         if result.suppression is not None:
             assert written.path is not None

@@ -76,6 +76,10 @@ class ProtectOptions(RunOptions, total=False):
     households: bool
     decoys: float
     swap_seed: int | None
+    swap_rate: float | None
+    similar: Sequence[Sequence[str]]
+    carry: Sequence[str]
+    weight_classes: int
     formal: Mapping[str, Any]
 
 

@@ -5,6 +5,7 @@ A protection is an assessment, a plan of swaps, and the comparison of what was t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -16,7 +17,7 @@ from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.verdict import judged
 from rarecell.outcome.words import counted, number, verb
 from rarecell.progress import SILENT, Progress
-from rarecell.run import files, formal, swaps
+from rarecell.run import aftermath, files, formal, swaps
 from rarecell.run.assessment import assessed, places
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.keywords import ProtectOptions, as_config
@@ -27,7 +28,7 @@ from rarecell.swap.apply import MarginCheck, checked_margins
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.swap.summary import first_found_distance, swap_summary
-from rarecell.swap.target import TargetPlan, frontier
+from rarecell.swap.target import frontier
 
 
 def protect(
@@ -76,7 +77,7 @@ def choosing(config: RunConfig) -> ProtectConfig:
     if config.protect is None or not config.protect.chooses_records:
         raise BadInput(
             "The run does not say which records to protect. Give --risk-above, --top, --cell-probability-below, --records, "
-            "--max-population-uniques, --max-correct-links or --max-record-risk; or --formal for a release at random with a stated ε."
+            "--max-population-uniques, --max-correct-links, --max-record-risk or --swap-rate; or --formal for a release at random with a stated ε."
         )
     if config.protect.formal:
         formal.refuse_what_voids(config.protect)
@@ -88,16 +89,22 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
     if wanted.formal:
         return _formally_protected(wanted, found, stages)
     with stages.stage(Stage.PLAN):
-        plan, target = swaps.planned_swaps(wanted, found, stages.progress)
+        planned = swaps.planned_swaps(wanted, found, stages.progress)
+        plan = planned.plan
         links = links_of_plan(plan, swaps.reporting_register(found))
         after = risk_after(found.risk, plan, links)
         blanked = suppressed(wanted, found, plan, after, stages.progress)
     with stages.stage(Stage.MARGINS):
-        margins = checked_margins(plan)
+        margins = (*checked_margins(plan), *planned.tables)
     with stages.stage(Stage.COST):
-        swap = with_suppression(_told(wanted, found, plan, target, margins, links), blanked, after, plan)
+        columns = swaps.other_columns(found.data, plan)
+        travel = aftermath.travelling(wanted, found, plan, columns)
+        stay = {name: column for name, column in columns.items() if name not in {one.column for one in travel.carried}}
+        told = aftermath.with_aftermath(_told(wanted, found, planned, margins, links, stay), found, plan, travel)
+        swap = with_suppression(told, blanked, after, plan)
     notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, plan))
-    return Protection(found, plan, judged(replace(found.summary, swap=swap, notes=notes)), stages.seconds, blanked)
+    whole = judged(replace(found.summary, swap=swap, notes=notes))
+    return Protection(found, plan, whole, stages.seconds, blanked, travel.carried)
 
 
 def _fewer_than_asked_for(wanted: ProtectConfig, plan: SwapPlan) -> list[str]:
@@ -125,17 +132,18 @@ def _formally_protected(wanted: ProtectConfig, found: Assessment, stages: Stages
 def _told(
     wanted: ProtectConfig,
     found: Assessment,
-    plan: SwapPlan,
-    target: TargetPlan | None,
+    planned: swaps.Planned,
     margins: tuple[MarginCheck, ...],
     links: MovedLinks,
+    columns: Mapping[str, Any],
 ) -> SwapSummary:
+    plan, target = planned.plan, planned.target
     swap = swap_summary(
         plan,
         found.risk,
-        columns=swaps.other_columns(found.data, plan),
+        columns=columns,
         margins_identical=all(check.is_identical for check in margins),
-        first_found_distance=first_found_distance(plan),
+        first_found_distance=first_found_distance(plan) if planned.places is None else None,
         frontier=frontier(found.risk, plan, links) if target is None else target.frontier,
         links=links,
     )
@@ -146,5 +154,6 @@ def _told(
         exposed=int((links.highest[release.moved_alone] > found.config.threshold).sum()),
         margins=tuple(KeptMargin(variables=check.variables, cells=check.n_cells) for check in margins),
         target=None if target is None else swaps.told_target(wanted, target),
-        keep=swaps.costs_of_keeping(found, wanted) if wanted.keep else (),
+        keep=swaps.costs_of_keeping(found, wanted) if wanted.keep and planned.places is None else (),
+        places=planned.places,
     )

@@ -24,6 +24,7 @@ from rarecell.run.config import RunConfig
 from rarecell.run.model_choice import ModelChoice
 from rarecell.run.roles import Roles
 from rarecell.run.stages import Stage, Stages
+from rarecell.swap.carry import Carried
 from rarecell.swap.formal.release import FormalRelease
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.swappable import Swappability
@@ -127,6 +128,8 @@ class Protection:
         How long each stage took.
     suppression : Suppression or None
         Values that are blanked beside the swaps, when that was asked for.
+    carried : tuple of Carried
+        Columns outside the keys that travel with a swapped key.
     """
 
     assessment: Assessment
@@ -134,6 +137,7 @@ class Protection:
     summary: RunSummary
     seconds: Mapping[Stage, float] = field(default_factory=dict)
     suppression: Suppression | None = None
+    carried: tuple[Carried, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -142,7 +146,9 @@ class Protection:
     @cached_property
     def result(self) -> SwapResult:
         """The swaps carried out on the data, with the comparison of margins."""
-        return self.plan.apply(self.assessment.data)
+        from rarecell.swap.apply import apply_plan
+
+        return apply_plan(self.plan, self.assessment.data, carried=self.carried)
 
     @property
     def frame(self) -> Any:

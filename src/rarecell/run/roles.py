@@ -49,6 +49,7 @@ class Roles:
     attributes: Mapping[str, AttributeRisk] = field(default_factory=dict)
     scenarios: Scenarios | None = None
     register: RegisterCounts | None = None
+    area_risks: tuple[RecordRisk, ...] = ()
 
     def homogeneous_groups(self) -> tuple[HomogeneousGroup, ...]:
         """Groups whose members share a sensitive value, with their values: for internal use only."""
@@ -74,9 +75,15 @@ def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig) -> Roles:
     """Everything that the roles of the columns ask for, beside the risk of the keys."""
     held = risk.table.record_cell is not None
     areas: tuple[AreaLevel, ...] = ()
+    of_levels: list[RecordRisk] = []
+
+    def remembered(part: ContingencyTable) -> RecordRisk:
+        of_levels.append(side_risk(part, data, config))
+        return of_levels[-1]
+
     if data.areas:
         table = wider_table(data, data.areas, records=held)
-        areas = area_levels(table, data.areas, risk_of=lambda part: side_risk(part, data, config), threshold=config.threshold)
+        areas = area_levels(table, data.areas, risk_of=remembered, threshold=config.threshold)
     attributes = {name: attribute_risk(Groups.of(wider_table(data, [name], records=held), name)) for name in config.sensitive}
     scenarios = None
     if config.scenario:
@@ -86,7 +93,7 @@ def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig) -> Roles:
     if config.register is not None:
         settings = EngineSettings(memory=MemoryLimit.of(config.memory))
         register = register_counts(data, config.register, table=data.table(records=held), settings=settings)
-    return Roles(areas, attributes, scenarios, register)
+    return Roles(areas, attributes, scenarios, register, tuple(of_levels))
 
 
 def side_choice(table: ContingencyTable, config: RunConfig) -> model_choice.ModelChoice:

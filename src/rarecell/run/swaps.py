@@ -7,7 +7,7 @@ which further columns have to be looked at.
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,21 +20,28 @@ from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.register import Register
 from rarecell.intruder.release import Release
 from rarecell.intruder.trial import Found, try_intruders
-from rarecell.outcome.swap import IntruderSummary, KeepingCost, TargetSummary
+from rarecell.outcome.swap import AreaSwapSummary, IntruderSummary, KeepingCost, TargetSummary
 from rarecell.progress import Progress
 from rarecell.risk.records import RecordRisk
+from rarecell.run.area_swaps import planned_places
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.results import Assessment
-from rarecell.swap.apply import Exchange
+from rarecell.run.roles import side_choice
+from rarecell.swap.affected import weight_classes
+from rarecell.swap.apply import Exchange, MarginCheck
 from rarecell.swap.associations import CrossedColumn
 from rarecell.swap.distance import Distances
 from rarecell.swap.households import plan_household_swaps
 from rarecell.swap.plan import SwapPlan, plan_task
 from rarecell.swap.rules import SwapConstraints
+from rarecell.swap.scenarios import plan_for_scenarios
 from rarecell.swap.swappable import cost_of_keeping
 from rarecell.swap.target import Target, TargetPlan, plan_to_target
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import CodedColumn
+
+WEIGHT_CLASS = "class of like weight"
+"""Name of the column of weight classes, for messages."""
 
 MOST_LEVELS = 10_000
 """Columns outside the keys with more levels than this are not looked at for associations."""
@@ -52,6 +59,8 @@ def needs_records(config: RunConfig, protection: ProtectConfig | None, data: Mic
         "records by their row number": wanted.records is not None,
         "a formal release": bool(wanted.formal),
         "values of single records to be blanked": wanted.suppress_rest,
+        "records that change places": wanted.swap_rate is not None,
+        "records of like weight": protection is not None and swaps_like_weights(config, wanted, data),
         f"columns outside the keys to keep or to swap within ({', '.join(outside)})": bool(outside),
     }
     needed = [reason for reason, applies in reasons.items() if applies]
@@ -80,18 +89,57 @@ def told_target(wanted: ProtectConfig, target: TargetPlan) -> TargetSummary:
     )
 
 
-def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) -> tuple[SwapPlan, TargetPlan | None]:
-    """The swaps that a user asked for; with what was reached when a target was."""
+@dataclass(frozen=True, eq=False)
+class Planned:
+    """A plan; with what was reached when a target was asked for, or what to tell when records changed places."""
+
+    plan: SwapPlan
+    target: TargetPlan | None = None
+    places: AreaSwapSummary | None = None
+    tables: tuple[MarginCheck, ...] = ()
+
+
+def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) -> Planned:
+    """The swaps that a user asked for."""
+    config, risk = found.config, found.risk
+    task = _task(wanted, found)
+    if wanted.swap_rate is not None:
+        plan, told, tables = planned_places(wanted, found, task)
+        return Planned(plan, places=told, tables=tables)
+    if wanted.has_target:
+        target = Target(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
+        reached = plan_to_target(task, risk, target, register=reporting_register(found), progress=progress)
+        return Planned(reached.plan, reached)
+    if found.roles.scenarios is not None and wanted.risk_above is not None and not wanted.households:
+        return Planned(plan_for_scenarios(task, found.roles.scenarios, wanted.risk_above, progress=progress))
+    records = _chosen_records(risk, wanted)
+    if not wanted.households:
+        return Planned(plan_task(task, records, progress=progress))
+    if config.household is None:
+        raise BadInput(
+            "Whole households are to be swapped, but no column says which records live together; name it with --household."
+        )
+    households = found.data.column_codes([config.household])[0][:, 0]
+    return Planned(plan_household_swaps(task, households=households, records=records, progress=progress))
+
+
+def _task(wanted: ProtectConfig, found: Assessment) -> SwapTask:
+    """All that swaps depend on; with survey weights, partners are of like weight."""
     config, risk, table = found.config, found.risk, found.table
     constraints = replace(_constraints(wanted), structural_zeros=found.zeros or None)
     named = {*constraints.columns, *(name for margin in wanted.keep for name in margin)}
-    columns = _values_of(found.data, sorted(named - set(table.vertex_names)))
-    task = SwapTask(
+    columns = dict(_values_of(found.data, sorted(named - set(table.vertex_names))))
+    if swaps_like_weights(config, wanted, found.data) and table.record_cell is not None:
+        weights = found.data.record_weights()
+        assert weights is not None
+        columns[WEIGHT_CLASS] = weight_classes(weights, wanted.weight_classes)
+        constraints = replace(constraints, within=(*constraints.within, WEIGHT_CLASS))
+    return SwapTask(
         table,
         found.model,
         risk=risk,
         register=Register.modelled(risk, found.choice.risk_model, seed=config.seed),
-        keep=wanted.keep,
+        keep=(*wanted.keep, *kept_for_scenarios(found)),
         columns=columns,
         constraints=constraints,
         distances=distances_of(wanted),
@@ -99,19 +147,25 @@ def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) 
         decoys=wanted.decoys,
         seed=config.seed if wanted.swap_seed is None else wanted.swap_seed,
     )
-    if wanted.has_target:
-        target = Target(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
-        reached = plan_to_target(task, risk, target, register=reporting_register(found), progress=progress)
-        return reached.plan, reached
-    records = _chosen_records(risk, wanted)
-    if not wanted.households:
-        return plan_task(task, records, progress=progress), None
-    if config.household is None:
-        raise BadInput(
-            "Whole households are to be swapped, but no column says which records live together; name it with --household."
-        )
-    households = found.data.column_codes([config.household])[0][:, 0]
-    return plan_household_swaps(task, households=households, records=records, progress=progress), None
+
+
+def swaps_like_weights(config: RunConfig, wanted: ProtectConfig, data: Microdata) -> bool:
+    """Whether partners are to be of like survey weight; records without a position have no weight to look at."""
+    return config.weight is not None and wanted.weight_classes > 0 and data.source.keeps_rows
+
+
+def kept_for_scenarios(found: Assessment) -> tuple[tuple[str, ...], ...]:
+    """The margins of the best model of every scenario: they stay, too."""
+    if found.roles.scenarios is None:
+        return ()
+    known = set(found.table.vertex_names)
+    of_coarser = {c.name: c.key for one in found.roles.scenarios.each for c in one.risk.table.coarsenings}
+    cliques = [
+        tuple(dict.fromkeys(name if name in known else of_coarser[name] for name in clique))
+        for one in found.roles.scenarios.each
+        for clique in side_choice(found.roles.scenarios.table.project(list(one.keys)), found.config).best.cliques
+    ]
+    return tuple(dict.fromkeys(cliques))
 
 
 def told_intruders(found: Assessment, release: Release, links: MovedLinks) -> tuple[IntruderSummary, ...]:

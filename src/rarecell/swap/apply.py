@@ -23,6 +23,7 @@ from rarecell.machine.disk import remove
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
+    from rarecell.swap.carry import Carried
     from rarecell.swap.interactions import Interactions
     from rarecell.swap.plan import SwapPlan
     from rarecell.swap.units import Units
@@ -117,27 +118,30 @@ class SwapResult:
         return f"{self.plan} All {len(self.margins):,} kept margins are identical in input and output."
 
 
-def apply_plan(plan: Exchange, data: Microdata) -> SwapResult:
+def apply_plan(plan: Exchange, data: Microdata, *, carried: Sequence[Carried] = ()) -> SwapResult:
     """Exchange the values: all other columns, their types and the order of rows stay. A Spark frame stays on its machines.
 
-    The keys of the new frame are then coded and counted anew, as those of the old one were.
+    The keys of the new frame are then coded and counted anew, as those of the old one were. ``carried`` are columns that travel
+    with the keys.
     """
     margins = checked_margins(plan)
     _expect_records(plan, data)
-    places, values = replacements(plan, data)
+    places, values = replacements(plan, data, carried)
     frame = data.replaced(places, values)
     _check_recount(plan, data, frame)
     return SwapResult(plan, frame, margins, places)
 
 
-def write_plan(plan: Exchange, data: Microdata, path: str | Path, *, recount: bool = True) -> SwapResult:
+def write_plan(
+    plan: Exchange, data: Microdata, path: str | Path, *, carried: Sequence[Carried] = (), recount: bool = True
+) -> SwapResult:
     """Write the data with the values exchanged to a file, in the format they came in; Spark data to a folder of Parquet files.
 
-    With ``recount`` the file is read again and its keys are counted; one that is not as planned is removed.
+    ``carried`` are columns that travel with the keys. With ``recount`` the file is read again and its keys are counted; one that is not as planned is removed.
     """
     margins = checked_margins(plan)
     _expect_records(plan, data)
-    places, values = replacements(plan, data)
+    places, values = replacements(plan, data, carried)
     written = data.write_with_replacements(path, places, values)
     if recount:
         try:
@@ -189,14 +193,20 @@ def _labels_read_back(data: Microdata, categories: Categories) -> tuple[str, ...
     return (*labels, *categories.labels[len(labels) :])
 
 
-def replacements(plan: Exchange, data: Microdata) -> tuple[Any, dict[str, Any]]:
-    """Where the rows of the plan are, and for each key that moves anywhere the new value of each of these rows.
+def replacements(plan: Exchange, data: Microdata, carried: Sequence[Carried] = ()) -> tuple[Any, dict[str, Any]]:
+    """Where the rows of the plan are, and for each key or carried column that moves anywhere the new value of each of these rows.
 
     A row whose value of a key stays gets its own value again.
     """
     own = np.arange(len(plan.rows))
     taken = {key: plan.taken_from(key) for key in plan.table.keys}
-    keys = [key for key in plan.table.keys if (taken[key] != own).any()]
+    for one in carried:
+        # A column takes the way of the keys that it travels with.
+        of_column = own.copy()
+        for key in one.keys:
+            of_column = np.where(taken[key] != own, taken[key], of_column)
+        taken[one.column] = of_column
+    keys = [name for name in taken if (taken[name] != own).any()]
     if plan.table.record_cell is None:
         places, old = data.drawn_records(plan.table, plan.rows, seed=plan.seed, columns=keys)
     else:

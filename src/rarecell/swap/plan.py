@@ -102,8 +102,9 @@ class SwapPlan:
 
     @property
     def n_protected(self) -> int:
-        """Requested records that take part in a swap."""
-        return int(np.isin(self.requested, self.rows).sum())
+        """Requested records that a swap protects: one that was swapped for another and stays at risk is not."""
+        left = [each.record for each in self.unswapped]
+        return int((np.isin(self.requested, self.rows) & ~np.isin(self.requested, left)).sum())
 
     @property
     def n_decoys(self) -> int:

@@ -11,6 +11,7 @@ FIXED_BY_KEEP = "the further margins to keep hold it"
 CONSTRAINED = "no partner is allowed by the constraints and leaves vacated cells empty"
 NOT_FOUND = "no partner was found among the nearest records"
 NO_HOUSEHOLD = "no household of the same composition can take its place"
+NO_PLACE = "nobody who is alike and lives in another area is left"
 TAKEN = "its possible partners take part in other swaps"
 
 

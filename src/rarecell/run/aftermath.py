@@ -1,0 +1,160 @@
+"""What else did a protection change: groups, intruders, weighted tables, columns that travel?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels.counting import CellIndex
+from rarecell.data.levels import settle
+from rarecell.outcome.roles import AttributeSummary, ScenarioSummary
+from rarecell.outcome.swap import AffectedGroup, LeftBehind, SwapSummary, WeightedTable
+from rarecell.risk.attributes import Groups, attribute_risk
+from rarecell.risk.scenarios import ScenarioRisk
+from rarecell.run.config import ProtectConfig
+from rarecell.run.results import Assessment
+from rarecell.run.roles import of_attribute
+from rarecell.swap.affected import affected_groups, weighted_changes
+from rarecell.swap.apply import Exchange
+from rarecell.swap.associations import CrossedColumn
+from rarecell.swap.carry import Travel, what_travels
+from rarecell.swap.plan import SwapPlan
+from rarecell.swap.units import CodedColumn
+
+MOST_GROUPS = 30
+"""Groups on which swaps fall most that are told."""
+
+SMALLEST_GROUP = 3
+"""A group is told when so many of its records were swapped: one record of two says little."""
+
+
+def travelling(wanted: ProtectConfig, found: Assessment, plan: Exchange, columns: Mapping[str, Any]) -> Travel:
+    """Columns outside the keys that travel with the keys that were swapped; those that depend on them are found."""
+    own = np.arange(len(plan.rows))
+    moves = {key: plan.taken_from(key) != own for key in plan.table.keys}
+    moves = {key: moved for key, moved in moves.items() if moved.any()}
+    carry = [*wanted.carry]
+    if wanted.swap_rate is not None:
+        carry += [area for area in found.data.areas if area not in plan.table.keys and area not in carry]
+    kept = {name for names in wanted.keep for name in names}
+    joint = {name: _joint(plan, moves, column) for name, column in columns.items()}
+    return what_travels(joint, moves, carry=carry, areas=found.data.areas, stays=sorted(kept - set(carry)))
+
+
+def _joint(plan: Exchange, moves: Mapping[str, Any], column: CodedColumn | CrossedColumn) -> dict[str, NDArray[np.int64]]:
+    """Records of each pair of a key's level and a column's value, for the keys that move."""
+    table = plan.table
+    if isinstance(column, CrossedColumn):
+        return {key: np.asarray(column.joint[key]) for key in moves if key in column.joint}
+    assert table.record_cell is not None
+    held = table.record_cell >= 0
+    found = {}
+    for key in moves:
+        k = table.keys.index(key)
+        shape = (table.categories[k].n_levels, len(column.levels))
+        pair = table.cells[table.record_cell[held], k].astype(np.int64) * shape[1] + column.codes[held]
+        found[key] = np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape)
+    return found
+
+
+def with_aftermath(swap: SwapSummary, found: Assessment, plan: SwapPlan, travel: Travel) -> SwapSummary:
+    """The summary with groups, intruders, weighted tables and columns that travel."""
+    told = [one for one in affected_groups(plan) if one.swapped >= SMALLEST_GROUP][:MOST_GROUPS]
+    return replace(
+        swap,
+        affected=tuple(AffectedGroup(**vars(one)) for one in sorted(told, key=lambda one: -one.ratio)),
+        weighted=_weighted(found, plan),
+        attributes=tuple(
+            _attribute_after(found, plan, name, risk.groups_as_read) for name, risk in found.roles.attributes.items()
+        ),
+        scenarios=()
+        if found.roles.scenarios is None
+        else tuple(scenario_after(one, plan, found.config.threshold) for one in found.roles.scenarios.each),
+        carried=tuple(one.column for one in travel.carried),
+        left_behind=tuple(
+            LeftBehind(
+                column=one.column,
+                key=one.key,
+                sentence=f"'{one.column}' stays although {one.sentence}: {why}. Swapped records can be told by that.",
+            )
+            for one, why in travel.left_behind
+        ),
+    )
+
+
+def _weighted(found: Assessment, plan: SwapPlan) -> tuple[WeightedTable, ...]:
+    """Weighted totals of every key and of the kept tables of keys."""
+    table = plan.table
+    if found.config.weight is None or table.weights is None or table.record_cell is None:
+        return ()
+    weights = found.data.record_weights()
+    assert weights is not None
+    margins: list[tuple[str, ...]] = [(key,) for key in table.keys]
+    margins += [check for kept in dict.fromkeys(plan.interactions.kept) if len(check := _keys_in(plan, kept)) > 1]
+    return tuple(
+        WeightedTable(
+            variables=one.variables,
+            cells=one.cells,
+            changed=one.changed,
+            largest=one.largest if np.isfinite(one.largest) else None,
+            largest_cell=one.largest_cell,
+            moved=one.moved,
+            counts_identical=one.is_count_identical,
+            sentence=one.sentence,
+        )
+        for one in weighted_changes(plan, weights[plan.rows], list(dict.fromkeys(margins)))
+    )
+
+
+def _keys_in(plan: SwapPlan, kept: int) -> tuple[str, ...]:
+    """The keys of a kept table; empty when it holds a coarsening without its key, or another column."""
+    names = plan.interactions.names_of(kept)
+    keys = tuple(name for name in names if name in plan.table.keys)
+    of_coarser = {c.name: c.key for c in plan.table.coarsenings}
+    return keys if all(name in keys or of_coarser.get(name) in keys for name in names) else ()
+
+
+def _attribute_after(found: Assessment, plan: SwapPlan, name: str, groups: Groups) -> AttributeSummary:
+    """A sensitive column in the groups of the released file: it stays with its row while keys move."""
+    values = (
+        found.data.values_at(plan.rows, [name])
+        if plan.table.record_cell is not None
+        else found.data.drawn_records(plan.table, plan.rows, seed=plan.seed, columns=[name])[1]
+    )[name]
+    settled = settle(values, found.data.columns[name], decimal_mark=found.data.source.decimal_mark).values
+    # A few values alone may look like numbers where the whole column does not; their text is the same.
+    code_of = {None if level is None else str(level): code for code, level in enumerate(groups.sensitive.levels)}
+    codes = np.array([code_of[None if value is None else str(value)] for value in settled], dtype=np.int64)
+    old = plan.table.cells[plan.table.cell_of(plan.rows)]
+    return of_attribute(attribute_risk(groups.moved(old, plan.new_cells, codes)))
+
+
+def scenario_after(scenario: ScenarioRisk, plan: Exchange, threshold: float) -> ScenarioSummary:
+    """The risk from one intruder after swaps, of the records whose values of its keys were not changed.
+
+    A record is at risk when it is alone with its values in the released file and they are its own.
+    """
+    table, small = plan.table, scenario.risk.table
+    places = [table.keys.index(key) for key in scenario.keys]
+    old, new = table.cells[table.cell_of(plan.rows)][:, places], plan.new_cells[:, places]
+    is_changed = (old != new).any(axis=1)
+    index = CellIndex(small.cells, [c.n_levels for c in small.categories])
+    left = np.bincount(index.find(np.asfortranarray(old[is_changed])), minlength=small.n_cells)
+    entered = index.find(np.asfortranarray(new[is_changed]))
+    came = np.bincount(entered[entered >= 0], minlength=small.n_cells)
+    unchanged = small.counts - left
+    alone = np.flatnonzero((unchanged == 1) & (came == 0))
+    probability, match = scenario.risk.at_counts(alone, np.ones(len(alone), dtype=np.int64))
+    return ScenarioSummary(
+        name=scenario.name,
+        keys=scenario.keys,
+        sample_uniques=len(alone),
+        expected_population_uniques=float(probability.sum()),
+        expected_correct_matches=float(match.sum()),
+        highest=float(probability.max(initial=0.0)),
+        records_above_threshold=int((probability >= threshold).sum()),
+    )

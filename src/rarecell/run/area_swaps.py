@@ -1,0 +1,143 @@
+"""How do records change places, when a run asks for a swap rate?
+
+A record is at risk at a level of areas when its risk, had the file been released with that level, is above the threshold. What is
+planned by :mod:`rarecell.swap.areas` becomes a plan of swaps like any other, so that it is compared, applied and judged alike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels.counting import collapse_records
+from rarecell.errors import BadInput
+from rarecell.outcome.swap import AreaSwapSummary
+from rarecell.run.config import ProtectConfig
+from rarecell.run.results import Assessment
+from rarecell.swap.apply import MarginCheck, MarginsDiffer
+from rarecell.swap.areas import AreaSwaps, AreaSwapTask, plan_area_swaps, risk_levels
+from rarecell.swap.interactions import Interactions
+from rarecell.swap.plan import SwapPlan
+from rarecell.swap.reasons import NO_PLACE, Unswapped
+from rarecell.swap.task import SwapTask
+from rarecell.swap.units import CodedColumn, Units
+from rarecell.table.contingency import ContingencyTable
+
+
+def planned_places(
+    wanted: ProtectConfig, found: Assessment, task: SwapTask
+) -> tuple[SwapPlan, AreaSwapSummary, tuple[MarginCheck, ...]]:
+    """The swaps between areas, what to tell of them, and the kept tables, compared."""
+    assert wanted.swap_rate is not None
+    data, table, areas = found.data, found.table, found.data.areas
+    if areas[-1] not in table.keys:
+        raise BadInput(
+            f"Records are to change places, so their finest area '{areas[-1]}' must be one of the keys; add it to --keys."
+        )
+    named = [*areas, *wanted.carry, *(name for names in (*wanted.similar, *wanted.keep) for name in names)]
+    codes, categories = data.column_codes(list(dict.fromkeys(named)))
+    columns = {c.key: CodedColumn(np.ascontiguousarray(codes[:, k]), c.levels) for k, c in enumerate(categories)}
+    asked = AreaSwapTask(
+        columns,
+        areas,
+        wanted.similar or ((),),
+        wanted.keep,
+        wanted.carry,
+        _households(wanted, found) if wanted.households else None,
+    )
+    level = _levels_at_risk(wanted, found)
+    swaps = plan_area_swaps(asked, level, rate=wanted.swap_rate, record_ids=data.record_names, seed=task.seed)
+    return _as_plan(swaps, level, areas, table, task), _told(swaps, asked), compared_tables(asked, swaps)
+
+
+def _households(wanted: ProtectConfig, found: Assessment) -> CodedColumn:
+    if found.config.household is None:
+        raise BadInput(
+            "Whole households are to change places, but no column says which records live together; name it with --household."
+        )
+    codes, (categories,) = found.data.column_codes([found.config.household])
+    return CodedColumn(np.ascontiguousarray(codes[:, 0]), categories.levels)
+
+
+def _levels_at_risk(wanted: ProtectConfig, found: Assessment) -> NDArray[np.int64]:
+    """The coarsest level of areas at which each record is above the threshold."""
+    threshold = found.config.threshold if wanted.risk_above is None else wanted.risk_above
+    risks = found.roles.area_risks[-len(found.data.areas) :]
+    return risk_levels([np.nan_to_num(risk.per_record()["unique_probability"]) > threshold for risk in risks])
+
+
+def _as_plan(
+    swaps: AreaSwaps, level: NDArray[np.int64], areas: tuple[str, ...], table: ContingencyTable, task: SwapTask
+) -> SwapPlan:
+    kept = [table.close(table.mask_of(names)) for names in task.keep if all(name in table.vertex_names for name in names)]
+    kept += [table.close(1 << k) for k in range(table.n_keys)]
+    stays = sum(1 << k for k, key in enumerate(table.keys) if key not in areas)
+    requested = np.flatnonzero(level < len(areas))
+    moved = np.zeros(len(swaps), dtype=np.uint64)
+    one, other = table.cells[table.cell_of(swaps.records)], table.cells[table.cell_of(swaps.partners)]
+    for k, key in enumerate(table.keys):
+        if key in areas:
+            moved |= np.where(one[:, k] != other[:, k], np.uint64(1 << k), np.uint64(0))
+    # An exchange of areas that are the same to the table, because their level was merged or banded, changes nothing.
+    distance = np.array([int(mask).bit_count() for mask in moved.tolist()], dtype=np.float64)
+    crossed = dict(zip(np.concatenate([swaps.records, swaps.partners]).tolist(), np.tile(swaps.level, 2).tolist(), strict=True))
+    left = [row for row in requested.tolist() if crossed.get(row, len(areas)) > level[row]]
+    return SwapPlan(
+        task=task,
+        interactions=Interactions(table, (), tuple(kept), stays),
+        units=Units.of(table, (), {}),
+        requested=requested,
+        records=swaps.records,
+        partners=swaps.partners,
+        moved=moved,
+        distance=distance,
+        cost=distance,
+        unswapped=tuple(Unswapped(row, NO_PLACE) for row in left),
+    )
+
+
+def _told(swaps: AreaSwaps, task: AreaSwapTask) -> AreaSwapSummary:
+    levels, profiles = Counter(swaps.level.tolist()), Counter(swaps.profile.tolist())
+    return AreaSwapSummary(
+        units=swaps.n_units,
+        swapped=swaps.n_swapped,
+        rate=swaps.rate,
+        risky=swaps.n_risky,
+        risky_left=swaps.n_left,
+        levels={task.areas[place]: n for place, n in sorted(levels.items())},
+        profiles={", ".join(task.similar[place]) or "any": n for place, n in sorted(profiles.items())},
+        sentence=str(swaps),
+    )
+
+
+def compared_tables(task: AreaSwapTask, swaps: AreaSwaps) -> tuple[MarginCheck, ...]:
+    """Every table to keep, counted before and after the swaps from the records themselves; an error when one differs."""
+    travels = {*task.areas, *task.carry}
+    found = []
+    for names in task.keep:
+        before, after, levels = [], [], []
+        for name in names:
+            column = task.columns[name]
+            assert isinstance(column, CodedColumn)
+            codes = column.codes.copy()
+            if name in travels:
+                codes[swaps.records], codes[swaps.partners] = column.codes[swaps.partners], column.codes[swaps.records]
+            before.append(column.codes)
+            after.append(codes)
+            levels.append(len(column.levels))
+        both = [np.concatenate(pair) for pair in zip(before, after, strict=True)]
+        cells, _, position = collapse_records(both, levels)
+        n_records = task.n_records
+        difference = np.bincount(position[:n_records], minlength=len(cells)) - np.bincount(
+            position[n_records:], minlength=len(cells)
+        )
+        check = MarginCheck(tuple(names), len(cells), int((difference != 0).sum()))
+        if not check.is_identical:
+            raise MarginsDiffer(
+                f"Internal error: the swaps would change {check.n_differing:,} cells of the table of {', '.join(names)}, which is to be kept. "
+                "Nothing was written."
+            )
+        found.append(check)
+    return tuple(found)

@@ -1,0 +1,218 @@
+"""Protection that knows areas, scenarios, weights, sensitive columns and what travels with a key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import rarecell as rc
+from rarecell.cli.commands import main
+from rarecell.errors import BadInput
+from rarecell.risk.attributes import Groups, attribute_risk
+from tests.test_run_roles import SIMPLE, population
+
+PEOPLE = population(6_000, seed=3)
+SAMPLE = PEOPLE.slice(0, 600)
+
+
+def _counted(table: pa.Table, names: tuple[str, ...]) -> Counter[tuple[Any, ...]]:
+    return Counter(zip(*(table.column(name).to_pylist() for name in names), strict=True))
+
+
+def _households(seed: int = 4, n_households: int = 400) -> pa.Table:
+    rng = np.random.default_rng(seed)
+    size = rng.integers(1, 4, n_households)
+    town = np.repeat(rng.integers(0, 8, n_households), size)
+    n = int(size.sum())
+    return pa.table(
+        {
+            "household": np.repeat(np.arange(n_households), size),
+            "hhsize": np.repeat(size, size),
+            "age": rng.integers(0, 6, n),
+            "sex": rng.integers(0, 2, n),
+            "town": np.char.add("t", town.astype(str)),
+            "nuts3": np.char.add("n", (town // 2).astype(str)),
+            "region": np.char.add("r", (town // 4).astype(str)),
+            "pets": rng.integers(0, 3, n),
+        }
+    )
+
+
+@pytest.mark.parametrize("households", [True, False])
+def test_records_change_places_and_the_chosen_tables_stay(households: bool) -> None:
+    people = _households()
+    done = rc.protect(
+        people,
+        keys=["age", "sex", "town"],
+        geography="region>town",
+        household="household",
+        households=households,
+        swap_rate=0.1,
+        risk_above=0.05,
+        similar=[["hhsize", "sex"], ["hhsize"]],
+        keep=[["town", "age"], ["region", "hhsize"]],
+        **{**SIMPLE, "population": 4_000},
+    )
+    after, told = done.frame, done.summary.swap
+    assert told is not None
+    assert told.places is not None
+    assert told.places.swapped >= round(0.1 * told.places.units)
+    for names in (("town",), ("town", "age"), ("region", "hhsize"), ("region", "town", "nuts3")):
+        assert _counted(after, names) == _counted(people, names)
+    # Regions and districts went with the towns, so that no record gives its swap away.
+    assert set(_counted(after, ("region", "nuts3", "town"))) == set(_counted(people, ("region", "nuts3", "town")))
+    assert {"region", "nuts3"} <= set(told.carried)
+    changed = [row for row in range(people.num_rows) if after.slice(row, 1) != people.slice(row, 1)]
+    assert changed
+    for name in ("age", "sex", "pets", "household", "hhsize"):
+        assert after.column(name) == people.column(name)
+    if households:
+        towns = Counter(
+            household for household, _ in set(zip(after["household"].to_pylist(), after["town"].to_pylist(), strict=True))
+        )
+        assert set(towns.values()) == {1}
+
+
+def test_a_swapped_area_takes_its_municipality_along() -> None:
+    people = _households(9)
+    done = rc.protect(people, keys=["age", "sex", "region", "hhsize"], top=20, within=["sex"], never_swap=["age", "sex", "hhsize"],
+                      cliques=[["age"], ["sex"], ["region"], ["hhsize"]], **{**SIMPLE, "population": 4_000})  # fmt: skip
+    assert done.summary.swap is not None
+    assert done.plan.moves("region").any()
+    assert {"town", "nuts3"} <= set(done.summary.swap.carried)
+    pairs = set(_counted(people, ("region", "nuts3", "town")))
+    assert set(_counted(done.frame, ("region", "nuts3", "town"))) == pairs
+    named = rc.protect(people, keys=["age", "sex", "region", "hhsize"], top=20, never_swap=["age", "sex", "hhsize"], carry=["pets"],
+                       cliques=[["age"], ["sex"], ["region"], ["hhsize"]], **{**SIMPLE, "population": 4_000})  # fmt: skip
+    moved = named.plan.rows[named.plan.moves("region")]
+    partner = named.plan.sources[named.plan.moves("region")]
+    pets = np.array(people.column("pets").to_pylist())
+    assert np.array(named.frame.column("pets").to_pylist())[moved].tolist() == pets[partner].tolist()
+
+
+def test_all_intruders_are_served_at_once() -> None:
+    scenario = {"neighbour": {"keys": ["age", "sex", "town"]}, "colleague": {"keys": ["job", "age"]}}
+    done = rc.protect(SAMPLE, keys=["age", "sex", "job", "town"], scenario=scenario, risk_above=0.02, **SIMPLE)
+    found, swap = done.assessment, done.summary.swap
+    assert swap is not None
+    assert found.roles.scenarios is not None
+    requested = found.roles.scenarios.above(0.02)
+    assert done.plan.requested.tolist() == requested.tolist()
+    assert len(requested)
+    left = {one.record for one in done.plan.unswapped}
+    for one, told in zip(found.roles.scenarios.each, swap.scenarios, strict=True):
+        keys = list(one.keys)
+        before, after = SAMPLE.select(keys).to_pylist(), done.frame.select(keys).to_pylist()
+        at_risk = np.flatnonzero(one.unique_probability[found.table.record_cell] > 0.02)
+        # Whoever is not listed as left has another value of a key that this intruder knows.
+        assert all(before[row] != after[row] for row in at_risk.tolist() if row not in left)
+        alone = Counter(tuple(values.values()) for values in after)
+        unchanged = [row for row in range(len(after)) if before[row] == after[row] and alone[tuple(after[row].values())] == 1]
+        assert told.sample_uniques == len(unchanged)
+        per_record = one.unique_probability[found.table.record_cell]
+        assert told.expected_population_uniques >= per_record[unchanged].sum() - 1e-9
+        model = rc.select_model(rc.Microdata(SAMPLE, keys=keys).table(), criterion="aic").best
+        for clique in model.cliques:
+            assert _counted(done.frame, tuple(clique)) == _counted(SAMPLE, tuple(clique))
+
+
+def test_sensitive_columns_after_protection() -> None:
+    done = rc.protect(SAMPLE, keys=["sex", "job", "town"], sensitive=["illness", "income"], top=15, **SIMPLE)
+    assert done.summary.swap is not None
+    for told in done.summary.swap.attributes:
+        table = rc.Microdata(done.frame, keys=["sex", "job", "town", told.column]).table()
+        expected = attribute_risk(Groups.of(table, told.column))
+        assert told.right_from_groups == expected.right_from_groups
+        assert told.homogeneous_groups == expected.n_homogeneous
+        assert told.t_closeness == pytest.approx(expected.t_closeness)
+
+
+def test_partners_are_of_like_weight_and_changes_are_told() -> None:
+    rng = np.random.default_rng(2)
+    people = SAMPLE.append_column("weight", pa.array(np.round(rng.lognormal(2.5, 0.8, 600) + 1, 2)))
+    options: dict[str, Any] = {
+        "keys": ["age", "sex", "job"],
+        "weight": "weight",
+        "top": 40,
+        "model": "single",
+        "resolution": "full",
+    }
+    alike = rc.protect(people, **options)
+    any_weight = rc.protect(people, weight_classes=0, **options)
+    weights = np.array(people.column("weight").to_pylist())
+    ratio = [np.abs(np.log(weights[p.records] / weights[p.partners])).mean() for p in (alike.plan, any_weight.plan)]
+    assert ratio[0] < 0.5 * ratio[1]
+    assert alike.summary.swap is not None
+    told = {one.variables: one for one in alike.summary.swap.weighted}
+    for key in ("age", "sex", "job"):
+        one = told[(key,)]
+        assert one.counts_identical
+        totals = []
+        for table in (people, alike.frame):
+            found: dict[Any, float] = {}
+            for value, weight in zip(table.column(key).to_pylist(), weights, strict=True):
+                found[value] = found.get(value, 0.0) + weight
+            totals.append(found)
+        largest = max(abs(totals[1][value] / total - 1) for value, total in totals[0].items())
+        assert one.largest == pytest.approx(largest, abs=1e-6)
+
+
+def test_the_groups_on_which_swaps_fall() -> None:
+    done = rc.protect(SAMPLE, keys=["age", "sex", "job", "town"], top=60, **SIMPLE)
+    assert done.summary.swap is not None
+    assert done.summary.swap.affected
+    for told in done.summary.swap.affected:
+        values = np.array([str(value) for value in SAMPLE.column(told.column).to_pylist()])
+        assert told.records == int((values == told.level).sum())
+        assert told.swapped == int((values[done.plan.rows] == told.level).sum())
+    ratios = [told.ratio for told in done.summary.swap.affected]
+    assert ratios == sorted(ratios, reverse=True)
+
+
+def test_the_command_swaps_places_and_says_so(tmp_path: Path) -> None:
+    pq.write_table(_households(), tmp_path / "census.parquet")
+    arguments = [
+        "protect",
+        str(tmp_path / "census.parquet"),
+        "--keys",
+        "age,sex,town",
+        "--population",
+        "4000",
+        "--model",
+        "single",
+    ]
+    arguments += ["--geography", "region>town", "--household", "household", "--households", "--swap-rate", "0.05", "--quiet"]
+    arguments += ["--similar", "hhsize,sex;hhsize", "--keep", "town,age", "--carry", "nuts3", "--out", str(tmp_path / "run")]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    assert "change places" in done.output
+    page = (tmp_path / "run" / "report.html").read_text()
+    for words in ("change places", "Whom it fell on", "nuts3"):
+        assert words in page
+    written = pq.read_table(tmp_path / "run" / "protected.parquet")
+    assert _counted(written, ("town", "age")) == _counted(_households(), ("town", "age"))
+    again = rc.RunConfig.read(tmp_path / "run" / "run.toml").protect
+    assert again is not None
+    assert (again.swap_rate, again.similar, again.carry) == (0.05, (("hhsize", "sex"), ("hhsize",)), ("nuts3",))
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"swap_rate": 0.1}, "--geography"),
+        ({"swap_rate": 0.1, "geography": "region", "top": 3}, "goes alone"),
+        ({"swap_rate": 0.1, "geography": "region"}, "must be one of the keys"),
+        ({"similar": [["sex"]], "top": 3}, "give --swap-rate"),
+        ({"swap_rate": 1.5, "geography": "region"}, "between 0 and 1"),
+    ],
+)
+def test_places_cannot_be_changed_without_areas(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        rc.protect(SAMPLE, keys=["age", "sex"], **SIMPLE, **options)

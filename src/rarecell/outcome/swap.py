@@ -111,6 +111,7 @@ class SuppressionSummary(Plain):
     values: int | str
     by_key: Mapping[str, int] = field(default_factory=dict)
     unreached: int = 0
+    sentence: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,7 +77,6 @@ class KeyCounting:
     missing: str
     coding: Mapping[str, Coding]
     hierarchies: Mapping[str, str | Path]
-    allows_constant: bool = False
 
     def count(self, wants_records: bool) -> Counted:
         """The table of the keys, which knows the cell of each record when ``wants_records``."""
@@ -167,8 +166,7 @@ class KeyCounting:
             cells[:, position], levels, new_code = _without_unobserved(cells[:, position], coded.coded, bool(n_dropped))
             categories.append(Categories(coded.key, levels, coded.coded.is_ordered))
             lookups.append(EncodedColumn(coded.values, new_code))
-        if not self.allows_constant:
-            notes = [coded.note for coded in coded_keys if coded.note] + self._constant(categories)
+        notes = [coded.note for coded in coded_keys if coded.note] + self._constant(categories)
         weight_sums = None if weights is None else _sums(row_cell, weights, len(cells))
         record_cell = row_cell if numbers is None else None
         table = ContingencyTable.of_sorted_cells(tuple(categories), cells, counts, weight_sums, record_cell)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -189,10 +188,8 @@ class Microdata:
         return self._any_counted.lookups[self.keys.index(key)]
 
     def wider(self, columns: Sequence[str]) -> Microdata:
-        """The same data with further columns as keys, after the others; a missing value is a level, and a column may be constant."""
-        made = Microdata(self.source, [*self.keys, *columns], weight=self.weight, missing="level", coding=self.coding)
-        made._counting = replace(made._counting, allows_constant=True)
-        return made
+        """The same data with further columns as keys, after the others; a missing value is a level."""
+        return Microdata(self.source, [*self.keys, *columns], weight=self.weight, missing="level", coding=self.coding)
 
     def record_names(self, rows: NDArray[np.int64]) -> list[Any]:
         """What names these records when equal ones are drawn: the value of the id column, or the row number without one."""

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
+from rarecell.data.wider import wider_table
 from rarecell.errors import BadInput, RarecellError
 from rarecell.risk.attributes import MOST_VALUES, Groups, attribute_risk, compared
 from tests.naive import attributes as naive
@@ -100,7 +101,7 @@ def test_many_numbers_are_seen_in_bands_but_ordered_by_themselves() -> None:
     rng = np.random.default_rng(1)
     incomes = rng.integers(10_000, 90_000, 4_000)
     people = pa.table({"town": rng.integers(0, 3, 4_000), "income": incomes})
-    groups = Groups.of(rc.Microdata(people, keys=["town", "income"]).table(), "income")
+    groups = Groups.of(wider_table(rc.Microdata(people, keys=["town"]), ["income"]), "income")
     assert groups.banded.sensitive.n_levels == MOST_VALUES
     of_band = np.bincount(groups.banded.value, weights=groups.banded.counts)
     assert of_band.sum() == 4_000

@@ -77,6 +77,7 @@ class KeyCounting:
     missing: str
     coding: Mapping[str, Coding]
     hierarchies: Mapping[str, str | Path]
+    are_all_keys: bool = True
 
     def count(self, wants_records: bool) -> Counted:
         """The table of the keys, which knows the cell of each record when ``wants_records``."""
@@ -174,7 +175,8 @@ class KeyCounting:
         notes += [str(test) for test in tests if not test.is_ordered]
         table = table.with_coarsenings(self._coarsenings(categories))
         table, lookups = self._grouped(table, lookups)
-        self._refuse_identifiers(table)
+        if self.are_all_keys:
+            self._refuse_identifiers(table)
         n_missing = {coded.key: coded.coded.n_missing for coded in coded_keys}
         return Counted(table, tuple(lookups), tuple(coded.meanings for coded in coded_keys), n_missing, n_dropped, tuple(notes))
 

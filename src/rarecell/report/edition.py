@@ -36,6 +36,10 @@ SMALLEST_COUNT = 3
 HIDDEN = f"fewer than {SMALLEST_COUNT}"
 
 NOT_SHOWN = "not shown"
+
+POSSIBILITY = (
+    "Combinations of values that look impossible may occur in the release: a rule that kept them out would void the guarantee."
+)
 """What is written instead of a small count."""
 
 FEW = 10
@@ -202,7 +206,7 @@ def _formal(swap: SwapSummary, formal: FormalSummary) -> SwapSummary:
         margins_identical=swap.margins_identical,
         intruders=_expected_of(swap.intruders),
         margins=swap.margins,
-        formal=replace(formal, records_changed=None, uniques_changed=None),
+        formal=replace(formal, records_changed=None, uniques_changed=None, possibility=formal.possibility and POSSIBILITY),
     )
 
 

@@ -167,6 +167,11 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "The number of records that are expected to be the only one of their kind in the whole population (τ₁). Those can be recognised with certainty.",
     ),
     (
+        "formal release",
+        "A file whose values were rearranged at random with a stated ε: a bound on how much likelier one original than another makes what was released. It "
+        "holds subject to invariants that are named with it, and says nothing about what those reveal.",
+    ),
+    (
         "interval",
         "With probability 95 % the number lies between the two ends, unless the model is further off than it was on files whose truth is known.",
     ),

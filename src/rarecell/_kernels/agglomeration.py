@@ -49,7 +49,7 @@ def _first_smallest(tree, n_leaves):
 def merge_neighbours(joint, totals, n_others):
     """Merges of ordered levels: row t says which two groups, each named by its first level, become one in step t.
 
-    ``joint`` has a row a level and the levels of all other keys side by side as columns; it is used up. The losses are kept
+    ``joint`` has a row for each level and the levels of all other keys side by side as columns; it is used up. The losses are kept
     in a tree, so that n levels take n log n steps beside the losses themselves.
     """
     n = len(totals)

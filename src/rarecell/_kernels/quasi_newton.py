@@ -23,7 +23,7 @@ def dot(a, b):
 def descent_direction(gradient, steps, changes, n_steps):
     """Minus the gradient times the inverse Hessian as learnt from steps and the changes of the gradient along them.
 
-    ``steps`` and ``changes`` are ring buffers, one row a step; ``n_steps`` were taken in all (two-loop recursion,
+    ``steps`` and ``changes`` are ring buffers, one row for each step; ``n_steps`` were taken in all (two-loop recursion,
     Nocedal and Wright 2006, algorithm 7.4).
     """
     direction = -gradient

@@ -100,7 +100,7 @@ run_options = _options(
         "hierarchies",
         multiple=True,
         metavar="KEY=CSV",
-        help="Nested groups of a key's levels, one row a level. Repeatable.",
+        help="Nested groups of a key's levels, one row for each level. Repeatable.",
     ),
     click.option("--criterion", help="aic (default), bic, bayes, skinner-shlomo, or a penalty for each degree of freedom."),
     click.option(
@@ -109,7 +109,7 @@ run_options = _options(
     click.option(
         "--model",
         type=click.Choice(["average", "single", "bayes", "hierarchical", "regularised", "stacked", "independence", "saturated"]),
-        help="Risk from the average over penalties and resolutions (default), or from one model.",
+        help="Where the risk comes from: an average over orders of the keys (default), or one model.",
     ),
     click.option("--cliques", help='A model by name instead of a search: "a,b;b,c".'),
     click.option(
@@ -149,13 +149,13 @@ protect_options = _options(
     click.option("--top", type=click.IntRange(1), metavar="K", help="Protect the K riskiest records."),
     click.option(
         "--cell-probability-below",
-        type=FiniteRange(),
+        type=FiniteRange(0),
         metavar="P",
         help="Protect unique records whose cell has a probability below P.",
     ),
     click.option(
         "--max-population-uniques",
-        type=FiniteRange(),
+        type=FiniteRange(0),
         metavar="T",
         help="Protect until at most T population uniques are expected.",
     ),

@@ -105,7 +105,9 @@ def read_dialect(path: Path) -> Dialect:
             break
         body, offset, n_lines = body[length:], offset + length, n_lines + 1
     if not is_whole and newline not in body:
-        raise BadInput(f"{path} has no line end in its first {_HEAD:,} bytes, so it is not a text file with one line a record.")
+        raise BadInput(
+            f"{path} has no line end in its first {_HEAD:,} bytes, so it is not a text file with one line for each record."
+        )
     if b"\0" in line:
         raise BadInput(f"{path} has zero bytes in its first line, so it is not a text file. Save the data as 'CSV UTF-8'.")
     if delimiter is None:

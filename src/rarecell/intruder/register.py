@@ -142,6 +142,6 @@ class Register:
 
 
 def ball_sums(owner: NDArray[np.int64], column: NDArray[np.int64], shape: tuple[int, int], rates: Floats) -> Floats:
-    """Sums of ``rates`` (one row a draw) over the columns of each owner."""
+    """Sums of ``rates`` (one row for each draw) over the columns of each owner."""
     chosen = sparse.csr_array((np.ones(len(owner)), (owner, column)), shape=shape)
     return np.asarray((chosen @ rates.T).T)

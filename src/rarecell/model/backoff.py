@@ -136,7 +136,7 @@ class BackoffNetwork:
         self._posteriors.clear()
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
-        """Draws of log p of the cells, one row a draw; cells that share a value in a context share its draw."""
+        """Draws of log p of the cells, one row for each draw; cells that share a value in a context share its draw."""
         log_p = np.zeros((n_draws, len(cells)))
         for betas, pairs in self._conditional_betas(cells):
             _, first, group = np.unique(pairs, return_index=True, return_inverse=True)
@@ -252,7 +252,7 @@ class BackoffModel:
         return _average([member.log_moment_rows(cells) for member in self.networks])
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
-        """Draws of log p of the cells, one row a draw, each from a network chosen at random."""
+        """Draws of log p of the cells, one row for each draw, each from a network chosen at random."""
         shares = rng.multinomial(n_draws, self.weights)
         calls = [(m, cells, int(n), own) for m, n, own in zip(self.networks, shares, rng.spawn(len(shares)), strict=True)]
         return np.concatenate(on_all_cores(BackoffNetwork.draws, calls))

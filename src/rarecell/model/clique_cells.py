@@ -23,7 +23,7 @@ ROWS_AT_ONCE = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class CliqueCells:
-    """Cells of a clique as key codes, one row a cell.
+    """Cells of a clique as key codes, one row for each cell.
 
     A clique that holds a coarsening but not its key has, in place of the key's code, that of one level of the group.
     ``codes`` has a column for each key of the table; columns of other keys are 0.

@@ -122,7 +122,7 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
         return hyper_dirichlet_draws(self.marginals, self.graph, cells, n_draws, rng, self.prior_mass)
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw records from the fitted model: key codes, one row a record.
+        """Draw records from the fitted model: key codes, one row for each record.
 
         Walks a perfect sequence of the cliques. Each clique is drawn from its observed marginal cells, given the
         separator it shares with what was drawn before.

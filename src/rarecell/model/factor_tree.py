@@ -160,7 +160,7 @@ class FactorTree:
         return log_sum, tables
 
     def sample(self, log_tables: NDArray[np.float64], n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw cells in proportion to the product of the tables: level codes, one row a record.
+        """Draw cells in proportion to the product of the tables: level codes, one row for each record.
 
         Clique by clique, each given what was drawn for its separator. The cells of one clique at a time are stored.
         """

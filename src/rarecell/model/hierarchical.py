@@ -141,7 +141,7 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
         return np.where(is_possible, np.minimum(total, 0.0), -np.inf)
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw records from the fitted model: key codes, one row a record."""
+        """Draw records from the fitted model: key codes, one row for each record."""
         return self._tree.sample(n_records, rng)
 
     # ------------------------------------------------------------------ fit

@@ -29,7 +29,7 @@ Floats = NDArray[np.float64]
 def hyper_dirichlet_draws(
     marginals: Marginals, graph: ChordalGraph, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator, mass: float
 ) -> Floats:
-    """Draws of log p of any cells (key codes): one row a draw, one column a cell.
+    """Draws of log p of any cells (key codes): one row for each draw, one column for each cell.
 
     1. Walk the cliques in a perfect sequence; clique C meets what came before in S.
     2. Given the value of S, the cells of C have a Dirichlet law with parameters n(i_C) + α_C. Only those that some asked cell

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 
 def log_gamma_draws(shape: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
-    """Logarithms of standard gamma variables, a row a draw, a column a shape; minus infinity where the shape is 0."""
+    """Logarithms of standard gamma variables, a row for each draw, a column for each shape; minus infinity where the shape is 0."""
     is_small = shape < 1.0
     found = np.log(rng.standard_gamma(np.where(is_small, shape + 1.0, shape), (n_draws, len(shape))))
     small = np.flatnonzero(is_small)

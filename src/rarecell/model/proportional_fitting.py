@@ -263,7 +263,7 @@ class JunctionTreeFit:
     # ------------------------------------------------------------------ drawing
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw records clique by clique, each given its separator; key codes, one row a record."""
+        """Draw records clique by clique, each given its separator; key codes, one row for each record."""
         table = self.marginals.table
         drawn = np.zeros((n_records, table.n_keys), dtype=np.int32, order="F")
         chosen: dict[int, NDArray[np.int64]] = {}

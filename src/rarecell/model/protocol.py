@@ -74,7 +74,7 @@ class CellModel(Protocol):
         """Moments of log p of cells; None for a model whose risk plugs in p̂."""
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
-        """Draws of log p, a row each, a column a cell; cells that share a parameter share its draw."""
+        """Draws of log p, a row each, a column for each cell; cells that share a parameter share its draw."""
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Records drawn from the model, as key codes."""

@@ -154,7 +154,7 @@ class RegularisedModel(PluggedIn):
         return LogMoments(self.log_cell_probability(cells), variance)
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Vector:
-        """Draws of log p of the cells, one row a draw; cells that share a parameter share its draw.
+        """Draws of log p of the cells, one row for each draw; cells that share a parameter share its draw.
 
         The sum over all cells is taken as known, so that mean and variance of the draws are those of :meth:`posterior`.
         """
@@ -167,7 +167,7 @@ class RegularisedModel(PluggedIn):
         return drawn
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw records from the fitted model: key codes, one row a record."""
+        """Draw records from the fitted model: key codes, one row for each record."""
         return self._fit.tree.sample(self._log_tables, n_records, rng)
 
     @cached_property

@@ -87,7 +87,7 @@ class PosteriorAverage(AverageModel):
         return LogMoments(mean + shift, self.weights @ variances + between)
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draws of log p of the cells, one row a draw, each from a member chosen with its weight."""
+        """Draws of log p of the cells, one row for each draw, each from a member chosen with its weight."""
         shares = rng.multinomial(n_draws, self.weights)
         return np.concatenate([member.draws(cells, int(n), rng) for member, n in zip(self.members, shares, strict=True)])
 
@@ -105,7 +105,7 @@ def split_records(
 
 @dataclass(frozen=True, eq=False)
 class HeldOutRecords:
-    """Log-probabilities of held-out records: one row a distinct cell of a split, one column a model."""
+    """Log-probabilities of held-out records: one row for each distinct cell of a split, one column for each model."""
 
     log_probability: NDArray[np.float64]
     counts: NDArray[np.int64]

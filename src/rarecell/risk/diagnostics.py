@@ -310,7 +310,7 @@ def subsample_check(
 
 
 def _terms(rate: Floats, count: Floats, fraction: float) -> Floats:
-    """Columns: B1, its variance, B2, its variance, the variance of s_1, the Poisson probabilities of 1, 2, …; one row a cell."""
+    """Columns: B1, its variance, B2, its variance, the variance of s_1, the Poisson probabilities of 1, 2, …; one row for each cell."""
     mean = fraction * rate
     unseen = (1.0 - fraction) * rate
     columns = np.empty((len(rate), _N_TERMS))

@@ -171,7 +171,7 @@ class _Sums:
         self._first, self._second = np.zeros((2, n_drawn)), np.zeros((2, n_drawn))
 
     def add(self, *values: Floats) -> None:
-        """Values of both quantities: one row a draw, one column a unique."""
+        """Values of both quantities: one row for each draw, one column for each unique."""
         self._sums.append(np.stack([one.sum(axis=1) for one in values], axis=1).astype(np.float64))
         for k, one in enumerate(values):
             self._first[k] += one.sum(axis=0)

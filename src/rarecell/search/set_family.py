@@ -47,7 +47,7 @@ class Family:
     Attributes
     ----------
     chains : vertices of each key, coarsest first
-    levels : level reached on each chain, one row a set
+    levels : level reached on each chain, one row for each set
     masks : the same sets as vertex masks
     """
 

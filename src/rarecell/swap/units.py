@@ -50,7 +50,7 @@ class Units:
     table : the contingency table
     columns : names of the columns outside the keys, after the vertices
     levels : the values of each of these columns
-    codes : one row a unit: codes of the vertices, then of ``columns``
+    codes : one row for each unit: codes of the vertices, then of ``columns``
     counts : records of each unit
     cell : the cell each unit belongs to
     known_unit : the unit of each record, −1 for a record that was dropped for a missing key; None when the table does not

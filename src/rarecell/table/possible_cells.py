@@ -47,7 +47,7 @@ class Compatibility:
         self._counts: dict[int, int] = {}
 
     def violates(self, cells: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """True for each cell (key codes, one row a cell) that holds an excluded combination."""
+        """True for each cell (key codes, one row for each cell) that holds an excluded combination."""
         found = np.zeros(len(cells), dtype=bool)
         for keys, array in self.excluded.items():
             found |= array[tuple(cells[:, k] for k in keys)]

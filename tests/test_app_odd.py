@@ -260,14 +260,14 @@ def test_what_goes_wrong_in_a_page_is_told() -> None:
 # ---------------------------------------------------------------------- many columns, rare values
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_a_file_with_thousands_of_columns_has_its_pages(house: Path, suffix: str) -> None:
-    names = [f"a question with quite a long name, number {k}" for k in range(3000)]
+@pytest.mark.parametrize(("suffix", "n_columns"), [(".csv", 3000), (".parquet", 250)])
+def test_a_file_with_thousands_of_columns_has_its_pages(house: Path, suffix: str, n_columns: int) -> None:
+    names = [f"a question with quite a long name, number {k}" for k in range(n_columns)]
     path = house / f"wide{suffix}"
     if suffix == ".csv":
         lines = [
             ",".join(f'"{name}"' for name in names),
-            *(",".join(str((row + k) % 3) for k in range(3000)) for row in range(4)),
+            *(",".join(str((row + k) % 3) for k in range(n_columns)) for row in range(4)),
         ]
         path.write_text("\n".join(lines) + "\n")
     else:
@@ -275,7 +275,7 @@ def test_a_file_with_thousands_of_columns_has_its_pages(house: Path, suffix: str
     browser = Browser(house)
     page = browser.get(f"/keys?file=wide{suffix}")
     assert page.status_code == 200
-    assert "number 2999" in page.text
+    assert f"number {n_columns - 1}" in page.text
     fields = {f"role:{name}": "none" for name in names} | {"file": f"wide{suffix}", "population": "1000"}
     refused = browser.post("/assess", fields)
     assert refused.status_code == 400

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -21,8 +21,9 @@ from rarecell.engine.source import code_chunk, unified
 from rarecell.errors import BadInput, RarecellError, UnknownChoice
 from rarecell.run.config import RunConfig
 from rarecell.search.score import make_score
+from tests import fuzz
 
-SCRIPT = Path(__file__).parents[1] / "benchmarks" / "fuzz.py"
+SCRIPT = Path(__file__).with_name("fuzz.py")
 
 
 @pytest.mark.slow
@@ -136,12 +137,14 @@ def test_names_that_an_engine_could_misread_are_names(name: str, tmp_path: Path)
 
 
 def test_bytes_steer_a_case_and_chance_ends_it() -> None:
-    spec = importlib.util.spec_from_file_location("fuzz", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    fuzz = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(fuzz)
     steered = fuzz.Steered(bytes([3, 0, 2]))
     assert [steered.getrandbits(8) for _ in range(3)] == [3, 0, 2]
     assert len(set(steered.sample(range(100), 50))) == 50
     assert [fuzz.Steered(b"").random() for _ in range(2)] == [fuzz.Steered(b"").random()] * 2
+
+
+@pytest.mark.parametrize("kind", ["folder", "cookie", "levels", "toml"])
+def test_some_cases_of_each_kind_end_well(kind: str, tmp_path: Path) -> None:
+    for number in range(25):
+        outcome, words = fuzz.outcome_of(kind, random.Random(f"{kind}:{number}"), tmp_path)
+        assert outcome in fuzz.ENDED_WELL, (number, outcome, words)

@@ -51,7 +51,10 @@ def _harmless(value: Any) -> Any:
     """Text that a spreadsheet would run as a formula gets an apostrophe in front; lists are joined."""
     if isinstance(value, list | tuple):
         value = " ".join(str(item) for item in value)
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"):
+    if isinstance(value, str):
+        # A carriage return of its own would end the line.
+        value = value.replace("\r\n", "\n").replace("\r", "\n")
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠"):
         return f"'{value}"
     return value
 

@@ -1,13 +1,13 @@
 """Does every input, however damaged, end in a result or in one clear paragraph?
 
-Text, Parquet and Arrow files, configurations, command lines, hierarchies, frames and roles are made at random and damaged at
-random. A case ends well when it gives a table whose counts are those of a plain reader in Python (where the damage left the
+Text, Parquet and Arrow files, configurations, command lines, hierarchies, frames, roles, run folders, cookies and numbers of
+levels are made at random and damaged at random. A case ends well when it gives a table whose counts are those of a plain reader in Python (where the damage left the
 file well-formed), a result, or a :class:`RarecellError` of one paragraph. Tracebacks, hangs, crashes and wrong counts are
 printed with the name of their case, and the exit code is 1.
 
-    python benchmarks/fuzz.py --seconds 60 --seed 1
-    python benchmarks/fuzz.py --case csv:17        # one case again, with its traceback
-    python benchmarks/fuzz.py --guided csv -max_total_time=600    # coverage guides the cases; needs the package atheris
+    python tests/fuzz.py --seconds 60 --seed 1
+    python tests/fuzz.py --case csv:17        # one case again, with its traceback
+    python tests/fuzz.py --guided csv -max_total_time=600    # coverage guides the cases; needs the package atheris
 
 What follows the kind of guided cases is handed to atheris, such as a folder to keep inputs in, or the file of an input that ended
 badly, to see it again.
@@ -45,6 +45,7 @@ from rarecell.data.levels import MISSING_WORDS
 from rarecell.data.microdata import Microdata
 from rarecell.engine.files import CsvSource
 from rarecell.errors import RarecellError
+from rarecell.machine.disk import remove
 from rarecell.run.config import CHOICES, RunConfig
 
 SECONDS_A_CASE = 60.0
@@ -544,6 +545,15 @@ def fuzz_command(rng: random.Random, folder: Path) -> str:
         "--seed",
         "--id",
         "--resolution",
+        "--memory",
+        "--time-limit",
+        "--restarts",
+        "--fail-above",
+        "--risk-above",
+        "--max-record-risk",
+        "--zeros",
+        "--out",
+        "--recode",
     ]
     texts = [
         "a,b",
@@ -566,6 +576,21 @@ def fuzz_command(rng: random.Random, folder: Path) -> str:
         "0.5",
     ]
     texts += ["select 1", "select * from 'case.csv'", "drop", "full", "日本", "--help", str(path)]
+    texts += [
+        "nan",
+        "inf",
+        "-inf",
+        "1e999",
+        "9" * 400,
+        "9" * 30,
+        "-1",
+        "0.2",
+        "9" * 300 + "GB",
+        "x" * 300,
+        "a=3 groups",
+        "../..",
+        "\udcff",
+    ]
     arguments += ["--keys", "a,b", "--population", "1000"] if rng.random() < 0.7 else []
     for _ in range(rng.randint(0, 3)):
         arguments += [rng.choice(options), rng.choice(texts)]
@@ -591,10 +616,145 @@ def fuzz_run(rng: random.Random, folder: Path) -> str:
         options[name] = rng.choice(CHOICES[name])
     options["criterion"] = rng.choice(["aic", "bic", "bayes", "0.5", "-1", "0", "nan", "x"])
     found = rc.assess(RunConfig(**options))
-    expected = found.summary["risk"]["expected_population_uniques"]
-    if not 0.0 <= expected <= found.summary["risk"]["sample_uniques"] + 1e-9:
+    expected = found.summary.risk.expected_population_uniques
+    if not 0.0 <= expected <= found.summary.risk.sample_uniques + 1e-9:
         raise WrongCount(f"{expected} population uniques are expected among the sample uniques")
     return "read"
+
+
+ODD_JSON = [
+    "{}",
+    "[]",
+    "null",
+    "7",
+    "[" * 5000,
+    '{"files": [".."]}',
+    '{"files": ["../victim.txt", "notes.txt", 5, null]}',
+    '{"input": []}',
+]
+ODD_JSON += [
+    '{"seconds": {"a": NaN}}',
+    '{"folder": 1, "overwrite": true, "obsolete": ["../victim.txt"]}',
+    "{",
+    "\udcff",
+    '{"input": {"path": 5}}',
+]
+ODD_NAMES = [
+    "run.json",
+    "summary.json",
+    "run.toml",
+    "model.json",
+    "zeros.json",
+    "risk.parquet",
+    "tables",
+    "report.html",
+    "protected.csv",
+]
+ODD_NAMES += [
+    "swaps.parquet",
+    "notes.txt",
+    ".rarecell.lock",
+    ".rarecell-unfinished-x",
+    ".rarecell-complete-x",
+    ".rarecell-moving-x",
+]
+
+
+def odd_entry(rng: random.Random, place: Path, victim: Path) -> None:
+    """A file, a folder, a link or a pipe under the name of a result."""
+    kind = rng.choice(["json", "json", "bytes", "folder", "link", "pipe"])
+    if kind == "json":
+        place.write_text(rng.choice(ODD_JSON), encoding="utf-8", errors="surrogateescape")
+    elif kind == "bytes":
+        place.write_bytes(rng.randbytes(rng.randrange(40)))
+    elif kind == "link":
+        place.symlink_to(rng.choice([victim, victim.parent]))
+    elif kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.mkdir()
+        for name in rng.sample([".plan", "run.json", "summary.json", "victim.txt"], 2):
+            (place / name).write_text(rng.choice(ODD_JSON), encoding="utf-8", errors="surrogateescape")
+
+
+def fuzz_folder(rng: random.Random, folder: Path) -> str:
+    """A run folder with odd things in it is written into, read and looked at; nothing but results goes away."""
+    from rarecell.app.folder import ChosenFolder
+    from rarecell.run.folder import RunRecord, open_run_folder
+    from rarecell.run.saved import SavedRun
+
+    victim = folder / "victim.txt"
+    victim.write_text("precious")
+    out = folder / "out"
+    out.mkdir()
+    for name in rng.sample(ODD_NAMES, rng.randint(0, 6)):
+        odd_entry(rng, out / name, victim)
+    notes = (out / "notes.txt").lstat() if (out / "notes.txt").is_symlink() or (out / "notes.txt").exists() else None
+    outcome = "read"
+    try:
+        list(ChosenFolder.at(folder).run_folders())
+        with open_run_folder(out, overwrite=rng.random() < 0.7) as run:
+            run.write_text("summary.json", "{}")
+            run.write_text("run.json", RunRecord("assess", {}, {}, 0, {}, ("run.json", "summary.json")).to_json())
+            if rng.random() < 0.7:
+                run.publish()
+        SavedRun.read(out)
+    except RarecellError:
+        outcome = "refused"
+    if victim.read_text() != "precious":
+        raise WrongCount("a file outside the run folder was touched")
+    if notes is not None and (out / "notes.txt").lstat().st_ino != notes.st_ino:
+        raise WrongCount("a file that is no result was touched")
+    return outcome
+
+
+def fuzz_cookie(rng: random.Random, folder: Path) -> str:
+    """The right cookie lets in whatever stands beside it, and nothing else does."""
+    from rarecell.app.security import Gate
+
+    gate = Gate(port=4711)
+    pieces = [
+        "a=1",
+        "x=a b c",
+        "novalue",
+        "",
+        "=",
+        gate.cookie,
+        f"{gate.cookie}=stale",
+        f"{gate.cookie}=",
+        'q="a',
+        "é=ü",
+        "a,b",
+        "$Version=1",
+    ]
+    line = rng.choices(pieces, k=rng.randint(0, 5))
+    is_in = rng.random() < 0.5
+    if is_in:
+        line.insert(rng.randint(0, len(line)), f"{gate.cookie}={gate.session}")
+    cookie = rng.choice(["; ", ";", " ; "]).join(line).encode()
+    headers = [(b"host", b"127.0.0.1:4711"), (b"cookie", cookie)]
+    refusal = gate.refusal({"type": "http", "method": "GET", "path": f"{gate.base}/data", "headers": headers})
+    if (refusal is None) != is_in:
+        raise WrongCount(f"a cookie line of {len(line)} pieces was {'refused' if is_in else 'let in'}")
+    return "read" if is_in else "refused"
+
+
+def fuzz_levels(rng: random.Random, folder: Path) -> str:
+    """Keys with any number of levels are put into groups, or answered with advice."""
+    from rarecell.table.coarsening import automatic_coarsenings
+    from rarecell.table.identifying import refuse_identifying_keys
+
+    n_records = rng.choice([10, 300, 2000, 20_000])
+    n_levels = rng.choice([1, 2, 9, 100, n_records // 3, n_records])
+    draw = np.random.default_rng(rng.randrange(2**32))
+    codes = draw.integers(0, max(1, n_levels), n_records)
+    values = codes if rng.random() < 0.5 else np.array([f"w{code}" for code in codes])
+    table = Microdata(pa.table({"k": values, "s": draw.integers(0, 2, n_records)}), keys=["k", "s"]).table()
+    refuse_identifying_keys(table)
+    for coarsening in automatic_coarsenings(table):
+        if sum(map(len, coarsening.members())) != table.categories[table.keys.index(coarsening.key)].n_levels:
+            raise WrongCount("the groups of a key do not hold its levels")
+    return "counted"
 
 
 KINDS: dict[str, tuple[Callable[[random.Random, Path], str], float]] = {
@@ -607,6 +767,9 @@ KINDS: dict[str, tuple[Callable[[random.Random, Path], str], float]] = {
     "toml": (fuzz_toml, 15.0),
     "command": (fuzz_command, 2.0),
     "run": (fuzz_run, 0.2),
+    "folder": (fuzz_folder, 10.0),
+    "cookie": (fuzz_cookie, 10.0),
+    "levels": (fuzz_levels, 3.0),
 }
 
 
@@ -629,7 +792,7 @@ def outcome_of(kind: str, rng: random.Random, folder: Path) -> tuple[str, str]:
         return "traceback", traceback.format_exc()
     finally:
         for path in folder.iterdir():
-            path.unlink()
+            remove(path)
 
 
 def work(jobs: Any, folder: Path) -> None:

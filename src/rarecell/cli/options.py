@@ -136,6 +136,7 @@ run_options = _options(
         help="Distribution of the population count of a cell.",
     ),
     click.option("--threshold", type=FiniteRange(0, 1), help="Risk from which a record is listed (default 0.2)."),
+    click.option("--by", metavar="NAME", help="Who runs it, for the first page of the report."),
     click.option("--out", type=click.Path(file_okay=False), help="Folder for the results."),
     click.option("--overwrite", is_flag=True, help="Allow results to be overwritten."),
     click.option("--fail-above", type=FiniteRange(0, 1), metavar="P", help="Exit with 3 when a record's risk is above P."),
@@ -218,7 +219,7 @@ _PASSED_ON = (
         "criterion",
         "search",
     ),
-    *("model", "resolution", "max_clique", "restarts", "time_limit", "form", "threshold", "memory", "seed", "zeros"),
+    *("model", "resolution", "max_clique", "restarts", "time_limit", "form", "threshold", "memory", "seed", "zeros", "by"),
 )
 """Options with the same name and meaning in a configuration."""
 

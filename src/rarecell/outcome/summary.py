@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rarecell.outcome.plain import Plain
+from rarecell.outcome.released import Concentration, GroupRisk, Provenance
 from rarecell.outcome.roles import AreaLevelSummary, AttributeSummary, RegisterSummary, ScenarioSummary
 from rarecell.outcome.swap import SwapSummary
 
@@ -276,6 +277,8 @@ class Truth(Plain):
     population_uniques: Count
     correct_matches: float
     sentence: str = ""
+    population_uniques_after: Count | None = None
+    correct_matches_after: float | None = None
 
 
 # ---------------------------------------------------------------------- all of it
@@ -299,6 +302,9 @@ class RunSummary(Plain):
     risk: RiskSummary
     truth: Truth | None = None
     swap: SwapSummary | None = None
+    groups: tuple[GroupRisk, ...] = ()
+    concentration: tuple[Concentration, ...] = ()
+    provenance: Provenance | None = None
 
     @property
     def highest_risk(self) -> float:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.plain import Plain
+from rarecell.outcome.released import ReleasedState
 from rarecell.outcome.roles import AttributeSummary, ScenarioSummary
 
 
@@ -191,6 +192,7 @@ class SwapSummary(Plain):
     frontier: tuple[FrontierSummary, ...] = ()
     target: TargetSummary | None = None
     suppression: SuppressionSummary | None = None
+    released: ReleasedState | None = None
     keep: tuple[KeepingCost, ...] = ()
     formal: FormalSummary | None = None
     attributes: tuple[AttributeSummary, ...] = ()

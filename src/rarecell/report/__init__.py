@@ -188,9 +188,10 @@ def _contents(context: Mapping[str, Any]) -> list[tuple[str, str]]:
     tables = context["tables"]
     entries = (
         ("verdict", "The result", True),
+        ("provenance", "Where this comes from, and the decision", "provenance" in tables),
         ("protection", "What protection changed", context["summary"].swap is not None),
         ("data", "What was examined", True),
-        ("risk", "How the risk is spread", True),
+        ("risk", f"How the risk is spread{', before protection' if context['summary'].swap is not None else ''}", True),
         ("roles", "Areas, groups and other intruders", _has_roles(tables)),
         ("causes", "What makes records rare", "key-costs" in tables or "unsafe-combinations" in tables),
         ("records", "The riskiest records", bool(context["riskiest"])),

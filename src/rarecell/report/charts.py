@@ -217,3 +217,19 @@ def frontier(points: Sequence[Mapping[str, float]], *, target: float | None = No
             WIDTH, heights(target) - 6, f"target {expected(target)}", role="risk", anchor="end", is_bold=True, size=FONT_SIZE
         )
     return chart
+
+
+def concentration(points: Sequence[Mapping[str, float]]) -> Chart:
+    """Share of the expected population uniques that the riskiest records hold together."""
+    top, bottom = 34.0, 34.0 + _PLOT_HEIGHT
+    chart = Chart(bottom + _FOOT)
+    heights = Scale.of([0.0, 100.0], bottom, top)
+    left = height_room(heights)
+    across = Scale.of([0.0, *(float(point["records"]) for point in points)], left, WIDTH - 14.0)
+    height_axis(chart, heights, "% of the expected population uniques", left=left, right=WIDTH)
+    value_axis(chart, across, "riskiest records", top=bottom, bottom=bottom)
+    places = [(across(0.0), heights(0.0)), *((across(float(p["records"])), heights(100.0 * p["share"])) for p in points)]
+    chart.path(places, "accent")
+    for x, y in places[1:]:
+        chart.dot(x, y, "accent", size=4)
+    return chart

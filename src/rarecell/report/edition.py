@@ -89,8 +89,12 @@ def external(summary: RunSummary) -> RunSummary:
             population_uniques=rough_shown(summary.truth.population_uniques),
             correct_matches=rough_up(summary.truth.correct_matches),
             sentence="",
+            population_uniques_after=None,
+            correct_matches_after=None,
         ),
         swap=summary.swap and _swap(summary.swap),
+        # A seed would let the choice among equal records be made again.
+        provenance=summary.provenance and replace(summary.provenance, seed=None),
     )
 
 
@@ -232,8 +236,9 @@ def _swap(swap: SwapSummary) -> SwapSummary:
         not_swapped=() if hides_failures else _merged_reasons(swap.not_swapped),
         values_changed=rough_shown(swap.values_changed),
         share_changed=None if swap.share_changed is None else rough_up(swap.share_changed, 1),
-        mean_distance=None if swap.mean_distance is None else rough_up(swap.mean_distance, 1),
-        first_found_mean_distance=None if swap.first_found_mean_distance is None else rough(swap.first_found_mean_distance, 1),
+        # How far values moved would help to undo it.
+        mean_distance=None,
+        first_found_mean_distance=None,
         risk_before=_expectations(swap.risk_before),
         risk_after=_expectations(swap.risk_after),
         intruders=_expected_of(swap.intruders),

@@ -42,6 +42,8 @@ def all_pictures(summary: RunSummary) -> dict[str, Picture]:
         "estimators": _estimators(summary),
         "sizes": _sizes(risk),
         "areas": _areas(risk),
+        "concentration": _concentration(summary),
+        "histogram_after": None if swap is None else _histogram_after(swap, risk.threshold),
         "before_after": None if swap is None else _before_after(swap),
         "frontier": None if swap is None else _frontier(swap),
     }
@@ -178,6 +180,44 @@ def _histogram(risk: RiskSummary) -> Picture | None:
         svg,
         "Records that are alone in the file, by the probability that they are alone in the population. "
         f"Columns from the threshold of {risk.threshold:g} on are in red.",
+    )
+
+
+def _histogram_after(swap: SwapSummary, threshold: float) -> Picture | None:
+    state = swap.released
+    if state is None:
+        return None
+    svg = _chart(
+        "record_risk_histogram",
+        {"edges": state.edges, "counts": state.counts, "threshold": threshold},
+        name="histogram-after",
+        title="After protection: sample uniques by risk",
+        description="Columns with the number of records in each class of risk in the released file; the table has the numbers.",
+    )
+    above = state.records_above_threshold
+    return Picture(
+        svg,
+        f"After protection: records that are alone in the released file, by their risk. {number(above)} of {number(state.sample_uniques)} "
+        f"{'is' if above == 1 else 'are'} at the threshold of {threshold:g} or above.",
+    )
+
+
+def _concentration(summary: RunSummary) -> Picture | None:
+    points = summary.concentration
+    if len(points) < 3:
+        return None
+    half = next((point for point in points if point.share >= 0.5), points[-1])
+    svg = _chart(
+        "concentration",
+        {"points": [point.to_dict() for point in points]},
+        name="concentration",
+        title="How risk is concentrated",
+        description="A curve of the share of the expected population uniques that the riskiest records hold; the table has the numbers.",
+    )
+    return Picture(
+        svg,
+        f"Before protection: the {number(half.records)} riskiest of {number(points[-1].records)} sample uniques hold "
+        f"{percent(half.share)} of the expected population uniques.",
     )
 
 

@@ -14,6 +14,7 @@ from rarecell.outcome.summary import Count, EstimatorDetail, RunSummary
 from rarecell.outcome.swap import RiskNumbers
 from rarecell.outcome.words import decade, first_of, number, percent
 from rarecell.report.graph_picture import ModelPicture
+from rarecell.report.release_tables import release_tables
 from rarecell.report.role_tables import role_tables
 from rarecell.report.sentences import estimator_name
 from rarecell.report.table import Column, Table, names_column, text_column
@@ -50,7 +51,7 @@ def all_tables(
         _frontier,
     )
     found = [table for maker in makers if (table := maker(summary)) is not None and table.rows]
-    found += role_tables(summary, groups)
+    found += [*role_tables(summary, groups), *release_tables(summary)]
     if riskiest:
         found.append(riskiest_table(summary, riskiest))
     return {table.name: table for table in found}

@@ -6,6 +6,7 @@ The mathematics is in the packages below; :mod:`rarecell.run.files` writes what 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -32,6 +33,7 @@ from rarecell.risk.unsafe import UnsafeCombinations, unsafe_combinations
 from rarecell.run import files, model_choice, summary, swaps
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.findings import Findings, Judgement
+from rarecell.run.groups import concentration_of, groups_of
 from rarecell.run.keywords import RunOptions, as_config
 from rarecell.run.model_choice import ModelChoice
 from rarecell.run.results import Assessment
@@ -141,6 +143,7 @@ def assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: Pr
     of_households = _of_households(data, risk, config)
     found = Findings(config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles)
     whole = judged(summary.of_findings(found))
+    whole = replace(whole, groups=groups_of(risk), concentration=concentration_of(risk))
     riskiest = _explained(chosen.best, risk, unsafe)
     return Assessment(config, data, table, zeros, chosen, risk, can_swap, unsafe, roles, riskiest, whole, stages.seconds)
 

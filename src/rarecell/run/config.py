@@ -164,6 +164,7 @@ class RunConfig:
     form : distribution of the population count of a cell
     threshold : risk from which a record is listed as risky
     memory : what the run may use, such as ``"4GB"``; half of the machine's memory unless given
+    by : who runs it, for the first page of the report
     seed : of every random choice
     """
 
@@ -200,6 +201,7 @@ class RunConfig:
     threshold: float = 0.2
     memory: str | None = None
     seed: int = 0
+    by: str | None = None
     protect: ProtectConfig | None = None
 
     def __post_init__(self) -> None:

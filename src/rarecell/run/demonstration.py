@@ -19,6 +19,8 @@ from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.protection import choosing, protected
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
+from rarecell.swap.plan import SwapPlan
+from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.table.contingency import ContingencyTable
 
 
@@ -37,7 +39,7 @@ def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Pr
         found = assessed(config, stages, wanted=wanted)
         with stages.stage(Stage.TRUTH):
             found = _with_truth(found)
-        result = _with_true_links(protected(wanted, found, stages))
+        result = _with_truth_after(_with_true_links(protected(wanted, found, stages)))
         if folder is not None:
             files.write_protection(folder, result, stages)
             files.publish(folder, "protect", found, stages)
@@ -48,6 +50,23 @@ def _with_truth(found: Assessment) -> Assessment:
     counts = _population(found.table).counts_of(found.table.cells[found.table.unique_cells])
     truth = summary.against_truth(found.summary, counts)
     return replace(found, summary=judged(replace(found.summary, truth=truth)))
+
+
+def _with_truth_after(result: Protection) -> Protection:
+    """The same with what an intruder who has the whole population finds in the protected file: the nearest person counts."""
+    truth, found = result.summary.truth, result.assessment
+    plan = result.plan
+    assert truth is not None
+    assert isinstance(plan, SwapPlan), "the demo does not release formally"
+    everybody = _population(found.table)
+    after = risk_after(found.risk, plan, links_of_plan(plan, Register.counted(everybody)))
+    alone = everybody.counts_of(found.table.cells[after.match_probability > 0.0])
+    told = replace(
+        truth,
+        population_uniques_after=int((alone == 1).sum()) + round(float(after.swapped_unique.sum())),
+        correct_matches_after=float((1.0 / alone).sum() + after.swapped_link.sum()),
+    )
+    return replace(result, summary=replace(result.summary, truth=told))
 
 
 def _with_true_links(result: Protection) -> Protection:

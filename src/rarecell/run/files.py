@@ -6,10 +6,11 @@ Files are written one by one into the hidden folder of the run (:mod:`rarecell.r
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,10 @@ from numpy.typing import NDArray
 from rarecell.data.written import recode_csv
 from rarecell.engine.addresses import without_password
 from rarecell.engine.output import write_parquet
+from rarecell.engine.unchanged import file_hash
 from rarecell.machine.threads import on_all_cores
 from rarecell.outcome.records import RiskyRecord
+from rarecell.outcome.released import Provenance
 from rarecell.outcome.summary import RunSummary
 from rarecell.report import write_report
 from rarecell.risk.records import household_risk
@@ -71,11 +74,30 @@ def write_protection(folder: folders.RunFolder, result: Protection, stages: Stag
             write_parquet(folder.path("suppressed.parquet"), result.suppression.audit())
         if found.data.recodes:
             folder.write_text("recoding.csv", recode_csv(found.data.recodes))
-    write_assessment(folder, found, result.summary, stages)
+    released = written.path if written.path is not None and written.path.is_file() else None
+    write_assessment(folder, found, result.summary, stages, released=released)
 
 
-def write_assessment(folder: folders.RunFolder, found: Assessment, summary: RunSummary, stages: Stages) -> None:
+def provenance_of(found: Assessment, released: Path | None) -> Provenance:
+    """Where the numbers of a run come from."""
+    config = found.config
+    return Provenance(
+        date=datetime.datetime.now().astimezone().isoformat(timespec="minutes"),
+        input=PurePath(config.spark_table or without_password(config.input)).name,
+        input_sha256=found.data.source.unchanged_hash(),
+        released=None if released is None else released.name,
+        released_sha256=None if released is None else file_hash(released),
+        version=folders.versions()["rarecell"],
+        seed=config.seed,
+        by=config.by,
+    )
+
+
+def write_assessment(
+    folder: folders.RunFolder, found: Assessment, summary: RunSummary, stages: Stages, *, released: Path | None = None
+) -> None:
     """Summary, model, risk file and both editions of the report."""
+    summary = replace(summary, provenance=provenance_of(found, released))
     with stages.stage(Stage.RISK_FILE):
         riskiest = _write_risk(folder.path("risk.parquet"), found)
     with stages.stage(Stage.REPORT):

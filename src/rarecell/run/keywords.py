@@ -53,6 +53,7 @@ class RunOptions(TypedDict, total=False):
     threshold: float
     memory: str | None
     seed: int
+    by: str | None
 
 
 class ProtectOptions(RunOptions, total=False):

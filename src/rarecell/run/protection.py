@@ -20,10 +20,11 @@ from rarecell.progress import SILENT, Progress
 from rarecell.run import aftermath, files, formal, swaps
 from rarecell.run.assessment import assessed, places
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.groups import groups_of, released_state
 from rarecell.run.keywords import ProtectOptions, as_config
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
-from rarecell.run.suppressing import suppressed, with_suppression
+from rarecell.run.suppressing import after_blanking, suppressed, with_suppression
 from rarecell.swap.apply import MarginCheck, checked_margins
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import links_of_plan, risk_after
@@ -94,6 +95,7 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         links = links_of_plan(plan, swaps.reporting_register(found))
         after = risk_after(found.risk, plan, links)
         blanked = suppressed(wanted, found, plan, after, stages.progress)
+        after = after_blanking(after, blanked, plan)
     with stages.stage(Stage.MARGINS):
         margins = (*checked_margins(plan), *planned.tables)
     with stages.stage(Stage.COST):
@@ -101,9 +103,11 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         travel = aftermath.travelling(wanted, found, plan, columns)
         stay = {name: column for name, column in columns.items() if name not in {one.column for one in travel.carried}}
         told = aftermath.with_aftermath(_told(wanted, found, planned, margins, links, stay), found, plan, travel)
-        swap = with_suppression(told, blanked, after, plan)
+        swap = with_suppression(told, blanked, after)
+        swap = replace(swap, released=released_state(after, plan.table_after, found.config.threshold))
+        groups = groups_of(found.risk, plan, after)
     notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, plan))
-    whole = judged(replace(found.summary, swap=swap, notes=notes))
+    whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups))
     return Protection(found, plan, whole, stages.seconds, blanked, travel.carried)
 
 

@@ -64,10 +64,10 @@ def suppressed(
     )
 
 
-def with_suppression(swap: SwapSummary, found: Suppression | None, after: RiskAfter, plan: SwapPlan) -> SwapSummary:
-    """What is told of swaps, with the values that are blanked, and the risk that is left then."""
+def after_blanking(after: RiskAfter, found: Suppression | None, plan: SwapPlan) -> RiskAfter:
+    """The risk that is left once values are blanked, too."""
     if found is None:
-        return swap
+        return after
     unique, link = after.unique_probability.copy(), after.match_probability.copy()
     moved = (after.swapped_unique.copy(), after.swapped_link.copy(), after.swapped_highest.copy())
     place = {row: position for position, row in enumerate(plan.rows.tolist())}
@@ -78,11 +78,25 @@ def with_suppression(swap: SwapSummary, found: Suppression | None, after: RiskAf
                 values[place[row]] = min(values[place[row]], left)
         else:
             unique[cell], link[cell] = risk, min(link[cell], links)
-    left_over = RiskNumbers(
-        expected_population_uniques=float(unique.sum() + moved[0].sum()),
-        expected_correct_matches=float(link.sum() + moved[1].sum()),
+    return replace(
+        after,
+        unique_probability=unique,
+        match_probability=link,
+        swapped_unique=moved[0],
+        swapped_link=moved[1],
+        swapped_highest=moved[2],
+    )
+
+
+def with_suppression(swap: SwapSummary, found: Suppression | None, after: RiskAfter) -> SwapSummary:
+    """What is told of swaps, with the values that are blanked, and the risk ``after`` both."""
+    if found is None:
+        return swap
+    left = RiskNumbers(
+        expected_population_uniques=after.expected_population_uniques,
+        expected_correct_matches=after.expected_correct_matches,
         sample_uniques=swap.risk_after.sample_uniques,
-        highest=float(max(unique.max(initial=0.0), moved[2].max(initial=0.0))),
+        highest=after.highest,
     )
     told = SuppressionSummary(
         records=len(found.rows),
@@ -91,7 +105,7 @@ def with_suppression(swap: SwapSummary, found: Suppression | None, after: RiskAf
         unreached=len(found.unreached),
         sentence=str(found),
     )
-    return replace(swap, risk_after=left_over, suppression=told)
+    return replace(swap, risk_after=left, suppression=told)
 
 
 def blanked_values(source: Source, found: Suppression) -> dict[str, pa.Array]:

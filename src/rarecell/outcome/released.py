@@ -1,0 +1,63 @@
+"""Who is at risk, before and after, and where does a release come from?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rarecell.outcome.plain import Plain
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRisk(Plain):
+    """The risk of the records that have one level of a key; after protection, when there was one.
+
+    ``records_after`` and what follows are of the released file, where swapped records are in the groups of their new values;
+    ``swapped`` are records of the group before that exchanged any value.
+    """
+
+    key: str
+    level: str
+    records: int
+    sample_uniques: int
+    expected_population_uniques: float
+    records_after: int | None = None
+    expected_population_uniques_after: float | None = None
+    swapped: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Concentration(Plain):
+    """Share of the expected population uniques that the riskiest ``records`` hold together."""
+
+    records: int
+    share: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleasedState(Plain):
+    """The released file: records by risk, by the size of their cell, and above the threshold."""
+
+    sample_uniques: int
+    records_above_threshold: int
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+    k_anonymity: Mapping[str, int] = field(default_factory=dict)
+    households_above_threshold: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance(Plain):
+    """Where the numbers come from: when, of which file, by which program, from which seed.
+
+    ``released`` and its hash are those of the protected file; ``by`` is who ran it, if that was said.
+    """
+
+    date: str
+    input: str
+    input_sha256: str | None = None
+    released: str | None = None
+    released_sha256: str | None = None
+    version: str
+    seed: int | None = None
+    by: str | None = None

@@ -111,6 +111,11 @@ run_options = _options(
         type=click.Choice(["average", "single", "bayes", "hierarchical", "regularised", "stacked", "independence", "saturated"]),
         help="Where the risk comes from: an average over orders of the keys (default), or one model.",
     ),
+    click.option(
+        "--paper",
+        is_flag=True,
+        help="The procedure of Takemura and Endo: single AIC model, full resolution, local search with restarts, multinomial risk.",
+    ),
     click.option("--cliques", help='A model by name instead of a search: "a,b;b,c".'),
     click.option(
         "--resolution",
@@ -224,6 +229,16 @@ _PASSED_ON = (
 """Options with the same name and meaning in a configuration."""
 
 
+def _paper_options(given: Mapping[str, Any]) -> dict[str, str]:
+    """The options that --paper stands for, none of which may be given another value beside it."""
+    from rarecell.run.paper import PAPER
+
+    other = [name for name, value in PAPER.items() if given.get(name, value) != value]
+    if other:
+        raise click.UsageError(f"--paper says how the model is chosen; leave out --{other[0]}, or --paper.")
+    return dict(PAPER)
+
+
 def config_of(options: Mapping[str, Any], *, protect: Mapping[str, Any] | None = None) -> RunConfig:
     """The configuration: the file named by --config, then what the command line adds."""
     base: dict[str, Any] = {}
@@ -231,6 +246,8 @@ def config_of(options: Mapping[str, Any], *, protect: Mapping[str, Any] | None =
         RunConfig.read(options["config"])  # every problem of the file itself is told first
         base = tomllib.loads(Path(options["config"]).read_text(encoding="utf-8"))
     given: dict[str, Any] = {name: options[name] for name in _PASSED_ON if options.get(name) is not None}
+    if options.get("paper"):
+        given.update(_paper_options(given))
     if options["file"]:
         given["input"] = options["file"]
     elif options["sql"] or options["spark_table"]:

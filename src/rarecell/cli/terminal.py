@@ -130,6 +130,7 @@ def show_assessment(summary: RunSummary) -> None:
         [(e.name, number(e.expected_population_uniques, 1), e.message or e.assumes) for e in summary.risk.estimator_details],
         right=(1,),
     )
+    _show_paper(summary)
     console.print()
     console.print(f"Model: {summary.model.describe}.", markup=False)
     console.print(summary.model.search.sentence, markup=False)
@@ -140,6 +141,40 @@ def show_assessment(summary: RunSummary) -> None:
         console.print(risk.design.sentence, markup=False)
     cells = summary.cells
     console.print(f"{number(cells.occupied)} of {number(cells.formal)} cells are occupied.", markup=False)
+
+
+def _show_paper(summary: RunSummary) -> None:
+    """The table of Takemura and Endo, for a run that follows their procedure."""
+    if summary.paper is None:
+        return
+    decades = sorted({decade for model in summary.paper.models for decade in model.decades}, key=int, reverse=True)
+    rows(
+        f"The best models of {number(summary.paper.starts)} climbs; sample uniques by the decade of their cell probability",
+        [
+            "model",
+            "log-likelihood",
+            "AIC",
+            "df",
+            "met",
+            "τ1",
+            *(f"1e{d}" for d in decades),
+            f"riskiest {summary.paper.riskiest} shared",
+        ],
+        [
+            (
+                " ".join("{" + ",".join(clique) + "}" for clique in model.cliques),
+                number(model.log_likelihood, 2),
+                number(model.aic, 2),
+                number(model.degrees_of_freedom),
+                number(model.times_met),
+                number(model.expected_population_uniques, 1),
+                *(number(model.decades.get(decade, 0)) for decade in decades),
+                number(model.riskiest_shared_with_best),
+            )
+            for model in summary.paper.models
+        ],
+        right=tuple(range(1, 7 + len(decades))),
+    )
 
 
 def _show_risk(summary: RunSummary) -> None:

@@ -271,6 +271,29 @@ class RiskSummary(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PaperModel(Plain):
+    """A model that the paper's search met: its fit, how often it was met, and what it says of the sample uniques."""
+
+    cliques: tuple[tuple[str, ...], ...]
+    log_likelihood: float
+    aic: float
+    degrees_of_freedom: int
+    times_met: int
+    expected_population_uniques: float
+    decades: Mapping[str, Count]
+    riskiest_shared_with_best: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperTable(Plain):
+    """The table of Takemura and Endo: the best models of ``starts`` climbs, compared by their ``riskiest`` records."""
+
+    models: tuple[PaperModel, ...]
+    starts: int
+    riskiest: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Truth(Plain):
     """What a known population says, where there is one."""
 
@@ -300,6 +323,7 @@ class RunSummary(Plain):
     structure: Structure | None = None
     model: ModelSummary
     risk: RiskSummary
+    paper: PaperTable | None = None
     truth: Truth | None = None
     swap: SwapSummary | None = None
     groups: tuple[GroupRisk, ...] = ()

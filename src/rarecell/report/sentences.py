@@ -14,6 +14,7 @@ from rarecell.outcome.words import about, counted, expected, first_of, listed, v
 ESTIMATOR_NAMES = {
     "average": "rarecell, average of models",
     "decomposable": "rarecell, best single model",
+    "paper": "Takemura and Endo, made exact",
     "independence": "independent keys",
     "saturated": "saturated model",
     "ewens": "Ewens, maximum likelihood",

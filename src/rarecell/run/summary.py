@@ -48,6 +48,7 @@ from rarecell.risk.population_uniques import UniquesEstimate
 from rarecell.risk.reliability import Trust, reliability
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity
 from rarecell.run.findings import Findings
+from rarecell.run.paper import paper_table
 from rarecell.run.roles import with_roles
 from rarecell.table.contingency import Coarsening, ContingencyTable
 from rarecell.table.structural_zeros import StructuralZeros
@@ -74,6 +75,7 @@ def of_findings(found: Findings) -> RunSummary:
         structure=of_structure(found.zeros),
         model=of_model(found.choice.best, criterion=found.config.criterion, search=found.choice.search_summary()),
         risk=with_roles(of_risk(found), found.roles, risk),
+        paper=paper_table(found.choice, found.risk, found.config),
     )
 
 

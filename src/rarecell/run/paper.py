@@ -1,0 +1,55 @@
+"""What would Takemura and Endo have printed for this file?
+
+Their procedure: single decomposable models at full resolution by AIC, local search from many starts (their Algorithm 1), and the
+multinomial risk. Their table lists the best models that the search met, how often it met each, and the cell probabilities of the
+sample uniques by decade; whether two models agree shows in the riskiest records that they have in common.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rarecell.model.decomposable import DecomposableModel
+from rarecell.outcome.summary import PaperModel, PaperTable
+from rarecell.risk.records import RecordRisk
+from rarecell.run.config import RunConfig
+from rarecell.run.model_choice import ModelChoice
+
+N_MODELS = 5
+"""Models that are listed."""
+
+N_RISKIEST = 50
+"""Riskiest records of each model that are compared."""
+
+PAPER = {"model": "single", "resolution": "full", "search": "local", "criterion": "aic", "form": "multinomial"}
+"""Options under which a run is the paper's procedure."""
+
+
+def follows_the_paper(config: RunConfig) -> bool:
+    """Whether a run is the paper's procedure."""
+    return not config.cliques and all(getattr(config, name) == value for name, value in PAPER.items())
+
+
+def paper_table(chosen: ModelChoice, risk: RecordRisk, config: RunConfig) -> PaperTable | None:
+    """The paper's table, for a run that follows its procedure."""
+    if chosen.found is None or not follows_the_paper(config):
+        return None
+    table = risk.table
+    models, riskiest = [], []
+    for optimum in chosen.found.optima[:N_MODELS]:
+        model = DecomposableModel(table, graph=optimum.graph)
+        found = replace(risk, log_cell_probability=model.log_cell_probability())
+        riskiest.append(set(found.riskiest(N_RISKIEST).tolist()))
+        models.append(
+            PaperModel(
+                cliques=model.cliques,
+                log_likelihood=model.log_likelihood,
+                aic=model.aic,
+                degrees_of_freedom=model.degrees_of_freedom,
+                times_met=optimum.times_met,
+                expected_population_uniques=found.expected_population_uniques,
+                decades={str(decade): n for decade, n in found.decades().items()},
+                riskiest_shared_with_best=len(riskiest[0] & riskiest[-1]),
+            )
+        )
+    return PaperTable(models=tuple(models), starts=chosen.found.starts, riskiest=len(riskiest[0]))

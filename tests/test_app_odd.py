@@ -97,6 +97,7 @@ def test_a_relative_input_is_opened_where_it_was_checked(house: Path, tmp_path: 
         {"input": "../secret.csv"},
         {"hierarchies": {"age": "../secret.csv"}},
         {"zeros": "../secret.csv"},
+        {"register": "../secret.csv"},
     ],
 )
 def test_a_configuration_that_leads_elsewhere_is_refused(house: Path, change: dict[str, Any]) -> None:
@@ -107,7 +108,7 @@ def test_a_configuration_that_leads_elsewhere_is_refused(house: Path, change: di
 
 def test_every_field_of_a_configuration_is_known_to_name_a_file_or_not() -> None:
     """A new field that names a file must be checked in ``ChosenFolder.checked`` before it is listed here."""
-    checked = {"input", "hierarchies", "zeros", "sql", "spark_table"}
+    checked = {"input", "hierarchies", "zeros", "register", "sql", "spark_table"}
     harmless = {
         *(
             "keys",
@@ -123,7 +124,7 @@ def test_every_field_of_a_configuration_is_known_to_name_a_file_or_not() -> None
             "coding",
         ),
         *("criterion", "search", "max_clique", "restarts", "time_limit", "model", "cliques", "resolution", "form", "threshold"),
-        *("memory", "seed", "protect", "recode"),
+        *("memory", "seed", "protect", "scenario", "encoding", "sheet", "recode"),
     }
     assert {field.name for field in fields_of(RunConfig)} == checked | harmless
 

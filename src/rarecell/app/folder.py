@@ -79,6 +79,7 @@ class ChosenFolder:
             config,
             input=str(self.resolve(config.input)),
             hierarchies={key: str(self.resolve(path)) for key, path in config.hierarchies.items()},
+            register=None if config.register is None else str(self.resolve(config.register)),
             zeros=config.zeros if config.zeros in ZEROS else str(self.resolve(config.zeros)),
         )
 

@@ -100,7 +100,10 @@ def assess(
 
 def places(config: RunConfig, frame: Any) -> list[Path]:
     """Files and folders that the data of a run are read from."""
-    return [] if frame is not None or config.spark_table is not None else named_places(config.input, config.sql)
+    register = named_places(config.register or "")
+    if frame is not None or config.spark_table is not None:
+        return register
+    return [*named_places(config.input, config.sql), *register]
 
 
 def read(config: RunConfig, frame: Any = None) -> Microdata:

@@ -58,6 +58,10 @@ def test_no_epsilon_is_a_plain_shuffle(model: rc.DecomposableModel) -> None:
     assert release.statement.expected_records_changed > 0.6
 
 
+def test_at_the_largest_epsilon_nothing_changes(model: rc.DecomposableModel) -> None:
+    assert len(rc.formal_swaps(model.table, model, epsilon=300, seed=1)) == 0
+
+
 def test_the_root_is_the_one_that_changes_least_for_its_epsilon(model: rc.DecomposableModel) -> None:
     chosen = rc.formal_swaps(model.table, model, rate=0.05, seed=4).statement
     for clique in CLIQUES:
@@ -178,8 +182,9 @@ def test_the_sentence_has_epsilon_and_invariants_together(model: rc.Decomposable
     [
         ({}, "either epsilon or rate"),
         ({"epsilon": 1, "rate": 0.1}, "either epsilon or rate"),
-        ({"epsilon": -1}, "0 or more"),
-        ({"epsilon": math.inf}, "0 or more"),
+        ({"epsilon": -1}, "from 0 to 300"),
+        ({"epsilon": math.inf}, "from 0 to 300"),
+        ({"epsilon": 301}, "from 0 to 300"),
         ({"rate": 1.0}, "above 0 and below 1"),
         ({"epsilon": [1, 2]}, "without a root"),
         ({"epsilon": [1], "root": ("a", "b")}, "each needs one"),

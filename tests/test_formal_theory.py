@@ -39,17 +39,13 @@ def small_cases(shape: str, *, n_cases: int = 45) -> list[tuple[naive.File, rc.D
         model = rc.DecomposableModel(table, cliques=names)
         file = tuple(tuple(row) for row in codes.tolist())
         root = model.graph.cliques[len(found) % len(model.graph.cliques)]
-        if 1 < n_files(file, model, root) <= MOST_FILES:
+        if 1 < len(fibre_of(file, model, root, most=MOST_FILES + 1)) <= MOST_FILES:
             found.append((file, model))
     return found
 
 
-def fibre_of(file: naive.File, model: rc.DecomposableModel, root: int) -> list[naive.File]:
-    return naive.fibre(file, [members(clique) for clique in model.graph.cliques], members(root))
-
-
-def n_files(file: naive.File, model: rc.DecomposableModel, root: int) -> int:
-    return len(fibre_of(file, model, root))
+def fibre_of(file: naive.File, model: rc.DecomposableModel, root: int, *, most: int | None = None) -> list[naive.File]:
+    return naive.fibre(file, [members(clique) for clique in model.graph.cliques], members(root), most=most)
 
 
 def kernels_of(tree: RootedTree, thetas: list[float]) -> list[naive.Kernel]:

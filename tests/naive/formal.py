@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 
@@ -73,8 +73,8 @@ def after_kernel(file: File, kernel: Kernel) -> dict[File, float]:
     return result
 
 
-def fibre(file: File, cliques: Sequence[Sequence[int]], root: Sequence[int]) -> list[File]:
-    """Every file with the same clique margins whose rows have the same root clique: by trying all rows."""
+def fibre(file: File, cliques: Sequence[Sequence[int]], root: Sequence[int], *, most: int | None = None) -> list[File]:
+    """Every file with the same clique margins whose rows have the same root clique, or the first ``most``: by trying all rows."""
     wanted = [Counter(part(row, clique) for row in file) for clique in cliques]
     free = [c for c in range(len(file[0])) if c not in root]
     levels = [sorted({row[c] for row in file}) for c in free]
@@ -92,7 +92,7 @@ def fibre(file: File, cliques: Sequence[Sequence[int]], root: Sequence[int]) -> 
                 for tail in rest(r + 1, fewer):
                     yield (row, *tail)
 
-    return list(rest(0, wanted))
+    return list(islice(rest(0, wanted), most))
 
 
 def transitions(files: Sequence[File], kernels: Sequence[Kernel]) -> np.ndarray:

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
     from rarecell.swap.apply import SwapResult
 
+LARGEST_EPSILON = 300.0
+"""θ = e^−ε is still a number that can be reckoned with."""
+
 _ENOUGH_RECORDS = 200_000
 """Expected shares are averages over files with at least so many records in all, but over no more than 20 files."""
 
@@ -225,8 +228,10 @@ def _check_arguments(
     if rate is not None and not 0 < rate < 1:
         raise BadInput(f"The rate was given as {rate}; it is a share of records above 0 and below 1.")
     given = [] if epsilon is None else list(np.atleast_1d(np.asarray(epsilon, dtype=np.float64)))
-    if any(not (0 <= one < np.inf) for one in given):
-        raise BadInput(f"epsilon was given as {epsilon}; it is a number of 0 or more.")
+    if any(not 0 <= one <= LARGEST_EPSILON for one in given):
+        raise BadInput(
+            f"epsilon was given as {epsilon}; it is a number from 0 to {LARGEST_EPSILON:g}. With more, nothing would ever change."
+        )
     if rare < 0:
         raise BadInput(f"rare was given as {rare}; it is a number of records, 0 or more.")
 

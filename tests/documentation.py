@@ -33,6 +33,7 @@ SEQUENCES: tuple[tuple[str, ...], ...] = (
     ("why/identification-risk.md",),
     ("why/decomposable.md",),
     ("why/swapping.md",),
+    ("why/what-an-intruder-does.md",),
     ("why/formal-mode.md",),
     ("why/how-sure.md",),
     ("howto/steward.md",),

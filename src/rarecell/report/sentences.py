@@ -159,9 +159,12 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "A statement of which variables depend on which, whose graph has no cycle of four or more without a short cut; its probabilities are "
         "products and quotients of small tables.",
     ),
+    ("decoy", "A record that is not at risk and was swapped all the same, so that having moved is no sign of risk."),
+    ("exact intruder", "Somebody who holds a register and links a record to a person with the same key values."),
     (
         "expected correct matches",
-        "If somebody links every record that is unique in the file to a person with the same key values, the number of links to expect to be right (τ₂).",
+        "If somebody links every record that is unique in the file to the nearest person in a register, the number of links to expect to be right; "
+        "before swapping that is a person with the same key values (τ₂).",
     ),
     (
         "expected population uniques",
@@ -173,15 +176,27 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "holds subject to invariants that are named with it, and says nothing about what those reveal.",
     ),
     (
+        "informed intruder",
+        "Somebody who holds a register and also knows how the file was protected: which share of the records moved, which keys together and how far.",
+    ),
+    (
         "interval",
         "With probability 95 % the number lies between the two ends, unless the model is further off than it was on files whose truth is known.",
     ),
     ("junction tree", "The cliques in an order in which each new one touches the earlier ones in one separator only."),
     ("key", "A variable that somebody trying to recognise a record could know about a person."),
     ("margin", "The table of counts of some of the variables, the others summed over."),
+    (
+        "nearest intruder",
+        "Somebody who holds a register and links a record to the person whose key values are nearest. The risk after swapping is the one from this person.",
+    ),
+    ("participant", "Somebody who knows a person's keys and that the person is in the file; holds no register."),
     ("sample unique", "A record whose combination of key values no other record in the file has."),
     ("separator", "What two neighbouring cliques share. Given its variables, the two sides are independent."),
-    ("swap", "Exchanging some key values of a risky record with those of a partner, so that a match is wrong or doubtful."),
+    (
+        "swap",
+        "Exchanging some key values of a risky record with those of a partner, so that a link to a person is wrong or doubtful.",
+    ),
     ("threshold", "The risk from which a record counts as risky; it is a choice, not a result."),
     (
         "unsafe combination",

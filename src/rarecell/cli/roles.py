@@ -49,6 +49,11 @@ def show_aftermath(swap: SwapSummary, rows: Rows, say: Callable[[str], None]) ->
             (one.name, number(one.expected_population_uniques, 1), number(one.records_above_threshold)) for one in swap.scenarios
         ]
         rows("Scenarios after protection", ["intruder", "expected population uniques", "above threshold"], lines, right=(1, 2))
+    for analysis in swap.analyses:
+        terms = [(t.name, number(t.before, 3), number(t.after, 3), number(t.overlap, 2)) for t in analysis.terms]
+        rows(
+            f"{analysis.name}: {analysis.formula}", ["", "original", "protected", "overlap of intervals"], terms, right=(1, 2, 3)
+        )
     for table in swap.weighted:
         if table.changed:
             say(f"Weighted: {table.sentence}")

@@ -155,6 +155,31 @@ class AreaSwapSummary(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class AnalysisTerm(Plain):
+    """A coefficient, mean or total in both files, with the overlap of its confidence intervals."""
+
+    name: str
+    before: float
+    after: float
+    error_before: float
+    error_after: float
+    overlap: float
+    relative_bias: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnalysisSummary(Plain):
+    """An analysis that the user named, run on both files; ``records`` is how many records of each it used."""
+
+    name: str
+    kind: str
+    formula: str
+    weighted: bool
+    records: int
+    terms: tuple[AnalysisTerm, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class LeftBehind(Plain):
     """A column that depends on a swapped key and did not travel with it."""
 
@@ -202,4 +227,5 @@ class SwapSummary(Plain):
     carried: tuple[str, ...] = ()
     left_behind: tuple[LeftBehind, ...] = ()
     places: AreaSwapSummary | None = None
+    analyses: tuple[AnalysisSummary, ...] = ()
     verdict: str = ""

@@ -23,7 +23,7 @@ def role_tables(summary: RunSummary, groups: Sequence[HomogeneousGroup] = ()) ->
         *_register(summary),
         _groups(groups),
     ]
-    made += [_affected(summary), _weighted(summary), _places(summary)]
+    made += [_affected(summary), _weighted(summary), _places(summary), _analyses(summary)]
     return [table for table in made if table.rows]
 
 
@@ -185,6 +185,25 @@ def _weighted(summary: RunSummary) -> Table:
         Column("Share of weight in another cell", percent),
     )
     return Table("weighted-tables", "What swaps did to weighted totals", columns, rows)
+
+
+def _analyses(summary: RunSummary) -> Table:
+    told = () if summary.swap is None else summary.swap.analyses
+    rows = tuple(
+        (f"{one.name}: {one.formula}", term.name, term.before, term.after, term.error_before, term.relative_bias, term.overlap)
+        for one in told
+        for term in one.terms
+    )
+    columns = (
+        text_column("Analysis"),
+        text_column("Term"),
+        Column("Original"),
+        Column("Protected"),
+        Column("Standard error"),
+        Column("Relative bias", lambda value: "–" if value is None else percent(value)),
+        Column("Overlap of intervals"),
+    )
+    return Table("analyses", "Your analyses on both files", columns, rows)
 
 
 def _change(value: float | None) -> str:

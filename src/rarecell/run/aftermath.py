@@ -15,6 +15,7 @@ from rarecell.outcome.roles import AttributeSummary, ScenarioSummary
 from rarecell.outcome.swap import AffectedGroup, LeftBehind, SwapSummary, WeightedTable
 from rarecell.risk.attributes import Groups, attribute_risk
 from rarecell.risk.scenarios import ScenarioRisk
+from rarecell.run.analysing import compared_analyses
 from rarecell.run.config import ProtectConfig
 from rarecell.run.results import Assessment
 from rarecell.run.roles import of_attribute
@@ -75,6 +76,7 @@ def with_aftermath(swap: SwapSummary, found: Assessment, plan: SwapPlan, travel:
         if found.roles.scenarios is None
         else tuple(scenario_after(one, plan, found.config.threshold) for one in found.roles.scenarios.each),
         carried=tuple(one.column for one in travel.carried),
+        analyses=compared_analyses(found, plan, travel),
         left_behind=tuple(
             LeftBehind(
                 column=one.column,

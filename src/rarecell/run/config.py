@@ -139,6 +139,8 @@ class RunConfig:
     weight, household, sensitive, id, strata : columns with other roles
     geography : column of the area, or nested areas from coarse to fine, as in ``"region>district"``; the risk is told at each level
     register : the population, as any file that the program reads: exact numbers beside the estimates
+    analysis : what users want to know from the file, run on the protected file, too, such as
+        ``{"wage": {"regression": "income ~ age + sex"}}``; also ``means`` and ``table``
     scenario : further intruders, each with the keys that it knows, such as ``{"neighbour": {"keys": ["age", "sex"]}}``
     missing : what a missing key value means: its own level, a record to drop, or an error
     coding : for each key how its values become levels (``edges``, ``width``, ``quantiles``, ``top``, ``bottom``, ``levels``, ``ordered``)
@@ -180,6 +182,7 @@ class RunConfig:
     id: str | None = None
     register: str | None = None
     scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    analysis: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     missing: str = "level"
     coding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     recode: Mapping[str, str] = field(default_factory=dict)

@@ -32,6 +32,7 @@ class RunOptions(TypedDict, total=False):
     id: str | None
     register: str | None
     scenario: Mapping[str, Mapping[str, Any]]
+    analysis: Mapping[str, Mapping[str, Any]]
     missing: str
     coding: Mapping[str, Mapping[str, Any]]
     recode: Mapping[str, str]

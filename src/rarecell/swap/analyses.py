@@ -1,0 +1,190 @@
+"""Would users of the protected file come to the same conclusions?
+
+The user names analyses: a regression, means of a column by group, a table with its totals. Each is run on both files, and every
+coefficient, mean or total is shown side by side with the overlap of its confidence intervals and its signed relative bias.
+Survey weights enter as they do in a survey package: weighted estimates, standard errors that are robust to the weights.
+
+References
+----------
+Karr, A., Kohnen, C., Oganian, A., Reiter, J. and Sanil, A. (2006). A framework for evaluating the utility of data altered to
+protect confidentiality. The American Statistician 60, 224–232 (overlap of confidence intervals).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.errors import BadInput, MissingExtra, UnknownColumns
+
+MOST_RECORDS = 200_000
+"""Analyses of longer files are run on a random sample of so many records, the same in both files."""
+
+Z = 1.959963984540054
+"""Half the width of a 95 % interval, in standard errors."""
+
+KINDS = ("regression", "means", "table")
+
+Floats = NDArray[np.float64]
+Estimates = dict[str, tuple[float, float]]
+"""For each name an estimate and its standard error."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What a user wants to know from the file.
+
+    Attributes
+    ----------
+    name : what the user calls it
+    kind : ``regression``, ``means`` or ``table``
+    formula : ``"income ~ age + sex"`` for a regression, ``"income by region"`` for means, ``"region, sex"`` for a table
+    family : ``linear`` or ``logistic``, for a regression
+    """
+
+    name: str
+    kind: str
+    formula: str
+    family: str = "linear"
+
+    @classmethod
+    def of(cls, name: str, given: Mapping[str, Any]) -> Analysis:
+        """Read ``[analysis.NAME]`` of a configuration."""
+        kinds = [kind for kind in KINDS if kind in given]
+        unknown = [option for option in given if option not in (*KINDS, "family")]
+        if len(kinds) != 1 or unknown:
+            raise BadInput(
+                f'Analysis \'{name}\' needs one of regression = "income ~ age + sex", means = "income by region" or table = "region, sex"'
+                + (f"; it has no option '{unknown[0]}'." if unknown else ".")
+            )
+        family = str(given.get("family", "linear"))
+        if family not in ("linear", "logistic"):
+            raise BadInput(f"The family of analysis '{name}' was given as '{family}'; it is 'linear' or 'logistic'.")
+        text = str(given[kinds[0]])
+        if (kinds[0] == "regression" and "~" not in text) or (kinds[0] == "means" and " by " not in text):
+            raise BadInput(f"Analysis '{name}' was given as '{text}', which is not of the form of its kind, {kinds[0]}.")
+        return cls(name, kinds[0], text, family)
+
+    def columns(self, available: Sequence[str]) -> list[str]:
+        """The columns that the formula names."""
+        words = set(re.findall(r"\w+", self.formula)) - {"by", "C"}
+        found = [name for name in available if name in words]
+        if self.kind != "regression":
+            unknown = [part for part in self._parts() if part not in available]
+            if unknown:
+                raise UnknownColumns.among(unknown, list(available))
+        elif not found:
+            raise UnknownColumns.among(sorted(words)[:1], list(available))
+        return found
+
+    def _parts(self) -> list[str]:
+        return [part.strip() for part in re.split(r",| by ", self.formula) if part.strip()]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One number of an analysis in both files; ``overlap`` is 1 for the same interval, and 0 or less when they do not meet."""
+
+    name: str
+    before: float
+    after: float
+    error_before: float
+    error_after: float
+
+    @property
+    def overlap(self) -> float:
+        low = max(self.before - Z * self.error_before, self.after - Z * self.error_after)
+        high = min(self.before + Z * self.error_before, self.after + Z * self.error_after)
+        lengths = (2 * Z * self.error_before, 2 * Z * self.error_after)
+        if min(lengths) <= 0.0:
+            return 1.0 if self.before == self.after else 0.0
+        return 0.5 * sum((high - low) / length for length in lengths)
+
+    @property
+    def relative_bias(self) -> float | None:
+        """(after − before) / |before|; None where it was 0."""
+        return None if self.before == 0.0 else (self.after - self.before) / abs(self.before)
+
+
+def compare(
+    analysis: Analysis, before: Mapping[str, Any], after: Mapping[str, Any], weights: Floats | None = None
+) -> tuple[Compared, ...]:
+    """Run an analysis on both files, given as columns of values; a number that only one of them has is left out."""
+    first, second = (_estimates(analysis, columns, weights) for columns in (before, after))
+    return tuple(
+        Compared(name, first[name][0], second[name][0], first[name][1], second[name][1]) for name in first if name in second
+    )
+
+
+def _estimates(analysis: Analysis, columns: Mapping[str, Any], weights: Floats | None) -> Estimates:
+    n_records = len(next(iter(columns.values())))
+    of_records = np.ones(n_records) if weights is None else weights
+    if analysis.kind == "regression":
+        return _regression(analysis, columns, weights)
+    if analysis.kind == "means":
+        value, *groups = analysis._parts()
+        return _means(np.asarray(columns[value], dtype=np.float64), _labels(columns, groups), of_records)
+    return _totals(_labels(columns, analysis._parts()), of_records)
+
+
+def _labels(columns: Mapping[str, Any], names: Sequence[str]) -> NDArray[Any]:
+    parts = [[("missing" if value is None else str(value)) for value in columns[name]] for name in names]
+    return np.array([", ".join(values) for values in zip(*parts, strict=True)], dtype=object)
+
+
+def _totals(labels: NDArray[Any], weights: Floats) -> Estimates:
+    """Weighted total of each cell; its error is that of a sum of n independent draws."""
+    n = len(weights)
+    found = {}
+    for label in sorted(set(labels.tolist())):
+        drawn = np.where(labels == label, weights, 0.0)
+        found[label] = (float(drawn.sum()), float(np.sqrt(n / max(1, n - 1) * ((drawn - drawn.mean()) ** 2).sum())))
+    return found
+
+
+def _means(values: Floats, labels: NDArray[Any], weights: Floats) -> Estimates:
+    """Weighted mean of each group, with the linearised error of a ratio; records without a value are left out."""
+    found = {}
+    for label in sorted(set(labels.tolist())):
+        among = (labels == label) & np.isfinite(values)
+        w, y = weights[among], values[among]
+        if len(y) > 1:
+            mean = float((w * y).sum() / w.sum())
+            error = np.sqrt(len(y) / (len(y) - 1) * ((w * (y - mean)) ** 2).sum()) / w.sum()
+            found[label] = (mean, float(error))
+    return found
+
+
+def _regression(analysis: Analysis, columns: Mapping[str, Any], weights: Floats | None) -> Estimates:
+    try:
+        import pandas as pd
+        import statsmodels.api as sm
+        import statsmodels.formula.api as smf
+    except ImportError:
+        raise MissingExtra.needed("A regression", "analysis") from None
+
+    frame = pd.DataFrame({name: pd.Series(list(values)) for name, values in columns.items()})
+    kept = frame.notna().all(axis=1)
+    frame, options = frame[kept], {}
+    if weights is not None:
+        # Weights of a survey are no repetitions of a record, which would make the errors too small.
+        options = {"weights" if analysis.family == "linear" else "var_weights": weights[kept.to_numpy()]}
+    try:
+        if analysis.family == "linear":
+            fitted = smf.wls(analysis.formula, frame, **options).fit(cov_type="HC0")
+        else:
+            fitted = smf.glm(analysis.formula, frame, family=sm.families.Binomial(), **options).fit(cov_type="HC0")
+    except Exception as problem:
+        raise BadInput(
+            f"Analysis '{analysis.name}' ({analysis.formula}) could not be run: {str(problem).splitlines()[0]}. Check the names and the "
+            "values of its columns."
+        ) from None
+    n_terms = len(fitted.params)
+    # The same correction for few records in both families; statsmodels applies it to one of them only.
+    correction = float(np.sqrt(len(frame) / max(1, len(frame) - n_terms)))
+    return {str(name): (float(fitted.params[name]), correction * float(fitted.bse[name])) for name in fitted.params.index}

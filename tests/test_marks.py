@@ -253,3 +253,35 @@ def test_what_a_program_left_behind_the_texts_of_a_stata_file_tells_nothing(tmp_
         tails.add(written[end - 3 : end])
     assert b"\0xy" not in tails
     assert open_source(out).take(np.arange(N), ["region"])["region"].to_pylist() == swapped(regions)
+
+
+# ---------------------------------------------------------------------- parts
+
+
+def test_a_value_from_another_part_of_a_folder_of_text_is_quoted_as_it_is_there(tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    # No record of the first part lacks its region; in the second the missing ones stand bare among quoted texts.
+    first, second = ["north", "south"] * 20, ["west", None] * 20
+    for number, regions in enumerate((first, second)):
+        fields = ["" if region is None else chr(34) + region + chr(34) for region in regions]
+        body = "".join(f"{i},{field}\n" for i, field in enumerate(fields))
+        (folder / f"part-{number}.csv").write_text(f"id,region\n{body}")
+    source = open_source(folder)
+    rows, values = np.array([0, 41]), [None, "north"]
+    out = source.write_with_replacements(tmp_path / "out", rows, {"region": pa.array(values)})
+    written = "".join(path.read_text() for path in sorted(out.iterdir()))
+    assert '0,\n1,"south"\n' in written
+    assert '""' not in written
+    assert '1,"north"\n' in written
+
+
+def test_dictionaries_of_parts_tell_nothing_of_swaps(tmp_path: Path) -> None:
+    folder = tmp_path / "parts"
+    folder.mkdir()
+    for number, regions in enumerate((["b", "a", "b"], ["d", "c", "d"])):
+        pq.write_table(pa.table({"region": pa.array(regions).dictionary_encode()}), folder / f"part-{number}.parquet")
+    out = open_source(folder).write_with_replacements(tmp_path / "out", np.array([0, 3]), {"region": ["d", "b"]})
+    found = [pq.read_table(path).column("region").combine_chunks() for path in sorted(out.iterdir())]
+    assert [part.to_pylist() for part in found] == [["d", "a", "b"], ["b", "c", "d"]]
+    assert [part.dictionary.to_pylist() for part in found] == [["a", "b", "d"], ["b", "c", "d"]]

@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rarecell.engine import csv
-from rarecell.engine.csv_output import write_records
+from rarecell.engine.csv_output import Forms, write_records
 from rarecell.engine.duck import EngineSettings, connect, renamed
 from rarecell.engine.kinds import kind_of
 from rarecell.engine.output import atomic_path, write_in_turn
@@ -253,13 +253,16 @@ class CsvSource(FileSource):
     def _schema(self, columns: Sequence[str]) -> pa.Schema:
         return pa.schema([(name, pa.string()) for name in columns])
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+    def write_with_replacements(
+        self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any], *, forms: Forms | None = None
+    ) -> Path:
+        """As for every source; ``forms`` are those of all parts when the file is one of several."""
         self._refuse_change()
         texts = {
             name: [None if value is None else str(value) for value in pa.array(values).to_pylist()]
             for name, values in columns.items()
         }
-        write_records(Path(path), self.path, self.dialect, np.asarray(rows, dtype=np.int64), texts)
+        write_records(Path(path), self.path, self.dialect, np.asarray(rows, dtype=np.int64), texts, forms=forms)
         self._refuse_change()
         return Path(path)
 

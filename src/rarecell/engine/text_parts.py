@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rarecell.engine.csv_output import Forms
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.files import FileSource, open_text
+from rarecell.engine.files import CsvSource, FileSource, open_text
 from rarecell.engine.output import atomic_folder
 from rarecell.engine.parts import find_parts
 from rarecell.engine.source import Column
@@ -84,14 +85,17 @@ class TextPartsSource(FileSource):
         wanted = np.asarray(rows, dtype=np.int64)
         values = {name: pa.array(new) for name, new in columns.items()}
         part_of_row = np.searchsorted(self._first_rows, wanted, side="right") - 1
+        plain = [part for part in self._parts if isinstance(part, CsvSource)]
+        forms = Forms([(part.path, part.dialect) for part in plain], list(columns))
         with atomic_folder(path) as folder:
             for number, part in enumerate(self._parts):
                 inside = np.flatnonzero(part_of_row == number)
-                part.write_with_replacements(
-                    self._target(folder, number),
-                    wanted[inside] - self._first_rows[number],
-                    {column: new.take(pa.array(inside)) for column, new in values.items()},
-                )
+                target, own_rows = self._target(folder, number), wanted[inside] - self._first_rows[number]
+                new = {column: given.take(pa.array(inside)) for column, given in values.items()}
+                if isinstance(part, CsvSource):
+                    part.write_with_replacements(target, own_rows, new, forms=forms)
+                else:
+                    part.write_with_replacements(target, own_rows, new)
         return Path(path)
 
     def write_levels(self, path: str | Path, recodes: Recodes) -> Path:

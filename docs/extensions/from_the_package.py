@@ -51,12 +51,12 @@ class GlossaryOfTheReport(Directive):
 
 
 TOPICS = {
-    "Data": ("data.", "table."),
+    "Data": ("data.", "engine.", "table."),
     "Graphs and models": ("graph.", "model."),
     "Search": ("search",),
     "Risk": ("risk.",),
     "Swapping": ("swap.",),
-    "Whole runs": ("run.",),
+    "Whole runs": ("run.", "outcome.", "release."),
     "Errors": ("errors",),
 }
 """Modules of the public names, by the heading they stand under."""

@@ -59,8 +59,10 @@ _HOME = {
     "attack": "run.attack",
     "Attack": "run.attack",
     "automatic_coarsenings": "table.coarsening",
+    "card": "report.notebook",
     "clique_risk": "risk.cliques",
     "demo": "run.demonstration",
+    "explain": "report.notebook",
     "explain_pair": "swap.swappable",
     "find_structural_zeros": "table.zero_detection",
     "fit_backoff": "model.backoff",
@@ -120,6 +122,8 @@ if TYPE_CHECKING:
     from rarecell.release.planner import ReleaseFrontier as ReleaseFrontier
     from rarecell.release.planner import plan_release as plan_release
     from rarecell.release.remainder import ReleaseTarget as ReleaseTarget
+    from rarecell.report.notebook import card as card
+    from rarecell.report.notebook import explain as explain
     from rarecell.risk.cliques import clique_risk as clique_risk
     from rarecell.risk.diagnostics import fit_diagnostics as fit_diagnostics
     from rarecell.risk.interval import risk_interval as risk_interval

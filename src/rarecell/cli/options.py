@@ -150,7 +150,7 @@ run_options = _options(
 
 
 protect_options = _options(
-    click.option("--records", help="Row numbers to protect, from 0, separated by commas."),
+    click.option("--records", help="Records to protect, counted from 1, separated by commas."),
     click.option("--risk-above", type=FiniteRange(0, 1), metavar="P", help="Protect records with a risk above P."),
     click.option("--top", type=click.IntRange(1), metavar="K", help="Protect the K riskiest records."),
     click.option(
@@ -312,9 +312,12 @@ def wishes_of(options: Mapping[str, Any]) -> dict[str, Any]:
         chosen["swap_seed"] = options["seed"]
     if options["records"]:
         try:
-            chosen["records"] = [int(number) for number in _names(options["records"])]
+            numbers = [int(number) for number in _names(options["records"])]
         except ValueError:
-            raise click.UsageError("--records takes row numbers such as 3,17,250.") from None
+            raise click.UsageError("--records takes numbers of records such as 3,17,250.") from None
+        if min(numbers) < 1:
+            raise click.UsageError("--records counts from 1, as reports do; row numbers in files and in Python count from 0.")
+        chosen["records"] = [number - 1 for number in numbers]
     if options["keep"]:
         chosen["keep"] = [list(_names(part)) for part in options["keep"].split(";") if part.strip()]
     if options["similar"]:

@@ -26,6 +26,7 @@ from rarecell.engine import open_source
 from rarecell.engine.source import EncodedColumn, KeyCells, Source
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
+from rarecell.outcome.shown import Shown
 from rarecell.table.contingency import Categories, ContingencyTable
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ CODES_IN_MEMORY = 512 * 2**20
 """Records are coded in memory up to this many bytes of codes; larger data are counted by their engine."""
 
 
-class Microdata:
+class Microdata(Shown):
     """Records with the role of each column.
 
     Parameters

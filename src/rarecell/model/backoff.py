@@ -35,6 +35,7 @@ from rarecell.model.cells import cells_that_agree
 from rarecell.model.drawing import draw_within
 from rarecell.model.log_draws import log_beta_draws
 from rarecell.model.protocol import CellModel, LogMoments, Uncertainty
+from rarecell.outcome.shown import Shown
 from rarecell.progress import SILENT, Progress
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.subsample import random_part
@@ -204,7 +205,7 @@ class BackoffNetwork:
     __str__ = describe
 
 
-class BackoffModel:
+class BackoffModel(Shown):
     """The average over several orders of the keys; fit it with :func:`fit_backoff`."""
 
     def __init__(self, members: Sequence[BackoffNetwork]) -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.outcome.shown import Shown
 from rarecell.table.contingency import ContingencyTable
 
 Floats = NDArray[np.float64]
@@ -83,7 +84,7 @@ class CellModel(Protocol):
         """One sentence."""
 
 
-class PluggedIn:
+class PluggedIn(Shown):
     """A model without a posterior: its probabilities are taken as they are."""
 
     @property

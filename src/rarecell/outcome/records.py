@@ -25,6 +25,11 @@ class RiskyRecord(Plain):
     unsafe_combinations: tuple[tuple[str, ...], ...] = ()
 
     @property
+    def counted_from_1(self) -> int | str | None:
+        """The number of the record for people; ``record`` is its row number from 0, or its id."""
+        return self.record + 1 if isinstance(self.record, int) else self.record
+
+    @property
     def enough(self) -> tuple[str, ...]:
         """The variables of the smallest combination that singles the record out."""
         return min(self.unsafe_combinations, key=len, default=())

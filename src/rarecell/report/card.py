@@ -33,7 +33,7 @@ def card(summary: RunSummary) -> str:
         f'<td style="padding:0 1.5em 0 0;text-align:left;vertical-align:top"><b style="font-size:1.4em">{escape(value)}</b><br>{escape(what)}</td>'
         for what, value in numbers
     )
-    style = "".join(f"--{role}:{colour};" for role, colour in PALETTE.items())
+    style = "".join(f"--{role}:{colour};" for role, colour in {**PALETTE, "on-line": PALETTE["ink"]}.items())
     picture = all_pictures(summary).get("funnel" if after is None else "before_after")
     return (
         f'<div style="{style}max-width:46em;border-left:4px solid {_TONES[judgement.tone]};padding:.2em 0 .2em 1em">'

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rarecell.graph.masks import holds, mask_of
-from rarecell.outcome.summary import ModelSummary
+from rarecell.outcome.summary import ModelSummary, Vertex
 from rarecell.report import graph_layout
 from rarecell.report.drawing import finished_svg
 
@@ -52,8 +52,13 @@ class ModelPicture:
     @classmethod
     def of(cls, model: ModelSummary) -> ModelPicture:
         """From the model of a summary."""
-        levels = {vertex.name: vertex.levels for vertex in model.vertices}
-        key_of = {vertex.name: vertex.key for vertex in model.vertices}
+        return cls.of_structure(model.vertices, model.cliques)
+
+    @classmethod
+    def of_structure(cls, vertices: Sequence[Vertex], of_model: Sequence[tuple[str, ...]]) -> ModelPicture:
+        """From the vertices of a model and its cliques."""
+        levels = {vertex.name: vertex.levels for vertex in vertices}
+        key_of = {vertex.name: vertex.key for vertex in vertices}
         position = {name: k for k, name in enumerate(levels)}
 
         def finest(names: Sequence[str]) -> tuple[str, ...]:
@@ -62,13 +67,13 @@ class ModelPicture:
                 best.setdefault(key_of[name], name)
             return tuple(sorted(best.values(), key=position.__getitem__))
 
-        masks = [mask_of(position[name] for name in clique) for clique in model.cliques]
+        masks = [mask_of(position[name] for name in clique) for clique in of_model]
         parents, order = _rooted(masks)
         separators = []
         for place, parent in enumerate(parents):
             shared = masks[place] & masks[parent] if parent >= 0 else 0
             separators.append(finest([name for name, k in position.items() if holds(shared, k)]))
-        cliques = tuple(finest(clique) for clique in model.cliques)
+        cliques = tuple(finest(clique) for clique in of_model)
         used = {name for clique in cliques for name in clique} | {name for name in levels if key_of[name] == name}
         names = tuple(name for name in levels if name in used)
         return cls(names, levels, key_of, cliques, tuple(parents), tuple(separators), tuple(order))

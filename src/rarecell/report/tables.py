@@ -297,7 +297,7 @@ def riskiest_table(summary: RunSummary, riskiest: Sequence[RiskyRecord]) -> Tabl
     keys = [key.name for key in summary.keys]
     rows = tuple(
         (
-            record.record,
+            record.counted_from_1,
             record.unique_probability,
             record.match_probability,
             *(record.values.get(key, "") for key in keys),
@@ -307,7 +307,7 @@ def riskiest_table(summary: RunSummary, riskiest: Sequence[RiskyRecord]) -> Tabl
         for record in riskiest
     )
     columns = (
-        Column("Record"),
+        Column("Record, counted from 1"),
         Column("Chance of being unique in the population", percent),
         Column("Chance that a match is right", percent),
         *(text_column(key) for key in keys),

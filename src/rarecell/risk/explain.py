@@ -81,7 +81,7 @@ class RecordExplanation:
     def __str__(self) -> str:
         because = " ".join(reason.sentence for reason in self.reasons)
         return (
-            f"Record {self.record} is unique in the population with probability {self.unique_probability:.3f}; "
+            f"Record {self.record + 1} (counted from 1) is unique in the population with probability {self.unique_probability:.3f}; "
             f"the model gives its combination of values a probability of {self.cell_probability:.2e}. {because}"
         )
 
@@ -147,14 +147,10 @@ def explain_records(
     tuple of RecordExplanation
         In the order of ``records``.
     """
-    table = model.table
     rows = np.asarray(records, dtype=np.int64)
     cells = risk.table.cell_of(rows)
-    generators = sorted({table.reduce(mask) for mask in _generators(model)})
     found = []
     for row, cell in zip(rows.tolist(), cells.tolist(), strict=True):
-        masks = {_smallest_equivalent(table, mask, cell) for mask in generators}
-        ranked = sorted((_count(table, mask, cell), mask.bit_count(), mask) for mask in masks)
         found.append(
             RecordExplanation(
                 row,
@@ -162,10 +158,19 @@ def explain_records(
                 float(np.exp(risk.log_population_share[cell])),
                 float(risk.unique_probability[cell]),
                 float(risk.match_probability[cell]),
-                tuple(_reason(table, mask, cell) for _, _, mask in ranked[:n_reasons]),
+                reasons_of_cell(model, cell, n_reasons=n_reasons),
             )
         )
     return tuple(found)
+
+
+def reasons_of_cell(model: CellModel, cell: int, *, n_reasons: int = 3) -> tuple[Reason, ...]:
+    """The marginals of a model in which a cell is rarest, rarest first."""
+    table = model.table
+    generators = {table.reduce(mask) for mask in _generators(model)}
+    masks = {_smallest_equivalent(table, mask, cell) for mask in generators}
+    ranked = sorted((_count(table, mask, cell), mask.bit_count(), mask) for mask in masks)
+    return tuple(_reason(table, mask, cell) for _, _, mask in ranked[:n_reasons])
 
 
 def key_costs(

@@ -21,6 +21,7 @@ from rarecell.choices import FORMS
 from rarecell.errors import BadInput, KeyMismatch, UnknownChoice
 from rarecell.machine.solving import minimum
 from rarecell.model.protocol import CellModel, LogMoments
+from rarecell.outcome.shown import Shown
 from rarecell.risk import formulas
 from rarecell.risk.design import SamplingDesign, sampling_design
 from rarecell.risk.posterior import gamma_of_log_moments, posterior_match_probability, posterior_unique_probability
@@ -32,7 +33,7 @@ _EVERYWHERE = slice(None)
 
 
 @dataclass(frozen=True, eq=False)
-class RecordRisk:
+class RecordRisk(Shown):
     """Identification risk of every occupied cell, and so of every record.
 
     Attributes

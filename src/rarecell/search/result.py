@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.model.decomposable import DecomposableModel
+from rarecell.outcome.shown import Shown
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class LocalOptimum:
 
 
 @dataclass(frozen=True, eq=False)
-class SearchResult:
+class SearchResult(Shown):
     """The model that a search chose.
 
     Attributes

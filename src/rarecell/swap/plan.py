@@ -21,6 +21,7 @@ from rarecell.engine.drawing import NamesOfRecords
 from rarecell.graph.masks import holds
 from rarecell.intruder.register import Register
 from rarecell.model.protocol import CellModel
+from rarecell.outcome.shown import Shown
 from rarecell.progress import SILENT, Progress
 from rarecell.swap.distance import Distances
 from rarecell.swap.interactions import Interactions
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class SwapPlan:
+class SwapPlan(Shown):
     """Disjoint pairs of records and what each pair exchanges.
 
     Attributes

@@ -264,7 +264,7 @@ def row_numbers(records: ArrayLike, n_records: int) -> NDArray[np.int64]:
     numbers = np.unique(given.astype(np.int64))
     if len(numbers) and not (numbers[0] >= 0 and numbers[-1] < n_records):
         wrong = numbers[0] if numbers[0] < 0 else numbers[-1]
-        raise BadInput(f"There is no record {wrong}; records are numbered from 0 to {n_records - 1}.")
+        raise BadInput(f"There is no record {wrong + 1:,}; counted from 1, there are records 1 to {n_records:,}.")
     return numbers
 
 

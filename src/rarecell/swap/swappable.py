@@ -318,7 +318,7 @@ def explain_pair(
     difference = _difference_of(graph, Units.of(table, graph.columns, columns or {}), record, partner)
     parts = [part for part in graph.components(difference) if part & graph.keys]
     swaps = tuple(_key_names(graph, moved) for moved in graph.swaps(difference))
-    who = f"Records {record} and {partner}"
+    who = f"Records {record + 1} and {partner + 1} (counted from 1)"
     if not difference & graph.keys:
         sentence = f"{who} agree on every key: there is nothing to exchange."
     elif len(parts) == 1:
@@ -339,9 +339,9 @@ def _difference_of(interactions: Interactions, units: Units, record: int, partne
     rows = []
     for number in (record, partner):
         if not 0 <= number < len(units.record_unit):
-            raise BadInput(f"There is no record {number}; records are numbered from 0 to {len(units.record_unit) - 1}.")
+            raise BadInput(f"There is no record {number + 1:,}; the records are counted from 1 to {len(units.record_unit):,}.")
         if units.record_unit[number] < 0:
-            raise BadInput(f"Record {number} was left out for a missing key, so it cannot be swapped.")
+            raise BadInput(f"Record {number + 1:,} was left out for a missing key, so it cannot be swapped.")
         rows.append(units.codes[units.record_unit[number]].tolist())
     return interactions.difference(*rows)
 

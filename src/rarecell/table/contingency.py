@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput, TooLarge, UnknownColumns
 from rarecell.graph.masks import MAX_VERTICES, each_member
+from rarecell.outcome.shown import Shown
 from rarecell.outcome.words import counted, number, verb
 from rarecell.table.categories import Categories, Coarsening, nested_by_key
 from rarecell.table.vertices import Vertices
@@ -45,7 +46,7 @@ def _weight_sums(cell: NDArray[np.int64], weights: NDArray[np.float64], n_cells:
 
 
 @dataclass(frozen=True, eq=False)
-class ContingencyTable(Vertices):
+class ContingencyTable(Vertices, Shown):
     """The occupied cells of the keys, their counts, and the vertices that models are built on.
 
     Make one with :meth:`from_codes`, :meth:`from_counts` or ``Microdata(...).table()``.

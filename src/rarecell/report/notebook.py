@@ -1,0 +1,259 @@
+"""What does a notebook show of data, tables, models, risks and plans?
+
+A small card each: a sentence, a few numbers, a picture where one says more. No value of a record is on it unless it is
+asked for, since notebooks are passed on with what they show.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import singledispatch
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from rarecell.data.microdata import Microdata
+from rarecell.errors import BadInput
+from rarecell.model.average import AverageModel
+from rarecell.model.decomposable import DecomposableModel
+from rarecell.outcome.records import RiskyRecord
+from rarecell.outcome.summary import RunSummary, Vertex
+from rarecell.outcome.words import expected, listed, number
+from rarecell.report import charts, style_sheet
+from rarecell.report.card import card as card_of_run
+from rarecell.report.drawing import PALETTE
+from rarecell.report.graph_picture import ModelPicture, graph_svg
+from rarecell.risk.records import RecordRisk
+from rarecell.search.result import SearchResult
+from rarecell.swap.plan import SwapPlan
+from rarecell.table.contingency import ContingencyTable
+
+N_SHOWN = 10
+"""Records that a card lists when it is asked for records."""
+
+
+class Card(str):
+    """A piece of HTML that a notebook shows by itself."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return str(self)
+
+
+def card(result: Any, *, show_records: bool = False) -> Card:
+    """A small card of a result for a notebook.
+
+    Parameters
+    ----------
+    result : Microdata, ContingencyTable, SearchResult, a model, RecordRisk, SwapPlan, Assessment, Protection or SavedRun
+    show_records : bool
+        Also list a few single records: for internal use, never in a notebook that is passed on.
+
+    Returns
+    -------
+    Card
+        HTML with its own colours, which needs no style sheet and no script.
+
+    Examples
+    --------
+    >>> import rarecell as rc
+    >>> from rarecell import datasets
+    >>> data = rc.Microdata(datasets.census_sample(), keys=["age", "sex"])
+    >>> "9,809" in rc.card(data.table())
+    True
+    """
+    summary = getattr(result, "summary", None)
+    if isinstance(summary, RunSummary):
+        whole = card_of_run(summary)
+        if show_records:
+            riskiest = getattr(getattr(result, "assessment", result), "riskiest", ())
+            whole += _records(riskiest() if callable(riskiest) else riskiest)
+        return Card(whole)
+    return Card(_framed(_body(result, show_records)))
+
+
+# ---------------------------------------------------------------------- pieces
+
+
+def _framed(body: str) -> str:
+    tints = dict(reversed(re.findall(r"--(clique-\d): (#\w+)", style_sheet())))
+    colours = "".join(f"--{role}:{colour};" for role, colour in {"paper": "#ffffff", **PALETTE, **tints}.items())
+    return f'<div style="{colours}max-width:46em;border-left:4px solid {PALETTE["accent"]};padding:.2em 0 .2em 1em">{body}</div>'
+
+
+def _sentence(words: str) -> str:
+    return f"<p>{escape(words)}</p>"
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    style = 'style="text-align:left;padding:.1em 1.2em .1em 0"'
+    head = "".join(f"<th {style}>{escape(header)}</th>" for header in headers)
+    body = "".join(f"<tr>{''.join(f'<td {style}>{escape(value)}</td>' for value in row)}</tr>" for row in rows)
+    return f'<table style="border:0"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _records(riskiest: Sequence[RiskyRecord]) -> str:
+    rows = [
+        (
+            number(one.counted_from_1),
+            ", ".join(f"{key} {value}" for key, value in one.values.items()),
+            f"{one.unique_probability:.3f}",
+        )
+        for one in riskiest[:N_SHOWN]
+    ]
+    return _sentence("The riskiest records, counted from 1. Do not share.") + _table(["record", "values", "risk"], rows)
+
+
+@singledispatch
+def _body(result: Any, show_records: bool) -> str:
+    describe = getattr(result, "describe", None)
+    if describe is None:
+        raise BadInput(f"There is no card for {type(result).__name__}; print shows it in words.")
+    return _sentence(_capital(describe()))
+
+
+def _capital(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}".rstrip(".") + "."
+
+
+# ---------------------------------------------------------------------- results
+
+
+@_body.register
+def _(result: Microdata, show_records: bool) -> str:
+    roles = {"keys": result.keys}
+    for role in ("weight", "household", "geography", "strata", "sensitive", "id"):
+        given = getattr(result, role)
+        roles[role] = (given,) if isinstance(given, str) else tuple(given or ())
+    others = len(set(result.columns) - {column for columns in roles.values() for column in columns})
+    rows = [(role, ", ".join(columns)) for role, columns in roles.items() if columns]
+    return _sentence(f"{result.source.name}: {len(result.columns)} columns, {others} of them without a role.") + _table(
+        ["role", "columns"], rows
+    )
+
+
+@_body.register
+def _(result: ContingencyTable, show_records: bool) -> str:
+    sizes = {"1": 0, "2": 0, "3 or 4": 0, "5 or more": 0}
+    for size, cells in result.size_indices.items():
+        sizes["1" if size == 1 else "2" if size == 2 else "3 or 4" if size < 5 else "5 or more"] += cells
+    return (
+        _sentence(str(result))
+        + _table(["key", "levels"], [(one.key, number(one.n_levels)) for one in result.categories])
+        + _table(["records in a cell", "cells"], [(size, number(cells)) for size, cells in sizes.items()])
+    )
+
+
+@_body.register
+def _(result: SearchResult, show_records: bool) -> str:
+    return _sentence(f"{result.proof}.") + _graph(result.best)
+
+
+@_body.register
+def _(result: DecomposableModel, show_records: bool) -> str:
+    return _sentence(_capital(result.describe())) + _graph(result)
+
+
+@_body.register
+def _(result: AverageModel, show_records: bool) -> str:
+    drawn = next((model for model in result.members if isinstance(model, DecomposableModel)), None)
+    picture = "" if drawn is None else _sentence("One of the models:") + _graph(drawn)
+    return _sentence(_capital(result.describe())) + picture
+
+
+def _graph(model: DecomposableModel) -> str:
+    table = model.table
+    vertices = tuple(
+        Vertex(name=table.vertex_names[v], key=table.keys[table.vertex_key[v]], levels=int(table.vertex_levels[v]))
+        for v in range(table.n_vertices)
+    )
+    return graph_svg(ModelPicture.of_structure(vertices, tuple(tuple(clique) for clique in model.cliques)), name="model")
+
+
+@_body.register
+def _(result: RecordRisk, show_records: bool) -> str:
+    alone = result.unique_probability[result.sample_count == 1]
+    counts, edges = np.histogram(alone, bins=np.linspace(0, 1, 11))
+    chart = charts.record_risk_histogram([float(edge) for edge in edges], [int(count) for count in counts])
+    picture = chart.svg(
+        name="risk", title="Risk of records", description=f"Risk of {len(alone):,} sample uniques in ten classes."
+    )
+    body = _sentence(str(result)) + picture
+    if not show_records:
+        return body
+    rows = result.riskiest(N_SHOWN)
+    risks = np.sort(alone)[::-1][: len(rows)]
+    listed_rows = [(number(int(row) + 1), f"{risk:.3f}") for row, risk in zip(rows, risks, strict=True)]
+    return body + _sentence("The riskiest records, counted from 1. Do not share.") + _table(["record", "risk"], listed_rows)
+
+
+@_body.register
+def _(result: SwapPlan, show_records: bool) -> str:
+    body = _sentence(str(result))
+    audit = result.audit()
+    changed: dict[str, int] = {}
+    for variables in audit["variables"]:
+        for name in str(variables).split(","):
+            changed[name.strip()] = changed.get(name.strip(), 0) + 1
+    if changed:
+        body += _table(["exchanged", "swaps"], [(name, number(n)) for name, n in sorted(changed.items(), key=lambda kv: -kv[1])])
+    if not show_records:
+        return body
+    rows = list(zip(audit["record"], audit["partner"], audit["variables"], strict=True))[:N_SHOWN]
+    shown = [(number(int(record) + 1), number(int(partner) + 1), str(names)) for record, partner, names in rows]
+    return body + _sentence("Swaps, records counted from 1. Do not share.") + _table(["record", "partner", "exchanged"], shown)
+
+
+# ---------------------------------------------------------------------- in words
+
+
+class Explanation(str):
+    """A text that prints as paragraphs and that a notebook shows as such."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return "".join(f"<p>{escape(part)}</p>" for part in self.split("\n\n"))
+
+
+def explain(result: Any) -> Explanation:
+    """Walk through a result in words: what was asked, what was found, how sure it is, what to do next.
+
+    Parameters
+    ----------
+    result : Assessment, Protection or SavedRun
+
+    Returns
+    -------
+    Explanation
+        Text in paragraphs, without any value of a record.
+    """
+    from rarecell.outcome.verdict import verdict
+    from rarecell.report.sentences import fixed_sentence, household_sentence, model_sentences, steps
+
+    summary = getattr(result, "summary", None)
+    if not isinstance(summary, RunSummary):
+        raise BadInput(f"Only a run can be explained: an Assessment, a Protection or a loaded run, not {type(result).__name__}.")
+    risk = summary.risk
+    asked = (
+        f"The question. The file has {number(summary.records)} records, drawn from a population of {number(summary.population)}. Somebody "
+        f"is assumed to know {listed([key.name for key in summary.keys])} of persons in it, and to look for them in the file."
+    )
+    alone = (
+        f"What the file shows. These keys could take {number(summary.cells.formal)} combinations of values; {number(summary.cells.occupied)} occur. "
+        f"{number(risk.sample_uniques)} records are alone with theirs. That does not make them recognisable yet: most have a double in "
+        "the population, outside the file."
+    )
+    found = (
+        f"What was estimated. About {expected(risk.expected_population_uniques)} of them are expected to be alone in the population, too "
+        f"(95 % interval {expected(risk.interval[0])} to {expected(risk.interval[1])}). An intruder who matches every unique record would be right "
+        f"about {expected(risk.expected_correct_matches)} times."
+    )
+    model = "Where that comes from. " + " ".join(model_sentences(summary))
+    rest = [text for text in (household_sentence(summary), fixed_sentence(summary)) if text]
+    judged = f"The judgement. {verdict(summary)}"
+    following = "What to do next. " + " ".join(f"{step.text} {step.command}".strip() for step in steps(summary))
+    return Explanation("\n\n".join([asked, alone, found, model, *rest, judged, following]))

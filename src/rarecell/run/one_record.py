@@ -1,0 +1,127 @@
+"""Why is one record of a finished run risky, and with whom could it be swapped?
+
+The file is read again; the model and the risk are those of the run. What is told here shows values of a record: it is for
+internal use.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from rarecell.data.microdata import Microdata
+from rarecell.engine.reach import read_small_text
+from rarecell.errors import BadInput
+from rarecell.model.decomposable import DecomposableModel
+from rarecell.outcome.words import listed
+from rarecell.risk.explain import reasons_of_cell
+from rarecell.risk.unsafe import unsafe_combinations
+from rarecell.run import model_choice
+from rarecell.run.assessment import read
+from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.swap import swappable
+from rarecell.swap.candidates import CandidateList, candidates
+from rarecell.swap.distance import Distances
+from rarecell.swap.units import ColumnValues, coded_columns
+from rarecell.table.contingency import ContingencyTable
+
+
+@dataclass(frozen=True)
+class RecordStory:
+    """One record: its values, its risk, and why it is rare."""
+
+    record: int
+    values: tuple[tuple[str, str], ...]
+    cell_count: int
+    unique_probability: float
+    match_probability: float
+    reasons: tuple[str, ...]
+    enough: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        who = f"Record {self.record + 1:,} (counted from 1)"
+        what = ", ".join(f"{key} {value}" for key, value in self.values)
+        if self.cell_count > 1:
+            first = (
+                f"{who}, {what}, shares these values with {self.cell_count - 1:,} other records of the file, so it is not unique."
+            )
+        else:
+            first = (
+                f"{who}, {what}, is alone in the file with these values. It is alone in the population, too, with probability "
+                f"{self.unique_probability:.3f}; a match with it would be right with probability {self.match_probability:.3f}."
+            )
+        parts = [first, *self.reasons]
+        if self.enough:
+            sets = "; ".join(listed(list(names)) for names in self.enough[:5])
+            parts.append(f"To single it out in the file it is enough to know: {sets}.")
+        return " ".join(parts)
+
+
+def explain_pair(folder: str | Path, record: int, partner: int) -> str:
+    """Why two records of a finished run can or cannot be swapped."""
+    wishes, data, table, model = _of_run(folder)
+    columns = _outside_keys(wishes, data, table)
+    explained = swappable.explain_pair(
+        table, model, record, partner, keep=wishes.keep, never_swap=wishes.never_swap, columns=columns
+    )
+    return str(explained)
+
+
+def partners(folder: str | Path, record: int, *, most: int = 20) -> CandidateList:
+    """The nearest partners of a record of a finished run, by the distances and wishes of the run."""
+    wishes, data, table, model = _of_run(folder)
+    return candidates(
+        table,
+        model,
+        record,
+        distances=Distances(kinds=dict(wishes.distances), weights=dict(wishes.weights)),
+        keep=wishes.keep,
+        never_swap=wishes.never_swap,
+        columns=_outside_keys(wishes, data, table),
+        most=most,
+    )
+
+
+def explain_record(folder: str | Path, record: int) -> RecordStory:
+    """Why a record of a finished run is risky."""
+    import pyarrow.parquet as pq
+
+    _, _, table, model = _of_run(folder)
+    if not 0 <= record < table.n_rows:
+        raise BadInput(f"There is no record {record + 1:,}; the records are counted from 1 to {table.n_rows:,}.")
+    wanted = ["cell_count", "unique_probability", "match_probability"]
+    try:
+        stored = pq.read_table(Path(folder) / "risk.parquet", columns=wanted).slice(record, 1).to_pylist()[0]
+    except (OSError, IndexError, ValueError, KeyError) as problem:
+        raise BadInput(f"{folder} has no risk of this record: {problem}.") from None
+    cell = int(table.cell_of([record])[0])
+    if cell < 0:
+        raise BadInput(f"Record {record + 1:,} was left out for a missing key, so nothing is known of its risk.")
+    values = tuple((c.key, c.labels[code]) for c, code in zip(table.categories, table.cells[cell], strict=True))
+    alone = stored["cell_count"] == 1
+    return RecordStory(
+        record,
+        values,
+        int(stored["cell_count"]),
+        float(stored["unique_probability"]),
+        float(stored["match_probability"]),
+        tuple(reason.sentence for reason in reasons_of_cell(model, cell)) if alone else (),
+        tuple(tuple(names) for names in unsafe_combinations(table).of_cell(cell)) if alone else (),
+    )
+
+
+def _outside_keys(wishes: ProtectConfig, data: Microdata, table: ContingencyTable) -> dict[str, ColumnValues]:
+    """The columns that are no keys, in marginals that must stay."""
+    return coded_columns(data, [name for margin in wishes.keep for name in margin if name not in table.vertex_names])
+
+
+def _of_run(folder: str | Path) -> tuple[ProtectConfig, Microdata, ContingencyTable, DecomposableModel]:
+    config = RunConfig.read(Path(folder) / "run.toml")
+    data = read(config)
+    table = model_choice.with_resolutions(data.table(records=True), config.resolution)
+    try:
+        stored = json.loads(read_small_text(Path(folder) / "model.json"))
+    except (OSError, ValueError) as problem:
+        raise BadInput(f"{folder} is not the folder of a finished run: {problem}.") from None
+    return config.protect or ProtectConfig(), data, table, DecomposableModel.from_dict(table, stored["best"])

@@ -1,0 +1,156 @@
+"""With whom could one record exchange values, and what would each exchange change?
+
+The candidate list of Takemura and Endo for a single record, complete: every cell of the table is looked at. Those that
+differ from the record on the same vertices allow the same exchanges, so these are found once for each such set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.errors import BadInput
+from rarecell.graph.masks import each_member
+from rarecell.model.protocol import CellModel
+from rarecell.swap.distance import Distances
+from rarecell.swap.interactions import Interactions
+from rarecell.swap.units import ColumnValues, Units
+from rarecell.table.contingency import ContingencyTable
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A possible exchange of one record.
+
+    Attributes
+    ----------
+    partner : int
+        Row number, from 0, of a record with whom values are exchanged.
+    n_partners : int
+        Records that have the same key values as this one, and serve as well.
+    keys : tuple of str
+        What is exchanged.
+    given, taken : tuple of str
+        Values of these keys that the record gives and gets.
+    distance : float
+        How far apart the exchanged values are.
+    """
+
+    partner: int
+    n_partners: int
+    keys: tuple[str, ...]
+    given: tuple[str, ...]
+    taken: tuple[str, ...]
+    distance: float
+
+
+@dataclass(frozen=True)
+class CandidateList:
+    """The nearest exchanges of a record, nearest first, and how many records it could exchange with in all."""
+
+    record: int
+    nearest: tuple[Candidate, ...]
+    n_partners: int
+
+    def __str__(self) -> str:
+        who = f"Record {self.record + 1:,} (counted from 1)"
+        if not self.n_partners:
+            return f"{who} can exchange values with no other record without changing a table that must stay."
+        return f"{who} can exchange values with {self.n_partners:,} other records without changing a table that must stay."
+
+
+def candidates(
+    table: ContingencyTable,
+    model: CellModel,
+    record: int,
+    *,
+    distances: Distances | None = None,
+    keep: Iterable[Sequence[str]] = (),
+    never_swap: Iterable[str] = (),
+    columns: Mapping[str, ColumnValues] | None = None,
+    most: int = 20,
+) -> CandidateList:
+    """The exchanges that one record can make without changing a marginal of a model.
+
+    Parameters
+    ----------
+    table : ContingencyTable
+        With its records.
+    model : a model of its cells
+        Its marginals stay.
+    record : int
+        Row number, from 0.
+    distances : Distances, optional
+        How far apart levels are.
+    keep : further marginals that must stay, as names of keys and other columns
+    never_swap : keys that stay with their record
+    columns : the values of the other columns, one for each record
+    most : how many exchanges to list, nearest first
+
+    Returns
+    -------
+    CandidateList
+    """
+    if not 0 <= record < table.n_rows:
+        raise BadInput(f"There is no record {record + 1:,}; the records are counted from 1 to {table.n_rows:,}.")
+    graph = Interactions.of_model(table, model, keep=keep, never_swap=never_swap)
+    units = Units.of(table, graph.columns, columns or {})
+    own = int(units.unit_of(np.array([record]))[0])
+    if own < 0:
+        raise BadInput(f"Record {record + 1:,} was left out for a missing key, so it cannot be swapped.")
+    apart = _distances_from(table, distances or Distances(), int(units.cell[own]))
+    by_distance: list[tuple[float, int, int]] = []
+    n_partners = 0
+    for difference, others in _by_difference(units, graph, own):
+        exchanges = graph.swaps(difference)
+        if not exchanges:
+            continue
+        n_partners += int(units.counts[others].sum())
+        codes = table.cells[units.cell[others]]
+        for moved in exchanges:
+            total = sum((apart[k][codes[:, k]] for k in each_member(moved & graph.keys)), np.zeros(len(others)))
+            nearest = np.lexsort((others, total))[:most]
+            by_distance += [(float(total[place]), int(others[place]), moved & graph.keys) for place in nearest]
+    by_distance.sort()
+    return CandidateList(record, tuple(_candidate(units, own, *found) for found in by_distance[:most]), n_partners)
+
+
+def _distances_from(table: ContingencyTable, distances: Distances, own: int) -> list[NDArray[np.float64]]:
+    """For each key the distance of every level from that of a cell."""
+    found = []
+    for k, categories in enumerate(table.categories):
+        one = table.cells[own].copy()
+        row = np.empty(categories.n_levels)
+        for level in range(categories.n_levels):
+            one[k] = level
+            row[level] = distances.between(table, table.cells[own], one, 1 << k)
+        found.append(row)
+    return found
+
+
+def _by_difference(units: Units, graph: Interactions, own: int) -> list[tuple[int, NDArray[np.int64]]]:
+    """The units that differ from a unit on the same vertices, by these vertices."""
+    mask = np.zeros(units.n_units, dtype=np.uint64)
+    for v in range(graph.n_vertices):
+        mask |= (units.codes[:, v] != units.codes[own, v]).astype(np.uint64) << np.uint64(v)
+    order = np.argsort(mask, kind="stable")
+    differences, first = np.unique(mask[order], return_index=True)
+    return [
+        (int(difference), others)
+        for difference, others in zip(differences, np.split(order, first[1:]), strict=True)
+        if int(difference) & graph.keys
+    ]
+
+
+def _candidate(units: Units, own: int, distance: float, other: int, moved: int) -> Candidate:
+    table, keys = units.table, list(each_member(moved))
+    row = int(units.rows_in(np.array([other]), np.array([1]))[0])
+
+    def values(of: int) -> tuple[str, ...]:
+        return tuple(table.categories[k].labels[table.cells[units.cell[of], k]] for k in keys)
+
+    names = tuple(table.keys[k] for k in keys)
+    return Candidate(row, int(units.counts[other]), names, values(own), values(other), distance)

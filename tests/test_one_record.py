@@ -1,0 +1,160 @@
+"""One record of a run: why it is risky, and with whom it could be swapped; people count from 1."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rarecell as rc
+from rarecell.cli import main
+from rarecell.errors import BadInput
+from rarecell.swap.candidates import candidates
+from rarecell.swap.swappable import explain_pair
+
+LEVELS = (4, 3, 2, 2)
+CLIQUES = [[("a", "b"), ("b", "c"), ("d",)], [("a",), ("b",), ("c",), ("d",)], [("a", "b", "c"), ("c", "d")]]
+
+
+def table_of(rows: list[tuple[int, ...]]) -> rc.ContingencyTable:
+    columns = {name: [row[k] for row in rows] for k, name in enumerate("abcd")}
+    return rc.Microdata(pa.table(columns), keys=list("abcd")).table()
+
+
+rows_strategy = st.lists(st.tuples(*(st.integers(0, n - 1) for n in LEVELS)), min_size=3, max_size=12).map(
+    lambda rows: [*rows, (0, 0, 0, 0), (3, 2, 1, 1)]
+)
+
+
+@settings(max_examples=40)
+@given(rows=rows_strategy, cliques=st.sampled_from(CLIQUES), record=st.integers(0, 2))
+def test_the_candidate_list_holds_every_possible_exchange(
+    rows: list[tuple[int, ...]], cliques: list[tuple[str, ...]], record: int
+) -> None:
+    table = table_of(rows)
+    model = rc.DecomposableModel(table, cliques=cliques)
+    found = candidates(table, model, record, most=10**6)
+    assert table.record_cell is not None
+    expected: dict[tuple[int, tuple[str, ...]], float] = {}
+    with_exchange = set()
+    distances = rc.Distances()
+    own = table.cells[table.record_cell[record]]
+    for partner in range(len(rows)):
+        for keys in explain_pair(table, model, record, partner).swaps:
+            cell = int(table.record_cell[partner])
+            moved = sum(1 << table.keys.index(key) for key in keys)
+            expected[cell, keys] = distances.between(table, own, table.cells[cell], moved)
+            with_exchange.add(partner)
+    listed = {(int(table.record_cell[one.partner]), one.keys): one.distance for one in found.nearest}
+    assert listed == pytest.approx(expected)
+    assert len(found.nearest) == len(expected)
+    assert found.n_partners == len(with_exchange)
+    assert all(one.distance <= other.distance for one, other in itertools.pairwise(found.nearest))
+    for one in found.nearest:
+        assert one.given != one.taken
+        assert one.n_partners == sum(row == rows[one.partner] for row in rows)
+
+
+def test_kept_margins_and_fixed_keys_shorten_the_list() -> None:
+    rows = [(k % 4, (k * 5) % 3, (k // 2) % 2, (k // 3) % 2) for k in range(30)]
+    table = table_of(rows)
+    model = rc.DecomposableModel(table, cliques=[("a", "b"), ("c",), ("d",)])
+    free = candidates(table, model, 0, most=10**6)
+    kept = candidates(table, model, 0, keep=[("c", "d")], never_swap=["a"], most=10**6)
+    assert 0 < len(kept.nearest) < len(free.nearest)
+    assert all("a" not in one.keys for one in kept.nearest)
+    assert all(("c" in one.keys) == ("d" in one.keys) or rows[one.partner][2:] != rows[0][2:] for one in kept.nearest)
+    with pytest.raises(BadInput, match="There is no record 31; the records are counted from 1 to 30"):
+        candidates(table, model, 30)
+    income = [row[0] % 2 for row in rows]
+    with_income = candidates(table, model, 0, keep=[("c", "income")], columns={"income": income}, most=10**6)
+    assert 0 < len(with_income.nearest)
+    assert all("c" not in one.keys for one in with_income.nearest if income[one.partner] != income[0])
+    with pytest.raises(BadInput, match="income"):
+        candidates(table, model, 0, keep=[("a", "income")])
+
+
+# ---------------------------------------------------------------------- the commands
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("one")
+    people = pa.table(
+        {
+            "age": [20 + (row * 7) % 23 for row in range(300)],
+            "job": ["astronaut" if row == 17 else f"job{(row * row) % 7}" for row in range(300)],
+            "sex": ["f" if row % 3 else "m" for row in range(300)],
+        }
+    )
+    pa.csv.write_csv(people, folder / "people.csv")
+    config: dict[str, Any] = {"keys": ["age", "job", "sex"], "population": 5000, "model": "single", "resolution": "full"}
+    rc.assess(folder / "people.csv", out=folder / "run", **config)
+    return folder / "run"
+
+
+def command(*words: object) -> Result:
+    return CliRunner().invoke(main, [str(word) for word in words])
+
+
+def test_explain_says_why_a_record_is_risky(run: Path) -> None:
+    done = command("explain", run, "--record", 18)
+    assert done.exit_code == 0, done.output
+    assert "Record 18 (counted from 1), age " in done.output
+    assert "job astronaut" in done.output
+    risk = pq.read_table(run / "risk.parquet").slice(17, 1).to_pylist()[0]
+    assert risk["record"] == 17
+    assert f"with probability {risk['unique_probability']:.3f}" in done.output
+    assert "it is enough to know: job." in done.output
+    shared = pq.read_table(run / "risk.parquet").column("cell_count").to_pylist()
+    row = next(row for row, count in enumerate(shared) if count > 1)
+    done = command("explain", run, "--record", row + 1)
+    assert f"shares these values with {shared[row] - 1} other records" in done.output
+
+
+def test_partners_are_listed_with_what_would_change(run: Path) -> None:
+    done = command("partners", run, "--record", 18, "--top", 5)
+    assert done.exit_code == 0, done.output
+    assert "Record 18 (counted from 1) can exchange values with" in done.output
+    lines = done.output.split("  changes\n")[1].split("\n")[:5]
+    distances = [float(line.split()[2]) for line in lines]
+    assert distances == sorted(distances)
+    people = pa.csv.read_csv(run.parent / "people.csv").to_pylist()
+    for line in lines:
+        partner = people[int(line.split()[0].replace(",", "")) - 1]
+        for change in line.split("  ")[-1].split("; "):
+            key, old, _, new = change.split()
+            assert (str(people[17][key]), str(partner[key])) == (old, new)
+
+
+def test_numbers_of_records_begin_at_1_for_people(run: Path) -> None:
+    assert command("explain", run, "--record", 0).exit_code == 2
+    assert "counted from 1 to 300" in command("partners", run, "--record", 301).output
+    assert "Records 4 and 78 (counted from 1)" in command("explain-pair", run, 4, 78).output
+    words = [
+        "protect",
+        run.parent / "people.csv",
+        "--keys",
+        "age,job,sex",
+        "--population",
+        "5000",
+        "--model",
+        "single",
+        "--quiet",
+    ]
+    done = command(*words, "--records", "0")
+    assert done.exit_code == 2
+    assert "--records counts from 1" in done.output
+    done = command(*words, "--records", "18", "--out", run.parent / "protected")
+    assert done.exit_code == 0, done.output
+    assert "records = [17]" in (run.parent / "protected" / "run.toml").read_text()
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "Record (from 1)" in page

@@ -45,7 +45,7 @@ def test_the_reason_is_the_rare_pair(families: rc.ContingencyTable) -> None:
     )
     assert explained.reasons[0].count == 1
     assert explained.unique_probability == risk.unique_probability[explained.cell]
-    assert "Record 820 is unique in the population with probability" in str(explained)
+    assert "Record 821 (counted from 1) is unique in the population with probability" in str(explained)
 
 
 def test_words_of_a_reason(families: rc.ContingencyTable) -> None:

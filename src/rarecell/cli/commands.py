@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rarecell import __version__
+from rarecell.cli import one_record
 from rarecell.cli.options import FiniteRange, config_of, data_options, protect_options, run_options, wishes_of, words_for_data
 from rarecell.errors import RarecellError
 from rarecell.machine.signals import interrupt, when_asked_to_end
@@ -350,77 +351,6 @@ def attack(**options: Any) -> None:
         terminal.show_likeliest(done.likeliest(options["n_listed"]))
 
 
-@main.command("explain-pair")
-@click.argument("folder", type=click.Path(exists=True, file_okay=False))
-@click.argument("record", type=click.IntRange(1))
-@click.argument("partner", type=click.IntRange(1))
-def explain_pair(folder: str, record: int, partner: int) -> None:
-    """Say why two records of the run in FOLDER, counted from 1, can or cannot be swapped.
-
-    \b
-    Example:
-        rarecell explain-pair run 17 2048
-    """
-    from rarecell.run import one_record
-
-    click.echo(one_record.explain_pair(folder, record - 1, partner - 1))
-
-
-_record_option = click.option(
-    "--record", type=click.IntRange(1), required=True, metavar="K", help="Which record, counted from 1, as reports do."
-)
-
-
-@main.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False))
-@_record_option
-def explain(folder: str, record: int) -> None:
-    """Say why a record of the run in FOLDER is risky. This shows its values: for internal use.
-
-    \b
-    Example:
-        rarecell explain run --record 17
-    """
-    from rarecell.run import one_record
-
-    click.echo(one_record.explain_record(folder, record - 1))
-
-
-@main.command()
-@click.argument("folder", type=click.Path(exists=True, file_okay=False))
-@_record_option
-@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Exchanges to show.")
-def partners(folder: str, record: int, top: int) -> None:
-    """List with whom a record of the run in FOLDER could be swapped, and what would change. For internal use.
-
-    \b
-    Example:
-        rarecell partners run --record 17
-    """
-    from rarecell.cli import terminal
-    from rarecell.run import one_record
-
-    found = one_record.partners(folder, record - 1, most=top)
-    click.echo(found)
-    if not found.nearest:
-        return
-    terminal.rows(
-        "Nearest exchanges",
-        ["partner", "alike", "distance", "changes"],
-        [
-            (
-                f"{one.partner + 1:,}",
-                f"{one.n_partners:,}",
-                f"{one.distance:.3f}",
-                "; ".join(f"{key} {a} → {b}" for key, a, b in zip(one.keys, one.given, one.taken, strict=True)),
-            )
-            for one in found.nearest
-        ],
-        right=(0, 1, 2),
-    )
-    click.echo("Partners are counted from 1; 'alike' are records with the same values, of which any would do.")
-
-
 @main.command()
 @click.argument("file", required=False, type=click.Path(path_type=str))
 @click.option(
@@ -440,3 +370,7 @@ def app(file: str | None, folder: str, no_browser: bool) -> None:
     from rarecell.app import serve
 
     serve(folder, file=file, open_browser=not no_browser)
+
+
+for _command in one_record.COMMANDS:
+    main.add_command(_command)

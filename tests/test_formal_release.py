@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.outcome.formal import FormalStatement
 from rarecell.swap.formal.calibration import Calibration, reference_file
-from rarecell.swap.formal.edges import rooted_tree
+from rarecell.swap.formal.edges import RootedTree, TreeEdge, rooted_tree
 from tests.strategies import categories
 from tests.strategies_swap import decomposable_cases
 
@@ -68,6 +68,24 @@ def test_the_root_is_the_one_that_changes_least_for_its_epsilon(model: rc.Decomp
         named = rc.formal_swaps(model.table, model, rate=0.05, root=clique, seed=4).statement
         assert named.root == clique
         assert chosen.epsilon <= named.epsilon + 1e-9
+
+
+def test_hanging_from_the_root_costs_less_than_hanging_in_a_row() -> None:
+    """Three cliques that share one key can hang in a row or all from the root; the separators are the same."""
+    rng = np.random.default_rng(12)
+    codes = rng.integers(0, [3, 5, 5, 5], (600, 4)).astype(np.int32)
+    table = rc.ContingencyTable.from_codes(codes, categories([3, 5, 5, 5]))
+    model = rc.DecomposableModel(table, cliques=[("a", "b"), ("a", "c"), ("a", "d")])
+    high = rooted_tree(model.graph, 0b0011)
+    assert {edge.parent for edge in high.edges} == {0b0011}
+    lower = TreeEdge(0b0101, 0b1001, 0b0001, 0b1000, ((0b1001, 0b0001),))
+    upper = TreeEdge(0b0011, 0b0101, 0b0001, 0b1100, ((0b0101, 0b0001), (0b1001, 0b0001)))
+    in_a_row = RootedTree(0b0011, (lower, upper))
+    calibration = Calibration(table, model.graph, reference_file(table, codes, model.graph, rng))
+    for rate in (0.02, 0.1, 0.4):
+        assert calibration.at_rate(high, rate).epsilon < calibration.at_rate(in_a_row, rate).epsilon
+    for epsilon in (2.0, 8.0):
+        assert calibration.at_epsilon(high, epsilon).share < calibration.at_epsilon(in_a_row, epsilon).share
 
 
 def test_root_and_theta_depend_on_invariants_alone(model: rc.DecomposableModel) -> None:

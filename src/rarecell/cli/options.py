@@ -187,6 +187,12 @@ protect_options = _options(
         help="Share of the records (or --households) that change places between areas, risky ones first.",
     ),
     click.option("--similar", help='Columns on which records that change places agree, tried in order: "hhsize,age;hhsize".'),
+    click.option(
+        "--released",
+        type=click.Path(file_okay=False),
+        metavar="DIR",
+        help="Folder of an earlier protection of this file, which an intruder may hold as well.",
+    ),
     click.option("--carry", help="Columns that travel with a swapped key, separated by commas."),
     click.option(
         "--weight-classes", type=click.IntRange(0), metavar="K", help="Classes of like weight to swap within (default 10)."
@@ -305,6 +311,7 @@ def wishes_of(options: Mapping[str, Any]) -> dict[str, Any]:
             "decoys",
             "swap_rate",
             "weight_classes",
+            "released",
         )
         if options[name] is not None
     }

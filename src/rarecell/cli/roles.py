@@ -42,6 +42,8 @@ def show_aftermath(swap: SwapSummary, rows: Rows, say: Callable[[str], None]) ->
         say(swap.places.sentence)
     if swap.carried:
         say(f"Columns that travelled with a swapped key: {', '.join(swap.carried)}.")
+    if swap.earlier is not None:
+        say(swap.earlier.sentence)
     for left in swap.left_behind:
         say(left.sentence)
     if swap.scenarios:

@@ -180,6 +180,18 @@ class AnalysisSummary(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ReleasedBefore(Plain):
+    """An earlier release of the same file: records with other key values now, and those that both releases together give away."""
+
+    records: int
+    differing: int
+    linked: int
+    exposed: int
+    link_columns: tuple[str, ...] = ()
+    sentence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class LeftBehind(Plain):
     """A column that depends on a swapped key and did not travel with it."""
 
@@ -228,4 +240,5 @@ class SwapSummary(Plain):
     left_behind: tuple[LeftBehind, ...] = ()
     places: AreaSwapSummary | None = None
     analyses: tuple[AnalysisSummary, ...] = ()
+    earlier: ReleasedBefore | None = None
     verdict: str = ""

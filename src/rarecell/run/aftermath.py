@@ -17,6 +17,7 @@ from rarecell.risk.attributes import Groups, attribute_risk
 from rarecell.risk.scenarios import ScenarioRisk
 from rarecell.run.analysing import compared_analyses
 from rarecell.run.config import ProtectConfig
+from rarecell.run.earlier import held_against
 from rarecell.run.results import Assessment
 from rarecell.run.roles import of_attribute
 from rarecell.swap.affected import affected_groups, weighted_changes
@@ -77,6 +78,7 @@ def with_aftermath(swap: SwapSummary, found: Assessment, plan: SwapPlan, travel:
         else tuple(scenario_after(one, plan, found.config.threshold) for one in found.roles.scenarios.each),
         carried=tuple(one.column for one in travel.carried),
         analyses=compared_analyses(found, plan, travel),
+        earlier=held_against(found, plan, travel),
         left_behind=tuple(
             LeftBehind(
                 column=one.column,

@@ -20,7 +20,7 @@ def compared_analyses(found: Assessment, plan: SwapPlan, travel: Travel) -> tupl
         return ()
     names = list(dict.fromkeys(name for one in asked for name in one.columns(list(found.data.columns))))
     codes, categories = found.data.column_codes(names)
-    after = _codes_after(codes, names, plan, travel)
+    after = codes_after(codes, names, plan, travel)
     rows = np.arange(len(codes))
     if len(rows) > MOST_RECORDS:
         rows = np.sort(np.random.default_rng(found.config.seed).choice(len(codes), MOST_RECORDS, replace=False))
@@ -44,7 +44,7 @@ def compared_analyses(found: Assessment, plan: SwapPlan, travel: Travel) -> tupl
     return tuple(told)
 
 
-def _codes_after(codes: NDArray[np.int32], names: list[str], plan: SwapPlan, travel: Travel) -> NDArray[np.int32]:
+def codes_after(codes: NDArray[np.int32], names: list[str], plan: SwapPlan, travel: Travel) -> NDArray[np.int32]:
     """The columns with what was swapped, and what travelled with it."""
     after, own = codes.copy(), np.arange(len(plan.rows))
     keys_of = {**{key: (key,) for key in plan.table.keys}, **{one.column: one.keys for one in travel.carried}}

@@ -56,6 +56,7 @@ class ProtectConfig:
     swap_rate : share of the records, or of the households, that change places between areas: those at risk first, others by chance
     similar : profiles of columns on which records that change places agree, tried in this order
     carry : columns that travel with the keys that are swapped
+    released : folder of an earlier protection of the same file, which an intruder may hold as well
     weight_classes : with survey weights, swap within so many classes of like weight; 0 for any weight
     formal : instead of all this, a formal release with a stated ε: ``epsilon`` or ``rate``, and ``root`` and ``rare`` if wanted
     """
@@ -82,6 +83,7 @@ class ProtectConfig:
     similar: tuple[tuple[str, ...], ...] = ()
     carry: tuple[str, ...] = ()
     weight_classes: int = 10
+    released: str | None = None
     formal: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

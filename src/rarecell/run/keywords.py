@@ -82,6 +82,7 @@ class ProtectOptions(RunOptions, total=False):
     similar: Sequence[Sequence[str]]
     carry: Sequence[str]
     weight_classes: int
+    released: str | None
     formal: Mapping[str, Any]
 
 

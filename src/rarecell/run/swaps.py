@@ -60,6 +60,7 @@ def needs_records(config: RunConfig, protection: ProtectConfig | None, data: Mic
         "a formal release": bool(wanted.formal),
         "values of single records to be blanked": wanted.suppress_rest,
         "analyses of both files": protection is not None and bool(config.analysis),
+        "an earlier release to compare": wanted.released is not None,
         "records that change places": wanted.swap_rate is not None,
         "records of like weight": protection is not None and swaps_like_weights(config, wanted, data),
         f"columns outside the keys to keep or to swap within ({', '.join(outside)})": bool(outside),

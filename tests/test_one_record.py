@@ -18,7 +18,7 @@ import rarecell as rc
 from rarecell.cli import main
 from rarecell.errors import BadInput
 from rarecell.swap.candidates import candidates
-from rarecell.swap.swappable import explain_pair
+from rarecell.swap.pairs import explain_pair
 
 LEVELS = (4, 3, 2, 2)
 CLIQUES = [[("a", "b"), ("b", "c"), ("d",)], [("a",), ("b",), ("c",), ("d",)], [("a", "b", "c"), ("c", "d")]]

@@ -13,12 +13,8 @@ import rarecell as rc
 from rarecell.errors import BadInput
 from rarecell.graph.random import random_chordal_graph
 from rarecell.swap.interactions import Interactions
-from rarecell.swap.swappable import (
-    cost_of_keeping,
-    explain_pair,
-    paper_triples,
-    swappability,
-)
+from rarecell.swap.pairs import explain_pair, paper_triples
+from rarecell.swap.swappable import cost_of_keeping, swappability
 from tests.naive import swap as naive
 from tests.reference import census_table, cliques_by_number
 from tests.strategies import categories

@@ -63,7 +63,7 @@ _HOME = {
     "clique_risk": "risk.cliques",
     "demo": "run.demonstration",
     "explain": "report.notebook",
-    "explain_pair": "swap.swappable",
+    "explain_pair": "swap.pairs",
     "find_structural_zeros": "table.zero_detection",
     "fit_backoff": "model.backoff",
     "fit_diagnostics": "risk.diagnostics",
@@ -154,10 +154,10 @@ if TYPE_CHECKING:
     from rarecell.swap.distance import Distances as Distances
     from rarecell.swap.formal.release import FormalRelease as FormalRelease
     from rarecell.swap.formal.release import formal_swaps as formal_swaps
+    from rarecell.swap.pairs import explain_pair as explain_pair
     from rarecell.swap.plan import SwapPlan as SwapPlan
     from rarecell.swap.plan import plan_swaps as plan_swaps
     from rarecell.swap.rules import SwapConstraints as SwapConstraints
-    from rarecell.swap.swappable import explain_pair as explain_pair
     from rarecell.swap.swappable import swappability as swappability
     from rarecell.swap.target import TargetPlan as TargetPlan
     from rarecell.swap.target import plan_to_target as plan_to_target

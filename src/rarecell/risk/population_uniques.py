@@ -16,8 +16,7 @@ Haas, P. and Stokes, L. (1998). Estimating the number of classes in a finite pop
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -27,6 +26,17 @@ from scipy import special
 
 from rarecell.errors import BadInput, PopulationTooSmall
 from rarecell.machine.solving import root
+from rarecell.risk.sampling_formulas import (
+    digamma_difference,
+    ewens_probability,
+    pitman_expected_cells,
+    pitman_probability,
+    probability_one_sampled,
+    reciprocal_sum,
+    root_of_falling,
+    root_of_growing,
+    weighted_reciprocal_sum,
+)
 
 _SAME_RISK = "it gives every sample unique the same risk"
 
@@ -153,10 +163,10 @@ def ewens(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -
         return report.failed("Every record is alone in its cell, so that the likelihood grows with θ without bound.")
     if u <= 1:
         return report.failed("All records share one cell; θ has no positive maximum likelihood estimate.")
-    theta = _root_of_growing(lambda value: value * _digamma_difference(value, n) - u)
+    theta = root_of_growing(lambda value: value * digamma_difference(value, n) - u)
     if theta is None:
         return report.failed("The likelihood equation of θ found no solution.")
-    return report.found(_ewens_probability(theta, n, population), theta=theta)
+    return report.found(ewens_probability(theta, n, population), theta=theta)
 
 
 def ewens_moment(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -> UniquesEstimate:
@@ -169,7 +179,7 @@ def ewens_moment(size_indices: Mapping[int, int] | SizeIndices, *, population: f
     if s1 == 0:
         return report.found(1.0, theta=0.0)
     theta = s1 * (n - 1.0) / (n - s1)
-    return report.found(_ewens_probability(theta, n, population), theta=theta)
+    return report.found(ewens_probability(theta, n, population), theta=theta)
 
 
 def pitman(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -> UniquesEstimate:
@@ -190,8 +200,8 @@ def pitman(size_indices: Mapping[int, int] | SizeIndices, *, population: float) 
     sizes_j, numbers = sizes.arrays()
 
     def theta_given(alpha: float) -> float | None:
-        return _root_of_falling(
-            lambda value: _reciprocal_sum(value, alpha, u) - _digamma_difference(value + 1.0, n - 1.0), above=-alpha
+        return root_of_falling(
+            lambda value: reciprocal_sum(value, alpha, u) - digamma_difference(value + 1.0, n - 1.0), above=-alpha
         )
 
     def slope(alpha: float) -> float:
@@ -199,21 +209,21 @@ def pitman(size_indices: Mapping[int, int] | SizeIndices, *, population: float) 
         if theta is None:
             return np.nan
         within = float(numbers @ (special.digamma(sizes_j - alpha) - special.digamma(1.0 - alpha)))
-        return _weighted_reciprocal_sum(theta, alpha, u) - within
+        return weighted_reciprocal_sum(theta, alpha, u) - within
 
     low, high = 1e-9, 1.0 - 1e-9
     if not slope(low) > 0.0:
         theta = theta_given(0.0)
         if theta is None:
             return report.failed("The likelihood equations found no solution.")
-        return report.found(_ewens_probability(theta, n, population), "α = 0: Ewens' formula fits best.", alpha=0.0, theta=theta)
+        return report.found(ewens_probability(theta, n, population), "α = 0: Ewens' formula fits best.", alpha=0.0, theta=theta)
     if not slope(high) < 0.0:
         return report.failed("The likelihood grows towards α = 1 and has no maximum inside.")
     alpha = root(slope, low, high, tolerance=1e-13)
     theta = theta_given(alpha)
     if theta is None:
         return report.failed("The likelihood equations found no solution.")
-    return report.found(_pitman_probability(alpha, theta, n, population), alpha=alpha, theta=theta)
+    return report.found(pitman_probability(alpha, theta, n, population), alpha=alpha, theta=theta)
 
 
 def pitman_ratio(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -> UniquesEstimate:
@@ -226,10 +236,10 @@ def pitman_ratio(size_indices: Mapping[int, int] | SizeIndices, *, population: f
     if s1 == 0:
         return report.failed("There is no sample unique; α = 0 leaves nothing to estimate.")
     alpha = s1 / u
-    theta = _root_of_growing(lambda value: _pitman_expected_cells(alpha, value, n) - u, above=-alpha)
+    theta = root_of_growing(lambda value: pitman_expected_cells(alpha, value, n) - u, above=-alpha)
     if theta is None:
         return report.failed(f"With α = {alpha:.4f} no θ gives the observed number of cells.")
-    return report.found(_pitman_probability(alpha, theta, n, population), alpha=alpha, theta=theta)
+    return report.found(pitman_probability(alpha, theta, n, population), alpha=alpha, theta=theta)
 
 
 def zayatz(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -> UniquesEstimate:
@@ -246,7 +256,7 @@ def zayatz(size_indices: Mapping[int, int] | SizeIndices, *, population: float) 
     if s1 == 0:
         return report.failed("There is no sample unique.")
     sizes_j, numbers = sizes.arrays()
-    weights = numbers * _probability_one_sampled(sizes_j, sizes.n_records, population)
+    weights = numbers * probability_one_sampled(sizes_j, sizes.n_records, population)
     message = "" if sizes.is_complete else "Cells given in number only were left out; large ones hardly matter."
     return report.found(float(weights[0] / weights.sum()), message)
 
@@ -306,85 +316,6 @@ def _checked(size_indices: Mapping[int, int] | SizeIndices, population: float) -
     if population < sizes.n_records:
         raise PopulationTooSmall.given(population, n_records=sizes.n_records)
     return sizes
-
-
-def _ewens_probability(theta: float, n: float, population: float) -> float:
-    return (n + theta - 1.0) / (population + theta - 1.0)
-
-
-def _pitman_probability(alpha: float, theta: float, n: float, population: float) -> float:
-    """Γ(N+θ+α−1)Γ(n+θ) / (Γ(N+θ)Γ(n+θ+α−1)), as two ratios of neighbouring gammas."""
-    return float(np.exp(_log_gamma_ratio(population + theta, alpha - 1.0) - _log_gamma_ratio(n + theta, alpha - 1.0)))
-
-
-def _pitman_expected_cells(alpha: float, theta: float, n: float) -> float:
-    """E(u) = [Γ(θ+1)Γ(θ+n+α) / (Γ(θ+α)Γ(θ+n)) − θ] / α."""
-    logs = _log_gamma_ratio(theta + n, alpha) - _log_gamma_ratio(theta + 1.0, alpha - 1.0)
-    return float((np.exp(logs) - theta) / alpha)
-
-
-def _log_gamma_ratio(x: float, shift: float) -> float:
-    """log Γ(x+shift)/Γ(x) without the cancellation of two logarithms of the size of x·log x."""
-    total = 0.0
-    while x < 30.0:
-        total += np.log(x) - np.log(x + shift)
-        x += 1.0
-    y = x + shift
-
-    def tail(z: float) -> float:
-        return 1.0 / (12.0 * z) - 1.0 / (360.0 * z**3) + 1.0 / (1260.0 * z**5)
-
-    return float(total + shift * np.log(x) + (y - 0.5) * np.log1p(shift / x) - shift + tail(y) - tail(x))
-
-
-def _digamma_difference(x: float, terms: float) -> float:
-    """Sum of 1/(x+k) over k = 0, …, terms−1."""
-    return float(special.digamma(x + terms) - special.digamma(x))
-
-
-def _reciprocal_sum(theta: float, alpha: float, u: int) -> float:
-    """Sum of 1/(θ+kα) over k = 1, …, u−1."""
-    if u > 200_000 and alpha > 1e-6:
-        return _digamma_difference(theta / alpha + 1.0, u - 1.0) / alpha
-    return float(np.sum(1.0 / (theta + alpha * np.arange(1, u))))
-
-
-def _weighted_reciprocal_sum(theta: float, alpha: float, u: int) -> float:
-    """Sum of k/(θ+kα) over k = 1, …, u−1."""
-    if u > 200_000 and alpha > 1e-6:
-        return (u - 1.0 - theta * _reciprocal_sum(theta, alpha, u)) / alpha
-    k = np.arange(1, u)
-    return float(np.sum(k / (theta + alpha * k)))
-
-
-def _root_of_growing(function: Callable[[float], float], *, above: float = 0.0) -> float | None:
-    """Root of an increasing function on (above, ∞), searched outwards on a logarithmic scale."""
-    return _root_of_falling(lambda value: -function(value), above=above)
-
-
-def _root_of_falling(function: Callable[[float], float], *, above: float) -> float | None:
-    low, high = -20.0, 5.0
-    if not function(above + np.exp(low)) > 0.0:
-        return None
-    while not function(above + np.exp(high)) < 0.0:
-        low, high = high, high + 5.0
-        if high > 60.0:
-            return None
-    logarithm = root(lambda value: function(above + math.exp(value)), low, high, tolerance=1e-14)
-    return float(above + np.exp(logarithm))
-
-
-def _probability_one_sampled(sizes: NDArray[np.float64], n: float, population: float) -> NDArray[np.float64]:
-    """Hypergeometric probability n·C(N−n, j−1)/C(N, j) that exactly one of j units is in the sample."""
-    largest = int(min(sizes[-1], population - n + 1))
-    j = np.arange(1, largest, dtype=np.float64)
-    # Ratios of neighbours, summed as logarithms: gammas of the size of N would lose the digits.
-    steps = np.log(population - n - j + 1.0) - np.log(j) + np.log(j + 1.0) - np.log(population - j)
-    logs = np.concatenate([[np.log(n / population)], np.log(n / population) + np.cumsum(steps)])
-    reachable = sizes <= largest
-    result = np.zeros(sizes.size)
-    result[reachable] = np.exp(logs[sizes[reachable].astype(np.int64) - 1])
-    return result
 
 
 def _unseen_cells(sizes: SizeIndices, fraction: float) -> float:

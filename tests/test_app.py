@@ -16,10 +16,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from rarecell.app.columns import profile_file, suggest_role
+from rarecell.app.columns import profile_file
 from rarecell.app.forms import assess_config, protect_config
 from rarecell.app.jobs import Job, Jobs, in_words, shares_of
 from rarecell.app.runs import FinishedRun
+from rarecell.data.roles import suggest_role
 from rarecell.errors import BadInput, RarecellError
 from rarecell.progress import OpenStage, StageTree
 from rarecell.report import write_report

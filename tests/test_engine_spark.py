@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import rarecell as rc
-from rarecell.data.microdata import Microdata, suggest_roles
+from rarecell.data.microdata import Microdata
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION, census_sample
 from rarecell.engine.spark import SparkSource
 from rarecell.errors import BadInput, NotChordal, TooLarge, UnknownColumns
@@ -160,7 +160,6 @@ def test_what_spark_cannot_do_is_told(spark: Any) -> None:
         data.table()
     with pytest.raises(BadInput, match="below 1"):
         Microdata(spark.createDataFrame(PEOPLE.set_column(4, "weight", pa.array(np.full(8, 0.5)))), KEYS, weight="weight").table()
-    assert [role for _, role, _ in suggest_roles(spark.createDataFrame(PEOPLE))][:3] == ["key", "geography", "key"]
 
 
 def test_a_new_session_keeps_others_out() -> None:

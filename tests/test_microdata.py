@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.data import microdata
 from rarecell.data.coding import Coding
-from rarecell.data.microdata import Microdata, suggest_roles
+from rarecell.data.microdata import Microdata
 from rarecell.datasets import CENSUS_KEYS, census_sample, census_sample_path
 from rarecell.errors import BadInput, UnknownColumns
 
@@ -425,33 +425,3 @@ def test_paths_with_wildcards_mean_themselves(tmp_path: Path) -> None:
     for name in ("a[1].parquet", "a1.parquet"):
         pq.write_table(PEOPLE.slice(0, 8 if "[" in name else 2), tmp_path / name)
     assert Microdata(tmp_path / "a[1].parquet", ["age", "sex"]).table(records=False).n_records == 8
-
-
-# ---------------------------------------------------------------------- suggestions
-
-
-def test_roles_are_suggested_with_a_reason() -> None:
-    roles = {column: (role, why) for column, role, why in suggest_roles(census_sample_path())}
-    assert roles["household"][0] == "household"
-    assert all(roles[key][0] == "key" for key in CENSUS_KEYS)
-    people = pa.table(
-        {
-            "person_id": range(40),
-            "hhId": [number // 2 for number in range(40)],
-            "perwt": [1.5 + number for number in range(40)],
-            "wgt2": [2.0] * 20 + [3.0] * 20,
-            "Region": [number % 3 for number in range(40)],
-            "netIncome": [number * 1.1 for number in range(40)],
-            "wave": [1] * 40,
-            "height": [150 + number / 7 for number in range(40)],
-            "colour": ["red", "green"] * 20,
-            "nothing": pa.nulls(40),
-            "list": [[1]] * 40,
-        }
-    )
-    found = {column: role for column, role, _ in suggest_roles(people)}
-    assert found == {
-        "person_id": "id", "hhId": "household", "perwt": "weight", "wgt2": "other", "Region": "geography", "netIncome": "sensitive",
-        "wave": "other", "height": "other", "colour": "key", "nothing": "other", "list": "other",
-    }  # fmt: skip
-    assert all(why and "\n" not in why for _, _, why in suggest_roles(people))

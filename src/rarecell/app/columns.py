@@ -1,68 +1,22 @@
-"""What is in a file, and what could each column be?
-
-Suggestions from the name and the first values of a column, each with its reason. They are a start for a person who
-knows the data, nothing more.
-"""
+"""What is in a file, as the Keys page shows it?"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rarecell.data.roles import suggest_role
+
 if TYPE_CHECKING:
     from rarecell.engine.source import Column
-
-ROLES = ("key", "weight", "household", "geography", "strata", "sensitive", "id", "none")
-"""Roles that a column can be given."""
-
-MANY_LEVELS = 200
-"""A column with more values than this is seldom a key as it stands."""
 
 _LEAST_LOOKED_AT, _MOST_LOOKED_AT, _MOST_VALUES = 1_000, 262_144, 50_000_000
 """Records that a file is judged by: fewer where it has many columns."""
 
 _AT_ONCE = 100
 """Columns of a columnar file that are held in memory at once."""
-
-_KNOWN = (
-    *("age", "sex", "gender", "birth", "born", "marital", "married", "spouse", "education", "degree", "school", "race", "ethnic"),
-    *(
-        "nationality",
-        "citizen",
-        "country",
-        "origin",
-        "language",
-        "occupation",
-        "job",
-        "profession",
-        "industry",
-        "class",
-        "employ",
-    ),
-    *("relationship", "relation", "child", "children", "family", "size", "region", "state", "county", "district", "municipality"),
-    *("city", "town", "zip", "postcode", "area", "hours", "tenure", "religion", "height"),
-)
-_SECRET = (
-    "income",
-    "wage",
-    "salary",
-    "earning",
-    "wealth",
-    "tax",
-    "debt",
-    "diagnos",
-    "disease",
-    "health",
-    "drug",
-    "crime",
-    "benefit",
-)
-_WEIGHT = ("weight", "wgt", "pwgtp", "wt", "gewicht", "poids", "peso", "grossing")
-_HOUSEHOLD = ("household", "hhid", "hh_id", "hh", "dwelling", "serialno", "haushalt", "family_id")
-_ID = ("id", "identifier", "person_id", "pid", "uuid", "serial", "case", "record")
 
 
 @dataclass(frozen=True)
@@ -167,45 +121,3 @@ def _numbers(values: list[Any]) -> list[float] | None:
 
 def _are_whole(numbers: list[float] | None) -> bool:
     return numbers is not None and all(number.is_integer() for number in numbers)
-
-
-def _says(name: str, words: tuple[str, ...]) -> str | None:
-    """The word that a column's name contains as a part of its own, or begins a part with when the word is long."""
-    parts = [part for part in re.split(r"[^a-z]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()) if part]
-    for word in words:
-        if word in parts or word == name.lower() or (len(word) > 4 and any(part.startswith(word) for part in parts)):
-            return word
-    return None
-
-
-def suggest_role(
-    name: str, *, n_levels: int, n_records: int, numbers: list[float] | None = None, is_whole: bool = False
-) -> tuple[str, str]:
-    """A role for a column and the reason for it."""
-    if n_levels == 0:
-        return "none", "No record has a value here."
-    if n_levels == 1:
-        return "none", "All records have the same value, which tells nobody apart."
-    is_measured = numbers is not None and not is_whole
-    if (word := _says(name, _WEIGHT)) and numbers is not None:
-        if min(numbers) >= 1:
-            return "weight", f"The name says “{word}”, and every value is 1 or more."
-        return "none", f"The name says “{word}”, but some values are below 1, which a survey weight is not."
-    if (word := _says(name, _HOUSEHOLD)) and n_levels > n_records / 20:
-        return "household", f"The name says “{word}”, and few records share a value."
-    if (word := _says(name, _ID)) and n_levels > n_records / 2:
-        return "id", f"The name says “{word}”, and nearly every record has another value."
-    if word := _says(name, _SECRET):
-        return "sensitive", f"The name says “{word}”: something an intruder would like to learn."
-    if n_levels == n_records and n_records > 20 and not is_measured:
-        return "id", "Every record has another value."
-    if word := _says(name, _KNOWN):
-        if n_levels > MANY_LEVELS and is_measured:
-            return (
-                "none",
-                f"The name says “{word}”, but {n_levels:,} different measurements are too fine for a key. Group them first.",
-            )
-        return "key", f"The name says “{word}”: something neighbours, colleagues or a register could know."
-    if n_levels > MANY_LEVELS:
-        return "none", f"{n_levels:,} different values, and the name says nothing known about people."
-    return "none", "Make it a key if somebody outside could know it about a person."

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rarecell.app.columns import ROLES
+from rarecell.data.roles import ROLES
 from rarecell.errors import BadInput
 from rarecell.run.config import ProtectConfig, RunConfig
 

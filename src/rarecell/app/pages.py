@@ -18,13 +18,14 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 
-from rarecell.app.columns import MANY_LEVELS, ROLES, profile_file
+from rarecell.app.columns import profile_file
 from rarecell.app.folder import ChosenFolder, is_run
 from rarecell.app.forms import assess_config, first, protect_config
 from rarecell.app.jobs import Job, Jobs
 from rarecell.app.patience import made_in_time
 from rarecell.app.runs import DOWNLOADS, TABLE_OF_THRESHOLDS, FinishedRun
 from rarecell.app.security import Gate, read_form
+from rarecell.data.roles import MANY_LEVELS, ROLES
 from rarecell.engine.reach import confined
 from rarecell.errors import BadInput, OutputExists, RarecellError
 from rarecell.run.config import CHOICES

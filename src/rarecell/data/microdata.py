@@ -32,7 +32,6 @@ from rarecell.table.contingency import Categories, ContingencyTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rarecell.data.roles import SuggestedRole
     from rarecell.engine.duck import EngineSettings
     from rarecell.engine.spark import SparkSource
     from rarecell.engine.written_levels import Recodes
@@ -346,10 +345,3 @@ class Microdata(Shown):
 
     def __str__(self) -> str:
         return f"{self.source.name} with the keys {', '.join(self.keys)}."
-
-
-def suggest_roles(data: Any, *, settings: EngineSettings | None = None) -> list[SuggestedRole]:
-    """What each column of a file or frame probably is, and why; see :mod:`rarecell.data.roles`."""
-    from rarecell.data import roles
-
-    return roles.suggest_roles(open_source(data, settings=settings))

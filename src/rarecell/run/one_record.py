@@ -20,7 +20,7 @@ from rarecell.risk.unsafe import unsafe_combinations
 from rarecell.run import model_choice
 from rarecell.run.assessment import read
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.swap import swappable
+from rarecell.swap import pairs
 from rarecell.swap.candidates import CandidateList, candidates
 from rarecell.swap.distance import Distances
 from rarecell.swap.units import ColumnValues, coded_columns
@@ -62,9 +62,7 @@ def explain_pair(folder: str | Path, record: int, partner: int) -> str:
     """Why two records of a finished run can or cannot be swapped."""
     wishes, data, table, model = _of_run(folder)
     columns = _outside_keys(wishes, data, table)
-    explained = swappable.explain_pair(
-        table, model, record, partner, keep=wishes.keep, never_swap=wishes.never_swap, columns=columns
-    )
+    explained = pairs.explain_pair(table, model, record, partner, keep=wishes.keep, never_swap=wishes.never_swap, columns=columns)
     return str(explained)
 
 

@@ -16,7 +16,6 @@ from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.generating_class import degrees_of_freedom, generating_class, signed_sets, triangulation
 from rarecell.model.hierarchical import HierarchicalModel
 from rarecell.model.quasi_newton import minimise
-from rarecell.table.marginals import Marginals
 from tests.naive import hierarchical as naive
 from tests.strategies import categories, coarsened_tables, tables
 from tests.strategies_models import generating_classes
@@ -156,17 +155,6 @@ def test_a_long_cycle_of_many_keys_needs_no_large_table() -> None:
     assert model.convergence.largest_clique <= 6**3
     assert model.degrees_of_freedom == 20 * 5 + 20 * 25
     assert not model.is_decomposable
-
-
-def test_weighted_marginals_are_fitted() -> None:
-    rng = np.random.default_rng(7)
-    codes = rng.integers(0, [3, 3, 2], (200, 3)).astype(np.int32)
-    table = rc.ContingencyTable.from_codes(codes, categories([3, 3, 2]), weights=rng.uniform(1, 9, 200))
-    marginals = Marginals(table, weighted=True)
-    model = HierarchicalModel(table, "all two-way", marginals=marginals, tolerance=1e-9)
-    fitted = np.exp(model.log_cell_probability(naive.every_cell(table))) * marginals.total
-    label = naive.marginal_labels(table, 0b011)
-    np.testing.assert_allclose(np.bincount(label, weights=fitted), marginals.counts(0b011), atol=1e-6)
 
 
 def test_samples_follow_the_fitted_probabilities() -> None:

@@ -16,7 +16,6 @@ from rarecell.search.exact import cost_of
 from rarecell.search.limits import SearchLimits
 from rarecell.search.n_best import best_graphs
 from rarecell.search.score import make_score
-from rarecell.table.marginals import Marginals
 from tests.naive import search as naive
 from tests.naive.search import graph_score
 from tests.strategies import coarsened_tables, tables
@@ -105,16 +104,6 @@ def test_exact_search_out_of_reach_says_so() -> None:
     )
     with pytest.raises(TooLarge, match="max_clique"):
         select_model(table, "bayes", "exact")
-
-
-def test_weighted_counts_are_fitted_when_given() -> None:
-    plain = lumpy_table(8)
-    weights = np.random.default_rng(0).uniform(0.2, 5, plain.n_cells) * plain.counts
-    table = rc.ContingencyTable.from_counts(plain.cells, plain.counts, plain.categories, weights=weights)
-    marginals = Marginals(table, weighted=True)
-    found = select_model(table, marginals=marginals)
-    assert found.score == pytest.approx(graph_score(make_score(table, "aic", marginals=marginals), found.best.graph))
-    assert found.score != pytest.approx(select_model(table).score)
 
 
 class StopsSoon:

@@ -34,7 +34,7 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
     cliques : groups of vertex names that interact; vertices in none of them are independent of the rest. The graph they
         span must be chordal. A key is always joined to its own coarsenings.
     graph : the chordal graph on the table's vertices, instead of ``cliques``
-    marginals : counts to fit to; those of the records unless given (weighted ones for a survey)
+    marginals : counts to fit to; those of the table unless given
 
     Examples
     --------

@@ -46,7 +46,7 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
     generators : groups of vertex names that interact, or ``"all two-way"``, or ``"all three-way"``. A key in none of
         them is independent of the rest.
     masks : the same as bit masks of vertices, instead of ``generators``
-    marginals : counts to fit to; those of the records unless given (weighted ones for a survey)
+    marginals : counts to fit to; those of the table unless given
     tolerance : largest deviation of a fitted marginal that counts as converged, in records
     max_cycles : rounds over all marginals before the fit is given up
     memory_limit : bytes for the tables of the cliques

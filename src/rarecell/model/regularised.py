@@ -74,7 +74,7 @@ class RegularisedModel(PluggedIn):
     Parameters
     ----------
     table : the contingency table, best with coarsenings of keys that have many levels
-    marginals : counts to fit to; those of the records unless given (weighted ones for a survey)
+    marginals : counts to fit to; those of the table unless given
     most_cells : cells to walk at most
 
     References

@@ -144,8 +144,7 @@ def risk_model(table: ContingencyTable, config: RunConfig, *, progress: Progress
     """The model that the risk comes from, without a search for the best single one where it is not needed."""
     if config.model in ("single", "hierarchical"):
         return choose_models(table, config, progress=progress).risk_model
-    marginals = Marginals(table, weighted=True) if table.weights is not None else table.marginals
-    return _risk_model(table, config, marginals, _spare_memory(table, config) // 2, progress)
+    return _risk_model(table, config, table.marginals, _spare_memory(table, config) // 2, progress)
 
 
 def penalty_of(config: RunConfig) -> str | float:

@@ -2,7 +2,7 @@
 
 Projections of a table to fewer vertices. Each is computed once; what is needed again and again (the entropy term of
 a set, a number) is kept for ever, what is large (the position of every cell in the marginal) within a budget of memory.
-Counts are exact integers; under survey weights they are the weight sums, scaled to add up to the number of records.
+Counts are exact integers, of records as they are: survey weights come in where the sample is carried to the population.
 """
 
 from __future__ import annotations
@@ -86,7 +86,6 @@ class Marginals:
     Parameters
     ----------
     table : the contingency table
-    weighted : count survey weights (scaled to sum to the number of records) instead of records
     memory_budget : bytes of marginals to keep, the least recently used go first; in proportion to the cells unless given
     worth_projecting : rows from which small sets are counted from a projection to fewer rows
     """
@@ -95,19 +94,14 @@ class Marginals:
         self,
         table: ContingencyTable,
         *,
-        weighted: bool = False,
         memory_budget: int | None = None,
         worth_projecting: int = WORTH_PROJECTING,
     ) -> None:
         self.table = table
-        self.weighted = weighted
         self._worth_projecting = worth_projecting
         memory_budget = marginals_budget(table.n_cells) if memory_budget is None else memory_budget
         self.total: float = table.n_records
         self._cell_counts: NDArray[Any] = table.counts
-        if weighted:
-            assert table.weights is not None, "a weighted marginal needs a table with weights"
-            self._cell_counts = table.weights * (table.n_records / table.weights.sum())
         self._levels = [int(n) for n in table.vertex_levels]
         self._level_codes = [table.level_codes(v).astype(np.int64) for v in range(table.n_vertices)]
         self._entropy: dict[int, float] = {0: 0.0}

@@ -1,0 +1,48 @@
+run <- function(what, data, options) {
+  input <- if (is.character(data) && length(data) == 1) normalizePath(data, mustWork = TRUE) else asked(as_python_table(data))
+  result <- asked(python()$run(what, input, options))
+  structure(list(result = result, data = data, keys = options$keys, what = what), class = "rarecell_run")
+}
+
+#' Identification risk of every record of a data frame or file.
+assess <- function(data, keys, population = NULL, weight = NULL, ...) {
+  run("assess", data, list(keys = as.list(keys), population = population, weight = weight, ...))
+}
+
+#' Assess, and swap values of risky records such that every marginal of the model stays as it was.
+protect <- function(data, keys, population = NULL, weight = NULL, ...) {
+  run("protect", data, list(keys = as.list(keys), population = population, weight = weight, ...))
+}
+
+#' The risk of every record, a row each, in the order of the data.
+record_risk <- function(x) {
+  as.data.frame(lapply(asked(python()$risk_columns(x$result)), as.vector))
+}
+
+#' The protected data: same rows, same columns, same labels.
+protected_data <- function(x) {
+  if (x$what != "protect") stop("Only protect() changes data.", call. = FALSE)
+  if (!is.data.frame(x$data)) stop("The data are in a file; write the protected file with report().", call. = FALSE)
+  out <- x$data
+  for (key in x$keys) out[[key]] <- column_from_python(asked(python()$column_back(x$result, key)), x$data[[key]])
+  out
+}
+
+#' Write the report and all files of a run into a folder.
+report <- function(x, folder, overwrite = FALSE) {
+  invisible(asked(python()$save(x$result, path.expand(folder), overwrite)))
+}
+
+#' Walk through a result in words.
+explain <- function(x) {
+  text <- asked(python()$explain(x$result))
+  cat(strwrap(strsplit(text, "\n\n")[[1]], prefix = "\n", initial = ""), "\n")
+  invisible(text)
+}
+
+summary.rarecell_run <- function(object, ...) asked(python()$numbers(object$result))
+
+print.rarecell_run <- function(x, ...) {
+  cat(strwrap(asked(reticulate::py_str(x$result))), sep = "\n")
+  invisible(x)
+}

@@ -1,0 +1,81 @@
+"""What R asks of rarecell: a table from columns, the keywords of a run, and columns back.
+
+R has a missing value in every type and no vectors of length one apart from single values, so values and what is missing travel
+apart. R counts rows from 1; whatever is a row number is changed here.
+"""
+
+import numpy as np
+import pyarrow as pa
+
+import rarecell as rc
+
+
+def table(columns, missing):
+    """A pyarrow table of columns; ``missing`` says for each which values are."""
+    arrays = {}
+    for name, values in columns.items():
+        arrays[name] = pa.array(_listed(values), mask=np.array(_listed(missing[name]), dtype=bool))
+    return pa.table(arrays)
+
+
+def _listed(values):
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+_LISTS = ("keys", "sensitive", "never_swap", "within", "records")
+
+
+def run(what, frame, options):
+    """``assess`` or ``protect`` with the options of R: single names for lists of one, row numbers from 1."""
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in _LISTS:
+        if name in given:
+            given[name] = _listed(given[name])
+    if "records" in given:
+        given["records"] = [int(number) - 1 for number in given["records"]]
+    for name in ("population", "top", "seed", "restarts", "max_clique"):
+        if isinstance(given.get(name), float) and given[name].is_integer():
+            given[name] = int(given[name])
+    if isinstance(given.get("keep"), (list, tuple)):
+        given["keep"] = [_listed(margin) for margin in given["keep"]]
+    return getattr(rc, what)(frame, **given)
+
+
+def risk_columns(result):
+    """The risk of every record, with row numbers from 1."""
+    frame = getattr(result, "assessment", result).risk.to_frame()
+    columns = {name: frame.column(name).to_numpy(zero_copy_only=False) for name in frame.column_names}
+    columns["record"] = columns["record"] + 1
+    return {name: values.tolist() for name, values in columns.items()}
+
+
+def column_back(result, name):
+    """A column of the protected data: its values, and which of them are missing."""
+    column = result.frame.column(name).combine_chunks()
+    missing = np.asarray(column.is_null())
+    filled = column.fill_null("" if pa.types.is_string(column.type) else 0)
+    return {"values": filled.to_pylist(), "missing": missing.tolist()}
+
+
+def numbers(result):
+    """The figures that ``summary()`` shows in R."""
+    risk = result.summary.risk
+    found = {
+        "records": result.summary.records,
+        "population": result.summary.population,
+        "sample_uniques": risk.sample_uniques,
+        "expected_population_uniques": risk.expected_population_uniques,
+        "interval": list(risk.interval),
+        "expected_correct_matches": risk.expected_correct_matches,
+    }
+    if result.summary.swap is not None:
+        found["after"] = result.summary.swap.risk_after.expected_population_uniques
+    return found
+
+
+def explain(result):
+    return str(rc.explain(result))
+
+
+def save(result, folder, overwrite):
+    return str(result.save(folder, overwrite=overwrite))

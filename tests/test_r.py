@@ -1,0 +1,129 @@
+"""The R package: its Python half, and where R is, the package itself."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import rarecell as rc
+
+R = Path(__file__).parents[1] / "r"
+
+
+@pytest.fixture(scope="module")
+def half() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("rarecell_r", R / "inst" / "python" / "rarecell_r.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_missing_values_of_r_are_missing(half: ModuleType) -> None:
+    table = half.table(
+        {"job": ["NA", "", "x"], "age": [1.0, 0.0, 3.0]}, {"job": [False, True, False], "age": [False, True, False]}
+    )
+    assert table.to_pydict() == {"job": ["NA", None, "x"], "age": [1.0, None, 3.0]}
+    assert half.table({"job": "x"}, {"job": False}).to_pydict() == {"job": ["x"]}
+
+
+def test_row_numbers_of_r_begin_at_1(half: ModuleType) -> None:
+    columns = {"age": [20 + (row * 7) % 23 for row in range(200)], "sex": ["f" if row % 3 else "m" for row in range(200)]}
+    frame = half.table(columns, {name: [False] * 200 for name in columns})
+    options = {"keys": ["age", "sex"], "population": 3000.0, "model": "single", "weight": None}
+    found = half.run("assess", frame, options)
+    assert half.risk_columns(found)["record"] == list(range(1, 201))
+    assert half.numbers(found)["sample_uniques"] == found.summary.risk.sample_uniques
+    protected = half.run("protect", frame, {**options, "records": [5.0, 9.0]})
+    assert protected.assessment.config.protect.records == (4, 8)
+    back = half.column_back(protected, "age")
+    assert sorted(back["values"]) == sorted(columns["age"])
+    assert "The question." in half.explain(found)
+
+
+def test_the_versions_agree() -> None:
+    version = re.search(r'python_version_of_rarecell <- "(.*)"', (R / "R" / "environment.R").read_text())
+    assert version is not None
+    assert version[1] == rc.__version__
+    assert f"Version: {rc.__version__}" in (R / "DESCRIPTION").read_text()
+
+
+def test_everything_exported_is_documented() -> None:
+    exported = set(re.findall(r"^export\((\w+)\)", (R / "NAMESPACE").read_text(), flags=re.MULTILINE))
+    assert exported == {path.stem for path in (R / "man").glob("*.Rd")}
+    defined = set(re.findall(r"^(\w+) <- function", "\n".join(p.read_text() for p in (R / "R").glob("*.R")), flags=re.MULTILINE))
+    assert exported <= defined
+
+
+SCRIPT = """
+library(rarecell)
+people <- data.frame(
+  age = as.integer(20 + (0:299 * 7) %% 23),
+  job = factor(ifelse(0:299 == 17, "astronaut", paste0("job", (0:299)^2 %% 7))),
+  income = 1:300
+)
+people$sex <- structure(as.numeric(1 + (0:299 %% 3 == 0)), labels = c(f = 1, m = 2), label = "Sex",
+                        class = c("haven_labelled", "vctrs_vctr", "double"))
+people$job[5] <- NA
+found <- assess(people, keys = c("age", "job", "sex"), population = 5000, model = "single")
+print(found)
+figures <- summary(found)
+cat("uniques", figures$sample_uniques, "\\n")
+risk <- record_risk(found)
+stopifnot(nrow(risk) == 300, risk$record[1] == 1, sum(risk$cell_count == 1) == figures$sample_uniques)
+kept <- protect(people, keys = c("age", "job", "sex"), population = 5000, model = "single", top = 5)
+new <- protected_data(kept)
+stopifnot(identical(new$income, people$income), identical(levels(new$job), levels(people$job)), is.na(new$job[5]))
+stopifnot(identical(attributes(new$sex), attributes(people$sex)), is.integer(new$age))
+stopifnot(identical(sort(new$age), sort(people$age)), !identical(new, people))
+report(kept, file.path(tempdir(), "run"))
+stopifnot(file.exists(file.path(tempdir(), "run", "report.html")))
+told <- tryCatch(assess(people, keys = c("age", "jobb"), population = 5000), error = conditionMessage)
+cat("told", told, "\\n")
+explain(found)
+"""
+
+
+@pytest.mark.slow
+def test_the_package_works_in_r(tmp_path: Path) -> None:
+    if shutil.which("Rscript") is None:
+        pytest.skip("R is not installed (Debian: r-base-core, r-cran-reticulate)")
+    if subprocess.run(["Rscript", "-e", "library(reticulate)"], capture_output=True, check=False).returncode:
+        pytest.skip("reticulate is not installed (Debian: r-cran-reticulate)")
+    if not sysconfig.get_config_var("Py_ENABLE_SHARED"):
+        pytest.skip("this Python has no shared library, which reticulate needs")
+    library = tmp_path / "library"
+    library.mkdir()
+    variables = {
+        **os.environ,
+        "RETICULATE_PYTHON": sys.executable,
+        "PYTHONPATH": str(Path(rc.__file__).parents[1]),
+        "R_LIBS_USER": str(library),
+    }
+    install = ["R", "CMD", "INSTALL", "--no-test-load", f"--library={library}", str(R)]
+    subprocess.run(install, check=True, env=variables, capture_output=True)
+    (tmp_path / "try.R").write_text(SCRIPT, encoding="utf-8")
+    done = subprocess.run(
+        ["Rscript", str(tmp_path / "try.R")],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "The question." in done.stdout
+    assert re.search(r"uniques \d+", done.stdout)
+    assert re.search(r"told .*There is no key 'jobb'\. Did you mean 'job'\?", done.stdout)
+    assert "Traceback" not in done.stdout

@@ -176,7 +176,7 @@ def test_a_form_is_the_configuration_it_says(folder: Path) -> None:
         ({"population": ["10"]}, "No column is marked as a key"),
         ({"role:age": ["key"]}, "The size of the population is empty"),
         ({"role:age": ["key"], "population": ["many"]}, "whole number"),
-        ({"role:age": ["key"], "population": ["10"], "threshold": ["nan"]}, "no size"),
+        ({"role:age": ["key"], "population": ["10"], "threshold": ["nan"]}, "valid size"),
         ({"role:age": ["key"], "population": ["10"], "threshold": ["2"]}, "between 0 and 1"),
         ({"role:age": ["king"], "population": ["10"]}, "the role 'king'"),
         ({"role:a": ["key"], "role:b": ["weight"], "role:c": ["weight"]}, "Only one can be"),

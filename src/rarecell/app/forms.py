@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rarecell.app.numbers import decimal_number, whole_number
+from rarecell.data.recoding_text import parse_recoding
 from rarecell.data.roles import ROLES
 from rarecell.errors import BadInput
 from rarecell.run.config import ProtectConfig, RunConfig
@@ -43,11 +45,16 @@ def assess_config(fields: Fields, path: Path) -> RunConfig:
             raise BadInput(f"{len(roles[role])} columns are marked as {role}: {', '.join(roles[role])}. Only one can be.")
         if roles[role]:
             given[role] = roles[role][0]
+    recode = {key: first(fields, f"recode:{key}") for key in roles["key"] if first(fields, f"recode:{key}")}
+    if recode:
+        for key, words in recode.items():
+            parse_recoding(words, key=key)
+        given["recode"] = recode
     if roles["sensitive"]:
         given["sensitive"] = roles["sensitive"]
-    population = first(fields, "population").replace(",", "").replace(" ", "").replace("\u202f", "")
+    population = first(fields, "population")
     if population:
-        given["population"] = _number(population, "The population", int)
+        given["population"] = whole_number(population, "The population")
     elif not roles["weight"]:
         raise BadInput(
             "The size of the population is empty. Write the number of units the sample was drawn from, or mark a column of weights."
@@ -90,12 +97,4 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
 
 
 def _number(text: str, what: str, kind: Callable[[str], Any]) -> Any:
-    try:
-        number = kind(text)
-    except ValueError:
-        raise BadInput(
-            f"{what} was written as '{text}'; write a {'whole number' if kind is int else 'number'}, for example {'100' if kind is int else '0.2'}."
-        ) from None
-    if number != number or number in (float("inf"), float("-inf")):
-        raise BadInput(f"{what} was written as '{text}', which is not a valid size.")
-    return number
+    return whole_number(text, what) if kind is int else decimal_number(text, what)

@@ -50,7 +50,8 @@ _PATIENCE = 5.0
 class Job:
     """One run, while it goes on and after.
 
-    ``state`` is ``running``, ``done``, ``failed`` or ``cancelled``; ``message`` says why it failed.
+    ``state`` is ``running``, ``done``, ``failed`` or ``cancelled``; ``message`` says why it failed. A plan has a ``result``
+    instead of a folder.
     """
 
     number: int
@@ -66,6 +67,8 @@ class Job:
     tree: StageTree = field(default_factory=StageTree)
     ended: float | None = None
     is_cancelled: bool = False
+    configuration: str = ""
+    result: Any = None
 
     @property
     def seconds(self) -> float:
@@ -145,7 +148,7 @@ class Jobs:
                 raise BadInput("Another run is going on. Wait for it to end, or cancel it first.")
             process = self._taken_worker()
             shares = shares_of(command, usual)
-            job = Job(len(self._jobs) + 1, command, title, out, process, shares, back)
+            job = Job(len(self._jobs) + 1, command, title, out, process, shares, back, configuration=configuration)
             self._jobs[job.number] = job
         assert process.stdin is not None
         request = {"command": command, "config": configuration, "out": str(out), "root": str(self.root)}
@@ -192,6 +195,7 @@ class Jobs:
         elif kind == "done":
             job.tree.done()
         elif kind == "finished":
+            job.result = event.get("result")
             self._end(job, "done", "")
         elif kind == "failed":
             self._end(job, "cancelled" if event.get("cancelled") else "failed", str(event["message"]))

@@ -23,11 +23,12 @@ from rarecell.app.folder import ChosenFolder, is_run
 from rarecell.app.forms import assess_config, first, protect_config
 from rarecell.app.jobs import Job, Jobs
 from rarecell.app.patience import made_in_time
+from rarecell.app.release_pages import ReleasePages
 from rarecell.app.runs import DOWNLOADS, TABLE_OF_THRESHOLDS, FinishedRun
-from rarecell.app.security import Gate, read_form
+from rarecell.app.security import Gate, read_form, shown_report
 from rarecell.data.roles import MANY_LEVELS, ROLES
 from rarecell.engine.reach import confined
-from rarecell.errors import BadInput, OutputExists, RarecellError
+from rarecell.errors import BadInput, OutputExists, PopulationTooSmall, RarecellError
 from rarecell.run.config import CHOICES
 
 if TYPE_CHECKING:
@@ -48,32 +49,34 @@ class Pages:
         self.gate = gate
         self.file = file
         self.jobs = Jobs(folder.root)
+        self._choices: dict[int, dict[str, list[str]]] = {}
 
     def routes(self) -> list[Mount]:
         pages = [
             Route("/enter", self.enter),
             Route("/static/{name}", self.static),
             Route("/", self.home),
-            Route("/data", self._page(self.data)),
-            Route("/sample", self._page(self.sample), methods=["POST"]),
-            Route("/keys", self._page(self.keys)),
-            Route("/assess", self._page(self.assess), methods=["POST"]),
-            Route("/job/{number}", self._page(self.job)),
-            Route("/job/{number}/state", self._page(self.job_state)),
-            Route("/job/{number}/cancel", self._page(self.cancel), methods=["POST"]),
-            Route("/runs", self._page(self.runs)),
-            Route("/run", self._page(self.run)),
-            Route("/protect", self._page(self.protect), methods=["GET", "POST"]),
-            Route("/files/{path:path}", self._page(self.download)),
+            Route("/data", self.endpoint(self.data)),
+            Route("/sample", self.endpoint(self.sample), methods=["POST"]),
+            Route("/keys", self.endpoint(self.keys)),
+            Route("/assess", self.endpoint(self.assess), methods=["POST"]),
+            Route("/job/{number}", self.endpoint(self.job)),
+            Route("/job/{number}/state", self.endpoint(self.job_state)),
+            Route("/job/{number}/cancel", self.endpoint(self.cancel), methods=["POST"]),
+            Route("/runs", self.endpoint(self.runs)),
+            Route("/run", self.endpoint(self.run)),
+            Route("/protect", self.endpoint(self.protect), methods=["GET", "POST"]),
+            Route("/files/{path:path}", self.endpoint(self.download)),
+            *ReleasePages(self).routes(),
         ]
         return [Mount(self.gate.base, routes=pages)]
 
     # ------------------------------------------------------------------ plumbing
 
-    def _page(self, show: Callable[[Request, dict[str, list[str]]], Response]) -> Callable[[Request], Any]:
+    def endpoint(self, show: Callable[[Request, dict[str, list[str]]], Response]) -> Callable[[Request], Any]:
         """An endpoint that reads the form, works beside the event loop, and shows errors as pages."""
 
-        async def endpoint(request: Request) -> Response:
+        async def answer(request: Request) -> Response:
             try:
                 fields = await read_form(request) if request.method == "POST" else {}
                 return await made_in_time(lambda: show(request, fields))
@@ -83,7 +86,7 @@ class Pages:
                 told = f"A file could not be read: {problem.strerror or problem}."
                 return self.render("problem.html", status=400, problem=told, step=None)
 
-        return endpoint
+        return answer
 
     def render(self, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
         running = self.jobs.running
@@ -153,7 +156,9 @@ class Pages:
     # ------------------------------------------------------------------ keys
 
     def keys(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        return self._show_keys(request.query_params.get("file", ""), {})
+        again = request.query_params.get("again", "")
+        chosen = self._choices.get(int(again), {}) if again.isdecimal() and len(again) < 10 else {}
+        return self._show_keys(request.query_params.get("file", ""), chosen)
 
     def _show_keys(self, name: str, fields: dict[str, list[str]], problem: str | None = None) -> Response:
         from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION
@@ -174,6 +179,7 @@ class Pages:
             file=name,
             profile=profile,
             roles=roles,
+            recode={column.name: first(fields, f"recode:{column.name}") for column in profile.columns},
             role_names=ROLES,
             choices=CHOICES,
             many_levels=MANY_LEVELS,
@@ -190,7 +196,11 @@ class Pages:
         place = self.folder.resolve(name)
         try:
             config = assess_config(fields, place)
-            out = self._new_folder(first(fields, "run_name") or self.folder.new_run(_stem(name)))
+            stat = place.stat()
+            n_records = _profile(str(place), str(self.folder.root), stat.st_mtime_ns, stat.st_size).n_records
+            if config.population is not None and config.population < n_records:
+                raise PopulationTooSmall.given(config.population, n_records=n_records)
+            out = self.new_folder(first(fields, "run_name") or self.folder.new_run(_stem(name)))
             job = self.jobs.start(
                 "assess",
                 config.to_toml(),
@@ -201,9 +211,13 @@ class Pages:
             )
         except RarecellError as problem:
             return self._show_keys(name, fields, str(problem))
+        # The choices are there again after a failure, or when the run is cancelled.
+        self._choices[job.number] = fields
+        job.back += f"&again={job.number}"
         return self.go(f"/job/{job.number}")
 
-    def _new_folder(self, name: str) -> Path:
+    def new_folder(self, name: str) -> Path:
+        """The place of a new run, which must not be taken."""
         place = self.folder.resolve(name, must_exist=False)
         if place == self.folder.root or place.name.startswith("."):
             raise BadInput("Give the run a name of its own, such as survey-1.")
@@ -225,24 +239,27 @@ class Pages:
 
     # ------------------------------------------------------------------ progress
 
-    def _job(self, request: Request) -> Job:
+    def job_of(self, request: Request) -> Job:
+        """The process that an address names."""
         number = request.path_params["number"]
         if not (number.isascii() and number.isdecimal() and len(number) < 10):
             raise HTTPException(404)
         return self.jobs[int(number)]
 
     def job(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        job = self._job(request)
+        job = self.job_of(request)
+        if job.state == "done" and job.result is not None:
+            return self.go(f"/plan/{job.number}")
         if job.state == "done":
             return self.go(f"/run?name={quote(self.folder.relative(job.out))}")
         step = "risk" if job.command == "assess" else "results"
         return self.render("job.html", step=step, job=job, told=job.told())
 
     def job_state(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        return JSONResponse(self._job(request).told())
+        return JSONResponse(self.job_of(request).told())
 
     def cancel(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        job = self._job(request)
+        job = self.job_of(request)
         self.jobs.cancel(job)
         return self.go(f"/job/{job.number}")
 
@@ -279,7 +296,7 @@ class Pages:
         try:
             config = self.folder.checked(protect_config(fields, run.config))
             place = Path(config.input)
-            out = self._new_folder(first(fields, "run_name") or self.folder.new_run(f"{_stem(place.name)}-protected"))
+            out = self.new_folder(first(fields, "run_name") or self.folder.new_run(f"{_stem(place.name)}-protected"))
             job = self.jobs.start(
                 "protect",
                 config.to_toml(),
@@ -329,21 +346,8 @@ class Pages:
         if not place.is_file() or not is_run(folder) or not (is_table or is_result):
             raise BadInput(f"'{name}' is not a result of a finished run.")
         if place.name in ("report.html", "report-external.html") and "download" not in request.query_params:
-            return _shown_report(place)
+            return shown_report(place)
         return FileResponse(place, filename=place.name, media_type="application/octet-stream")
-
-
-def _shown_report(place: Path) -> Response:
-    """A report as it lies in its folder: boxed in, with its own style sheet and nothing else."""
-    import re
-
-    from rarecell.report import content_hash
-
-    page = place.read_text(encoding="utf-8")
-    style = re.search(r"<style>(.*?)</style>", page, flags=re.DOTALL)
-    allowed = f"'{content_hash(style.group(1))}'" if style else "'none'"
-    policy = f"default-src 'none'; style-src {allowed}; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"
-    return HTMLResponse(page, headers={"Content-Security-Policy": policy})
 
 
 def _stem(name: str) -> str:

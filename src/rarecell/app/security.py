@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "rarecell"
@@ -163,3 +164,16 @@ async def read_form(request: Request) -> dict[str, list[str]]:
         )
     except (UnicodeDecodeError, ValueError):
         raise BadInput("The form could not be read.") from None
+
+
+def shown_report(place: Path) -> Response:
+    """A report as it lies in its folder: boxed in, with its own style sheet and nothing else."""
+    import re
+
+    from rarecell.report import content_hash
+
+    page = place.read_text(encoding="utf-8")
+    style = re.search(r"<style>(.*?)</style>", page, flags=re.DOTALL)
+    allowed = f"'{content_hash(style.group(1))}'" if style else "'none'"
+    policy = f"default-src 'none'; style-src {allowed}; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox"
+    return HTMLResponse(page, headers={"Content-Security-Policy": policy})

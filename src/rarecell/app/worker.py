@@ -12,7 +12,10 @@ import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rarecell.run.config import RunConfig
 
 
 class ToldProgress:
@@ -64,6 +67,16 @@ def _rehearse() -> None:
     rc.protect(made_up, keys=list(names), population=600, top=3)
 
 
+def _planned(config: RunConfig, progress: ToldProgress) -> dict[str, Any]:
+    """The frontier of a plan, whose target is that of the configuration."""
+    from rarecell.run.planning import as_json, plan
+
+    assert config.protect is not None, "a plan has a target"
+    wanted = config.protect
+    found = plan(config, max_correct_links=wanted.max_correct_links, max_record_risk=wanted.max_record_risk, progress=progress)
+    return as_json(found, config)
+
+
 def main() -> int:
     from rarecell.engine.reach import confined
     from rarecell.errors import Cancelled, RarecellError
@@ -91,8 +104,12 @@ def main() -> int:
 
         config = RunConfig.from_toml(request["config"], source="the form")
         act: Callable[..., object] = protect if request["command"] == "protect" else assess
+        result = None
         with when_asked_to_end(progress.stop), confined(Path(request["root"])):
-            act(config, out=request["out"], progress=progress)
+            if request["command"] == "plan":
+                result = _planned(config, progress)
+            else:
+                act(config, out=request["out"], progress=progress)
     except RarecellError as problem:
         progress.tell(event="failed", message=str(problem), cancelled=isinstance(problem, Cancelled))
         return 1
@@ -102,7 +119,7 @@ def main() -> int:
             event="failed", message="The program failed; this is a defect of rarecell. The terminal says where it happened."
         )
         return 1
-    progress.tell(event="finished")
+    progress.tell(event="finished", **({} if result is None else {"result": result}))
     return 0
 
 

@@ -160,7 +160,7 @@ def plan(**options: Any) -> None:
             progress=progress,
         )
     if options["as_json"]:
-        click.echo(json.dumps(frontier.as_json(found, config), indent=2))
+        click.echo(json.dumps(planning.as_json(found, config), indent=2))
     else:
         frontier.show_frontier(found, config)
 
@@ -356,11 +356,10 @@ def attack(**options: Any) -> None:
 @click.option(
     "--folder",
     type=click.Path(exists=True, file_okay=False),
-    default=".",
-    help="Folder the app may read and write (default: this one).",
+    help="Folder the app may read and write (default: this one, or that of FILE when it lies elsewhere).",
 )
 @click.option("--no-browser", is_flag=True, help="Print the address instead of opening a browser.")
-def app(file: str | None, folder: str, no_browser: bool) -> None:
+def app(file: str | None, folder: str | None, no_browser: bool) -> None:
     """Open the app in the browser, on this computer only.
 
     \b
@@ -369,6 +368,9 @@ def app(file: str | None, folder: str, no_browser: bool) -> None:
     """
     from rarecell.app import serve
 
+    if folder is None:
+        lies_here = file is None or Path.cwd().resolve() in Path(file).resolve().parents
+        folder = "." if lies_here or file is None else str(Path(file).resolve().parent)
     serve(folder, file=file, open_browser=not no_browser)
 
 

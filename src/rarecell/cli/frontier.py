@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any
-
 import click
 
 from rarecell.cli import terminal
@@ -56,18 +52,3 @@ def show_frontier(found: ReleaseFrontier, config: RunConfig) -> None:
 def _show_groups(point: ReleasePoint) -> None:
     for key, groups in point.groups.items():
         click.echo(f"  {key}: {first_of(groups)}")
-
-
-def as_json(found: ReleaseFrontier, config: RunConfig) -> dict[str, Any]:
-    """The frontier as plain values."""
-    return {
-        "target": {name: value for name, value in asdict(found.target).items() if value is not None},
-        "combinations": found.n_candidates,
-        "points": _points(found.points, found, config),
-        "cheapest": {name: found.points.index(point) for name, point in found.cheapest.items()},
-        "looked_at": _points(found.looked_at, found, config),
-    }
-
-
-def _points(points: Sequence[ReleasePoint], found: ReleaseFrontier, config: RunConfig) -> list[dict[str, Any]]:
-    return [{**asdict(point), "command": command_for(point, found.target, config)} for point in points]

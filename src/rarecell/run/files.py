@@ -82,7 +82,8 @@ def provenance_of(found: Assessment, released: Path | None) -> Provenance:
     """Where the numbers of a run come from."""
     config = found.config
     return Provenance(
-        date=datetime.datetime.now().astimezone().isoformat(timespec="minutes"),
+        # The day, not the hour: the same run twice on a day leaves the same files.
+        date=datetime.date.today().isoformat(),
         input=PurePath(config.spark_table or without_password(config.input)).name,
         input_sha256=found.data.source.unchanged_hash(),
         released=None if released is None else released.name,

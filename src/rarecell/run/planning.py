@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Unpack
 
 from rarecell.data.coding import Coding
@@ -149,3 +150,18 @@ def command_for(point: ReleasePoint, target: ReleaseTarget, config: RunConfig, *
     for key, how in {**in_words, **config.recode, **point.recoding}.items():
         words += ["--recode", f"{key}={how}"]
     return f"{shlex.join(words)} {target.options} --out {out}"
+
+
+def as_json(found: ReleaseFrontier, config: RunConfig) -> dict[str, Any]:
+    """The frontier as plain values."""
+    return {
+        "target": {name: value for name, value in asdict(found.target).items() if value is not None},
+        "combinations": found.n_candidates,
+        "points": _points(found.points, found, config),
+        "cheapest": {name: found.points.index(point) for name, point in found.cheapest.items()},
+        "looked_at": _points(found.looked_at, found, config),
+    }
+
+
+def _points(points: Sequence[ReleasePoint], found: ReleaseFrontier, config: RunConfig) -> list[dict[str, Any]]:
+    return [{**asdict(point), "command": command_for(point, found.target, config)} for point in points]

@@ -1,0 +1,166 @@
+"""The pages of a release: runs side by side, and ways to recode and swap towards a target.
+
+A plan is a process like a run; it writes nothing, and its frontier is shown as a picture and a table whose points can be
+released.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rarecell.app.forms import first
+from rarecell.app.numbers import decimal_number
+from rarecell.app.runs import FinishedRun
+from rarecell.errors import BadInput, RarecellError
+from rarecell.release.remainder import ReleaseTarget
+from rarecell.report.comparison import comparison
+from rarecell.report.drawing import WIDTH, Chart, Scale, height_axis, height_room, value_axis
+from rarecell.run.config import ProtectConfig, RunConfig
+
+if TYPE_CHECKING:
+    from rarecell.app.pages import Pages
+
+_TARGETS = {"max_correct_links": "The number of correct links", "max_record_risk": "The highest risk"}
+
+
+class ReleasePages:
+    """Compare, Plan and Release."""
+
+    def __init__(self, pages: Pages) -> None:
+        self.pages = pages
+
+    def routes(self) -> list[Route]:
+        page = self.pages.endpoint
+        return [
+            Route("/compare", page(self.compare)),
+            Route("/plan", page(self.plan), methods=["GET", "POST"]),
+            Route("/plan/{number}", page(self.frontier)),
+            Route("/release/{number}", page(self.release), methods=["POST"]),
+        ]
+
+    def compare(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        """Runs side by side."""
+        names = list(dict.fromkeys(request.query_params.getlist("name")))
+        if len(names) < 2:
+            raise BadInput("Tick at least two runs to compare them.")
+        runs = [FinishedRun.read(self.pages.folder.resolve(name), name) for name in names]
+        table = comparison(names, [run.summary for run in runs])
+        return self.pages.render("compare.html", table=table, names=names)
+
+    def plan(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        """Ask for a target, and start to plan."""
+        name = request.query_params.get("name", "")
+        run = FinishedRun.read(self.pages.folder.resolve(name), name)
+        if request.method == "GET":
+            return self._show_plan(run, {})
+        try:
+            config = self.pages.folder.checked(run.config)
+            wanted = _target(fields)
+            job = self.pages.jobs.start(
+                "plan",
+                replace(config, protect=wanted).to_toml(),
+                self.pages.folder.root / ".rarecell-plan",
+                title=f"Ways to release {run.input_name}",
+                back=f"/plan?name={quote(name)}",
+            )
+        except RarecellError as problem:
+            return self._show_plan(run, fields, str(problem))
+        return self.pages.go(f"/job/{job.number}")
+
+    def _show_plan(self, run: FinishedRun, fields: dict[str, list[str]], problem: str | None = None) -> Response:
+        after = run.summary.risk.expected_correct_matches
+        return self.pages.render(
+            "plan.html",
+            status=400 if problem else 200,
+            step="protect",
+            run=run,
+            links=first(fields, "max_correct_links") or f"{round(after / 4)}",
+            risk=first(fields, "max_record_risk"),
+            problem=problem,
+        )
+
+    def frontier(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        """What a plan found."""
+        job = self.pages.job_of(request)
+        if job.result is None:
+            return self.pages.go(f"/job/{job.number}")
+        config = RunConfig.from_toml(job.configuration, source="the plan")
+        points = job.result["points"]
+        asked = request.query_params.get("chosen", "")
+        chosen = int(asked) if asked.isdecimal() and len(asked) < 4 and 1 <= int(asked) <= len(points) else 1
+        return self.pages.render(
+            "frontier.html",
+            step="protect",
+            job=job,
+            points=points,
+            chosen=chosen,
+            cheapest={place: name for name, place in job.result["cheapest"].items()},
+            n_tried=len(job.result["looked_at"]),
+            combinations=job.result["combinations"],
+            picture=frontier_picture(points, f"{self.pages.gate.base}/plan/{job.number}"),
+            target=job.result["target"],
+            keys=config.keys,
+            run_name=self.pages.folder.new_run("release"),
+        )
+
+    def release(self, request: Request, fields: dict[str, list[str]]) -> Response:
+        """Release the file by one point of a plan."""
+        job = self.pages.job_of(request)
+        if job.result is None:
+            raise BadInput("This plan has no result. Plan again.")
+        text = first(fields, "point")
+        if not text.isdecimal() or int(text) >= len(job.result["points"]):
+            raise BadInput("Choose one of the points of the plan.")
+        point: dict[str, Any] = job.result["points"][int(text)]
+        config = RunConfig.from_toml(job.configuration, source="the plan")
+        config = self.pages.folder.checked(replace(config, recode={**config.recode, **point["recoding"]}))
+        out = self.pages.new_folder(first(fields, "run_name") or self.pages.folder.new_run("release"))
+        started = self.pages.jobs.start(
+            "protect", config.to_toml(), out, title=f"Release of {config.input}", back=f"/plan/{job.number}"
+        )
+        return self.pages.go(f"/job/{started.number}")
+
+
+def _target(fields: dict[str, list[str]]) -> ProtectConfig:
+    found = {name: decimal_number(first(fields, name), what) for name, what in _TARGETS.items() if first(fields, name)}
+    # Everything that is wrong with a target is said by the target.
+    ReleaseTarget(found.get("max_correct_links"), found.get("max_record_risk"))
+    return ProtectConfig(max_correct_links=found.get("max_correct_links"), max_record_risk=found.get("max_record_risk"))
+
+
+def frontier_picture(points: list[dict[str, Any]], address: str) -> str:
+    """Information lost against records swapped; each point leads to its line in the table."""
+    top, bottom = 34.0, 254.0
+    chart = Chart(bottom + 48.0)
+    heights = Scale.of([0.0, *(float(point["records_changed"]) for point in points)], bottom, top)
+    left = height_room(heights)
+    across = Scale.of([0.0, *(100.0 * point["information_lost"] for point in points)], left, WIDTH - 20.0)
+    height_axis(chart, heights, "records swapped", left=left, right=WIDTH)
+    value_axis(chart, across, "% of the keys' information lost by recoding", top=bottom, bottom=bottom)
+    places = [(across(100.0 * point["information_lost"]), heights(float(point["records_changed"]))) for point in points]
+    chart.path(places, "accent")
+    for number, (x, y) in enumerate(places, start=1):
+        chart.dot(x, y, "accent" if points[number - 1]["is_met"] else "risk")
+        chart.text(x + 9, y - 8, str(number), size=13, is_bold=True)
+        _link_last(chart, 2, f"{address}?chosen={number}#way-{number}")
+    return chart.svg(
+        name="frontier",
+        title="Ways to release the file",
+        description="Each point is a recoding with its swaps, numbered as in the table.",
+    )
+
+
+def _link_last(chart: Chart, n: int, address: str) -> None:
+    """Let the last elements of a picture lead somewhere."""
+    parts = list(chart.root)[-n:]
+    link = ElementTree.SubElement(chart.root, "a", {"href": address})
+    for part in parts:
+        chart.root.remove(part)
+        link.append(part)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rarecell._kernels.cell_hash import Cells, find_cell, mixed
 from rarecell._kernels.chordal import ONE, ZERO, bit, lowest_bit
 from rarecell._kernels.distance import Nearness, borrowing, distance, key_distance
-from rarecell._kernels.neighbours import TOLERANCE, Around
+from rarecell._kernels.neighbours import TOLERANCE, Around, somebody_nearer
 
 MOST_PARTS = 12
 
@@ -58,7 +58,7 @@ class Search(NamedTuple):
     around: Around
     n_unseen: float
     link_weight: float  # what a certain link costs beside the distance
-    n_probes: int  # levels on each side that are looked at for somebody nearer
+    n_probes: int  # levels on each side that are looked at for somebody nearer; −1 looks at everybody
     all_unions: bool
 
 
@@ -164,9 +164,11 @@ def apart_for_an_intruder(around, one, other, moved):
 def has_near_neighbour(search, hashed, one, other, moved, bound):
     """Whether somebody differs from ``one`` with the values of ``other`` on ``moved`` in a single key, by less than ``bound``.
 
-    Only the nearest ``search.n_probes`` levels on each side are tried.
+    Only the nearest ``search.n_probes`` levels on each side are tried; with less than none, everybody is looked at.
     """
     around, cells = search.around, search.cells
+    if search.n_probes < 0:
+        return somebody_nearer(around, one, other, moved)
     for k in range(len(around.keys)):
         v = around.keys[k]
         value = other[v] if moved & bit(v) != ZERO else one[v]

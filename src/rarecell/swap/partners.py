@@ -10,7 +10,8 @@ pair outside such a group is ever compared; a record for which the stretches hel
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from copy import copy
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -54,7 +55,7 @@ N_PROBES = 4
 """Levels on each side of a value that are looked at for somebody nearer, where few partners are safe."""
 
 INTRUDER_WEIGHT = 3.0
-"""The weight of ordered keys by which a plan sees who is nearer; what is reported tries several."""
+"""The weight of ordered keys by which candidates are screened; their pricing tries several."""
 
 _WORTH_A_THREAD = 256
 _ALL = np.iinfo(np.int64).max
@@ -80,6 +81,10 @@ class Candidates:
 
     def __len__(self) -> int:
         return len(self.risky)
+
+    def part(self, chosen: NDArray[np.int64]) -> Candidates:
+        """Some of them."""
+        return Candidates(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     @classmethod
     def joined(cls, parts: Sequence[Candidates]) -> Candidates:
@@ -107,6 +112,12 @@ class PartnerSearch:
         self.is_risky = np.zeros(self.units.n_units, dtype=bool)
         self._indexes: dict[Move, tuple[NDArray[Any], ...]] = {}
 
+    def stricter(self, factor: float) -> PartnerSearch:
+        """The same search with links that cost more."""
+        found = copy(self)
+        found.wanted = replace(self.wanted, link_weight=factor * self.wanted.link_weight)
+        return found
+
     # ------------------------------------------------------------------ what kernels see
 
     @cached_property
@@ -126,7 +137,11 @@ class PartnerSearch:
     @cached_property
     def around(self) -> Around:
         """The known persons, by the distance of an intruder."""
-        near = intruder_nearness(self.table, INTRUDER_WEIGHT, Distances(self.distances.kinds))
+        return self.around_by(INTRUDER_WEIGHT)
+
+    def around_by(self, weight: float) -> Around:
+        """The known persons, by the distance of an intruder who gives ordered keys this weight."""
+        near = intruder_nearness(self.table, weight, Distances(self.distances.kinds))
         return self.wanted.known.around(near, self.wanted.cell_link[self.units.cell])
 
     @cached_property
@@ -266,10 +281,17 @@ class PartnerSearch:
         return self._scanned(self.task(), risky, is_free, n_candidates, effort, progress)
 
     def further(
-        self, risky: NDArray[np.int64], is_free: NDArray[np.bool_], *, n_candidates: int, progress: Progress = SILENT
+        self,
+        risky: NDArray[np.int64],
+        is_free: NDArray[np.bool_],
+        *,
+        n_candidates: int,
+        effort: int = 1,
+        n_probes: int = N_PROBES,
+        progress: Progress = SILENT,
     ) -> kernels.Lists:
         """As :meth:`nearest`, with partners at several distances as well as near ones."""
-        return self._scanned(self.task(n_probes=N_PROBES), risky, is_free, n_candidates, 1, progress, GAPS)
+        return self._scanned(self.task(n_probes=n_probes), risky, is_free, n_candidates, effort, progress, GAPS)
 
     def _scanned(
         self,

@@ -282,6 +282,7 @@ def plan_task(task: SwapTask, records: ArrayLike, *, progress: Progress = SILENT
     planner = Planner(task, requested)
     planner.set_aside_fixed()
     planner.match_all(progress)
+    planner.mend_exposed(progress)
     planner.add_decoys(progress)
     decided = planner.decided()
     return SwapPlan(

@@ -45,6 +45,15 @@ SAFE = 0.02
 WIDER = 4
 """So many times as many partners are weighed where few of the first are safe."""
 
+EXPOSED = 0.05
+"""A chance to be linked from which a pair is mended."""
+
+MENDING = 5.0
+"""So many times as much does a link cost when pairs that leave one are mended."""
+
+MOST_MENDED = 500
+"""Pairs that are mended, those first that leave most."""
+
 _DECOYS = 13
 """The stream of chance that decoys are drawn from."""
 
@@ -137,12 +146,16 @@ class Planner:
         lists = search.nearest(units, is_free, n_candidates=n_candidates << min(turn, 2), effort=1 << turn, progress=progress)
         budget = self._look_everywhere(units, is_free, lists, budget, turn)
         candidates = self._with_further(units, is_free, priced(search, units, lists), progress)
+        self._take(candidates, is_first=turn == 0)
+        return budget
 
+    def _take(self, candidates: Candidates, *, is_first: bool = False) -> None:
+        """Match those who wait, and note their pairs."""
         waiting_unit = self.units.unit_of(self.waiting)
-        risk = self.task.cell_risk[search.units.cell[waiting_unit]]
+        risk = self.task.cell_risk[self.units.cell[waiting_unit]]
         penalty = (2.0 * candidates.cost.max(initial=0.0) + 1.0) * (1.0 + risk / max(1e-12, risk.max(initial=0.0)))
         found = match(candidates, waiting_unit, self.capacity, penalty)
-        if turn == 0:
+        if is_first:
             self.cost_at_least = found.at_least
             self.first_penalty = dict(zip(self.waiting.tolist(), penalty.tolist(), strict=True))
         one, weighed, edge = self.waiting[found.one], found.candidates, found.edge
@@ -153,7 +166,35 @@ class Planner:
         served[found.one] = True
         served[found.other[found.other >= 0]] = True
         self.waiting = self.waiting[~served]
-        return budget
+
+    def mend_exposed(self, progress: Progress) -> None:
+        """Weigh many more partners for the pairs that leave somebody linked; without a better one they stay as they are."""
+        if not self._pairs or not self.task.link_weight > 0.0:
+            return
+        one, other, unit, moved, distance, cost = (np.concatenate(parts) for parts in zip(*self._pairs, strict=True))
+        left = cost - distance
+        exposed = np.flatnonzero(left > EXPOSED * self.task.link_weight + CHANCE)
+        exposed = exposed[np.argsort(-left[exposed], kind="stable")[:MOST_MENDED]]
+        if not len(exposed):
+            return
+        strict = self.search.stricter(MENDING)
+        as_now = Candidates(self.units.unit_of(one), unit, moved, distance, distance + MENDING * left).part(exposed)
+        is_kept = np.ones(len(one), dtype=bool)
+        is_kept[exposed] = False
+        self._pairs = [tuple(values[is_kept] for values in (one, other, unit, moved, distance, cost))]
+        has_spare = other[exposed] < 0
+        np.add.at(self.capacity, unit[exposed][has_spare], 1)
+        self.waiting = self._drawn(np.concatenate([one[exposed], other[exposed][~has_spare]]))
+        units = np.unique(self.units.unit_of(self.waiting))
+        self.search.is_risky[:] = False
+        self.search.is_risky[units] = True
+        is_free = self.search.is_risky | (self.capacity > 0)
+        n_candidates = 2 * WIDER * self.task.max_candidates
+        lists = strict.further(units, is_free, n_candidates=n_candidates, effort=2, n_probes=-1, progress=progress)
+        self._take(Candidates.joined([as_now, priced(strict, units, lists)]))
+        *mended, distance, cost = self._pairs[-1]
+        self._pairs[-1] = (*mended, distance, distance + (cost - distance) / MENDING)
+        self._leave(np.ones(len(self.waiting), dtype=bool), TAKEN)
 
     def add_decoys(self, progress: Progress) -> None:
         """Swap further records, drawn at random from those that are left: having moved is then no sign of risk."""
@@ -236,7 +277,8 @@ class Planner:
             distance[order],
             cost[order],
             left,
-            self.cost_at_least,
+            # Pairs that were mended had more to choose from than the bound knows.
+            min(self.cost_at_least, float(cost.sum() + unserved)),
             float(cost.sum() + unserved),
         )
 

@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import cell_hash
 from rarecell._kernels.distance import distances
-from rarecell._kernels.neighbours import are_covered
+from rarecell._kernels.neighbours import Around, are_covered
 from rarecell._kernels.swapping import Lists
+from rarecell.intruder.persons import WEIGHTS
 from rarecell.swap.partners import Candidates, PartnerSearch, in_threads
 from rarecell.table.contingency import ContingencyTable
 
@@ -47,15 +48,26 @@ def _link_of(
     cells: NDArray[np.int32],
 ) -> NDArray[np.float64]:
     """Probability that a record of each unit is linked to its person after the exchange."""
-    is_covered = np.zeros(len(here), dtype=bool)
-    pairs = np.stack([here, there], axis=1)
-    in_threads(lambda rows: are_covered(search.around, search.units.codes, pairs, moved, rows, is_covered), len(here))
     found = np.zeros(len(here))
-    is_open = np.flatnonzero(~is_covered)
+    is_open = np.flatnonzero(~_covered(search, np.stack([here, there], axis=1), moved))
     if len(is_open) and search.wanted.link_weight > 0.0:
         distinct, which = np.unique(cells[is_open], axis=0, return_inverse=True)
         found[is_open] = search.around.link[here[is_open]] * search.wanted.nobody_unseen(distinct)[which.ravel()]
     return found
+
+
+def _covered(search: PartnerSearch, pairs: NDArray[np.int64], moved: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Whether somebody known is nearer to the new values of the first of each pair, whichever weight the intruder uses."""
+    covered = np.ones(len(pairs), dtype=bool)
+    for weight in WEIGHTS:
+        around, found = search.around_by(weight), np.zeros(len(pairs), dtype=bool)
+
+        def work(rows: tuple[int, int], around: Around = around, found: NDArray[np.bool_] = found) -> None:
+            are_covered(around, search.units.codes, pairs, moved, rows, found)
+
+        in_threads(work, len(pairs))
+        covered &= found
+    return covered
 
 
 def _chance(seed: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ from math import comb
 from pathlib import Path
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
@@ -24,6 +25,7 @@ from rarecell.risk.key_sets import scan_subsets
 from rarecell.table.uniqueness import Columns, Undecided, n_uniques
 from tests.naive.marginals import marginal_counts
 from tests.strategies import categories, coarsened_tables, tables
+from tests.test_run_roles import population
 
 
 @given(tables(min_keys=3), st.integers(1, 3))
@@ -155,3 +157,14 @@ def test_the_command_reads_what_other_commands_read(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["sets"][0]["sample_uniques"] == 0
     assert CliRunner().invoke(main, ["scan", sample, "--keys", "sex,age", "--size", "2"]).exit_code == 1
+
+
+def test_the_sets_that_are_named_have_the_estimate_of_a_run_of_their_own(tmp_path: Path) -> None:
+    people = population(600, seed=2)
+    pq.write_table(people, tmp_path / "people.parquet")
+    arguments = ["scan", str(tmp_path / "people.parquet"), "--keys", "age,sex,job,town", "--size", "2", "--top", "3"]
+    done = CliRunner().invoke(main, [*arguments, "--population", "5000", "--json", "--quiet"])
+    assert done.exit_code == 0, done.output
+    for one in json.loads(done.output)["sets"]:
+        alone = rc.assess(people, keys=one["keys"], population=5_000).summary.risk
+        assert one["modelled_population_uniques"] == pytest.approx(alone.expected_population_uniques)

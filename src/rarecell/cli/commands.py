@@ -282,11 +282,13 @@ def scan(**options: Any) -> None:
     from rarecell.risk.key_sets import scan_subsets
     from rarecell.run.assessment import read
     from rarecell.run.model_choice import population_of
+    from rarecell.run.roles import side_risk
 
     # Here it ends the scan, not the search of a model.
     seconds = options.pop("time_limit")
     config = config_of(options)
-    table = read(config).table()
+    data = read(config)
+    table = data.table()
     with terminal.watched(quiet=options["quiet"]) as progress:
         found = scan_subsets(
             table,
@@ -295,6 +297,7 @@ def scan(**options: Any) -> None:
             top=options["top"],
             seed=config.seed,
             max_seconds=seconds,
+            uniques_of=lambda part: side_risk(part, data, config).expected_population_uniques,
             progress=progress,
         )
     if options["as_json"]:
@@ -302,9 +305,17 @@ def scan(**options: Any) -> None:
         return
     terminal.rows(
         "Sets of keys that make most records unique",
-        ["keys", "unique in the file", "expected unique in the population (Pitman)"],
-        [(", ".join(one.keys), number(one.sample_uniques), number(one.expected_population_uniques, 1)) for one in found.sets],
-        right=(1, 2),
+        ["keys", "unique in the file", "expected unique in the population", "by Pitman's formula"],
+        [
+            (
+                ", ".join(one.keys),
+                number(one.sample_uniques),
+                number(one.modelled_population_uniques, 1),
+                number(one.expected_population_uniques, 1),
+            )
+            for one in found.sets
+        ],
+        right=(1, 2, 3),
     )
     click.echo(f"\n{found}")
     click.echo(f"Assess the riskiest set with:\n  {found.assess_command(words_for_data(options))}")

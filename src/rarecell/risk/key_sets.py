@@ -20,9 +20,9 @@ import math
 import shlex
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
 from typing import Any
@@ -63,11 +63,14 @@ class KeySet:
         Records that are alone with their values of these keys.
     expected_population_uniques : float or None
         How many of those are expected to be alone in the population, by Pitman's formula; None where it has no solution.
+    modelled_population_uniques : float or None
+        The same by a model of the table of these keys, which is more accurate; None where none was asked for or time was over.
     """
 
     keys: tuple[str, ...]
     sample_uniques: int
     expected_population_uniques: float | None
+    modelled_population_uniques: float | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,7 @@ class Scan:
                     "keys": list(one.keys),
                     "sample_uniques": one.sample_uniques,
                     "expected_population_uniques": one.expected_population_uniques,
+                    "modelled_population_uniques": one.modelled_population_uniques,
                 }
                 for one in self.sets
             ],
@@ -150,6 +154,7 @@ def scan_subsets(
     top: int = 20,
     seed: int = 0,
     max_seconds: float = TIME_LIMIT,
+    uniques_of: Callable[[ContingencyTable], float] | None = None,
     progress: Progress = SILENT,
 ) -> Scan:
     """The sets of ``size`` keys that make most records unique.
@@ -168,6 +173,9 @@ def scan_subsets(
         Of the part of the records that a first search looks at; when all sets are decided it does not matter.
     max_seconds : float, optional
         Time after which the scan ends with the best so far.
+    uniques_of : callable, optional
+        Estimates the number of population uniques from the table of some keys; asked for the sets that are returned, while the
+        time lasts, the riskiest first.
     progress : Progress, optional
         Is told of the sets that are decided and can stop the scan.
 
@@ -189,6 +197,8 @@ def scan_subsets(
     progress.done()
     marginals = Marginals(table.with_coarsenings(()), memory_budget=0)
     found = [_key_set(marginals, keys, n_uniques, population) for n_uniques, keys in run.best()]
+    if uniques_of is not None:
+        found = [_modelled(one, table, uniques_of, run.deadline if place else math.inf) for place, one in enumerate(found)]
     return Scan(size, tuple(found), run.n_counted, run.n_ruled_out, comb(table.n_keys, size), run.most_left, max_seconds)
 
 
@@ -197,6 +207,13 @@ def _key_set(marginals: Marginals, keys: tuple[int, ...], n_uniques: int, popula
     sizes, numbers = np.unique(marginals.counts(mask), return_counts=True)
     estimate = pitman(dict(zip(sizes.tolist(), numbers.tolist(), strict=True)), population=population)
     return KeySet(marginals.table.names_of(mask), n_uniques, estimate.expected_population_uniques)
+
+
+def _modelled(one: KeySet, table: ContingencyTable, uniques_of: Callable[[ContingencyTable], float], deadline: float) -> KeySet:
+    """A set with the estimate of a model, if there is time left for it."""
+    if time.monotonic() > deadline:
+        return one
+    return replace(one, modelled_population_uniques=uniques_of(table.project(list(one.keys))))
 
 
 def _beam(table: ContingencyTable, size: int, deadline: float) -> list[tuple[int, ...]]:

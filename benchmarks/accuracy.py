@@ -1,7 +1,7 @@
 """How close are the estimates to the truth, on samples from populations that are known?
 
     python benchmarks/accuracy.py [--seeds 10] [--fractions 0.005 0.01 0.035 0.1] [--sets census-8 adult-9 …]
-                                  [--designs srs key column noise] [--default-only] [--csv FILE]
+                                  [--designs srs key column noise] [--models default|usual|all] [--csv FILE]
 
 Draws samples from the census of Massachusetts and from Adult, with several sets of keys: simple random ones, or with unequal
 weights. Designs: inclusion by the root of the sizes of groups of a key, or of a column that is no key; log-normal noise (σ = 0.6)
@@ -28,6 +28,8 @@ import numpy as np
 import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.latent_classes import latent_class_risk
 
 import rarecell as rc
 from rarecell import datasets
@@ -71,13 +73,24 @@ def population_of(name: str) -> pa.Table:
     return datasets.census_population() if name == "census" else adult_population()
 
 
-def estimators() -> dict[str, dict[str, str]]:
-    """Options of a run, by the name of the estimator."""
+def estimators(which: str) -> dict[str, dict[str, str]]:
+    """Options of a run, by the name of the estimator: the default alone, the usual comparison, or every model of the package."""
+    if which == "default":
+        return {DEFAULT: {}}
+    more = {
+        "Bayesian average, full resolution": {"model": "bayes", "resolution": "full"},
+        "hierarchical": {"model": "hierarchical"},
+        "regularised, all pairs": {"model": "regularised"},
+        "stacked": {"model": "stacked"},
+        "Skinner and Shlomo's criterion": {"model": "single", "resolution": "full", "criterion": "skinner-shlomo"},
+        "independence": {"model": "independence"},
+    }
     return {
         DEFAULT: {},
         "average, full resolution": {"resolution": "full"},
         "single AIC, several resolutions": {"model": "single"},
         "single AIC, full resolution": {"model": "single", "resolution": "full"},
+        **(more if which == "all" else {}),
     }
 
 
@@ -100,9 +113,9 @@ def drawn(population: pa.Table, name: str, design: str, n_records: int, seed: in
     return rows, 1.0 / inclusion[rows]
 
 
-def one_sample(task: tuple[str, float, int, str, bool]) -> list[dict[str, object]]:
+def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]]:
     """Every estimator on one sample."""
-    name, fraction, seed, design, default_only = task
+    name, fraction, seed, design, which = task
     source, keys = KEY_SETS[name]
     population = population_of(source)
     rows, weights = drawn(population, name, design, round(population.num_rows * fraction), seed)
@@ -160,9 +173,7 @@ def one_sample(task: tuple[str, float, int, str, bool]) -> list[dict[str, object
             }
         )
 
-    for label, options in estimators().items():
-        if default_only and label != DEFAULT:
-            continue
+    for label, options in estimators(which).items():
         started = time.perf_counter()
         config = RunConfig(input="", keys=keys, population=n_population, **options)
         table = choice.with_resolutions(plain, config.resolution)
@@ -170,7 +181,12 @@ def one_sample(task: tuple[str, float, int, str, bool]) -> list[dict[str, object
         risk = choice.risk_of(table, model, config)
         matches, seconds = risk.expected_correct_matches, time.perf_counter() - started
         record(label, risk.unique_probability[unique], matches, seconds, risk_interval(risk, model, seed=seed))
-    for label, estimate in () if default_only else (("Ewens, maximum likelihood", ewens), ("Pitman, maximum likelihood", pitman)):
+    if which == "all":
+        started = time.perf_counter()
+        probability = latent_class_risk(plain, n_population, seed=seed)
+        record("latent classes (Dirichlet process)", probability, None, time.perf_counter() - started)
+    sizes = {"Ewens, maximum likelihood": ewens, "Pitman, maximum likelihood": pitman} if which != "default" else {}
+    for label, estimate in sizes.items():
         found = estimate(plain.size_indices, population=n_population)
         if found.unique_probability is not None:
             record(label, np.full(len(unique), found.unique_probability))
@@ -264,12 +280,12 @@ def main(argv: list[str] | None = None, *, show: Callable[[list[dict[str, object
     parser.add_argument("--fractions", type=float, nargs="+", default=list(FRACTIONS))
     parser.add_argument("--sets", nargs="+", default=list(KEY_SETS), choices=list(KEY_SETS))
     parser.add_argument("--designs", nargs="+", default=["srs"], choices=DESIGNS)
-    parser.add_argument("--default-only", action="store_true", help="leave out all other estimators")
+    parser.add_argument("--models", choices=["default", "usual", "all"], default="usual", help="which estimators to compare")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--csv", type=Path, help="write one line per sample and estimator")
     options = parser.parse_args(argv)
     tasks = [
-        (name, fraction, seed, design, options.default_only)
+        (name, fraction, seed, design, options.models)
         for name in options.sets
         for fraction in options.fractions
         for design in options.designs

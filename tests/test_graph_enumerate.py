@@ -239,3 +239,18 @@ def test_networkx_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "networkx", None)
     with pytest.raises(MissingExtra, match="pip install networkx"):
         to_networkx(ChordalGraph.from_edges(2, []))
+
+
+@pytest.mark.parametrize(("n_vertices", "n_reached", "n_chordal"), [(3, 7, 8), (4, 39, 61), (5, 324, 822)])
+def test_algorithm_2_taken_literally_misses_labelled_graphs(n_vertices: int, n_reached: int, n_chordal: int) -> None:
+    """A graph is reached when the earlier neighbours of every vertex are a clique."""
+    pairs = list(combinations(range(n_vertices), 2))
+    reached = chordal = 0
+    for chosen in range(1 << len(pairs)):
+        edges = {pair for k, pair in enumerate(pairs) if chosen >> k & 1}
+        earlier = [[u for u in range(v) if (u, v) in edges] for v in range(n_vertices)]
+        reached += all(pair in edges for before in earlier for pair in combinations(before, 2))
+        graph = nx.Graph(edges)
+        graph.add_nodes_from(range(n_vertices))
+        chordal += nx.is_chordal(graph)
+    assert (reached, chordal) == (n_reached, n_chordal)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numba import njit
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels.compiled import njit
 from rarecell._kernels.margins import n_log_n
 
 
@@ -33,7 +36,8 @@ def _put(tree, n_leaves, position, value):
     tree[node] = value
     while node > 1:
         node //= 2
-        tree[node] = min(tree[2 * node], tree[2 * node + 1])
+        left, right = tree[2 * node], tree[2 * node + 1]
+        tree[node] = left if left < right else right
 
 
 @njit(cache=True)
@@ -45,8 +49,7 @@ def _first_smallest(tree, n_leaves):
     return node - n_leaves
 
 
-@njit(cache=True)
-def merge_neighbours(joint, totals, n_others):
+def merge_neighbours(joint: NDArray[Any], totals: NDArray[Any], n_others: float) -> NDArray[np.int64]:
     """Merges of ordered levels: row t says which two groups, each named by its first level, become one in step t.
 
     ``joint`` has a row for each level and the levels of all other keys side by side as columns; it is used up. The losses are kept
@@ -54,12 +57,14 @@ def merge_neighbours(joint, totals, n_others):
     """
     n = len(totals)
     merges = np.zeros((max(n - 1, 0), 2), dtype=np.int64)
-    following = np.arange(1, n + 1)
-    before = np.arange(-1, n)
-    n_leaves = 1
-    while n_leaves < n:
-        n_leaves *= 2
-    loss = np.full(2 * n_leaves, np.inf)
+    n_leaves = 1 << max(n - 1, 0).bit_length()
+    _merge_neighbours(joint, totals, n_others, np.arange(1, n + 1), np.arange(-1, n), np.full(2 * n_leaves, np.inf), merges)
+    return merges
+
+
+@njit(cache=True)
+def _merge_neighbours(joint, totals, n_others, following, before, loss, merges):
+    n, n_leaves = len(totals), len(loss) // 2
     for a in range(n - 1):
         _put(loss, n_leaves, a, _loss(joint, totals, n_others, a, a + 1))
     for t in range(n - 1):
@@ -73,7 +78,6 @@ def merge_neighbours(joint, totals, n_others):
         _put(loss, n_leaves, a, _loss(joint, totals, n_others, a, following[a]) if following[a] < n else np.inf)
         if before[a] >= 0:
             _put(loss, n_leaves, before[a], _loss(joint, totals, n_others, before[a], a))
-    return merges
 
 
 @njit(cache=True)

@@ -8,8 +8,8 @@ only grouping passes over the rows, and everything else over the pairs.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from rarecell._kernels.compiled import njit
 from rarecell._kernels.hashing import slot_of_key
 
 _FEW_RECORDS = 16.0

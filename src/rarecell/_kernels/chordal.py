@@ -8,8 +8,9 @@ throughout: numba turns a mixture of signed and unsigned integers into floating 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from rarecell._kernels.compiled import njit
 
 ZERO = np.uint64(0)
 ONE = np.uint64(1)

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from rarecell._kernels.compiled import njit
 from rarecell._kernels.hashing import fill_slots, find_slots, free_slots
 from rarecell._kernels.ranking import count_runs, deal_out, find_parts, number_runs, pack, rank_values, take_ranks, unpack
 from rarecell.machine.threads import n_cores, on_all_cores

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rarecell._kernels.chordal import ZERO, bit
+from rarecell._kernels.compiled import njit
 
 NOMINAL, PLACED = 0, 1
 
@@ -21,7 +21,7 @@ def borrowing(kernel: Callable[..., Any]) -> Any:
     as the work itself and let threads wait for each other.
     """
     try:
-        return njit(cache=True, nogil=True, _nrt=False)(kernel)  # type: ignore[call-overload]  # an option of numba's own
+        return njit(cache=True, nogil=True, _nrt=False)(kernel)  # an option of numba's own
     except (KeyError, TypeError):  # a numba without the option: slower, the same result
         return njit(cache=True, nogil=True)(kernel)
 

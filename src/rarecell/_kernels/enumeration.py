@@ -6,10 +6,10 @@ Graphs are rows of neighbour masks (see :mod:`rarecell._kernels.chordal`).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rarecell._kernels.chordal import ONE, ZERO, bit, is_complete, lowest_bit, popcount
+from rarecell._kernels.compiled import njit
 
 
 @njit(cache=True)

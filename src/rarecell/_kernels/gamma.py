@@ -7,7 +7,8 @@ reaches rounding error within a few terms.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rarecell._kernels.compiled import njit
 
 _LARGE = 10.0
 

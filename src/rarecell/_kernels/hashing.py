@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from rarecell._kernels.chordal import popcount
+from rarecell._kernels.compiled import njit
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 

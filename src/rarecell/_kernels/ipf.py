@@ -7,7 +7,8 @@ other: marginal j occupies ``low[j]:high[j]``.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rarecell._kernels.compiled import njit
 
 
 @njit(cache=True)

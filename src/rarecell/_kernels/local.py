@@ -20,10 +20,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rarecell._kernels.chordal import ONE, ZERO, bit, cliques_and_separators, is_complete, lowest_bit, popcount, reachable
+from rarecell._kernels.compiled import njit
 from rarecell._kernels.hashing import home_slot
 
 JOIN_COMPONENTS = 1

@@ -7,8 +7,8 @@ counts go into a dense array, else into an open-addressing hash table no larger 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from rarecell._kernels.compiled import njit
 from rarecell._kernels.hashing import slot_of_key
 
 _EMPTY = np.int64(-1)
@@ -21,7 +21,7 @@ _N_LOG_N = np.concatenate([np.zeros(1), np.arange(1, _TABULATED) * np.log(np.ara
 """n log n of small counts: most counts are small, and a logarithm takes longer than finding its cell."""
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(cache=True, nogil=True)
 def n_log_n(n):
     """n log n, and 0 for 0."""
     whole = np.int64(n)
@@ -34,28 +34,30 @@ def n_log_n(n):
 def marginal_keys(codes, columns, begins, adds):
     """Mixed-radix number of each row: member j looks at a column, and code c of it adds ``adds[begins[j] + c]``."""
     keys = np.empty(codes.shape[0], dtype=np.int64)
-    _fill_keys(codes, columns, begins, adds, keys)
+    _fill_keys(codes, np.int64(0), len(keys), columns, begins, adds, np.int64(0), len(columns), keys)
     return keys
 
 
 @njit(cache=True, nogil=True)
-def _fill_keys(codes, columns, begins, adds, keys):
-    for i in range(len(keys)):
+def _fill_keys(codes, start, stop, columns, begins, adds, low, high, keys):
+    """Keys of the rows ``start:stop`` by the members ``low:high``. Unsigned places need no look at
+    their sign, and a literal in a call would be one more type to compile for."""
+    begin_row = np.uint64(start)
+    for i in range(stop - start):
         keys[i] = 0
-    for j in range(len(columns)):
-        column = codes[:, columns[j]]
-        add = adds[begins[j] : begins[j + 1]]
-        for i in range(len(keys)):
-            keys[i] += add[column[i]]
+    for j in range(low, high):
+        column, begin = codes[:, columns[j]], np.uint64(begins[j])
+        for i in range(stop - start):
+            keys[i] += adds[begin + column[begin_row + np.uint64(i)]]
 
 
 @njit(cache=True, nogil=True)
-def _sum_of_n_log_n_dense(codes, counts, columns, begins, adds, n_possible):
+def _sum_of_n_log_n_dense(codes, counts, columns, begins, adds, low, high, n_possible):
     sums = np.zeros(n_possible, dtype=counts.dtype)
     keys = np.empty(_ROWS_AT_ONCE, dtype=np.int64)
     for start in range(0, len(counts), _ROWS_AT_ONCE):
-        stop = min(start + _ROWS_AT_ONCE, len(counts))
-        _fill_keys(codes[start:stop], columns, begins, adds, keys[: stop - start])
+        stop = start + _ROWS_AT_ONCE if start + _ROWS_AT_ONCE < len(counts) else len(counts)
+        _fill_keys(codes, start, stop, columns, begins, adds, low, high, keys)
         for i in range(start, stop):
             sums[keys[i - start]] += counts[i]
     total = 0.0
@@ -92,9 +94,11 @@ def sums_of_n_log_n(codes, counts, first, columns, begins, adds, n_possible, sum
     for j in range(len(n_possible)):
         low, high = first[j], first[j + 1]
         if n_possible[j] <= 4 * len(counts) + 1024:
-            sums[j] = _sum_of_n_log_n_dense(codes, counts, columns[low:high], begins[low : high + 1], adds, n_possible[j])
+            sums[j] = _sum_of_n_log_n_dense(codes, counts, columns, begins, adds, low, high, n_possible[j])
         else:
-            sums[j] = _sum_of_n_log_n_hashed(marginal_keys(codes, columns[low:high], begins[low : high + 1], adds), counts)
+            keys = np.empty(len(counts), dtype=np.int64)
+            _fill_keys(codes, np.int64(0), len(counts), columns, begins, adds, low, high, keys)
+            sums[j] = _sum_of_n_log_n_hashed(keys, counts)
 
 
 @njit(cache=True, nogil=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from rarecell._kernels.compiled import njit
 from rarecell._kernels.distance import borrowing
 
 EPSILON = 1e-9

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from rarecell._kernels.chordal import ZERO, bit
+from rarecell._kernels.compiled import njit
 from rarecell._kernels.distance import Nearness, borrowing, key_distance
 
 TOLERANCE = 1e-9

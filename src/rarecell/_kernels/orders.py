@@ -7,8 +7,9 @@ A closed set is a number in mixed radix, with the level of key k as a digit of `
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from rarecell._kernels.compiled import njit
 
 
 @njit(cache=True, nogil=True)

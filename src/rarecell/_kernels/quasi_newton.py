@@ -7,7 +7,8 @@ waiting for them takes longer than the work.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rarecell._kernels.compiled import njit
 
 
 @njit(cache=True, fastmath=True)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from rarecell._kernels.compiled import njit
 
 IntArray = npt.NDArray[np.integer[Any]]
 

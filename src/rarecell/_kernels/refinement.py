@@ -8,7 +8,8 @@ cells ``rows[starts[g]:starts[g + 1]]``. Cells of a group lie together, so that 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from rarecell._kernels.compiled import njit
 
 
 @njit(cache=True, nogil=True)

@@ -11,9 +11,9 @@ and Koivisto 2015, Averaging of decomposable graphs by dynamic programming and s
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from rarecell._kernels.compiled import njit
 from rarecell._kernels.exact import Links
 
 _MOST_WAITING = 160

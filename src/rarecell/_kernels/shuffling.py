@@ -19,7 +19,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from rarecell._kernels.compiled import njit
 
 _NEGLIGIBLE = 1e-19
 _FEW = 8

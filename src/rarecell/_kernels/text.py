@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from rarecell._kernels.compiled import njit
 
 PROBLEM_FIELDS, PROBLEM_NUL, PROBLEM_QUOTE, PROBLEM_LINE_END = 1, 2, 3, 4
 """A record with another number of fields; a zero byte; text after a closing quote; a carriage return alone."""

@@ -8,8 +8,12 @@ with it all larger sets. What remains shrinks quickly, which is what makes the w
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
+
+from rarecell._kernels.compiled import njit
 
 _ONE = np.uint32(1)
 
@@ -18,113 +22,128 @@ MOST_MARKED_KEYS = 10
 
 
 @njit(cache=True, nogil=True)
-def split_groups(codes, members, ends, n_groups, buffers, out_members, out_ends):
-    """Split each group of ``members`` by ``codes``; alone uniques go to ``buffers[3]``, the rest to the output.
+def split_groups(codes, key, size, members, ends, n_groups, level_size, level_uniques, seen_level, alone):
+    """Split each group of the sets of ``size`` − 1 keys by one more ``key``; alone uniques go to ``alone``, the rest to row ``size``.
 
     A member is twice its cell, plus one when the cell holds a single record. Groups without such a unique, and cells alone
-    in their group with more than one record, cannot lead to anything and are dropped. ``buffers`` is (size of each level,
-    its number of uniques, first seen levels, alone cells). Returns the numbers of output groups and of alone uniques.
+    in their group with more than one record, cannot lead to anything and are dropped. ``level_size`` and ``level_uniques``
+    are zero before and after. Returns the number of alone uniques; that of groups goes to ``n_groups``.
     """
-    level_size, level_uniques, seen_level, alone = buffers
     n_out, n_alone, written = 0, 0, 0
     start = 0
-    for g in range(n_groups):
-        end = ends[g]
+    for g in range(n_groups[size - 1]):
+        end = ends[size - 1, g]
         n_seen = 0
         for k in range(start, end):
-            level = codes[members[k] >> _ONE]
+            member = members[size - 1, k]
+            level = codes[key, member >> _ONE]
             if level_size[level] == 0:
                 seen_level[n_seen] = level
                 n_seen += 1
             level_size[level] += 1
-            level_uniques[level] += members[k] & _ONE
+            level_uniques[level] += member & _ONE
         # From sizes to first free places; an alone cell has no place, nor has a group without a unique.
         for s in range(n_seen):
             level = seen_level[s]
-            size = level_size[level]
-            if size == 1 or level_uniques[level] == 0:
+            n_here = level_size[level]
+            if n_here == 1 or level_uniques[level] == 0:
                 level_size[level] = -1
             else:
                 level_size[level] = written
-                written += size
-                out_ends[n_out] = written
+                written += n_here
+                ends[size, n_out] = written
                 n_out += 1
         for k in range(start, end):
-            level = codes[members[k] >> _ONE]
+            member = members[size - 1, k]
+            level = codes[key, member >> _ONE]
             place = level_size[level]
             if place >= 0:
-                out_members[place] = members[k]
+                members[size, place] = member
                 level_size[level] = place + 1
-            elif members[k] & _ONE:
-                alone[n_alone] = members[k] >> _ONE
+            elif member & _ONE:
+                alone[n_alone] = member >> _ONE
                 n_alone += 1
         for s in range(n_seen):
             level_size[seen_level[s]] = 0
             level_uniques[seen_level[s]] = 0
         start = end
-    return n_out, n_alone
+    n_groups[size] = n_out
+    return n_alone
 
 
 @njit(cache=True, nogil=True)
-def record_minimal(alone, n_alone, mask, first, following, found_cell, found_mask, n_found):
-    """Append ``mask`` to the list of each alone cell that has no smaller set in its list yet."""
+def record(alone, n_alone, mask, supersets, marks, first, following, found_cell, found_mask, n_found):
+    """Note ``mask`` for each alone cell that has no smaller set yet; how many were noted so far.
+
+    Where cells have marks, one for every set that contains one of the cell's, one look decides; else the cell's list of
+    what was found is gone through.
+    """
+    is_marked = len(marks) > 0
+    row, word, bit = np.int64(mask), np.int64(mask >> np.uint64(6)), np.uint64(1) << (mask & np.uint64(63))
     for a in range(n_alone):
         cell = alone[a]
-        entry = first[cell]
         is_minimal = True
-        while entry >= 0:
-            if found_mask[entry] & ~mask == 0:
-                is_minimal = False
-                break
-            entry = following[entry]
+        if is_marked:
+            is_minimal = marks[cell, word] & bit == 0
+        else:
+            entry = first[cell]
+            while entry >= 0 and is_minimal:
+                is_minimal = found_mask[entry] & ~mask != 0
+                entry = following[entry]
         if is_minimal:
             found_cell[n_found] = cell
             found_mask[n_found] = mask
-            following[n_found] = first[cell]
-            first[cell] = n_found
+            if is_marked:
+                for w in range(marks.shape[1]):
+                    marks[cell, w] |= supersets[row, w]
+            else:
+                following[n_found] = first[cell]
+                first[cell] = n_found
             n_found += 1
     return n_found
 
 
 @njit(cache=True, nogil=True)
-def supersets_of_all(n_keys):
+def walk(codes, members, ends, n_groups, level_size, level_uniques, seen_level, alone, supersets, marks, first,
+         following, found_cell, found_mask, state):  # fmt: skip
+    """Visit the sets from the mask ``state[0]`` on, with ``state[1]`` pairs found; stops when one more set might find no room.
+
+    ``state`` is set to where to go on from; a mask of 0 says that all sets were visited.
+    """
+    n_keys, max_size = codes.shape[0], len(n_groups) - 1
+    one = np.uint64(1)
+    last = (one << np.uint64(n_keys - 1)) - one + (one << np.uint64(n_keys - 1))
+    mask, n_found = state[0], np.int64(state[1])
+    while mask != 0 and n_found + len(alone) <= len(found_cell):
+        size, lowest = np.int64(0), np.int64(-1)  # a literal would be one more type to compile for
+        for k in range(n_keys):
+            if mask >> np.uint64(k) & one:
+                size += 1
+                if lowest < 0:
+                    lowest = np.int64(k)
+        if size <= max_size and n_groups[size - 1] > 0:
+            n_alone = split_groups(codes, lowest, size, members, ends, n_groups, level_size, level_uniques, seen_level, alone)
+            n_found = record(alone, n_alone, mask, supersets, marks, first, following, found_cell, found_mask, n_found)
+        # Nothing below a set that is too large or whose groups are all split: pass over its descendants.
+        is_leaf = size >= max_size or n_groups[size] == 0
+        step = one << np.uint64(lowest) if is_leaf else one
+        mask = mask + step if last - mask >= step else np.uint64(0)
+    state[0], state[1] = mask, np.uint64(n_found)
+
+
+def _supersets_of_all(n_keys: int) -> NDArray[np.uint64]:
     """A bit for each set, in rows of 64-bit words: row S has the bits of all sets that contain S."""
-    n_sets = 1 << n_keys
-    found = np.zeros((n_sets, (n_sets + 63) // 64), np.uint64)
-    for inner in range(n_sets):
-        for outer in range(inner, n_sets):
-            if inner & ~outer == 0:
-                found[inner, outer >> 6] |= np.uint64(1) << np.uint64(outer & 63)
-    return found
+    sets = np.arange(1 << n_keys)
+    n_words = (len(sets) + 63) // 64
+    contains = np.zeros((len(sets), 64 * n_words), dtype=np.uint8)
+    contains[:, : len(sets)] = (sets[:, None] & ~sets[None, :]) == 0
+    words = np.packbits(contains, axis=1, bitorder="little").view("<u8")
+    return np.ascontiguousarray(words, dtype=np.uint64)
 
 
-@njit(cache=True, nogil=True)
-def record_marked(alone, n_alone, mask, marks, supersets, found_cell, found_mask, n_found):
-    """As :func:`record_minimal`, where each cell has a mark for every set that contains one of its list: one look decides."""
-    word, bit = np.int64(mask) >> 6, np.uint64(1) << (mask & np.uint64(63))
-    row = supersets[np.int64(mask)]
-    for a in range(n_alone):
-        cell = alone[a]
-        if marks[cell, word] & bit == 0:
-            found_cell[n_found] = cell
-            found_mask[n_found] = mask
-            n_found += 1
-            for w in range(len(row)):
-                marks[cell, w] |= row[w]
-    return n_found
-
-
-@njit(cache=True, nogil=True)
-def longer(array, size):
-    """The same entries with room for more. Spelt out, because assignments of whole arrays take seconds to compile."""
-    larger = np.empty(size, array.dtype)
-    for k in range(array.size):
-        larger[k] = array[k]
-    return larger
-
-
-@njit(cache=True, nogil=True)
-def minimal_unsafe_sets(codes, counts, most_levels, max_size):
+def minimal_unsafe_sets(
+    codes: NDArray[Any], counts: NDArray[Any], most_levels: int, max_size: int
+) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
     """All pairs (cell, key set) such that the set, and no smaller one, singles out a cell with one record.
 
     Parameters
@@ -140,47 +159,28 @@ def minimal_unsafe_sets(codes, counts, most_levels, max_size):
     """
     n_keys, n_cells = codes.shape
     members = np.empty((max_size + 1, n_cells), np.uint32)
+    members[0] = 2 * np.arange(n_cells) + (counts == 1)
     ends = np.empty((max_size + 1, n_cells), np.int32)
     n_groups = np.zeros(max_size + 1, np.int64)
-    for cell in range(n_cells):
-        members[0, cell] = 2 * cell + (counts[cell] == 1)
     ends[0, 0], n_groups[0] = n_cells, 1
-    level_size, level_uniques = np.zeros(most_levels, np.int64), np.zeros(most_levels, np.int64)
-    buffers = (level_size, level_uniques, np.empty(most_levels, np.int64), np.empty(n_cells, np.int32))
+    of_levels = (np.zeros(most_levels, np.int64), np.zeros(most_levels, np.int64), np.empty(most_levels, np.int64))
+    alone = np.empty(n_cells, np.int32)
     is_marked = n_keys <= MOST_MARKED_KEYS
-    supersets = supersets_of_all(n_keys if is_marked else 0)
+    supersets = _supersets_of_all(n_keys if is_marked else 0)
     marks = np.zeros((n_cells if is_marked else 0, supersets.shape[1]), np.uint64)
     first = np.full(0 if is_marked else n_cells, -1, np.int64)
-    following, found_cell = np.empty(0 if is_marked else n_cells, np.int64), np.empty(n_cells, np.int32)
-    found_mask = np.empty(n_cells, np.uint64)
-    n_found = 0
-    one = np.uint64(1)
-    last = (one << np.uint64(n_keys - 1)) - one + (one << np.uint64(n_keys - 1))
-    mask = one
+    found_cell, found_mask = np.empty(2 * n_cells, np.int32), np.empty(2 * n_cells, np.uint64)
+    following = np.empty(0 if is_marked else 2 * n_cells, np.int64)
+    state = np.array([1, 0], np.uint64)
     while True:
-        size, lowest = 0, -1
-        for k in range(n_keys):
-            if mask >> np.uint64(k) & one:
-                size += 1
-                if lowest < 0:
-                    lowest = k
-        if size <= max_size and n_groups[size - 1] > 0:
-            n_groups[size], n_alone = split_groups(
-                codes[lowest], members[size - 1], ends[size - 1], n_groups[size - 1], buffers, members[size], ends[size]
-            )
-            if n_found + n_alone > found_cell.size:
-                room = 2 * (n_found + n_alone)
-                following = longer(following, 0 if is_marked else room)
-                found_cell = longer(found_cell, room)
-                found_mask = longer(found_mask, room)
-            if is_marked:
-                n_found = record_marked(buffers[3], n_alone, mask, marks, supersets, found_cell, found_mask, n_found)
-            else:
-                n_found = record_minimal(buffers[3], n_alone, mask, first, following, found_cell, found_mask, n_found)
-        # Nothing below a set that is too large or whose groups are all split: pass over its descendants.
-        is_leaf = size >= max_size or n_groups[size] == 0
-        step = one << np.uint64(lowest) if is_leaf else one
-        if last - mask < step:
-            break
-        mask += step
-    return found_cell[:n_found], found_mask[:n_found]
+        walk(codes, members, ends, n_groups, *of_levels, alone, supersets, marks, first, following, found_cell, found_mask, state)
+        n_found = int(state[1])
+        if state[0] == 0:
+            return found_cell[:n_found], found_mask[:n_found]
+        found_cell, found_mask = _doubled(found_cell), _doubled(found_mask)
+        following = _doubled(following)
+
+
+def _doubled(array: NDArray[Any]) -> NDArray[Any]:
+    """The same entries with room for as many again."""
+    return np.concatenate([array, np.empty_like(array)])

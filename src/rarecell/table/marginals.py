@@ -227,7 +227,8 @@ class Marginals:
 
     def _numbers(self, rows: NDArray[Any], radix: _Radix) -> NDArray[np.int64]:
         """Mixed-radix number of each row of key codes."""
-        return np.asarray(kernels.marginal_keys(rows, *self._parts([radix])[1:]))
+        same_type = np.asfortranarray(rows, self._table_rows.codes.dtype)  # one type, one compiled loop
+        return np.asarray(kernels.marginal_keys(same_type, *self._parts([radix])[1:]))
 
     def _collapse_rows(self, codes: NDArray[np.int32], members: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         levels = np.array([self._levels[v] for v in members], dtype=np.int64)

@@ -308,7 +308,8 @@ class PartnerSearch:
         progress.start("looking for swap partners", len(self.moves))
         for move in self.moves:
             runs = self._runs(move, risky)
-            for gap in gaps:
+            is_ordered = any(self.table.categories[k].is_ordered for k in members(move.side & self.table.all_keys))
+            for gap in gaps if is_ordered else gaps[:1]:
                 within = limit if gap == 0 else (limit + 1) // 2
                 self._scan(task, runs, risky, is_free, lists, kernels.Reach(LOOKS_PER_VALUE * effort, within, gap))
             checkpoint(progress, "looking for swap partners", 1)

@@ -49,7 +49,9 @@ def _link_of(
 ) -> NDArray[np.float64]:
     """Probability that a record of each unit is linked to its person after the exchange."""
     found = np.zeros(len(here))
-    is_open = np.flatnonzero(~_covered(search, np.stack([here, there], axis=1), moved))
+    # Whoever has the new values is nearer by any weight; of the others everybody is looked at.
+    is_open = np.flatnonzero(search.find_cells(cells) < 0)
+    is_open = is_open[~_covered(search, np.stack([here, there], axis=1)[is_open], moved[is_open])]
     if len(is_open) and search.wanted.link_weight > 0.0:
         distinct, which = np.unique(cells[is_open], axis=0, return_inverse=True)
         found[is_open] = search.around.link[here[is_open]] * search.wanted.nobody_unseen(distinct)[which.ravel()]
@@ -58,15 +60,24 @@ def _link_of(
 
 def _covered(search: PartnerSearch, pairs: NDArray[np.int64], moved: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Whether somebody known is nearer to the new values of the first of each pair, whichever weight the intruder uses."""
-    covered = np.ones(len(pairs), dtype=bool)
+    left = np.arange(len(pairs))
     for weight in WEIGHTS:
-        around, found = search.around_by(weight), np.zeros(len(pairs), dtype=bool)
+        around, found = search.around_by(weight), np.zeros(len(left), dtype=bool)
+        of_left, moved_of_left = pairs[left], moved[left]
 
-        def work(rows: tuple[int, int], around: Around = around, found: NDArray[np.bool_] = found) -> None:
-            are_covered(around, search.units.codes, pairs, moved, rows, found)
+        def work(
+            rows: tuple[int, int],
+            around: Around = around,
+            of_left: NDArray[np.int64] = of_left,
+            moved_of_left: NDArray[np.uint64] = moved_of_left,
+            found: NDArray[np.bool_] = found,
+        ) -> None:
+            are_covered(around, search.units.codes, of_left, moved_of_left, rows, found)
 
-        in_threads(work, len(pairs))
-        covered &= found
+        in_threads(work, len(left))
+        left = left[found]
+    covered = np.zeros(len(pairs), dtype=bool)
+    covered[left] = True
     return covered
 
 

@@ -75,10 +75,7 @@ def test_assess_stores_the_risk_of_every_record(monkeypatch: pytest.MonkeyPatch,
     assert set(riskiest) == {3, 17}, "the one without a sex and the one astronaut"
     saved = rc.load(tmp_path / "run").summary
     assert memory.scalars["r_population_uniques"] == pytest.approx(saved.risk.expected_population_uniques)
-    assert (
-        str(saved.risk.sample_uniques) in " ".join(memory.printed)
-        or memory.scalars["r_sample_uniques"] == saved.risk.sample_uniques
-    )
+    assert memory.scalars["r_sample_uniques"] == saved.risk.sample_uniques
 
 
 def test_protect_swaps_values_of_keys_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ SEQUENCES: tuple[tuple[str, ...], ...] = (
     ("why/formal-mode.md",),
     ("why/how-sure.md",),
     ("howto/steward.md",),
+    ("howto/thresholds.md",),
     ("howto/census.md",),
     ("howto/register.md",),
     ("howto/scenarios.md",),

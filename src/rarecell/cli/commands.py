@@ -29,7 +29,11 @@ _EXIT_RISKY = 3
 
 
 class _Group(click.Group):
-    """Turns an error the user can mend into one paragraph and exit code 1."""
+    """Turns an error the user can mend into one paragraph and exit code 1, and lists commands with whole sentences."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=1_000)) for name in self.list_commands(ctx)])
 
     def invoke(self, ctx: click.Context) -> Any:
         make_output_printable()
@@ -57,7 +61,8 @@ def main() -> None:
     Begin with the demo, whose population is known:
         rarecell demo
     then take your own file:
-        rarecell assess survey.csv --keys age,sex,region --population 1000000 --out run
+        rarecell assess survey.csv --keys age,sex,region \\
+            --population 1000000 --out run
     """
 
 
@@ -107,7 +112,8 @@ def assess(**options: Any) -> None:
 
     \b
     Example:
-        rarecell assess survey.csv --keys age,sex,region,job --population 1000000 --out run
+        rarecell assess survey.csv --keys age,sex,region,job \\
+            --population 1000000 --out run
     """
     from rarecell.run import assessment
 
@@ -122,8 +128,10 @@ def protect(**options: Any) -> None:
 
     \b
     Examples:
-        rarecell protect survey.csv --keys age,sex,region --population 1000000 --risk-above 0.2 --out run
-        rarecell protect survey.csv --keys age,sex,region --population 1000000 --formal epsilon=12 --out run
+        rarecell protect survey.csv --keys age,sex,region \\
+            --population 1000000 --risk-above 0.2 --out run
+        rarecell protect survey.csv --keys age,sex,region \\
+            --population 1000000 --formal epsilon=12 --out run
     """
     from rarecell.run import protection
 
@@ -143,7 +151,8 @@ def plan(**options: Any) -> None:
 
     \b
     Example:
-        rarecell plan survey.csv --keys age,sex,region,job --population 1000000 --max-correct-links 20
+        rarecell plan survey.csv --keys age,sex,region,job \\
+            --population 1000000 --max-correct-links 20
     """
     from rarecell.cli import frontier, terminal
     from rarecell.run import planning
@@ -275,7 +284,8 @@ def scan(**options: Any) -> None:
 
     \b
     Example:
-        rarecell scan survey.csv --keys age,sex,region,job,car,pets --size 3 --population 1000000
+        rarecell scan survey.csv --keys age,sex,region,job,car,pets \\
+            --size 3 --population 1000000
     """
     from rarecell.cli import terminal
     from rarecell.outcome.words import number
@@ -340,7 +350,8 @@ def attack(**options: Any) -> None:
 
     \b
     Example:
-        rarecell attack protected.csv --original survey.csv --keys age,sex,region --population 1000000
+        rarecell attack protected.csv --original survey.csv \\
+            --keys age,sex,region --population 1000000
     """
     from rarecell.cli import terminal
     from rarecell.run import attack as attacking

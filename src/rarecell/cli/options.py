@@ -109,7 +109,9 @@ run_options = _options(
     click.option(
         "--model",
         type=click.Choice(["average", "single", "bayes", "hierarchical", "regularised", "stacked", "independence", "saturated"]),
-        help="Where the risk comes from: an average over orders of the keys (default), or one model.",
+        metavar="NAME",
+        help="Where the risk comes from: average (default: back-off models, averaged over orders of the keys), single (the best decomposable "
+        "model), bayes, hierarchical, regularised, stacked, independence or saturated.",
     ),
     click.option(
         "--paper",

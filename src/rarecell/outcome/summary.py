@@ -204,10 +204,14 @@ class UnsafeCombination(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class HouseholdRisk(Plain):
-    """Households, and how many are expected to have a member who is alone in the population."""
+    """Households, and how many are expected to have a member who is alone in the population, or is matched correctly.
+
+    The first is 1 − Π(1 − P(unique)) over the members, the second 1 − Π(1 − E(1/F)), which is sdcMicro's household risk.
+    """
 
     households: Count
     expected_with_an_identified_member: float
+    expected_with_a_correct_match: float | None = None
     above_threshold: Count
 
 

@@ -183,6 +183,9 @@ def _household(household: HouseholdRisk) -> HouseholdRisk:
         household,
         households=rough_shown(household.households),
         expected_with_an_identified_member=rough_up(household.expected_with_an_identified_member),
+        expected_with_a_correct_match=None
+        if household.expected_with_a_correct_match is None
+        else rough_up(household.expected_with_a_correct_match),
         above_threshold=rough_shown(household.above_threshold),
     )
 

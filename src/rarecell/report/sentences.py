@@ -141,6 +141,10 @@ def model_sentences(summary: RunSummary) -> list[str]:
 
 
 GLOSSARY: tuple[tuple[str, str], ...] = (
+    (
+        "back-off",
+        "Estimating the probability of a rare combination from shorter ones, as far as the records support it; the default averages such models over orders of the keys.",
+    ),
     ("cell", "One combination of key values. The records that agree on every key share a cell."),
     (
         "cell probability",
@@ -183,7 +187,19 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "interval",
         "With probability 95 % the number lies between the two ends, unless the model is further off than it was on files whose truth is known.",
     ),
+    (
+        "E(1/F)",
+        "The chance that a link of a record to one of the persons with its key values is right: one over their number, averaged over what that may be.",
+    ),
     ("junction tree", "The cliques in an order in which each new one touches the earlier ones in one separator only."),
+    (
+        "k-anonymity",
+        "The smallest number of records that share their key values. It looks at the file alone: records that are unique there may have doubles outside.",
+    ),
+    (
+        "kernel",
+        "The part of the log-likelihood that depends on the model, without a constant that all models share; some programs and papers print it alone.",
+    ),
     ("key", "A variable that somebody trying to recognise a record could know about a person."),
     ("margin", "The table of counts of some of the variables, the others summed over."),
     (
@@ -191,8 +207,17 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "Somebody who holds a register and links a record to the person whose key values are nearest. The risk after swapping is the one from this person.",
     ),
     ("participant", "Somebody who knows a person's keys and that the person is in the file; holds no register."),
+    (
+        "pMSE",
+        "How well a classifier tells original from protected records, from 0, not at all, upwards. A small value means that analyses see little difference.",
+    ),
     ("sample unique", "A record whose combination of key values no other record in the file has."),
     ("separator", "What two neighbouring cliques share. Given its variables, the two sides are independent."),
+    (
+        "SUDA score",
+        "Counts the smallest combinations of keys that single a record out in the file: the fewer keys they take and the more there are, the higher it is. "
+        "DIS-SUDA scales it to the file's chance of a correct match.",
+    ),
     (
         "swap",
         "Exchanging some key values of a risky record with those of a partner, so that a link to a person is wrong or doubtful.",
@@ -228,9 +253,15 @@ def household_sentence(summary: RunSummary) -> str:
     household = summary.risk.household
     if household is None:
         return ""
+    matched = household.expected_with_a_correct_match
+    also = (
+        ""
+        if matched is None
+        else f"If every member is matched, a match is right in {about(matched)} of them (sdcMicro's household risk). "
+    )
     return (
         f"A household is recognised when at least one of its members is. The file has {counted(household.households, 'household')}. "
-        f"In {about(household.expected_with_an_identified_member)} of them a member is expected to be alone in the population. "
+        f"In {about(household.expected_with_an_identified_member)} of them a member is expected to be alone in the population. {also}"
         f"{counted(household.above_threshold, 'household')} {verb(household.above_threshold, 'reaches', 'reach')} the threshold."
     )
 

@@ -237,12 +237,13 @@ def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombina
 
 
 def _of_households(data: Microdata, risk: RecordRisk, config: RunConfig) -> NDArray[np.float64] | None:
-    """For each household the probability that at least one member is alone in the population."""
+    """For each household the probabilities that a member is alone in the population, and that a match of a member is right."""
     if config.household is None:
         return None
     codes = data.column_codes([config.household])[0][:, 0]
-    probability = household_risk(risk.per_record()["unique_probability"], codes)
-    return probability[np.unique(codes, return_index=True)[1]]
+    of_record = risk.per_record()
+    probability = [household_risk(of_record[name], codes) for name in ("unique_probability", "match_probability")]
+    return np.stack(probability, axis=1)[np.unique(codes, return_index=True)[1]]
 
 
 def n_held(table: ContingencyTable) -> int:

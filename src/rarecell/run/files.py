@@ -149,10 +149,14 @@ def _risk_of_cells(found: Assessment) -> dict[str, NDArray[Any]]:
 def _risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[dict[str, Any]]:
     """The risk file, some records at a time, in the order of the input; ``last_row`` becomes the last record of each cell."""
     of_cell = _risk_of_cells(found)
-    household = None
+    household: dict[str, NDArray[np.float64]] | None = None
     if found.config.household is not None:
         codes = found.data.column_codes([found.config.household])[0][:, 0]
-        household = household_risk(found.risk.per_record()["unique_probability"], codes)
+        of_record = found.risk.per_record()
+        household = {
+            "household_probability": household_risk(of_record["unique_probability"], codes),
+            "household_match_probability": household_risk(of_record["match_probability"], codes),
+        }
     first = 0
     for cells in _record_cells(found):
         dropped = np.flatnonzero(cells < 0)
@@ -162,7 +166,7 @@ def _risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[dic
         for name, values in of_cell.items():
             piece[name][dropped] = 0 if values.dtype.kind in "ib" else "" if values.dtype.kind == "O" else np.nan
         if household is not None:
-            piece["household_probability"] = household[first : first + len(cells)]
+            piece.update({name: values[first : first + len(cells)] for name, values in household.items()})
         first += len(cells)
         yield piece
 

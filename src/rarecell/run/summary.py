@@ -199,10 +199,12 @@ def of_histogram(probability: NDArray[np.float64]) -> Histogram:
 
 
 def of_households(probability: NDArray[np.float64], threshold: float) -> HouseholdRisk:
+    alone, matched = probability.T
     return HouseholdRisk(
         households=len(probability),
-        expected_with_an_identified_member=float(probability.sum()),
-        above_threshold=int((probability >= threshold).sum()),
+        expected_with_an_identified_member=float(alone.sum()),
+        expected_with_a_correct_match=float(matched.sum()),
+        above_threshold=int((alone >= threshold).sum()),
     )
 
 

@@ -57,6 +57,7 @@ TOPICS = {
     "Risk": ("risk.",),
     "Swapping": ("swap.",),
     "Whole runs": ("run.", "outcome.", "release."),
+    "Notebooks": ("report.",),
     "Errors": ("errors",),
 }
 """Modules of the public names, by the heading they stand under."""

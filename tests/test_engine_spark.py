@@ -163,7 +163,7 @@ def test_what_spark_cannot_do_is_told(spark: Any) -> None:
 
 
 def test_a_new_session_keeps_others_out() -> None:
-    from rarecell.engine.spark import private_settings
+    from rarecell.engine.spark_session import private_settings
 
     loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     assert private_settings({}) == {"spark.ui.enabled": "false", **loopback}

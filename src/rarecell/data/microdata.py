@@ -248,10 +248,10 @@ class Microdata(Shown):
             categories.append(Categories(name, coded.levels, coded.is_ordered))
         return codes, tuple(categories)
 
-    def with_clique_risk(
-        self, factors: Sequence[tuple[Sequence[int], int]], population: float
-    ) -> tuple[Any, tuple[int, int, float, float]]:
-        """A Spark frame with the risk of its records from the counts of some sets of keys; see :mod:`rarecell.risk.cliques`."""
+    def with_products_of_margins(
+        self, factors: Sequence[tuple[Sequence[int], int]], columns: Any, totals: Sequence[str]
+    ) -> tuple[Any, tuple[int, ...], tuple[float, ...]]:
+        """A Spark frame with columns computed from the counts of some sets of keys; see :mod:`rarecell.engine.spark`."""
         if self.spark is None:
             raise BadInput(
                 f"Counts of cliques only are for Spark frames; the cells of {self.source.name} can be counted: use record_risk."
@@ -261,7 +261,7 @@ class Microdata(Shown):
         self._counting.refuse_missing(list(coded.values()))
         lookups = tuple(EncodedColumn(coded[key].values, coded[key].coded.code_of_value) for key in self.keys)
         none = np.empty((0, len(self.keys)), dtype=np.int32)
-        return self.spark.with_clique_risk(KeyCells(self.keys, lookups, none), factors, population)
+        return self.spark.with_products_of_margins(KeyCells(self.keys, lookups, none), factors, columns, totals)
 
     def record_weights(self) -> NDArray[np.float64] | None:
         """The weight of each record, or None without a weight column."""

@@ -8,10 +8,9 @@ those that are swapped come to the driver.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -26,58 +25,21 @@ from rarecell.engine.grouping import count_groups, new_names
 from rarecell.engine.kinds import Kind
 from rarecell.engine.reach import refuse_when_confined
 from rarecell.engine.source import EncodedColumn, GroupedCounts, KeyCells, Source
-from rarecell.errors import BadInput, EngineFailed, MissingExtra, RarecellError, TooLarge
+from rarecell.engine.spark_session import new_session, spark_job
+from rarecell.errors import BadInput, EngineFailed, MissingExtra, TooLarge
 from rarecell.machine.disk import remove
 
 if TYPE_CHECKING:
     from rarecell.engine.written_levels import Recodes
+
+ProductColumns = Callable[[Any, int, Any, Any], Iterable[tuple[str, Any]]]
+"""Names and Spark columns, in their order; a column may use those before it."""
 
 MOST_CELLS = 50_000_000
 """More occupied cells than this are not brought to the driver."""
 
 MOST_BROADCAST = 1_000_000
 """Tables of up to this many rows are sent to every machine; larger ones are joined by a shuffle."""
-
-_P = ParamSpec("_P")
-_T = TypeVar("_T")
-
-
-def _job(work: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Turns what Spark throws into one paragraph, without the values that its own messages quote."""
-
-    def wrapped(method: Callable[_P, _T]) -> Callable[_P, _T]:
-        @wraps(method)
-        def attempt(*arguments: _P.args, **options: _P.kwargs) -> _T:
-            try:
-                return method(*arguments, **options)
-            except RarecellError:
-                raise
-            except Exception as problem:
-                if not _is_of_spark(problem):
-                    raise
-                raise EngineFailed.of_spark(work, _reason(problem)) from None
-
-        return attempt
-
-    return wrapped
-
-
-def _is_of_spark(problem: BaseException) -> bool:
-    of_spark = type(problem).__module__.split(".")[0] in ("pyspark", "py4j", "grpc") or isinstance(problem, ConnectionError)
-    return of_spark or (problem.__cause__ is not None and _is_of_spark(problem.__cause__))
-
-
-def _reason(problem: Exception) -> str:
-    text = str(problem)
-    times = re.search(r"failed (\d+) times", text)
-    if isinstance(problem, ConnectionError) or "stopped SparkContext" in text or "SparkContext was shut down" in text:
-        return "its session has ended"
-    if any(sign in text for sign in ("ExecutorLostFailure", "FetchFailed", "Master removed our application")):
-        return "its executors were lost again and again"
-    if times:
-        return f"a task failed {times[1]} times"
-    condition = getattr(problem, "getCondition", lambda: None)()
-    return str(condition or type(problem).__name__)
 
 
 def open_spark_table(name: str) -> SparkSource:
@@ -88,9 +50,9 @@ def open_spark_table(name: str) -> SparkSource:
     except ImportError:
         raise MissingExtra.needed("A Spark table", "spark") from None
 
-    @_job(f"opening '{name}'")
+    @spark_job(f"opening '{name}'")
     def opened() -> Any:
-        session = SparkSession.getActiveSession() or _new_session()
+        session = SparkSession.getActiveSession() or new_session()
         is_name = re.fullmatch(r"[^/\\]+", name) is not None
         return session.table(name) if is_name and session.catalog.tableExists(name) else session.read.load(name)
 
@@ -104,28 +66,6 @@ def open_spark_table(name: str) -> SparkSource:
         raise
     source.name = f"the Spark table {name}"
     return source
-
-
-def _new_session() -> Any:
-    from pyspark import SparkConf
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.appName("rarecell")
-    for name, value in private_settings(dict(SparkConf().getAll())).items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
-
-
-def private_settings(chosen: Mapping[str, str]) -> dict[str, str]:
-    """Settings that keep others out of a new Spark session, apart from what the user has chosen.
-
-    Spark's own web page shows queries and plans to whoever asks, without a password: it is off. A session on this computer
-    alone listens on the loopback address only.
-    """
-    settings = {"spark.ui.enabled": "false"}
-    if chosen.get("spark.master", "local").startswith("local") and "spark.remote" not in chosen:
-        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    return {name: value for name, value in settings.items() if name not in chosen}
 
 
 class SparkSource(FrameSource):
@@ -167,11 +107,11 @@ class SparkSource(FrameSource):
 
     _n_rows: int | None = None
 
-    @_job("counting the records")
+    @spark_job("counting the records")
     def _counted_rows(self) -> int:
         return int(self.native.count())
 
-    @_job("counting the cells of the keys")
+    @spark_job("counting the cells of the keys")
     def counts(
         self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
     ) -> GroupedCounts:
@@ -213,7 +153,7 @@ class SparkSource(FrameSource):
         small = _spark_table(coded, {**_code_columns(cells.cells), **values})
         return _joined(coded, small, len(cells.cells), codes, "left").drop(*codes)
 
-    @_job("joining the risk to the records")
+    @spark_job("joining the risk to the records")
     def write_cell_values(self, path: Path, cells: KeyCells, values: Mapping[str, Any], columns: Mapping[str, str]) -> None:
         """Write for every record the values of its cell, after some ``columns`` of it, which are given by their new names."""
         from pyspark.sql import functions
@@ -230,13 +170,23 @@ class SparkSource(FrameSource):
         kept = [functions.col(_quoted(column)).alias(name) for name, column in columns.items()]
         self.write(joined.select(*kept, *filled), path)
 
-    @_job("joining the counts of the cliques")
-    def with_clique_risk(
-        self, cells: KeyCells, factors: Sequence[tuple[Sequence[int], int]], population: float
-    ) -> tuple[Any, tuple[int, int, float, float]]:
-        """The Spark frame with the risk of each record under p = Π (n of some keys / n)^power, and the totals.
+    @spark_job("joining the counts of some sets of keys")
+    def with_products_of_margins(
+        self, cells: KeyCells, factors: Sequence[tuple[Sequence[int], int]], columns: ProductColumns, totals: Sequence[str]
+    ) -> tuple[Any, tuple[int, ...], tuple[float, ...]]:
+        """The Spark frame with columns computed from Π (n of some keys / n)^power of each record.
 
-        The totals are records, sample uniques, expected population uniques and expected correct matches.
+        Parameters
+        ----------
+        cells : the keys
+        factors : sets of keys, each with its power
+        columns : what to compute, one column after the other, from Spark's functions, the number of records, the logarithm of the
+            product, and the number of records with the same keys, which is the column ``cell_count``
+        totals : columns whose sums are returned
+
+        Returns
+        -------
+        The frame; the numbers of records and of those that are alone with their keys; the sums.
         """
         from pyspark.sql import Window, functions
 
@@ -249,26 +199,19 @@ class SparkSource(FrameSource):
         for name, (keys, _) in zip(names, factors, strict=True):
             among = [codes[k] for k in keys]
             joined = joined.join(coded.groupBy(*among).agg(functions.count("*").alias(name)), among)
-        log_p = functions.lit(0.0)
+        log_product = functions.lit(0.0)
         for name, (_, power) in zip(names, factors, strict=True):
-            log_p = log_p + power * functions.log(functions.col(name) / n_records)
-        unseen = float(population - n_records)
-        probability, count = functions.col("cell_probability"), functions.col("cell_count")
-        nobody = functions.exp(unseen * functions.log1p(-probability))
-        match = -functions.expm1((unseen + 1.0) * functions.log1p(-probability)) / ((unseen + 1.0) * probability)
-        frame = (
-            joined.withColumn("cell_count", functions.count("*").over(Window.partitionBy(*codes)))
-            .withColumn("cell_probability", functions.least(functions.exp(log_p), functions.lit(1.0)))
-            .withColumn("unique_probability", functions.when(count == 1, nobody).otherwise(0.0))
-            .withColumn("match_probability", functions.when(count == 1, match))
-            .drop(*codes, *names)
-        )
-        sums = ("unique_probability", "match_probability")
-        is_unique = functions.when(count == 1, 1).otherwise(0)
-        found = frame.agg(functions.sum(is_unique), *(functions.sum(name) for name in sums)).collect()[0]
-        return frame, (n_records, int(found[0] or 0), float(found[1] or 0.0), float(found[2] or 0.0))
+            log_product = log_product + power * functions.log(functions.col(name) / n_records)
+        frame = joined.withColumn("cell_count", functions.count("*").over(Window.partitionBy(*codes)))
+        count = functions.col("cell_count")
+        for name, column in columns(functions, n_records, log_product, count):
+            frame = frame.withColumn(name, column)
+        frame = frame.drop(*codes, *names)
+        is_alone = functions.when(count == 1, 1).otherwise(0)
+        found = frame.agg(functions.sum(is_alone), *(functions.sum(name) for name in totals)).collect()[0]
+        return frame, (n_records, int(found[0] or 0)), tuple(float(value or 0.0) for value in found[1:])
 
-    @_job("looking up the records to swap")
+    @spark_job("looking up the records to swap")
     def drawn_records(
         self,
         cells: KeyCells,
@@ -313,7 +256,7 @@ class SparkSource(FrameSource):
         self._refuse_repeated(name, values[0])
         return values[0], dict(zip(columns, values[1:], strict=True))
 
-    @_job("looking at the columns outside the keys")
+    @spark_job("looking at the columns outside the keys")
     def columns_of_few_values(self, columns: Sequence[str], most: int) -> list[str]:
         """Those of ``columns`` that have more than one value and not many more than ``most``."""
         from pyspark.sql import functions
@@ -325,7 +268,7 @@ class SparkSource(FrameSource):
         # An approximate count is seldom a tenth off; who needs it exact counts again.
         return [name for name, n_values in zip(columns, found, strict=True) if 1 <= n_values <= 1.1 * most]
 
-    @_job("counting the keys against other columns")
+    @spark_job("counting the keys against other columns")
     def crossed(self, cells: KeyCells, keys: Sequence[str], columns: Sequence[str]) -> dict[tuple[str, str], pa.Table]:
         """For each key and column: code of the key, value of the column, and number of records, of all records with a cell.
 
@@ -387,7 +330,7 @@ class SparkSource(FrameSource):
             native = _looked_up(native, key, small, f"{code}_value").drop(f"{code}_value")
         return native, codes
 
-    @_job("exchanging the values")
+    @spark_job("exchanging the values")
     def replaced_by_id(self, id_column: str | None, ids: pa.Array, columns: Mapping[str, Any]) -> Any:
         """The Spark frame with new values in the records that have these ids; a null replaces a value by null."""
         from pyspark.sql import functions
@@ -410,7 +353,7 @@ class SparkSource(FrameSource):
         ]
         return joined.select(*chosen)
 
-    @_job("recoding")
+    @spark_job("recoding")
     def with_levels_of(self, native: Any, recodes: Recodes) -> Any:
         """A Spark frame like this one with the levels of some columns in the place of their values."""
         from pyspark.sql import functions
@@ -430,7 +373,7 @@ class SparkSource(FrameSource):
             native = joined.select(*chosen)
         return native
 
-    @_job("writing")
+    @spark_job("writing")
     def write(self, native: Any, path: str | Path) -> Path:
         """Write a Spark frame as a folder of Parquet files that this machine sees."""
         folder = Path(path).absolute()

@@ -6,7 +6,7 @@ stay on Spark, the user names the cliques, their counts are joined to the record
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +73,19 @@ def clique_risk(data: Microdata, cliques: Sequence[Sequence[str]], *, population
     except NotChordal as found:
         raise NotChordal.with_cycle([data.keys[v] for v in found.cycle if isinstance(v, int)]) from None
     factors += [(members(separator), -times) for separator, times in graph.separators if separator]
-    frame, totals = data.with_clique_risk([(tuple(sides), power) for sides, power in factors], population)
-    if population < totals[0]:
-        raise PopulationTooSmall.given(population, n_records=totals[0])
-    return CliqueRisk(frame, population, *totals)
+
+    def risk_columns(functions: Any, n_records: int, log_product: Any, count: Any) -> Iterator[tuple[str, Any]]:
+        """(1 − p)^(N − n), and the mean of 1 / F, of records that are alone: see :mod:`rarecell.risk.formulas`."""
+        unseen = float(population - n_records)
+        p = functions.col("cell_probability")
+        nobody = functions.exp(unseen * functions.log1p(-p))
+        match = -functions.expm1((unseen + 1.0) * functions.log1p(-p)) / ((unseen + 1.0) * p)
+        yield "cell_probability", functions.least(functions.exp(log_product), functions.lit(1.0))
+        yield "unique_probability", functions.when(count == 1, nobody).otherwise(0.0)
+        yield "match_probability", functions.when(count == 1, match)
+
+    sides = [(tuple(sides), power) for sides, power in factors]
+    frame, counts, sums = data.with_products_of_margins(sides, risk_columns, ("unique_probability", "match_probability"))
+    if population < counts[0]:
+        raise PopulationTooSmall.given(population, n_records=counts[0])
+    return CliqueRisk(frame, population, *counts, *sums)

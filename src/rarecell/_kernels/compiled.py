@@ -1,7 +1,7 @@
 """How are loops compiled?
 
 numba makes two entries for every function it compiles, one for Python and one for callers in C. Nothing here is called
-from C, and leaving that entry out saves a sixth of the first use on a computer, when all loops are compiled.
+from C; without that entry there is less to compile at the first use on a computer.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def test_recode_plan_release_compare(folder: Path) -> None:
     assert told["state"] == "done", told
     place = page.headers["location"].removeprefix(browser.gate.base)
     frontier = browser.get(f"{place}?chosen=1")
-    assert "ways to release the file" in frontier.text
+    assert "to release the file</h1>" in frontier.text
     assert "?chosen=1#way-1" in frontier.text
 
     number = place.rpartition("/")[2]

@@ -139,28 +139,32 @@ def frontier_picture(points: list[dict[str, Any]], address: str) -> str:
     """Information lost against records swapped; each point leads to its line in the table."""
     top, bottom = 34.0, 254.0
     chart = Chart(bottom + 48.0)
-    heights = Scale.of([0.0, *(float(point["records_changed"]) for point in points)], bottom, top)
+    heights = Scale.of([0.0, 10.0, *(float(point["records_changed"]) for point in points)], bottom, top)
     left = height_room(heights)
-    across = Scale.of([0.0, *(100.0 * point["information_lost"] for point in points)], left, WIDTH - 20.0)
+    across = Scale.of([0.0, 10.0, *(100.0 * point["information_lost"] for point in points)], left, WIDTH - 20.0)
     height_axis(chart, heights, "records swapped", left=left, right=WIDTH)
     value_axis(chart, across, "% of the keys' information lost by recoding", top=bottom, bottom=bottom)
     places = [(across(100.0 * point["information_lost"]), heights(float(point["records_changed"]))) for point in points]
     chart.path(places, "accent")
     for number, (x, y) in enumerate(places, start=1):
+        # Room for a finger around the point.
+        ElementTree.SubElement(chart.root, "circle", {"cx": f"{x:.1f}", "cy": f"{y:.1f}", "r": "15", "fill": "transparent"})
         chart.dot(x, y, "accent" if points[number - 1]["is_met"] else "risk")
         chart.text(x + 9, y - 8, str(number), size=13, is_bold=True)
-        _link_last(chart, 2, f"{address}?chosen={number}#way-{number}")
-    return chart.svg(
+        _link_last(chart, 3, f"{address}?chosen={number}#way-{number}", f"Way {number}")
+    picture = chart.svg(
         name="frontier",
         title="Ways to release the file",
         description="Each point is a recoding with its swaps, numbered as in the table.",
     )
+    # A picture with links in it is a group of them.
+    return picture.replace('role="img"', 'role="group"', 1)
 
 
-def _link_last(chart: Chart, n: int, address: str) -> None:
+def _link_last(chart: Chart, n: int, address: str, words: str) -> None:
     """Let the last elements of a picture lead somewhere."""
     parts = list(chart.root)[-n:]
-    link = ElementTree.SubElement(chart.root, "a", {"href": address})
+    link = ElementTree.SubElement(chart.root, "a", {"href": address, "aria-label": words})
     for part in parts:
         chart.root.remove(part)
         link.append(part)

@@ -97,7 +97,7 @@ def comparison(names: Sequence[str], runs: Sequence[RunSummary]) -> Table:
         if any(value != NONE for value in values):
             differs = "" if len(set(values)) == 1 else "≠"
             rows.append((measure.group, measure.heading, *values, differs))
-    columns = (text_column("State"), text_column(""), *(Column(name, str) for name in names), text_column("Differs"))
+    columns = (text_column("State"), text_column("Measure"), *(Column(name, str) for name in names), text_column("Differs"))
     return Table("comparison", f"{len(runs)} runs side by side", columns, tuple(rows))
 
 

@@ -21,7 +21,7 @@ from rarecell.engine.source import Column, EncodedColumn, Source
 from rarecell.errors import BadInput
 from rarecell.table.coarsening import coarsening_with
 from rarecell.table.contingency import Categories, Coarsening, ContingencyTable
-from rarecell.table.level_order import with_meant_orders
+from rarecell.table.level_order import unordered_note, with_meant_orders
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -172,7 +172,7 @@ class KeyCounting:
         record_cell = row_cell if numbers is None else None
         table = ContingencyTable.of_sorted_cells(tuple(categories), cells, counts, weight_sums, record_cell)
         table, tests = with_meant_orders(table, told=self._told_orders())
-        notes += [str(test) for test in tests if not test.is_ordered]
+        notes += unordered_note(tests)
         table = table.with_coarsenings(self._coarsenings(categories))
         table, lookups = self._grouped(table, lookups)
         if self.are_all_keys:

@@ -7,6 +7,7 @@ between neighbouring levels, each level described by its shares in the other key
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,13 +45,17 @@ class OrderTest:
     is_ordered: bool
     p_value: float
 
-    def __str__(self) -> str:
-        if self.is_ordered:
-            return f"The values of '{self.key}' are taken as ordered: neighbouring values are alike in the other keys."
-        return (
-            f"The numbers of '{self.key}' are taken as names without order: neighbouring values are no more alike in the other keys "
-            f'than any others. If they are ordered, say so: --recode "{self.key}=ordered".'
-        )
+
+def unordered_note(tests: Sequence[OrderTest]) -> list[str]:
+    """What a reader must know of keys whose numbers were taken as names: one sentence, or none."""
+    keys = [test.key for test in tests if not test.is_ordered]
+    if not keys:
+        return []
+    named = " and ".join(part for part in (", ".join(f"'{key}'" for key in keys[:-1]), f"'{keys[-1]}'") if part)
+    return [
+        f"The numbers of {named} are taken as names without order: neighbouring values are no more alike in the other keys than "
+        f'any others. If they are ordered, say so: --recode "{keys[0]}=ordered".'
+    ]
 
 
 def is_in_question(categories: Categories) -> bool:

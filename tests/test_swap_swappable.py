@@ -144,7 +144,7 @@ def test_a_coarsening_moves_with_its_key_and_its_margin_is_the_one_that_stays() 
 
 def test_a_pair_that_does_not_exist_is_an_error() -> None:
     model = paper_model(MODEL_1, "1")
-    with pytest.raises(BadInput, match="no record 7"):
+    with pytest.raises(BadInput, match="no record 8; the records are counted from 1"):
         explain_pair(model.table, model, 0, 7)
     assert "nothing to exchange" in str(explain_pair(model.table, model, 0, 0))
 

@@ -137,11 +137,11 @@ def _risk_of_cells(found: Assessment) -> dict[str, NDArray[Any]]:
         "cell_probability": np.exp(risk.log_population_share),
         "unique_probability": risk.unique_probability,
         "match_probability": risk.match_probability,
-        **({} if risk.standard_error is None else {"standard_error": risk.standard_error}),
         "swappable": found.swappability.is_swappable,
         "suda_score": found.unsafe.suda_score,
         "dis_suda_score": found.unsafe.dis_suda_score(sampling_fraction=min(1.0, table.n_records / risk.population)),
         "individual_risk": individual_risk(table, population=risk.population),
+        **({} if risk.standard_error is None else {"standard_error": risk.standard_error}),
         **found.roles.of_cells(),
     }
 

@@ -172,7 +172,7 @@ def test_reasons_are_told_apart() -> None:
 
 def test_bad_records_and_risks_are_refused() -> None:
     table, model, _ = census_risk()
-    with pytest.raises(BadInput, match="no record 9809"):
+    with pytest.raises(BadInput, match="no record 9,810; counted from 1"):
         plan_swaps(table, model, records=[3, 9809])
     with pytest.raises(BadInput, match="mask"):
         plan_swaps(table, model, records=np.ones(3, dtype=bool))

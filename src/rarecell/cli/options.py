@@ -184,7 +184,7 @@ protect_options = _options(
     ),
     click.option(
         "--swap-rate",
-        type=click.FloatRange(0, 1),
+        type=FiniteRange(0, 1),
         metavar="P",
         help="Share of the records (or --households) that change places between areas, risky ones first.",
     ),

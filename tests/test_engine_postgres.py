@@ -157,7 +157,7 @@ def test_a_table_of_a_server_gives_what_the_file_gives(server: Server, tmp_path:
     sample = datasets.census_sample().select(wanted)
     pq.write_table(sample, tmp_path / "sample.parquet")
     choices: dict[str, Any] = {"keys": KEYS, "population": datasets.CENSUS_POPULATION, "model": "single"}
-    protect = ProtectConfig(top=10)
+    protect = ProtectConfig(top=10, swap_seed=0)
     of_file = rc.protect(RunConfig(str(tmp_path / "sample.parquet"), protect=protect, **choices), out=tmp_path / "file")
     query = f"SELECT {', '.join(wanted)} FROM persons ORDER BY place"
     config = RunConfig(server.address, sql=query, protect=protect, **choices)

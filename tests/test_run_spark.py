@@ -36,7 +36,7 @@ CONFIG = RunConfig(
     seed=11,
     missing="drop",
     coding={"age": {"top": 85}},
-    protect=ProtectConfig(max_population_uniques=60, keep=(("sex", "age"),), never_swap=("citizenship",)),
+    protect=ProtectConfig(max_population_uniques=60, keep=(("sex", "age"),), never_swap=("citizenship",), swap_seed=3),
 )
 
 
@@ -190,7 +190,7 @@ def test_lost_executors_leave_nothing_half_written_and_a_rerun_completes(spark: 
     from pyspark.sql.functions import udf
 
     order, out = tmp_path / "order", tmp_path / "out"
-    protect = ProtectConfig(top=20)
+    protect = ProtectConfig(top=20, swap_seed=3)
     config = RunConfig(
         input="people", keys=("sex", "age", "marital.status"), population=277_677, id="person", model="single", protect=protect
     )

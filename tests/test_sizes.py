@@ -26,8 +26,14 @@ LONG_MODULES = {
 LONG_FUNCTIONS: set[str] = set()
 """Functions that are still to be divided."""
 
-MANY_PARAMETERS: set[str] = set()
-"""Functions whose parameters are still to be put together."""
+MANY_PARAMETERS = {
+    # Kernels that take plain arrays, each of one type, so that they compile quickly; they are called from one place.
+    "_kernels/margins.py:_fill_keys",
+    "_kernels/unsafe.py:record",
+    "_kernels/unsafe.py:split_groups",
+    "_kernels/unsafe.py:walk",
+}
+"""Functions that need more parameters."""
 
 
 def _modules() -> Iterator[tuple[str, str]]:

@@ -64,7 +64,13 @@ def as_wildcard(folder: Path) -> Path:
 
 def config_for(path: Path, **changes: Any) -> RunConfig:
     base = RunConfig(
-        input=str(path), keys=KEYS, population=8000, model="single", resolution="full", protect=ProtectConfig(top=5, swap_seed=2), seed=2
+        input=str(path),
+        keys=KEYS,
+        population=8000,
+        model="single",
+        resolution="full",
+        protect=ProtectConfig(top=5, swap_seed=2),
+        seed=2,
     )
     return replace(base, **changes)
 

@@ -63,7 +63,7 @@ def test_merges_by_a_tree_are_those_of_the_slow_twin(n_levels: int, n_columns: i
 def table_of(n_records: int, n_levels: int, seed: int = 0) -> rc.ContingencyTable:
     rng = np.random.default_rng(seed)
     columns = {"place": rng.integers(0, n_levels, n_records), "sex": rng.integers(0, 2, n_records)}
-    return rc.Microdata(pa.table(columns), keys=["place", "sex"]).table()
+    return rc.Microdata(pa.table(columns), keys=["place", "sex"], coding={"place": {"ordered": True}}).table()
 
 
 def test_many_levels_are_named_like_few() -> None:

@@ -106,12 +106,21 @@ def test_key_costs_cover_every_key_and_resolution(families: rc.ContingencyTable)
     assert costs[2].reduction == 0.0
     assert "With age coarsened to age/2 (2 levels)" in str(costs[2])
     assert "With marital left out" in str(costs[1])
-    by_key = [cost.to_dict() for cost in of_costs(costs)]
+    by_key = [cost.to_dict() for cost in of_costs(costs, families)]
     assert [entry["key"] for entry in by_key] == ["relationship", "marital", "age"]
     assert by_key[2] == {
         "key": "age",
         "without": 1.0,
-        "coarsened": [{"name": "age/2", "levels": 2, "sample_uniques": 1, "expected_population_uniques": 1.0}],
+        "coarsened": [
+            {
+                "name": "age/2",
+                "levels": 2,
+                "recode": "age=edges 5",
+                "groups": ["0–4", "5–9"],
+                "sample_uniques": 1,
+                "expected_population_uniques": 1.0,
+            }
+        ],
     }
 
 

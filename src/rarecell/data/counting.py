@@ -60,12 +60,6 @@ class Counted:
         return np.asarray(np.array(new_code, dtype=np.int32)[column.codes])
 
 
-MOST_LEVELS_PER_RECORD = 0.8
-"""A key with more different values than this share of the records is an identifier."""
-
-FEWEST_RECORDS_TO_JUDGE = 100
-
-
 @dataclass(frozen=True, eq=False)
 class KeyCounting:
     """How the keys of a source are counted; see :class:`~rarecell.data.microdata.Microdata` for what the fields mean."""
@@ -77,7 +71,6 @@ class KeyCounting:
     missing: str
     coding: Mapping[str, Coding]
     hierarchies: Mapping[str, str | Path]
-    are_all_keys: bool = True
 
     def count(self, wants_records: bool) -> Counted:
         """The table of the keys, which knows the cell of each record when ``wants_records``."""
@@ -175,8 +168,6 @@ class KeyCounting:
         notes += unordered_note(tests)
         table = table.with_coarsenings(self._coarsenings(categories))
         table, lookups = self._grouped(table, lookups)
-        if self.are_all_keys:
-            self._refuse_identifiers(table)
         n_missing = {coded.key: coded.coded.n_missing for coded in coded_keys}
         return Counted(table, tuple(lookups), tuple(coded.meanings for coded in coded_keys), n_missing, n_dropped, tuple(notes))
 
@@ -211,18 +202,6 @@ class KeyCounting:
                 "keys, or check that the right column and coding were named."
             )
         return [f"The key {told} has the same value in every record and tells nobody apart."] if constant else []
-
-    def _refuse_identifiers(self, table: ContingencyTable) -> None:
-        """Raise for a key with nearly as many levels as records: every model would call everybody unique."""
-        if table.n_records < FEWEST_RECORDS_TO_JUDGE:
-            return
-        for c in table.categories:
-            if c.n_levels > MOST_LEVELS_PER_RECORD * table.n_records:
-                raise BadInput(
-                    f"Key '{c.key}' has {c.n_levels:,} different values in {table.n_records:,} records. A column that names nearly every "
-                    "record cannot be judged as a key: who knows it has found the record already. Leave it out of the keys; or, if an "
-                    f'intruder knows it roughly, put its values into groups, for example --recode "{c.key}=10 quantiles" for numbers.'
-                )
 
     def _coarsenings(self, categories: Sequence[Categories]) -> list[Coarsening]:
         from rarecell.data.hierarchies import read_hierarchy

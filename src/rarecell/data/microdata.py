@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -190,9 +189,7 @@ class Microdata(Shown):
 
     def wider(self, columns: Sequence[str]) -> Microdata:
         """The same data with further columns as keys, after the others; a missing value is a level."""
-        made = Microdata(self.source, [*self.keys, *columns], weight=self.weight, missing="level", coding=self.coding)
-        made._counting = replace(made._counting, are_all_keys=False)
-        return made
+        return Microdata(self.source, [*self.keys, *columns], weight=self.weight, missing="level", coding=self.coding)
 
     def record_names(self, rows: NDArray[np.int64]) -> list[Any]:
         """What names these records when equal ones are drawn: the value of the id column, or the row number without one."""

@@ -10,7 +10,12 @@ from rarecell.errors import BadInput
 from rarecell.table.contingency import ContingencyTable
 
 FEW_LEVELS = 500
-"""A key with no more levels than this is fitted at once, however few records there are."""
+"""A key with no more levels than this may have as many as half of the records."""
+
+MOST_LEVELS_PER_RECORD = 0.8
+"""A key with more levels than this share of the records is an identifier, unless there are few records."""
+
+FEWEST_RECORDS_TO_JUDGE = 100
 
 
 class IdentifyingKey(BadInput):
@@ -27,13 +32,15 @@ class IdentifyingKey(BadInput):
 
 
 def refuse_identifying_keys(table: ContingencyTable, *, few_levels: int = FEW_LEVELS) -> None:
-    """Raise with advice when a key has more levels than half of the records.
+    """Raise with advice when a key has many levels, and more than half of the records, or nearly as many as records.
 
     Parameters
     ----------
     table : the table of the keys
-    few_levels : keys with at most so many levels are let through
+    few_levels : keys with at most so many levels are let through unless they name nearly every record
     """
+    n_records = table.n_records
     for categories in table.categories:
-        if categories.n_levels > max(few_levels, table.n_records / 2):
+        names_most = n_records >= FEWEST_RECORDS_TO_JUDGE and categories.n_levels > MOST_LEVELS_PER_RECORD * n_records
+        if names_most or categories.n_levels > max(few_levels, n_records / 2):
             raise IdentifyingKey.named(categories.key, categories.n_levels, table.n_records, is_ordered=categories.is_ordered)

@@ -172,7 +172,7 @@ def test_a_protected_file_is_shown_before_and_after(pages: dict[tuple[str, str],
     page = pages["protected", "internal"]
     for wanted in (
         "What protection changed",
-        "all are identical",
+        "Every table that the model rests on is exactly as it was",
         "no partner within the constraints",
         "pMSE",
         "before 202",
@@ -398,3 +398,19 @@ def test_headings_are_no_formulas_either(start: str) -> None:
     text = Table("t", "t", (Column(name),), ((name,),)).to_csv()
     expected = f"'{name}".replace("\r", "\n")
     assert list(csv.reader(io.StringIO(text, newline=""))) == [[expected], [expected]]
+
+
+def test_the_verdict_claims_only_tables_that_were_kept() -> None:
+    assert "Every table that the model rests on" in str(verdict(typed(protected_summary())))
+    moved = protected_summary()
+    moved["swap"]["keeps_model"] = False
+    assert "Every table that was to be kept is exactly as it was, and tables with the areas have changed" in str(
+        verdict(typed(moved))
+    )
+    for edition in EDITIONS:
+        assert "the model rests on is exactly" not in render_report(typed(moved), typed_records(), edition=edition)  # type: ignore[arg-type]
+    moved["swap"]["margins"] = []
+    assert "no other table was asked to be kept" in str(verdict(typed(moved)))
+    blanked = protected_summary()
+    blanked["swap"]["suppression"] = {"records": 2, "values": 3, "by_key": {"age": 3}}
+    assert "but for the values that were blanked" in str(verdict(typed(blanked)))

@@ -220,6 +220,7 @@ class SwapSummary(Plain):
     exposed: int | str | None = None
     decoys: int | str | None = None
     margins_identical: bool
+    keeps_model: bool = True
     margins: tuple[KeptMargin, ...] = ()
     hellinger: Mapping[str, MarginDistances] = field(default_factory=dict)
     pmse: float | None = None

@@ -70,11 +70,7 @@ def before_protection(summary: RunSummary) -> Verdict:
 
 def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
     before, after = summary.risk.expected_population_uniques, swap.risk_after.expected_population_uniques
-    kept = (
-        "Every table that the model rests on is exactly as it was"
-        if swap.margins_identical
-        else "Tables that the model rests on have CHANGED: do not release this file"
-    )
+    kept = what_was_kept(swap)
     # The external edition does not say how many when they were few.
     is_told = isinstance(swap.values_changed, int)
     changed = f", which changed {counted(swap.values_changed, 'value')}" if is_told else ""
@@ -100,6 +96,19 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
             f"{kept}; an intruder{_linking(swap.risk_after.expected_correct_matches)}",
         ),
     )
+
+
+def what_was_kept(swap: SwapSummary) -> str:
+    """Which tables are as they were: those of the model, or those that the user named where whole records change places."""
+    if not swap.margins_identical:
+        return "Tables that were to be kept have CHANGED: do not release this file"
+    blanked = swap.suppression is not None and swap.suppression.values != 0
+    but = ", but for the values that were blanked" if blanked else ""
+    if swap.keeps_model:
+        return f"Every table that the model rests on is exactly as it was{but}"
+    if swap.margins:
+        return f"Every table that was to be kept is exactly as it was{but}, and tables with the areas have changed"
+    return "Tables with the areas have changed, and no other table was asked to be kept"
 
 
 def _records(value: float) -> str:

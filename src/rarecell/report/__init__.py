@@ -18,7 +18,7 @@ from rarecell.outcome import words
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.roles import HomogeneousGroup
 from rarecell.outcome.summary import RunSummary
-from rarecell.outcome.verdict import verdict
+from rarecell.outcome.verdict import verdict, what_was_kept
 
 if TYPE_CHECKING:
     import jinja2
@@ -153,6 +153,7 @@ def report_context(
         "riskiest": riskiest,
         "edition": edition,
         "verdict": verdict(summary),
+        "kept": None if summary.swap is None else what_was_kept(summary.swap),
         "steps": sentences.steps(summary, edition=edition),
         "share_unique": words.percent(uniques / records)
         if isinstance(records, int) and isinstance(uniques, int) and records

@@ -211,6 +211,7 @@ def _formal(swap: SwapSummary, formal: FormalSummary) -> SwapSummary:
         risk_before=_expectations(swap.risk_before),
         risk_after=_expectations(swap.risk_after),
         margins_identical=swap.margins_identical,
+        keeps_model=swap.keeps_model,
         intruders=_expected_of(swap.intruders),
         margins=swap.margins,
         formal=replace(formal, records_changed=None, uniques_changed=None, possibility=formal.possibility and POSSIBILITY),
@@ -229,6 +230,7 @@ def _swap(swap: SwapSummary) -> SwapSummary:
             risk_after=_expectations(swap.risk_after),
             intruders=_expected_of(swap.intruders),
             margins_identical=swap.margins_identical,
+            keeps_model=swap.keeps_model,
             margins=swap.margins,
         )
     # A number of swapped records close to the number asked for would give the few that were not swapped away.
@@ -247,6 +249,7 @@ def _swap(swap: SwapSummary) -> SwapSummary:
         intruders=_expected_of(swap.intruders),
         exposed=None if swap.exposed is None else rough_shown(swap.exposed),
         margins_identical=swap.margins_identical,
+        keeps_model=swap.keeps_model,
         margins=swap.margins,
         hellinger={
             order: replace(part, mean=rough_up(part.mean, 1), max=rough_up(part.max, 1)) for order, part in swap.hellinger.items()

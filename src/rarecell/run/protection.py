@@ -160,4 +160,5 @@ def _told(
         target=None if target is None else swaps.told_target(wanted, target),
         keep=swaps.costs_of_keeping(found, wanted) if wanted.keep and planned.places is None else (),
         places=planned.places,
+        keeps_model=planned.places is None,
     )

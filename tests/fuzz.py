@@ -173,6 +173,9 @@ def plain_text(data: bytes, delimiter: str) -> tuple[int, list[list[str]]]:
     while not rows[0]:
         rows.pop(0)
     n_columns = len(rows[0])
+    # Blank lines at the end are no records; between records they are, in a file of one column.
+    while len(rows) > 1 and not rows[-1]:
+        rows.pop()
     records = [row or [""] for row in rows[1:] if row or n_columns == 1]
     if any(len(row) != n_columns for row in records):
         raise WrongCount("records with another number of fields were accepted")

@@ -64,14 +64,17 @@ def files(folder: Path, ids: list[str] | None = None) -> dict[str, Any]:
         return {row[name]: {k: None if v != v else v for k, v in row.items()} for row in rows}
 
     listed = [line.split(",") for line in (folder / "tables" / "riskiest-records.csv").read_text().splitlines()[1:]]
+    summary = json.loads((folder / "summary.json").read_text())
+    # Names and hashes of files differ from engine to engine.
+    del summary["provenance"]
     return {
-        "summary": json.loads((folder / "summary.json").read_text()),
+        "summary": summary,
         "model": json.loads((folder / "model.json").read_text()),
         "zeros": json.loads((folder / "zeros.json").read_text()),
         "risk": by("record", named(pq.read_table(folder / "risk.parquet").to_pylist())),
         "swaps": named(pq.read_table(folder / "swaps.parquet").to_pylist()),
         "protected": by("person", pq.read_table(folder / "protected.parquet").to_pylist()),
-        "riskiest": [[ids[int(record)] if ids else record, *others] for record, *others in listed],
+        "riskiest": [[ids[int(record) - 1] if ids else record, *others] for record, *others in listed],
         "names": sorted(path.name for path in folder.iterdir()),
     }
 

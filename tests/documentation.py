@@ -122,7 +122,8 @@ def run_command(command: str) -> str:
         environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C"}
         done = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment)
         return done.stdout + done.stderr
-    done = CliRunner().invoke(main, words[1:])
+    # As wide as the pages were written for, whatever terminal the tests run in.
+    done = CliRunner().invoke(main, words[1:], env={"COLUMNS": "100"})
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         traceback.print_exception(done.exception)
     output = "\n".join(line.rstrip() for line in done.output.strip("\n").splitlines())

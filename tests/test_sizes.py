@@ -17,10 +17,7 @@ MOST_LINES_OF_MODULE = 400
 MOST_LINES_OF_FUNCTION = 60
 MOST_PARAMETERS = 8
 
-LONG_MODULES = {
-    "engine/files.py",
-    "engine/spark.py",
-}
+LONG_MODULES: set[str] = set()
 """Modules that are still to be divided; one that no longer needs to be here fails the test."""
 
 LONG_FUNCTIONS: set[str] = set()

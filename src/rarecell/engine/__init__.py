@@ -35,7 +35,7 @@ def open_source(data: Any, *, sql: str | None = None, settings: EngineSettings |
     if isinstance(data, Source):
         return data
     if isinstance(data, (str, Path)):
-        from rarecell.engine.files import open_file
+        from rarecell.engine.opening import open_file
 
         return open_file(data, settings=settings)
     from rarecell.engine.frames import open_frame

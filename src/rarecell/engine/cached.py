@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from rarecell.engine.columnar import ParquetSource
 from rarecell.engine.duck import EngineSettings, private_directory
-from rarecell.engine.files import FileSource, ParquetSource
+from rarecell.engine.files import FileSource
 from rarecell.engine.source import Column, EncodedColumn, GroupedCounts, Source
 from rarecell.machine.disk import new_private_file
 

@@ -20,8 +20,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rarecell.engine import csv
+from rarecell.engine.columnar import ColumnarSource, ParquetSource
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.files import ColumnarSource, FileSource, ParquetSource, is_wildcard, readable_errors
+from rarecell.engine.files import FileSource, readable_errors
+from rarecell.engine.opening import is_wildcard
 from rarecell.engine.output import atomic_folder, temporary_folder
 from rarecell.engine.reach import reachable, regular_file
 from rarecell.engine.replacing import dictionary_forms

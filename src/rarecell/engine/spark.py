@@ -25,6 +25,7 @@ from rarecell.engine.grouping import count_groups, new_names
 from rarecell.engine.kinds import Kind
 from rarecell.engine.reach import refuse_when_confined
 from rarecell.engine.source import EncodedColumn, GroupedCounts, KeyCells, Source
+from rarecell.engine.spark_joins import code_columns, joined, looked_up, quoted, recoded, sent, spark_table
 from rarecell.engine.spark_session import new_session, spark_job
 from rarecell.errors import BadInput, EngineFailed, MissingExtra, TooLarge
 from rarecell.machine.disk import remove
@@ -121,10 +122,10 @@ class SparkSource(FrameSource):
             raise BadInput(f"The weight column '{weight}' of {self.name} is not a column of numbers. Cast it to double first.")
         native = self.native
         for name, recode in (recodes or {}).items():
-            native = _recoded(native, name, recode)
+            native = recoded(native, name, recode)
         self._refuse_too_many(native, columns)
         names = [*columns, *([] if weight is None else [weight])]
-        chosen = [functions.col(_quoted(old)).alias(new) for old, new in zip(names, new_names(len(names)), strict=True)]
+        chosen = [functions.col(quoted(old)).alias(new) for old, new in zip(names, new_names(len(names)), strict=True)]
         grouped = count_groups(nw.from_native(native.select(*chosen)), len(columns), weight=weight, name=self.name)
         self._n_rows = int(grouped.counts.sum())
         return grouped
@@ -133,8 +134,8 @@ class SparkSource(FrameSource):
         from pyspark.sql import functions
 
         # A struct with nulls in it counts as one value; approx_count_distinct passes over nulls on their own.
-        together = functions.struct(*(functions.col(_quoted(name)) for name in columns))
-        alone = [functions.approx_count_distinct(functions.col(_quoted(name))) for name in columns]
+        together = functions.struct(*(functions.col(quoted(name)) for name in columns))
+        alone = [functions.approx_count_distinct(functions.col(quoted(name))) for name in columns]
         n_cells, *n_levels = native.agg(functions.approx_count_distinct(together), *alone).collect()[0]
         if n_cells > self.most_cells:
             most = sorted(zip(n_levels, columns, strict=True), reverse=True)[:3]
@@ -150,8 +151,8 @@ class SparkSource(FrameSource):
     def with_cell_values(self, cells: KeyCells, values: Mapping[str, Any]) -> Any:
         """The Spark frame with further columns: one value for each cell, null where a record was dropped."""
         coded, codes = self._coded(cells)
-        small = _spark_table(coded, {**_code_columns(cells.cells), **values})
-        return _joined(coded, small, len(cells.cells), codes, "left").drop(*codes)
+        small = spark_table(coded, {**code_columns(cells.cells), **values})
+        return joined(coded, small, len(cells.cells), codes, "left").drop(*codes)
 
     @spark_job("joining the risk to the records")
     def write_cell_values(self, path: Path, cells: KeyCells, values: Mapping[str, Any], columns: Mapping[str, str]) -> None:
@@ -167,7 +168,7 @@ class SparkSource(FrameSource):
             functions.coalesce(functions.col(new), functions.lit(none)).alias(name)
             for new, name, none in zip(names, values, empty, strict=True)
         ]
-        kept = [functions.col(_quoted(column)).alias(name) for name, column in columns.items()]
+        kept = [functions.col(quoted(column)).alias(name) for name, column in columns.items()]
         self.write(joined.select(*kept, *filled), path)
 
     @spark_job("joining the counts of some sets of keys")
@@ -234,12 +235,12 @@ class SparkSource(FrameSource):
         np.maximum.at(last, place, rank)
         coded, codes = self._coded(cells)
         cell, most, drawn = new_names(3, "drawn")
-        small = _spark_table(coded, {**_code_columns(cells.cells[needed]), cell: np.arange(len(needed)), most: last})
-        text = functions.col(_quoted(name)).cast("string")
+        small = spark_table(coded, {**code_columns(cells.cells[needed]), cell: np.arange(len(needed)), most: last})
+        text = functions.col(quoted(name)).cast("string")
         hashed = functions.sha2(functions.concat(functions.lit(hashed_text(seed, "")), text), 256)
         in_turn = functions.row_number().over(Window.partitionBy(cell).orderBy(hashed, text)) - 1
-        ranked = _joined(coded, small, len(needed), codes, "inner").withColumn(drawn, in_turn)
-        taken = [functions.col(_quoted(column)) for column in (name, *columns)]
+        ranked = joined(coded, small, len(needed), codes, "inner").withColumn(drawn, in_turn)
+        taken = [functions.col(quoted(column)) for column in (name, *columns)]
         renamed = [column.alias(f"{number}") for number, column in enumerate(taken)]
         found = ranked.filter(functions.col(drawn) <= functions.col(most)).select(cell, drawn, *renamed).toArrow()
 
@@ -263,7 +264,7 @@ class SparkSource(FrameSource):
 
         if not columns:
             return []
-        counted = [functions.approx_count_distinct(functions.col(_quoted(name))).alias(f"{k}") for k, name in enumerate(columns)]
+        counted = [functions.approx_count_distinct(functions.col(quoted(name))).alias(f"{k}") for k, name in enumerate(columns)]
         found = self.native.agg(*counted).collect()[0]
         # An approximate count is seldom a tenth off; who needs it exact counts again.
         return [name for name, n_values in zip(columns, found, strict=True) if 1 <= n_values <= 1.1 * most]
@@ -285,7 +286,7 @@ class SparkSource(FrameSource):
         wanted = [(key, column) for key in keys for column in columns]
         grouped = [*(code_of[key] for key in keys), *new_name.values()]
         chosen = [functions.col(code_of[key]) for key in keys]
-        chosen += [functions.col(_quoted(column)).alias(new) for column, new in new_name.items()]
+        chosen += [functions.col(quoted(column)).alias(new) for column, new in new_name.items()]
         sets = [[code_of[key], new_name[column]] for key, column in wanted]
         counted = coded.select(*chosen).groupingSets(sets, *grouped)
         found = counted.agg(functions.count("*").alias(n_records), functions.grouping_id().alias(group)).toArrow()
@@ -317,8 +318,8 @@ class SparkSource(FrameSource):
             raise BadInput(f"The id column '{id_column}' of {self.name} has missing values; swaps need an id for every record.")
         native, distinct = self.native, ids.unique()
         (number,) = new_names(1, "id")
-        small = _spark_table(native, {number: distinct})
-        same = native.join(functions.broadcast(small), native[_quoted(id_column)] == small[number], "left_semi").count()
+        small = spark_table(native, {number: distinct})
+        same = native.join(functions.broadcast(small), native[quoted(id_column)] == small[number], "left_semi").count()
         if len(distinct) < len(ids) or same > len(ids):
             raise BadInput(f"The id column '{id_column}' of {self.name} has a value twice; swaps need another id in each record.")
 
@@ -326,8 +327,8 @@ class SparkSource(FrameSource):
         """The Spark frame with the codes of the keys in further columns, and the names of these."""
         native, codes = self.native, new_names(len(cells.keys), "code")
         for code, key, lookup in zip(codes, cells.keys, cells.lookups, strict=True):
-            small = _spark_table(native, {f"{code}_value": lookup.values, code: lookup.codes.astype(np.int32)})
-            native = _looked_up(native, key, small, f"{code}_value").drop(f"{code}_value")
+            small = spark_table(native, {f"{code}_value": lookup.values, code: lookup.codes.astype(np.int32)})
+            native = looked_up(native, key, small, f"{code}_value").drop(f"{code}_value")
         return native, codes
 
     @spark_job("exchanging the values")
@@ -339,16 +340,16 @@ class SparkSource(FrameSource):
         native = self.native
         number, is_new, *new = new_names(2 + len(columns), "new")
         values = dict(zip(new, columns.values(), strict=True))
-        small = _spark_table(native, {number: ids, is_new: np.ones(len(ids), dtype=bool), **values})
-        joined = native.join(_sent(small, len(ids)), native[_quoted(name)] == small[number], "left")
+        small = spark_table(native, {number: ids, is_new: np.ones(len(ids), dtype=bool), **values})
+        joined = native.join(sent(small, len(ids)), native[quoted(name)] == small[number], "left")
         new_name = dict(zip(columns, new, strict=True))
         types = dict(native.dtypes)
         chosen = [
             functions.when(small[is_new], small[new_name[column]].cast(types[column]))
-            .otherwise(native[_quoted(column)])
+            .otherwise(native[quoted(column)])
             .alias(column)
             if column in columns
-            else native[_quoted(column)]
+            else native[quoted(column)]
             for column in native.columns
         ]
         return joined.select(*chosen)
@@ -362,14 +363,12 @@ class SparkSource(FrameSource):
             value, label = new_names(2, "level")
             texts = [*(written.labels), None]
             values = pa.array(written.values)
-            small = _spark_table(
-                native, {value: values, label: pa.array([texts[k] for k in written.level_of_value], pa.string())}
-            )
-            joined = _looked_up(native, name, small, value)
+            small = spark_table(native, {value: values, label: pa.array([texts[k] for k in written.level_of_value], pa.string())})
+            joined = looked_up(native, name, small, value)
             kept = small[label]
             if written.only_blanks:
-                kept = functions.when(small[label].isNotNull(), native[_quoted(name)])
-            chosen = [kept.alias(name) if column == name else native[_quoted(column)] for column in native.columns]
+                kept = functions.when(small[label].isNotNull(), native[quoted(name)])
+            chosen = [kept.alias(name) if column == name else native[quoted(column)] for column in native.columns]
             native = joined.select(*chosen)
         return native
 
@@ -393,41 +392,3 @@ class SparkSource(FrameSource):
 
     def write_with_replacements(self, path: str | Path, rows: Any, columns: Mapping[str, Any]) -> Path:
         raise BadInput("A Spark frame is not written to a single file; change it with replaced_by_id and write it with Spark.")
-
-
-def _recoded(native: Any, name: str, recode: EncodedColumn) -> Any:
-    """The frame with the values of a column replaced by their codes."""
-    value, code = new_names(2, "recoded")
-    small = _spark_table(native, {value: recode.values, code: recode.codes.astype(np.int32)})
-    joined = _looked_up(native, name, small, value)
-    kept = [small[code].alias(name) if column == name else native[_quoted(column)] for column in native.columns]
-    return joined.select(*kept)
-
-
-def _looked_up(native: Any, column: str, small: Any, value: str) -> Any:
-    """A small table joined by the value of a column; a missing value is a value."""
-    from pyspark.sql import functions
-
-    return native.join(functions.broadcast(small), native[_quoted(column)].eqNullSafe(small[value]), "left")
-
-
-def _joined(coded: Any, small: Any, n_rows: int, codes: Sequence[str], how: str) -> Any:
-    return coded.join(_sent(small, n_rows), list(codes), how)
-
-
-def _sent(small: Any, n_rows: int) -> Any:
-    from pyspark.sql import functions
-
-    return functions.broadcast(small) if n_rows <= MOST_BROADCAST else small
-
-
-def _code_columns(cells: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:
-    return {name: np.ascontiguousarray(cells[:, k]) for k, name in enumerate(new_names(cells.shape[1], "code"))}
-
-
-def _spark_table(native: Any, columns: Mapping[str, Any]) -> Any:
-    return native.sparkSession.createDataFrame(pa.table({name: pa.array(values) for name, values in columns.items()}))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

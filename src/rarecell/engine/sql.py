@@ -22,9 +22,11 @@ import pyarrow.parquet as pq
 
 from rarecell.engine.addresses import is_server, redacted
 from rarecell.engine.cached import CachedSource, write_parquet_copy
+from rarecell.engine.columnar import ParquetSource
 from rarecell.engine.csv import refuse_duplicates
 from rarecell.engine.duck import EngineSettings, arrow_batches, connect, private_directory
-from rarecell.engine.files import CsvSource, ParquetSource, existing_file, is_wildcard, open_file
+from rarecell.engine.files import CsvSource
+from rarecell.engine.opening import existing_file, is_wildcard, open_file
 from rarecell.engine.reach import refuse_when_confined
 from rarecell.engine.source import BATCH_ROWS, Column
 from rarecell.engine.unchanged import file_hash

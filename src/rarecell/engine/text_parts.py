@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from rarecell.engine.csv_output import Forms
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.files import CsvSource, FileSource, open_text
+from rarecell.engine.files import CsvSource, FileSource
+from rarecell.engine.opening import open_text
 from rarecell.engine.output import atomic_folder
 from rarecell.engine.parts import find_parts
 from rarecell.engine.source import Column

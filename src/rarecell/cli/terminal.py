@@ -6,17 +6,17 @@ stdout, progress and notes to stderr.
 
 from __future__ import annotations
 
-import shutil
 import sys
+import textwrap
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichBars
-from rich.table import Table
 
+from rarecell.cli.layout import table_lines, terminal_width
 from rarecell.cli.roles import show_aftermath, show_roles
 from rarecell.machine.signals import when_asked_to_end
 from rarecell.outcome.attack import AttackSummary
@@ -92,24 +92,13 @@ def _console() -> Console:
     return Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
 
 
-def rows(title: str, headers: Sequence[str], lines: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """Print a table: boxed for a person, columns of plain text for a pipe."""
+def rows(title: str, headers: Sequence[str], lines: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> None:
+    """Print a table within the width of the terminal."""
     console = _console()
-    if console.is_terminal:
-        table = Table(title=title, title_justify="left", title_style="bold")
-        for place, header in enumerate(headers):
-            table.add_column(header, justify="right" if place in right else "left")
-        for line in lines:
-            table.add_row(*line)
-        console.print(table)
-        return
-    print(f"\n{title}")
-    widths = [max(len(row[place]) for row in (headers, *lines)) for place in range(len(headers))]
-    for row in (headers, *lines):
-        parts = [
-            text.rjust(w) if place in right else text.ljust(w) for place, (text, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        print("  " + "  ".join(parts).rstrip())
+    console.print()
+    console.print(title, style="bold", markup=False)
+    for line in table_lines(headers, lines, right=right, width=terminal_width()):
+        print(line)
 
 
 def show_assessment(summary: RunSummary) -> None:
@@ -220,11 +209,13 @@ def _show_keys(summary: RunSummary) -> None:
     )
     options = [step for cost in summary.risk.key_costs for step in cost.coarsened if step.recode]
     if options:
-        rows(
-            "To release a key coarser, give the option",
-            ["option", "its levels then"],
-            [(f'--recode "{step.recode}"', first_of(step.groups)) for step in options],
-        )
+        console = _console()
+        console.print()
+        console.print("Options that release a key coarser, and its levels then", style="bold", markup=False)
+        for step in options:
+            # On a line of its own, however long: it is there to be copied.
+            print(f'  --recode "{step.recode}"')
+            print(textwrap.fill(first_of(step.groups), terminal_width(), initial_indent="      ", subsequent_indent="      "))
 
 
 def show_swap(swap: SwapSummary) -> None:
@@ -278,7 +269,7 @@ def _intruder_rows(intruders: Sequence[IntruderSummary]) -> None:
     has_truth = any(one.true_after is not None for one in intruders)
     rows(
         "Records linked to the right person by somebody who …",
-        ["", "before", "after", *(["after, in truth"] if has_truth else [])],
+        ["", "before", "after", *(["truth after"] if has_truth else [])],
         [
             (
                 f"{one.name}: {one.knows}",
@@ -327,16 +318,17 @@ def _show_formal(formal: FormalSummary) -> None:
 def show_comparison(names: Sequence[str], summaries: Sequence[RunSummary]) -> None:
     """Runs side by side, as many at a time as the terminal has room for; what differs is marked."""
     table = comparison(names, summaries)
-    width = shutil.get_terminal_size((100, 24)).columns
+    width = terminal_width()
     written = table.written()
     said = {"before protection": ", before", "after protection": ", after"}
     labels = [_clipped(f"{heading}{said.get(state, '')}", width // 2) for state, heading, *_ in written]
-    # Borders, margins and the mark of a difference take room, too.
+    # Gaps, the margin and the mark of a difference take room, too.
     room = width - max(map(len, labels)) - 12
     widest = max(8, min(room - 3, width // 3))
     columns = [[_clipped(text, widest) for text in (name, *(row[2 + run] for row in written))] for run, name in enumerate(names)]
     for first, last in _side_by_side([max(map(len, column)) + 3 for column in columns], room):
-        title = table.caption if (first, last) == (0, len(names)) else f"{table.caption}: {first + 1} to {last}"
+        shown = f"run {last}" if last == first + 1 else f"runs {first + 1} to {last}"
+        title = table.caption if (first, last) == (0, len(names)) else f"{table.caption}: {shown}"
         lines = [
             (label, *(column[1 + line] for column in columns[first:last]), written[line][-1]) for line, label in enumerate(labels)
         ]

@@ -21,6 +21,7 @@ extensions = [
     "numpydoc",
     "offline_math",
     "from_the_package",
+    "default_pictures",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "README.md"]
@@ -39,6 +40,8 @@ html_static_path = ["static"]
 html_css_files = ["rarecell.css"]
 html_show_sourcelink = False
 html_copy_source = False
+# A page that was opened as a file may not read other pages, so that excerpts cannot be shown beside the results of a search.
+html_show_search_summary = False
 html_theme_options = {
     "light_css_variables": {
         "color-brand-primary": "#0d6273",

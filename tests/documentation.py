@@ -38,6 +38,7 @@ SEQUENCES: tuple[tuple[str, ...], ...] = (
     ("why/how-sure.md",),
     ("howto/steward.md",),
     ("howto/thresholds.md",),
+    ("howto/coming-from.md",),
     ("howto/census.md",),
     ("howto/register.md",),
     ("howto/scenarios.md",),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import math
 import re
 import shutil
 import subprocess
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import rarecell
+from rarecell import datasets
 from tests.documentation import DOCS, ROOT, SEQUENCES, SPARK, examples, run_sequence
 
 
@@ -118,3 +121,15 @@ def test_nothing_is_said_of_the_machine_it_was_written_on() -> None:
     for path in [*DOCS.rglob("*.md"), ROOT / "README.md"]:
         text = path.read_text(encoding="utf-8")
         assert not re.search(r"/(root|tmp|work|home)/", text), path
+
+
+def test_the_picture_of_backing_off_tells_what_the_network_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS / "extensions"))
+    pictures = importlib.import_module("default_pictures")
+    table = rarecell.Microdata(datasets.census_sample().slice(0, 1_500), keys=["age", "sex", "marital", "spouse"]).table()
+    table = table.with_coarsenings(rarecell.automatic_coarsenings(table))
+    (network,) = rarecell.fit_backoff(table, n_orders=1, seed=3).networks
+    for cell in range(0, table.n_cells, 97):
+        chains = [pictures.steps_of(table, conditional, cell) for conditional in network.conditionals]
+        product = math.prod(chain[-1].believed for chain in chains)
+        assert math.isclose(product, math.exp(network.log_cell_probability(table.cells[[cell]])[0]), rel_tol=1e-9)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -137,3 +138,48 @@ def test_the_command(tmp_path: Path) -> None:
     refused = CliRunner().invoke(main, arguments)
     assert refused.exit_code == 1
     assert "register" in refused.stderr
+
+
+@pytest.mark.parametrize("wish", [{"risk_above": 0.1}, {"max_correct_links": 8.0}, {"formal": {"epsilon": 2.0}}])
+def test_protection_with_a_register_counts_as_an_attack_does(wish: dict[str, object], tmp_path: Path) -> None:
+    pq.write_table(POPULATION, tmp_path / "register.parquet")
+    register = str(tmp_path / "register.parquet")
+    assert len(set(POPULATION["age"].to_pylist())) > len(set(ORIGINAL["age"].to_pylist()))
+    done = rc.protect(ORIGINAL, keys=KEYS, population=900, register=register, model="single", resolution="full", **wish)
+    attacked = rc.attack(done.frame, original=ORIGINAL, keys=KEYS, register=POPULATION)
+    swap = done.summary.swap
+    assert swap is not None
+    for told, counted in zip(swap.intruders, attacked.summary.intruders, strict=True):
+        for name in ("name", "before", "after", "swapped", "interval_after"):
+            assert getattr(told, name) == pytest.approx(getattr(counted, name)), (told.name, name)
+        assert (told.estimated_after is None) == (told.name == "participant")
+    nearest = swap.intruders[1]
+    assert swap.risk_before.expected_correct_matches == pytest.approx(nearest.before)
+    assert swap.risk_after.expected_correct_matches == pytest.approx(nearest.after)
+    if "max_correct_links" in wish:
+        assert swap.target is not None
+        assert nearest.after <= 8.0 or not swap.target.met
+
+
+def test_a_plan_knows_the_people_of_the_register(tmp_path: Path) -> None:
+    pq.write_table(POPULATION, tmp_path / "register.parquet")
+    done = rc.protect(
+        ORIGINAL,
+        keys=KEYS,
+        population=900,
+        register=str(tmp_path / "register.parquet"),
+        risk_above=0.1,
+        model="single",
+        resolution="full",
+    )
+    register = done.plan.task.register
+    assert register is not None
+    assert register.is_real
+    inside = [set(ORIGINAL[key].to_pylist()) for key in KEYS]
+    people = list(zip(*(POPULATION[key].to_pylist() for key in KEYS), strict=True))
+    known = sum(all(value in levels for value, levels in zip(person, inside, strict=True)) for person in people)
+    assert register.known.table.n_records == known < len(people)
+    cells = register.known.table.cells
+    levels = [c.levels for c in register.known.table.categories]
+    named = [tuple(levels[k][code] for k, code in enumerate(cell)) for cell in cells.tolist()]
+    assert dict(zip(named, register.known.table.counts.tolist(), strict=True)) == {cell: people.count(cell) for cell in named}

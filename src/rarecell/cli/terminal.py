@@ -267,19 +267,21 @@ def show_likeliest(records: Sequence[tuple[int, float]]) -> None:
 
 def _intruder_rows(intruders: Sequence[IntruderSummary]) -> None:
     has_truth = any(one.true_after is not None for one in intruders)
+    is_counted = any(one.estimated_after is not None for one in intruders)
     rows(
-        "Records linked to the right person by somebody who …",
-        ["", "before", "after", *(["truth after"] if has_truth else [])],
+        f"Records linked to the right person{', counted in the register,' if is_counted else ''} by somebody who …",
+        ["", "before", "after", *(["truth after"] if has_truth else []), *(["estimate"] if is_counted else [])],
         [
             (
                 f"{one.name}: {one.knows}",
                 number(one.before, 1),
                 number(one.after, 1),
                 *([number(one.true_after, 1)] if has_truth else []),
+                *([number(one.estimated_after, 1)] if is_counted else []),
             )
             for one in intruders
         ],
-        right=(1, 2, 3) if has_truth else (1, 2),
+        right=tuple(range(1, 3 + has_truth + is_counted)),
     )
 
 

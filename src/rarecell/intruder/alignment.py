@@ -70,9 +70,8 @@ def align(original: ContingencyTable, released: ContingencyTable, register: Cont
                 to_common.append(_recoded_alike(register.categories[k].levels, before.levels, image))
         else:
             files = [before, after] if register is None else [before, after, register.categories[k]]
-            levels, is_ordered = _together([one.levels for one in files], before.is_ordered), before.is_ordered
-            place = {_meaning(level): code for code, level in enumerate(levels)}
-            to_common = [_coded(one.levels, place) for one in files]
+            levels, is_ordered = together([one.levels for one in files], before.is_ordered), before.is_ordered
+            to_common = [places(one.levels, levels) for one in files]
         codes[:, k], new_codes[:, k] = (
             np.append(lookup, np.int32(-1))[column]
             for lookup, column in zip(to_common, (codes[:, k], new_codes[:, k]), strict=False)
@@ -141,7 +140,12 @@ def _meaning(level: Any) -> Any:
         return str(level)
 
 
-def _together(lists: Sequence[Sequence[Any]], is_ordered: bool) -> tuple[Any, ...]:
+def places(levels: Sequence[Any], among: Sequence[Any]) -> Codes:
+    """Where each level is among others; −1 for one that is not."""
+    return _coded(levels, {_meaning(level): code for code, level in enumerate(among)})
+
+
+def together(lists: Sequence[Sequence[Any]], is_ordered: bool) -> tuple[Any, ...]:
     """The levels of several files, each once, the missing one last; further ones in their order where they have one."""
     found: dict[Any, Any] = {}
     for levels in lists:
@@ -149,7 +153,8 @@ def _together(lists: Sequence[Sequence[Any]], is_ordered: bool) -> tuple[Any, ..
             if level is not None:
                 found.setdefault(_meaning(level), level)
     ordered = list(found.values())
-    if is_ordered and all(isinstance(level, Real) for level in ordered):
+    first = [level for level in lists[0] if level is not None]
+    if is_ordered and all(isinstance(level, Real) for level in ordered) and first == sorted(first):
         ordered.sort()
     has_missing = any(None in levels for levels in lists)
     return (*ordered, None) if has_missing else tuple(ordered)

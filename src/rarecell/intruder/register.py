@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from rarecell.intruder.persons import Persons
+from rarecell.intruder.release import Release
 from rarecell.model.protocol import CellModel, Uncertainty
 from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import ContingencyTable
@@ -103,16 +104,22 @@ class Register:
     known : persons by their cell
     unseen : further persons, as far as a model knows; None when everybody is known
     risk : the risk of the sample by that model: E(1/F) of a record that stayed where it was
+    place : for each key the code that the register has for each level of the file; None when it has the levels of the file
     """
 
     known: Persons
     unseen: Unseen | None = None
     risk: RecordRisk | None = None
+    place: tuple[NDArray[np.int32], ...] | None = None
 
     @classmethod
-    def counted(cls, table: ContingencyTable) -> Register:
-        """A real register, by the number of persons in each cell."""
-        return cls(Persons(table))
+    def counted(cls, table: ContingencyTable, place: tuple[NDArray[np.int32], ...] | None = None) -> Register:
+        """A real register, by the number of persons in each cell; ``place`` as above where it has further levels."""
+        is_alike = place is None or all(
+            len(of_key) == c.n_levels and (of_key == np.arange(c.n_levels)).all()
+            for of_key, c in zip(place, table.categories, strict=True)
+        )
+        return cls(Persons(table), place=None if is_alike else place)
 
     @classmethod
     def modelled(cls, risk: RecordRisk, model: CellModel, *, n_draws: int = N_DRAWS, seed: int = 0) -> Register:
@@ -121,6 +128,22 @@ class Register:
         per_probability = design.n_unseen * np.exp(design.log_scale)
         elsewhere = float(np.average(per_probability, weights=table.counts))
         return cls(Persons(table), Unseen(table, model, per_probability, elsewhere, n_draws, seed), risk)
+
+    def seen(self, release: Release) -> Release:
+        """A release in the levels of the register."""
+        return release if self.place is None else release.with_levels(self.known.table.categories, self.place)
+
+    def within(self, table: ContingencyTable) -> Register:
+        """The persons whose values the file has, in its levels: all that a plan needs to know."""
+        if self.place is None:
+            return self
+        cells = np.array(self.known.table.cells)
+        for k, of_key in enumerate(self.place):
+            back = np.full(self.known.table.categories[k].n_levels, -1, dtype=np.int32)
+            back[of_key] = np.arange(len(of_key), dtype=np.int32)
+            cells[:, k] = back[cells[:, k]]
+        known = (cells >= 0).all(axis=1)
+        return Register.counted(ContingencyTable.from_counts(cells[known], self.known.table.counts[known], table.categories))
 
     @cached_property
     def is_real(self) -> bool:

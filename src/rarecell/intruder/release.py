@@ -81,6 +81,18 @@ class Release:
         nobody = np.zeros((0, table.n_keys), dtype=np.int32)
         return cls(table, table, np.zeros(0, dtype=np.int64), nobody, nobody)
 
+    def with_levels(self, categories: Sequence[Categories], place: Sequence[NDArray[np.int32]]) -> Release:
+        """The same release with other levels; ``place`` has for each key the new code of each level."""
+
+        def moved(cells: Cells) -> Cells:
+            return np.stack([of_key[cells[:, k]] for k, of_key in enumerate(place)], axis=1).astype(np.int32)
+
+        before, after = (
+            ContingencyTable.from_counts(moved(table.cells), table.counts, categories, record_cell=table.record_cell)
+            for table in (self.before, self.after)
+        )
+        return Release(before, after, self.rows, moved(self.true), moved(self.released))
+
     @cached_property
     def _everything(self) -> int:
         return self.before.all_keys

@@ -59,6 +59,7 @@ def try_intruders(
     distances : how far levels are apart, unless by rank
     moved : :func:`~rarecell.intruder.nearest.moved_links` of the same release, where they are known already
     """
+    release = register.seen(release)
     original = Release.unchanged(release.before)
     exact = exact_links(original, register)
     return (

@@ -26,7 +26,8 @@ class IntruderSummary(Plain):
     """Records that an intruder is expected to link to the right person, before and after.
 
     ``swapped`` is the part of ``after`` that are swapped records, ``knows`` what such a person must know, to follow "somebody
-    who"; the true numbers are there where the population is known.
+    who"; the true numbers are there where the population is known. With a register, ``before`` and ``after`` are counted in it,
+    and the estimated numbers are what the model expected without it.
     """
 
     name: str
@@ -38,6 +39,8 @@ class IntruderSummary(Plain):
     interval_after: tuple[float, ...] = ()
     true_before: float | None = None
     true_after: float | None = None
+    estimated_before: float | None = None
+    estimated_after: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

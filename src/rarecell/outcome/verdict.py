@@ -69,7 +69,7 @@ def before_protection(summary: RunSummary) -> Verdict:
 
 
 def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
-    before, after = summary.risk.expected_population_uniques, swap.risk_after.expected_population_uniques
+    before, after = swap.risk_before.expected_population_uniques, swap.risk_after.expected_population_uniques
     kept = what_was_kept(swap)
     # The external edition does not say how many when they were few.
     is_told = isinstance(swap.values_changed, int)

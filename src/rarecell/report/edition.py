@@ -277,6 +277,8 @@ def _expected_of(intruders: Sequence[IntruderSummary]) -> tuple[IntruderSummary,
             swapped=None,
             true_before=None,
             true_after=None,
+            estimated_before=None,
+            estimated_after=None,
         )
         for one in intruders
         if one.name != "participant"

@@ -224,18 +224,21 @@ def _before_after(summary: RunSummary) -> Table | None:
 def _intruders(summary: RunSummary) -> Table | None:
     if summary.swap is None or not summary.swap.intruders:
         return None
-    has_truth = any(one.true_after is not None for one in summary.swap.intruders)
-    rows = tuple(
-        (one.name, f"Somebody who {one.knows}", one.before, one.after, *((one.true_after,) if has_truth else ()))
-        for one in summary.swap.intruders
-    )
-    columns = (text_column("Intruder"), text_column("Who that is"), Column("Before"), Column("After"))
-    return Table(
-        "intruders",
-        "Records that an intruder is expected to link to the right person",
-        (*columns, Column("After, in truth")) if has_truth else columns,
-        rows,
-    )
+    intruders = summary.swap.intruders
+    columns = [text_column("Intruder"), text_column("Who that is"), Column("Before"), Column("After")]
+    rows = [[one.name, f"Somebody who {one.knows}", one.before, one.after] for one in intruders]
+    title = "Records that an intruder is expected to link to the right person"
+    if any(one.estimated_after is not None for one in intruders):
+        title = "Records that an intruder links to the right person, counted in the register, beside what the model expected without it"
+    for name, values in (
+        ("After, in truth", [one.true_after for one in intruders]),
+        ("Before, estimated", [one.estimated_before for one in intruders]),
+        ("After, estimated", [one.estimated_after for one in intruders]),
+    ):
+        if any(value is not None for value in values):
+            columns.append(Column(name))
+            rows = [[*row, value] for row, value in zip(rows, values, strict=True)]
+    return Table("intruders", title, tuple(columns), tuple(tuple(row) for row in rows))
 
 
 def _formal_edges(summary: RunSummary) -> Table | None:

@@ -6,12 +6,15 @@ stored, so ``1`` in a Parquet file is ``1`` in a CSV file, and a key in bands is
 
 A person of the file belongs to the population. Where the register knows fewer people with some values than the file has
 records, the two disagree; the number of records stands there, which overstates the risk rather than understating it.
+
+An intruder who looks nearby also needs the people with values that no record has. They are kept, by levels that are those of
+the file and of the register together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +26,13 @@ from rarecell.data.levels import RawLevels, settle
 from rarecell.engine import open_source
 from rarecell.engine.source import Column, EncodedColumn, Source
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.table.contingency import ContingencyTable
+from rarecell.intruder.alignment import places, together
+from rarecell.risk.records import RecordRisk
+from rarecell.table.contingency import Categories, ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
     from rarecell.engine.duck import EngineSettings
-    from rarecell.risk.records import RecordRisk
 
 CALIBRATION_EDGES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Estimated probabilities between two of these are held against the share that was true."""
@@ -54,11 +58,15 @@ class RegisterCounts:
     table : the cells of the file
     in_register : how many people of the register are in each cell
     n_register : people in the register
+    people : everybody in the register by all of its key values; those whose band the file does not have are left out
+    place : for each key the code that ``people`` has for each level of ``table``
     """
 
     table: ContingencyTable
     in_register: NDArray[np.int64] = field(repr=False)
     n_register: int
+    people: ContingencyTable = field(repr=False)
+    place: tuple[NDArray[np.int32], ...] = field(repr=False)
 
     @cached_property
     def population_count(self) -> NDArray[np.int64]:
@@ -85,10 +93,20 @@ class RegisterCounts:
         """Σ f/F over all cells: links that are right when every record is linked to one person of its cell."""
         return float((self.table.counts / self.population_count).sum())
 
-    def calibration(self, risk: RecordRisk) -> tuple[CalibrationBand, ...]:
-        """Estimated probabilities of the sample uniques by band, against how many of them were true."""
+    def risk(self, estimated: RecordRisk) -> CountedRisk:
+        """The risk of every record as it is counted, in place of an estimated one."""
+        self._expect_same_cells(estimated)
+        return CountedRisk(
+            **{part.name: getattr(estimated, part.name) for part in fields(estimated)}, population_count=self.population_count
+        )
+
+    def _expect_same_cells(self, risk: RecordRisk) -> None:
         if not np.array_equal(risk.table.cells, self.table.cells):
             raise BadInput("The risk is that of another table than the register was counted for; use the table of the same data.")
+
+    def calibration(self, risk: RecordRisk) -> tuple[CalibrationBand, ...]:
+        """Estimated probabilities of the sample uniques by band, against how many of them were true."""
+        self._expect_same_cells(risk)
         alone = self.table.unique_cells
         estimated, is_true = risk.unique_probability[alone], self.population_count[alone] == 1
         band = np.clip(np.searchsorted(CALIBRATION_EDGES, estimated, side="right") - 1, 0, len(CALIBRATION_EDGES) - 2)
@@ -115,6 +133,29 @@ class RegisterCounts:
         if self.n_not_covered:
             text += f" It does not cover {self.n_not_covered:,} records of the file; each is taken as if it were in it."
         return text
+
+
+@dataclass(frozen=True, eq=False)
+class CountedRisk(RecordRisk):
+    """The risk of every record where the population is known: a sample unique is unique in it or not.
+
+    Attributes
+    ----------
+    population_count : people in each cell
+    """
+
+    population_count: NDArray[np.int64] = field(kw_only=True, repr=False)
+
+    @property
+    def standard_error(self) -> None:
+        """Nothing was fitted."""
+        return None
+
+    def _unique_at(self, cells: NDArray[np.int64] | slice, sample_count: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.asarray((sample_count == 1) & (self.population_count[cells] == 1), dtype=np.float64)
+
+    def _match_at(self, cells: NDArray[np.int64] | slice, sample_count: NDArray[np.int64]) -> NDArray[np.float64]:
+        return np.asarray(1.0 / self.population_count[cells])
 
 
 def register_counts(
@@ -154,20 +195,51 @@ def register_counts(
     in_file = {key: _FileKey.of(data, key) for key in counted_for.keys}
     recodes = _bands(source, columns, {key: one for key, one in in_file.items() if one.coding.bounds_numbers})
     grouped = source.counts(counted_for.keys, recodes=recodes)
-    codes = []
-    for key, column in zip(counted_for.keys, grouped.columns, strict=True):
-        of_value = (
-            np.array(column.values.to_pylist(), dtype=np.int32)
-            if key in recodes
-            else in_file[key].codes_of(settle(column.values, columns[key], decimal_mark=source.decimal_mark))
-        )
-        _refuse_nothing_in_common(key, of_value, source)
+    codes, everybody = [], []
+    for of_key, column in zip(counted_for.categories, grouped.columns, strict=True):
+        if of_key.key in recodes:
+            of_value = np.array(column.values.to_pylist(), dtype=np.int32)
+            joint = _Joint(of_key, of_value)
+        else:
+            raw = settle(column.values, columns[of_key.key], decimal_mark=source.decimal_mark)
+            of_value = in_file[of_key.key].codes_of(raw)
+            joint = _Joint.of(of_key, in_file[of_key.key].plain(raw), of_value)
+        _refuse_nothing_in_common(of_key.key, of_value, source)
         codes.append(of_value[column.codes])
+        everybody.append((joint, joint.codes[column.codes]))
     # The index says −1 for people in no cell of the file.
     cell = CellIndex(counted_for.cells, [c.n_levels for c in counted_for.categories]).find(codes)
     in_register = np.zeros(counted_for.n_cells, dtype=np.int64)
     np.add.at(in_register, cell[cell >= 0], grouped.counts[cell >= 0])
-    return RegisterCounts(counted_for, in_register, int(grouped.counts.sum()))
+    people = _people([joint.categories for joint, _ in everybody], [own for _, own in everybody], grouped.counts)
+    place = tuple(
+        places(of_key.levels, joint.categories.levels)
+        for of_key, (joint, _) in zip(counted_for.categories, everybody, strict=True)
+    )
+    return RegisterCounts(counted_for, in_register, int(grouped.counts.sum()), people, place)
+
+
+@dataclass(frozen=True, eq=False)
+class _Joint:
+    """The levels of a key in the file and the register together, and the code of each value of the register; −1 for none."""
+
+    categories: Categories
+    codes: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, of_key: Categories, values: Sequence[Any], in_file: NDArray[np.int32]) -> _Joint:
+        further = [value for value, code in zip(values, in_file, strict=True) if code < 0]
+        if not further:
+            return cls(of_key, in_file)
+        levels = together([of_key.levels, further], of_key.is_ordered)
+        known = np.append(places(of_key.levels, levels), np.int32(-1))[in_file]
+        return cls(Categories(of_key.key, levels, of_key.is_ordered), np.where(in_file < 0, places(values, levels), known))
+
+
+def _people(categories: Sequence[Categories], codes: Sequence[NDArray[np.int32]], counts: NDArray[np.int64]) -> ContingencyTable:
+    cells = np.stack(codes, axis=1)
+    known = (cells >= 0).all(axis=1)
+    return ContingencyTable.from_counts(cells[known], counts[known], categories)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,9 +264,12 @@ class _FileKey:
         """The code that the file gives to each value of the register; −1 for one that the file does not have."""
         # By their text, so that the number 1 and the text "1" are the same.
         code_of = {_text(value): int(code) for value, code in zip(self.values, self.codes, strict=True)}
+        return np.array([code_of.get(_text(value), -1) for value in self.plain(raw)], dtype=np.int32)
+
+    def plain(self, raw: RawLevels) -> list[Any]:
+        """Values of the register, those that the file declares to be missing as None."""
         declared = {str(value) for value in self.coding.missing}
-        plain = [None if value is None or str(value) in declared else value for value in raw.values]
-        return np.array([code_of.get(_text(value), -1) for value in plain], dtype=np.int32)
+        return [None if value is None or str(value) in declared else value for value in raw.values]
 
     def banded_codes_of(self, raw: RawLevels) -> NDArray[np.int32]:
         """As :meth:`codes_of`, for a key in bands: a value that the file lacks may lie in a band that it has."""

@@ -18,7 +18,7 @@ from rarecell.outcome.words import listed
 from rarecell.progress import Progress
 from rarecell.run.config import ProtectConfig
 from rarecell.run.results import Assessment
-from rarecell.run.swaps import reporting_register, told_intruders
+from rarecell.run.swaps import reporting_register, risk_as_known, told_intruders
 from rarecell.swap.apply import MarginCheck
 from rarecell.swap.associations import CrossedColumn
 from rarecell.swap.formal.release import FormalRelease, expect_records_at_hand, formal_swaps
@@ -93,9 +93,10 @@ def told(
 ) -> SwapSummary:
     """The ``swap`` part of the summary; the nearest intruder is tried on the release, as on any other."""
     changed = Release.of_plan(release)
-    links = moved_links(changed, reporting_register(found))
+    register = reporting_register(found)
+    links = moved_links(register.seen(changed), register)
     swap = exchange_summary(
-        release, found.risk, links, columns=columns, margins_identical=all(check.is_identical for check in margins)
+        release, risk_as_known(found), links, columns=columns, margins_identical=all(check.is_identical for check in margins)
     )
     return replace(
         swap,

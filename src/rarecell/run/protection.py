@@ -93,7 +93,8 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         planned = swaps.planned_swaps(wanted, found, stages.progress)
         plan = planned.plan
         links = links_of_plan(plan, swaps.reporting_register(found))
-        after = risk_after(found.risk, plan, links)
+        risk = swaps.risk_as_known(found)
+        after = risk_after(risk, plan, links)
         blanked = suppressed(wanted, found, plan, after, stages.progress)
         after = after_blanking(after, blanked, plan)
     with stages.stage(Stage.MARGINS):
@@ -105,7 +106,7 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         told = aftermath.with_aftermath(_told(wanted, found, planned, margins, links, stay), found, plan, travel)
         swap = with_suppression(told, blanked, after)
         swap = replace(swap, released=released_state(after, plan.table_after, found.config.threshold))
-        groups = groups_of(found.risk, plan, after)
+        groups = groups_of(risk, plan, after)
     notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, plan))
     whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups))
     return Protection(found, plan, whole, stages.seconds, blanked, travel.carried)
@@ -141,14 +142,14 @@ def _told(
     links: MovedLinks,
     columns: Mapping[str, Any],
 ) -> SwapSummary:
-    plan, target = planned.plan, planned.target
+    plan, target, risk = planned.plan, planned.target, swaps.risk_as_known(found)
     swap = swap_summary(
         plan,
-        found.risk,
+        risk,
         columns=columns,
         margins_identical=all(check.is_identical for check in margins),
         first_found_distance=first_found_distance(plan) if planned.places is None else None,
-        frontier=frontier(found.risk, plan, links) if target is None else target.frontier,
+        frontier=frontier(risk, plan, links) if target is None else target.frontier,
         links=links,
     )
     release = Release.of_plan(plan)

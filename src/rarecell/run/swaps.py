@@ -103,18 +103,18 @@ class Planned:
 
 def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) -> Planned:
     """The swaps that a user asked for."""
-    config, risk = found.config, found.risk
+    config = found.config
     task = _task(wanted, found)
     if wanted.swap_rate is not None:
         plan, told, tables = planned_places(wanted, found, task)
         return Planned(plan, places=told, tables=tables)
     if wanted.has_target:
         target = Target(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
-        reached = plan_to_target(task, risk, target, register=reporting_register(found), progress=progress)
+        reached = plan_to_target(task, risk_as_known(found), target, register=reporting_register(found), progress=progress)
         return Planned(reached.plan, reached)
     if found.roles.scenarios is not None and wanted.risk_above is not None and not wanted.households:
         return Planned(plan_for_scenarios(task, found.roles.scenarios, wanted.risk_above, progress=progress))
-    records = _chosen_records(risk, wanted)
+    records = _chosen_records(found.risk, wanted)
     if not wanted.households:
         return Planned(plan_task(task, records, progress=progress))
     if config.household is None:
@@ -127,7 +127,7 @@ def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) 
 
 def _task(wanted: ProtectConfig, found: Assessment) -> SwapTask:
     """All that swaps depend on; with survey weights, partners are of like weight."""
-    config, risk, table = found.config, found.risk, found.table
+    config, table = found.config, found.table
     constraints = replace(_constraints(wanted), structural_zeros=found.zeros or None)
     named = {*constraints.columns, *(name for margin in wanted.keep for name in margin)}
     columns = dict(_values_of(found.data, sorted(named - set(table.vertex_names))))
@@ -139,8 +139,8 @@ def _task(wanted: ProtectConfig, found: Assessment) -> SwapTask:
     return SwapTask(
         table,
         found.model,
-        risk=risk,
-        register=Register.modelled(risk, found.choice.risk_model, seed=config.seed),
+        risk=risk_as_known(found),
+        register=_planning_register(found),
         keep=(*wanted.keep, *kept_for_scenarios(found)),
         columns=columns,
         constraints=constraints,
@@ -171,8 +171,18 @@ def kept_for_scenarios(found: Assessment) -> tuple[tuple[str, ...], ...]:
 
 
 def told_intruders(found: Assessment, release: Release, links: MovedLinks) -> tuple[IntruderSummary, ...]:
-    """What each intruder is expected to find before and after."""
-    return tuple(told_intruder(one) for one in try_intruders(release, reporting_register(found), moved=links))
+    """What each intruder finds before and after: as is expected, or counted in a register, with what was expected beside it."""
+    register = reporting_register(found)
+    told = tuple(told_intruder(one) for one in try_intruders(release, register, moved=links))
+    if not register.is_real:
+        return told
+    expected = {one.name: one for one in try_intruders(release, _modelled(found))}
+    return tuple(
+        one
+        if one.name == "participant"
+        else replace(one, estimated_before=expected[one.name].before.total, estimated_after=expected[one.name].after.total)
+        for one in told
+    )
 
 
 def told_intruder(found: Found) -> IntruderSummary:
@@ -195,8 +205,25 @@ def with_secret_seed(config: RunConfig) -> RunConfig:
 
 
 def reporting_register(found: Assessment) -> Register:
-    """What an intruder knows, by other draws than those that the plan was made by."""
+    """What an intruder knows: the register of the run, or what the model says of the population."""
+    counts = found.roles.register
+    return _modelled(found) if counts is None else Register.counted(counts.people, counts.place)
+
+
+def _modelled(found: Assessment) -> Register:
+    """What the model says of the population, by other draws than those that the plan was made by."""
     return Register.modelled(found.risk, found.choice.risk_model, seed=found.config.seed + 1)
+
+
+def _planning_register(found: Assessment) -> Register:
+    if found.roles.register is None:
+        return Register.modelled(found.risk, found.choice.risk_model, seed=found.config.seed)
+    return reporting_register(found).within(found.table)
+
+
+def risk_as_known(found: Assessment) -> RecordRisk:
+    """The risk of every record: counted where the run has a register, else estimated."""
+    return found.risk if found.roles.register is None else found.roles.register.risk(found.risk)
 
 
 def _constraints(wanted: ProtectConfig) -> SwapConstraints:

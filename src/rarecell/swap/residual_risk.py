@@ -76,7 +76,7 @@ class RiskAfter:
 
 def links_of_plan(plan: SwapPlan, register: Register) -> MovedLinks:
     """What the nearest intruder finds of the rows of a plan; it holds for every part of the plan, too."""
-    return moved_links(Release.of_plan(plan), register, distances=plan.task.distances)
+    return moved_links(register.seen(Release.of_plan(plan)), register, distances=plan.task.distances)
 
 
 def risk_after(risk: RecordRisk, plan: SwapPlan, links: MovedLinks, pairs: NDArray[Any] | None = None) -> RiskAfter:

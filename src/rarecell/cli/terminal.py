@@ -270,7 +270,7 @@ def _intruder_rows(intruders: Sequence[IntruderSummary]) -> None:
     is_counted = any(one.estimated_after is not None for one in intruders)
     rows(
         f"Records linked to the right person{', counted in the register,' if is_counted else ''} by somebody who …",
-        ["", "before", "after", *(["truth after"] if has_truth else []), *(["estimate"] if is_counted else [])],
+        ["", "before", "after", *(["truth after"] if has_truth else []), *(["estimate after"] if is_counted else [])],
         [
             (
                 f"{one.name}: {one.knows}",

@@ -88,7 +88,7 @@ def serve(folder: str | Path = ".", *, file: str | Path | None = None, open_brow
     print(f"rarecell works in {chosen.root} and answers this computer only. Press Ctrl-C to end it.", file=sys.stderr)
     with contextlib.ExitStack() as ended:
         ended.callback(listener.close)
-        ended.callback(pages.jobs.close)
+        ended.callback(pages.close)
         pages.jobs.keep_ready()
         if open_browser:
             _open(gate, ended)

@@ -19,7 +19,7 @@ from rarecell.errors import BadInput
 from rarecell.run.config import RunConfig
 from rarecell.run.folder import finish_publishing
 
-__all__ = ["ChosenFolder", "Entry", "OutsideFolder", "is_run"]
+__all__ = ["ChosenFolder", "Entry", "OutsideFolder", "is_run", "stem"]
 
 _DEEPEST = 3
 """Runs are looked for this many folders down."""
@@ -144,6 +144,11 @@ def _exists(place: Path) -> bool:
         return place.exists()
     except OSError:
         return False
+
+
+def stem(name: str) -> str:
+    """The name of a file without its folder and endings."""
+    return Path(name).name.split(".")[0] or "run"
 
 
 def is_run(place: Path) -> bool:

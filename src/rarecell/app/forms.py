@@ -98,3 +98,16 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
 
 def _number(text: str, what: str, kind: Callable[[str], Any]) -> Any:
     return whole_number(text, what) if kind is int else decimal_number(text, what)
+
+
+def form_of(config: RunConfig, file: str) -> dict[str, list[str]]:
+    """A configuration as the fields of the Keys page; ``file`` is the name by which the browser knows its input."""
+    fields: dict[str, Any] = {"file": file, "population": config.population, "threshold": f"{config.threshold:g}"}
+    fields |= {f"role:{key}": "key" for key in config.keys}
+    for role in _SINGLE_ROLES:
+        if getattr(config, role) is not None:
+            fields[f"role:{getattr(config, role)}"] = role
+    fields |= {f"role:{name}": "sensitive" for name in config.sensitive}
+    fields |= {f"recode:{key}": words for key, words in config.recode.items()}
+    fields |= {name: getattr(config, name) for name in (*_WORDS, "seed")}
+    return {name: [str(value)] for name, value in fields.items() if value is not None}

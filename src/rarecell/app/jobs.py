@@ -168,6 +168,13 @@ class Jobs:
         if self._keeps_ready and self._ready is None:
             self._ready = _new_worker("--rehearse")
 
+    def take_worker(self) -> subprocess.Popen[str]:
+        """A process for something else than a run; another one is made ready."""
+        with self._lock:
+            taken = self._taken_worker()
+            self._prepare()
+        return taken
+
     def _taken_worker(self) -> subprocess.Popen[str]:
         """The process that waits, if it is alive, or a new one."""
         waiting, self._ready = self._ready, None

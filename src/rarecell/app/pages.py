@@ -18,18 +18,17 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 
-from rarecell.app.columns import profile_file
-from rarecell.app.folder import ChosenFolder, is_run
-from rarecell.app.forms import assess_config, first, protect_config
+from rarecell.app.drafts import Drafts
+from rarecell.app.folder import ChosenFolder, is_run, stem
+from rarecell.app.forms import first, protect_config
 from rarecell.app.jobs import Job, Jobs
+from rarecell.app.keys_pages import KeysPages
 from rarecell.app.patience import made_in_time
+from rarecell.app.recode_pages import RecodePages
 from rarecell.app.release_pages import ReleasePages
 from rarecell.app.runs import DOWNLOADS, TABLE_OF_THRESHOLDS, FinishedRun
 from rarecell.app.security import Gate, read_form, shown_report
-from rarecell.data.roles import MANY_LEVELS, ROLES
-from rarecell.engine.reach import confined
-from rarecell.errors import BadInput, OutputExists, PopulationTooSmall, RarecellError
-from rarecell.run.config import CHOICES
+from rarecell.errors import BadInput, OutputExists, RarecellError
 
 if TYPE_CHECKING:
     import jinja2
@@ -49,7 +48,9 @@ class Pages:
         self.gate = gate
         self.file = file
         self.jobs = Jobs(folder.root)
-        self._choices: dict[int, dict[str, list[str]]] = {}
+        self.drafts = Drafts()
+        self.keys = KeysPages(self)
+        self.recodings = RecodePages(self)
 
     def routes(self) -> list[Mount]:
         pages = [
@@ -58,8 +59,6 @@ class Pages:
             Route("/", self.home),
             Route("/data", self.endpoint(self.data)),
             Route("/sample", self.endpoint(self.sample), methods=["POST"]),
-            Route("/keys", self.endpoint(self.keys)),
-            Route("/assess", self.endpoint(self.assess), methods=["POST"]),
             Route("/job/{number}", self.endpoint(self.job)),
             Route("/job/{number}/state", self.endpoint(self.job_state)),
             Route("/job/{number}/cancel", self.endpoint(self.cancel), methods=["POST"]),
@@ -67,6 +66,8 @@ class Pages:
             Route("/run", self.endpoint(self.run)),
             Route("/protect", self.endpoint(self.protect), methods=["GET", "POST"]),
             Route("/files/{path:path}", self.endpoint(self.download)),
+            *self.keys.routes(),
+            *self.recodings.routes(),
             *ReleasePages(self).routes(),
         ]
         return [Mount(self.gate.base, routes=pages)]
@@ -105,6 +106,11 @@ class Pages:
     def _finished(self, request: Request) -> FinishedRun:
         name = request.query_params.get("name", "")
         return FinishedRun.read(self.folder.resolve(name), name)
+
+    def close(self) -> None:
+        """End what is going on, when the app ends."""
+        self.recodings.trials.close()
+        self.jobs.close()
 
     # ------------------------------------------------------------------ entry
 
@@ -153,68 +159,7 @@ class Pages:
             place.chmod(0o600)
         return self.go("/keys?file=census_sample.csv.gz")
 
-    # ------------------------------------------------------------------ keys
-
-    def keys(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        again = request.query_params.get("again", "")
-        chosen = self._choices.get(int(again), {}) if again.isdecimal() and len(again) < 10 else {}
-        return self._show_keys(request.query_params.get("file", ""), chosen)
-
-    def _show_keys(self, name: str, fields: dict[str, list[str]], problem: str | None = None) -> Response:
-        from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION
-
-        place = self.folder.resolve(name)
-        stat = place.stat()
-        profile = _profile(str(place), str(self.folder.root), stat.st_mtime_ns, stat.st_size)
-        is_sample = {column.name for column in profile.columns} >= set(CENSUS_KEYS) and profile.n_records == 9809
-        roles = {column.name: first(fields, f"role:{column.name}") or column.role for column in profile.columns}
-        if is_sample and not fields:
-            roles |= {
-                name: "key" if name in CENSUS_KEYS else "none" for name in roles if roles[name] == "key" or name in CENSUS_KEYS
-            }
-        return self.render(
-            "keys.html",
-            status=400 if problem else 200,
-            step="keys",
-            file=name,
-            profile=profile,
-            roles=roles,
-            recode={column.name: first(fields, f"recode:{column.name}") for column in profile.columns},
-            role_names=ROLES,
-            choices=CHOICES,
-            many_levels=MANY_LEVELS,
-            population=first(fields, "population") or (CENSUS_POPULATION if is_sample else ""),
-            is_sample=is_sample,
-            threshold=first(fields, "threshold") or "0.2",
-            chosen={option: first(fields, option) for option in (*CHOICES, "criterion", "seed")},
-            run_name=first(fields, "run_name") or self.folder.new_run(_stem(name)),
-            problem=problem,
-        )
-
-    def assess(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        name = first(fields, "file")
-        place = self.folder.resolve(name)
-        try:
-            config = assess_config(fields, place)
-            stat = place.stat()
-            n_records = _profile(str(place), str(self.folder.root), stat.st_mtime_ns, stat.st_size).n_records
-            if config.population is not None and config.population < n_records:
-                raise PopulationTooSmall.given(config.population, n_records=n_records)
-            out = self.new_folder(first(fields, "run_name") or self.folder.new_run(_stem(name)))
-            job = self.jobs.start(
-                "assess",
-                config.to_toml(),
-                out,
-                title=f"Risk of {place.name}",
-                back=f"/keys?file={quote(name)}",
-                usual=self._usual("assess", place),
-            )
-        except RarecellError as problem:
-            return self._show_keys(name, fields, str(problem))
-        # The choices are there again after a failure, or when the run is cancelled.
-        self._choices[job.number] = fields
-        job.back += f"&again={job.number}"
-        return self.go(f"/job/{job.number}")
+    # ------------------------------------------------------------------ for other pages
 
     def new_folder(self, name: str) -> Path:
         """The place of a new run, which must not be taken."""
@@ -225,7 +170,7 @@ class Pages:
             raise OutputExists(f"There is a run called '{name}' already. Give this one another name.")
         return place
 
-    def _usual(self, command: str, place: Path) -> dict[str, float] | None:
+    def usual(self, command: str, place: Path) -> dict[str, float] | None:
         """Seconds of the stages when this file was last run, for a better guess at the time that is left."""
         for folder in self.folder.run_folders():
             try:
@@ -296,14 +241,14 @@ class Pages:
         try:
             config = self.folder.checked(protect_config(fields, run.config))
             place = Path(config.input)
-            out = self.new_folder(first(fields, "run_name") or self.folder.new_run(f"{_stem(place.name)}-protected"))
+            out = self.new_folder(first(fields, "run_name") or self.folder.new_run(f"{stem(place.name)}-protected"))
             job = self.jobs.start(
                 "protect",
                 config.to_toml(),
                 out,
                 title=f"Protection of {place.name}",
                 back=f"/protect?name={quote(run.name)}",
-                usual=self._usual("protect", place),
+                usual=self.usual("protect", place),
             )
         except RarecellError as problem:
             return self._show_protect(run, fields, str(problem))
@@ -328,7 +273,7 @@ class Pages:
             never_swap=fields.get("never_swap", []),
             has_household=run.summary.risk.household is not None,
             households=first(fields, "households"),
-            run_name=first(fields, "run_name") or self.folder.new_run(f"{_stem(run.input_name)}-protected"),
+            run_name=first(fields, "run_name") or self.folder.new_run(f"{stem(run.input_name)}-protected"),
             problem=problem,
         )
 
@@ -348,17 +293,6 @@ class Pages:
         if place.name in ("report.html", "report-external.html") and "download" not in request.query_params:
             return shown_report(place)
         return FileResponse(place, filename=place.name, media_type="application/octet-stream")
-
-
-def _stem(name: str) -> str:
-    """The name of a file without its folder and endings."""
-    return Path(name).name.split(".")[0] or "run"
-
-
-@lru_cache(maxsize=8)
-def _profile(path: str, root: str, stamp: int, size: int) -> Any:
-    with confined(Path(root)):
-        return profile_file(Path(path))
 
 
 @lru_cache(maxsize=4)

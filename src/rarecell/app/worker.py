@@ -1,6 +1,7 @@
 """The process of one run: configuration in, progress out.
 
-Started by :mod:`rarecell.app.jobs`. The first line of the input is the request; when the input ends, the run is to stop.
+Started by :mod:`rarecell.app.jobs`. The first line of the input is the request; when the input ends, the run is to stop. A
+process that tries recodings (:mod:`rarecell.app.trials`) reads further lines, one for each recoding.
 """
 
 from __future__ import annotations
@@ -77,6 +78,30 @@ def _planned(config: RunConfig, progress: ToldProgress) -> dict[str, Any]:
     return as_json(found, config)
 
 
+def _try_recodings(request: dict[str, Any], progress: ToldProgress) -> int:
+    """Count the file once, and answer every further line, which is a recoding."""
+    from rarecell.engine.reach import confined
+    from rarecell.errors import RarecellError
+    from rarecell.run.config import RunConfig
+    from rarecell.run.trying import Trials
+
+    trials: Trials | None = None
+    with confined(Path(request["root"])):
+        for line in sys.stdin:
+            try:
+                if trials is None:
+                    trials = Trials(RunConfig.from_toml(request["config"], source="the form"))
+                progress.tell(event="tried", result=trials.of(json.loads(line)).to_dict())
+            except RarecellError as problem:
+                progress.tell(event="failed", message=str(problem))
+            except Exception:
+                traceback.print_exc()
+                progress.tell(
+                    event="failed", message="The program failed; this is a defect of rarecell. The terminal says where."
+                )
+    return 0
+
+
 def main() -> int:
     from rarecell.engine.reach import confined
     from rarecell.errors import Cancelled, RarecellError
@@ -91,6 +116,8 @@ def main() -> int:
     if not line:
         return 0
     request = json.loads(line)
+    if request["command"] == "try":
+        return _try_recodings(request, progress)
 
     def wait_for_the_end() -> None:
         sys.stdin.read()

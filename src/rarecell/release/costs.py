@@ -81,10 +81,13 @@ def bits_lost(counts: Mapping[str, Counts], steps: Sequence[Step]) -> dict[str, 
 
 def merged_rows(counts: Counts, step: Step) -> Counts:
     """Counts by the groups of a step instead of the levels of its key."""
-    if step.coarsening is None:
-        return counts
-    merged = np.zeros((step.n_levels, *counts.shape[1:]), dtype=np.int64)
-    np.add.at(merged, step.coarsening.group_of_level, counts)
+    return counts if step.coarsening is None else merged_counts(counts, step.coarsening.group_of_level, step.n_levels)
+
+
+def merged_counts(counts: Counts, group_of_level: NDArray[np.int32], n_groups: int) -> Counts:
+    """Counts by groups instead of levels."""
+    merged = np.zeros((n_groups, *counts.shape[1:]), dtype=np.int64)
+    np.add.at(merged, group_of_level, counts)
     return merged
 
 

@@ -95,6 +95,23 @@
   }
 })();
 
+(function countAtThreshold() {
+  const form = document.querySelector("[data-at-least]");
+  if (!form) return;
+  const counts = JSON.parse(form.querySelector("[data-counts]").textContent);
+  const table = document.querySelector("[data-tried]");
+  const whole = new Intl.NumberFormat("en");
+  form.querySelector("#threshold").addEventListener("input", (event) => {
+    const text = event.target.value.trim().replace(",", ".");
+    const threshold = Number(text);
+    if (text === "" || !(threshold >= 0 && threshold <= 1)) return;
+    const at = Math.floor(threshold * 100 + 1e-9);
+    table.querySelector("[data-threshold]").textContent = String(at / 100);
+    table.querySelector("[data-before]").textContent = whole.format(counts.before[at]);
+    table.querySelector("[data-after]").textContent = whole.format(counts.after[at]);
+  });
+})();
+
 (function lookAtKeys() {
   const form = document.querySelector("[data-keys-form]");
   if (!form) return;

@@ -1,0 +1,151 @@
+"""What would coarser keys change, before anything is run?
+
+The data are read and counted once, with every key as it is. Each recoding is then a matter of counts: its table, a quick model
+of the run's kind, the risk, and what the keys lose. Numbers come from that quick model on both sides, so that they can be
+held against each other; a run fits more carefully.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rarecell.data.coding import Coding, joined_codings
+from rarecell.release.costs import OtherColumn, merged_counts, mutual_information
+from rarecell.release.ladders import ladder
+from rarecell.release.trials import RecodedKey, recoded_by
+from rarecell.run import model_choice
+from rarecell.run.assessment import read
+from rarecell.run.config import RunConfig
+from rarecell.run.planning import other_columns
+from rarecell.run.roles import stratum_of_records
+from rarecell.table.contingency import ContingencyTable
+
+N_STEPS = 100
+"""Thresholds at which records are counted: 0, 0.01, …, 1."""
+
+MOST_SHOWN = 400
+"""Levels of a key whose records are told one by one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriedRisk:
+    """The risk of a file under a quick model.
+
+    ``at_least`` are the sample uniques whose risk is 0, 0.01, … or more.
+    """
+
+    sample_uniques: int
+    expected_population_uniques: float
+    expected_correct_matches: float
+    highest: float
+    at_least: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriedKey:
+    """A key before and after: levels, records of each, bits of information."""
+
+    key: str
+    words: str
+    labels: tuple[str, ...]
+    counts: tuple[int, ...]
+    labels_after: tuple[str, ...]
+    counts_after: tuple[int, ...]
+    group_of_level: tuple[int, ...]
+    n_levels: int
+    n_levels_after: int
+    bits: float
+    bits_after: float
+    offered: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A recoding beside the file as it is."""
+
+    before: TriedRisk
+    after: TriedRisk
+    keys: tuple[TriedKey, ...]
+    association_kept: float | None
+
+    @property
+    def information_kept(self) -> float:
+        """Share of the entropy of all keys that is left."""
+        before = sum(key.bits for key in self.keys)
+        return sum(key.bits_after for key in self.keys) / before if before > 0.0 else 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "information_kept": self.information_kept}
+
+
+class Trials:
+    """A file that was counted once, on which recodings are tried."""
+
+    def __init__(self, config: RunConfig, frame: Any = None) -> None:
+        self.config = config
+        data = read(replace(config, coding={}, recode={}), frame)
+        table = data.table()
+        self.table = model_choice.with_design_weights(table, config, stratum_of_records(data, table, config))
+        self.columns: list[OtherColumn] = other_columns(data, table)
+        self._offered = {key: tuple(step.words for step in ladder(self.table, key)[1:]) for key in self.table.keys}
+        self._risks: dict[tuple[tuple[str, str], ...], TriedRisk] = {}
+
+    def of(self, recode: Mapping[str, str]) -> Trial:
+        """Try a recoding, in the words of ``--recode``, on top of how the configuration codes its keys."""
+        coding = joined_codings(self.config.coding, {key: words for key, words in recode.items() if words.strip()})
+        codings = {key: Coding.of(given, key=key) for key, given in coding.items()}
+        table, keys = recoded_by(self.table, codings)
+        return Trial(
+            before=self._risk(self.table, ()),
+            after=self._risk(table, tuple(sorted((key, repr(coding)) for key, coding in codings.items()))),
+            keys=tuple(self._told(key, recode.get(key.key, "")) for key in keys),
+            association_kept=_association_kept(self.columns, keys),
+        )
+
+    def _told(self, key: RecodedKey, words: str) -> TriedKey:
+        is_short = len(key.labels) <= MOST_SHOWN
+        return TriedKey(
+            key=key.key,
+            words=words,
+            labels=key.labels if is_short else (),
+            counts=tuple(key.counts.tolist()) if is_short else (),
+            labels_after=key.labels_after if is_short else (),
+            counts_after=tuple(key.counts_after.tolist()) if is_short else (),
+            group_of_level=tuple(key.group_of_level.tolist()) if is_short else (),
+            n_levels=len(key.labels),
+            n_levels_after=len(key.labels_after),
+            bits=key.bits[0],
+            bits_after=key.bits[1],
+            offered=self._offered[key.key],
+        )
+
+    def _risk(self, table: ContingencyTable, name: tuple[tuple[str, str], ...]) -> TriedRisk:
+        if name not in self._risks:
+            fine = model_choice.with_resolutions(table.with_coarsenings(()), self.config.resolution)
+            risk = model_choice.risk_of(fine, model_choice.quick_model(fine, self.config, n_orders=1), self.config)
+            alone = risk.unique_probability[fine.counts == 1]
+            thresholds = np.arange(N_STEPS + 1) / N_STEPS
+            at_least = len(alone) - np.searchsorted(np.sort(alone), thresholds, side="left")
+            self._risks[name] = TriedRisk(
+                sample_uniques=risk.n_sample_uniques,
+                expected_population_uniques=risk.expected_population_uniques,
+                expected_correct_matches=risk.expected_correct_matches,
+                highest=float(alone.max(initial=0.0)),
+                at_least=tuple(int(n) for n in at_least),
+            )
+        return self._risks[name]
+
+
+def _association_kept(columns: list[OtherColumn], keys: tuple[RecodedKey, ...]) -> float | None:
+    """Share of the mutual information of keys and other columns that is left."""
+    before = after = 0.0
+    for column in columns:
+        for key in keys:
+            joint = column.joint[key.key]
+            before += mutual_information(joint)
+            after += mutual_information(merged_counts(joint, key.group_of_level, len(key.labels_after)))
+    return after / before if before > 0.0 else None

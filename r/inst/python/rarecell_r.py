@@ -43,7 +43,7 @@ def run(what, frame, options):
 
 def risk_columns(result):
     """The risk of every record, with row numbers from 1."""
-    frame = getattr(result, "assessment", result).risk.to_frame()
+    frame = getattr(result, "assessment", result).to_frame()
     columns = {name: frame.column(name).to_numpy(zero_copy_only=False) for name in frame.column_names}
     columns["record"] = columns["record"] + 1
     return {name: values.tolist() for name, values in columns.items()}

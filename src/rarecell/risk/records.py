@@ -21,6 +21,7 @@ from rarecell.choices import FORMS
 from rarecell.errors import BadInput, KeyMismatch, UnknownChoice
 from rarecell.machine.solving import minimum
 from rarecell.model.protocol import CellModel, LogMoments
+from rarecell.outcome.frame import in_library_of
 from rarecell.outcome.shown import Shown
 from rarecell.risk import formulas
 from rarecell.risk.design import SamplingDesign, sampling_design
@@ -244,20 +245,15 @@ class RecordRisk(Shown):
         return row_of_cell[cells]
 
     def to_frame(self, like: Any = None) -> Any:
-        """One row for each record, with the columns of ``risk.parquet``, in the dataframe library of ``like``.
+        """One row for each record, in the dataframe library of ``like``.
 
         Parameters
         ----------
         like : a data frame, optional
             A pandas, polars or pyarrow frame; anything else, or nothing, gives a pyarrow table.
         """
-        import narwhals.stable.v2 as nw
-
         columns = self.per_record()
-        rows = {"record": np.arange(len(columns["cell_count"])), **columns}
-        frame = nw.from_native(like, pass_through=True)
-        backend = frame.implementation if isinstance(frame, nw.DataFrame) else nw.Implementation.PYARROW
-        return nw.from_dict(rows, backend=backend).to_native()
+        return in_library_of(like, {"record": np.arange(len(columns["cell_count"])), **columns})
 
     def __str__(self) -> str:
         return (

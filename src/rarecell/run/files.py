@@ -14,27 +14,22 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rarecell.data.written import recode_csv
 from rarecell.engine.addresses import without_password
 from rarecell.engine.output import write_parquet
 from rarecell.engine.unchanged import file_hash
-from rarecell.machine.threads import on_all_cores
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.released import Provenance
 from rarecell.outcome.summary import RunSummary
 from rarecell.report import write_report
-from rarecell.risk.records import household_risk
-from rarecell.risk.unsafe import individual_risk
 from rarecell.run import folder as folders
 from rarecell.run.publishing import RECORD
+from rarecell.run.record_columns import risk_of_cells, risk_pieces
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
 from rarecell.run.suppressing import blank_file
 from rarecell.swap.apply import write_plan
-
-_PIECE = 1_000_000
 
 
 @contextlib.contextmanager
@@ -122,61 +117,12 @@ def _write_risk(path: Path, found: Assessment) -> tuple[RiskyRecord, ...]:
     if data.source.keeps_rows:
         # The last place is for dropped records, whose cell is −1.
         rows_of_listed = np.full(table.n_cells + 1, -1, dtype=np.int64)
-        write_parquet(path, _risk_pieces(found, rows_of_listed))
+        write_parquet(path, risk_pieces(found, rows_of_listed))
         places = rows_of_listed[table.cell_of(listed)].tolist()
     else:
-        data.write_cell_values(path, table, _risk_of_cells(found))
+        data.write_cell_values(path, table, risk_of_cells(found))
         places = data.drawn_records(table, listed, seed=0)[0].to_pylist() if data.id is not None else [None] * len(listed)
     return tuple(replace(one, record=place) for one, place in zip(found.riskiest, places, strict=True))
-
-
-def _risk_of_cells(found: Assessment) -> dict[str, NDArray[Any]]:
-    table, risk = found.table, found.risk
-    return {
-        "cell_count": risk.sample_count,
-        "cell_probability": np.exp(risk.log_population_share),
-        "unique_probability": risk.unique_probability,
-        "match_probability": risk.match_probability,
-        "swappable": found.swappability.is_swappable,
-        "suda_score": found.unsafe.suda_score,
-        "dis_suda_score": found.unsafe.dis_suda_score(sampling_fraction=min(1.0, table.n_records / risk.population)),
-        "individual_risk": individual_risk(table, population=risk.population),
-        **({} if risk.standard_error is None else {"standard_error": risk.standard_error}),
-        **found.roles.of_cells(),
-    }
-
-
-def _risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[dict[str, Any]]:
-    """The risk file, some records at a time, in the order of the input; ``last_row`` becomes the last record of each cell."""
-    of_cell = _risk_of_cells(found)
-    household: dict[str, NDArray[np.float64]] | None = None
-    if found.config.household is not None:
-        codes = found.data.column_codes([found.config.household])[0][:, 0]
-        of_record = found.risk.per_record()
-        household = {
-            "household_probability": household_risk(of_record["unique_probability"], codes),
-            "household_match_probability": household_risk(of_record["match_probability"], codes),
-        }
-    first = 0
-    for cells in _record_cells(found):
-        dropped = np.flatnonzero(cells < 0)
-        piece: dict[str, Any] = {"record": np.arange(first, first + len(cells))}
-        last_row[cells] = piece["record"]
-        piece.update(zip(of_cell, on_all_cores(np.take, [(values, cells) for values in of_cell.values()]), strict=True))
-        for name, values in of_cell.items():
-            piece[name][dropped] = 0 if values.dtype.kind in "ib" else "" if values.dtype.kind == "O" else np.nan
-        if household is not None:
-            piece.update({name: values[first : first + len(cells)] for name, values in household.items()})
-        first += len(cells)
-        yield piece
-
-
-def _record_cells(found: Assessment) -> Iterator[NDArray[np.int64]]:
-    if found.table.record_cell is None:
-        yield from found.data.record_cells(found.table)
-        return
-    for start in range(0, len(found.table.record_cell), _PIECE):
-        yield found.table.record_cell[start : start + _PIECE]
 
 
 def publish(folder: folders.RunFolder, command: str, found: Assessment, stages: Stages) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rarecell.data.microdata import Microdata
 from rarecell.model.decomposable import DecomposableModel
+from rarecell.outcome.frame import in_library_of
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import Verdict, verdict
@@ -91,8 +92,10 @@ class Assessment:
         return verdict(self.summary)
 
     def to_frame(self, like: Any = None) -> Any:
-        """The risk of every record, in the dataframe library of the data, or of ``like``."""
-        return self.risk.to_frame(like=self.data.native_frame if like is None else like)
+        """The columns of ``risk.parquet`` for every record, in the dataframe library of the data, or of ``like``."""
+        from rarecell.run.record_columns import risk_columns
+
+        return in_library_of(self.data.native_frame if like is None else like, risk_columns(self))
 
     def save(self, folder: str | Path, *, overwrite: bool = False, progress: Progress = SILENT) -> Path:
         """Write the files that ``rarecell assess --out`` writes, and return the folder."""

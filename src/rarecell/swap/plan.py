@@ -21,6 +21,7 @@ from rarecell.engine.drawing import NamesOfRecords
 from rarecell.graph.masks import holds
 from rarecell.intruder.register import Register
 from rarecell.model.protocol import CellModel
+from rarecell.outcome.frame import in_library_of
 from rarecell.outcome.shown import Shown
 from rarecell.progress import SILENT, Progress
 from rarecell.swap.distance import Distances
@@ -186,14 +187,9 @@ class SwapPlan(Shown):
 
     def to_frame(self, like: Any = None, *, places: Any = None) -> Any:
         """:meth:`audit` in the dataframe library of ``like``; anything else, or nothing, gives a pyarrow table."""
-        import narwhals.stable.v2 as nw
-
         rows = self.audit(places)
-        name = nw.String() if any(isinstance(record, str) for record in rows["record"]) else nw.Int64()
-        types = (name, name, nw.String(), nw.Float64(), nw.Float64())
-        frame = nw.from_native(like, pass_through=True)
-        backend = frame.implementation if isinstance(frame, nw.DataFrame) else nw.Implementation.PYARROW
-        return nw.from_dict(rows, dict(zip(rows, types, strict=True)), backend=backend).to_native()
+        name = "String" if any(isinstance(record, str) for record in rows["record"]) else "Int64"
+        return in_library_of(like, rows, dict(zip(rows, (name, name, "String", "Float64", "Float64"), strict=True)))
 
     def __str__(self) -> str:
         mean = float(self.distance.mean()) if len(self) else 0.0

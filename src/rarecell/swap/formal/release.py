@@ -24,6 +24,7 @@ from rarecell.errors import BadInput, KeyMismatch
 from rarecell.graph.masks import members
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.formal import EdgeStatement, FormalStatement
+from rarecell.outcome.frame import in_library_of
 from rarecell.progress import SILENT, Progress
 from rarecell.swap.formal.calibration import Calibrated, Calibration, reference_file
 from rarecell.swap.formal.edges import RootedTree, rooted_tree
@@ -130,12 +131,7 @@ class FormalRelease:
 
     def to_frame(self, like: Any = None, *, places: Any = None) -> Any:
         """:meth:`audit` in the dataframe library of ``like``; anything else, or nothing, gives a pyarrow table."""
-        import narwhals.stable.v2 as nw
-
-        frame = nw.from_native(like, pass_through=True)
-        backend = frame.implementation if isinstance(frame, nw.DataFrame) else nw.Implementation.PYARROW
-        types = {"record": nw.Int64(), "partner": nw.Int64(), "variables": nw.String()}
-        return nw.from_dict(self.audit(places), types, backend=backend).to_native()
+        return in_library_of(like, self.audit(places), {"record": "Int64", "partner": "Int64", "variables": "String"})
 
     def __str__(self) -> str:
         return str(self.statement)

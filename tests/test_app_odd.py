@@ -16,9 +16,8 @@ import pytest
 
 from rarecell.app.folder import ChosenFolder, OutsideFolder
 from rarecell.app.patience import made_in_time
-from rarecell.engine import open_source
+from rarecell.engine import open_source, open_table
 from rarecell.engine.reach import confined
-from rarecell.engine.spark import open_spark_table
 from rarecell.errors import BadInput
 from rarecell.run.config import RunConfig
 from tests.app_client import Browser, write_run
@@ -147,7 +146,7 @@ def test_a_confined_program_reads_neither_queries_nor_spark(house: Path) -> None
         with pytest.raises(BadInput, match="outside the folder"):
             open_source(None, sql="select 1")
         with pytest.raises(BadInput, match="outside the folder"):
-            open_spark_table("people")
+            open_table("people")
         assert open_source(house / "census.csv").n_rows == 2
 
 

@@ -141,10 +141,10 @@ class EngineFailed(RarecellError):
     """An engine gave up on a piece of work."""
 
     @classmethod
-    def of_spark(cls, work: str, reason: str) -> EngineFailed:
+    def during(cls, engine: str, work: str, reason: str) -> EngineFailed:
         return cls(
-            f"Spark gave up while {work}: {reason}. Nothing was written, and the input is untouched. The log of Spark has the cause, often "
-            "an executor that ran out of memory or was lost: give executors more memory or fewer cores, and run again. A rerun "
+            f"{engine} gave up while {work}: {reason}. Nothing was written, and the input is untouched. The log of {engine} has the cause, "
+            "often an executor that ran out of memory or was lost: give executors more memory or fewer cores, and run again. A rerun "
             "starts afresh."
         )
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from rarecell.data.coding import CodedLevels, Coding, code_levels
 from rarecell.data.levels import settle
-from rarecell.engine.source import Column, EncodedColumn, Source
+from rarecell.engine.encoded import EncodedColumn, code_by_value, plain_value
+from rarecell.engine.source import Column, Source
 from rarecell.errors import BadInput
 from rarecell.table.coarsening import coarsening_with
 from rarecell.table.contingency import Categories, Coarsening, ContingencyTable
@@ -52,7 +53,7 @@ class Counted:
     @cached_property
     def code_of_raw(self) -> tuple[dict[Any, int], ...]:
         """For each key the code of each value."""
-        return tuple(_code_by_value(lookup.values, lookup.codes) for lookup in self.lookups)
+        return tuple(code_by_value(lookup) for lookup in self.lookups)
 
     def codes_of(self, key: int, column: EncodedColumn) -> NDArray[np.int32]:
         """The code of a key in each record of a column of its values."""
@@ -274,12 +275,3 @@ def _without_unobserved(
     # The last place serves the code -1.
     levels = tuple(coded.levels[code] for code in observed)
     return new_code[codes], levels, new_code[coded.code_of_value]
-
-
-def _code_by_value(values: pa.Array, codes: NDArray[np.int32]) -> dict[Any, int]:
-    return {plain_value(value): int(code) for value, code in zip(values.to_pylist(), codes, strict=True)}
-
-
-def plain_value(value: Any) -> Any:
-    """NaN differs from itself and so cannot be looked up; it is missing."""
-    return None if value is None or value != value else value

@@ -7,7 +7,6 @@ made, before anything is read; its table is counted when it is asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +17,13 @@ from numpy.typing import NDArray
 from rarecell.choices import MISSING
 from rarecell.data import written
 from rarecell.data.coding import Coding, code_levels
-from rarecell.data.counting import Counted, KeyCounting, number_of_each, plain_value
+from rarecell.data.counting import Counted, KeyCounting, number_of_each
 from rarecell.data.levels import settle
 from rarecell.data.names import check_names, nested_areas
 from rarecell.engine import open_source
-from rarecell.engine.source import EncodedColumn, KeyCells, Source
-from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
+from rarecell.engine.encoded import EncodedColumn, KeyCells
+from rarecell.engine.source import Source
+from rarecell.errors import UnknownChoice, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.shown import Shown
 from rarecell.table.contingency import Categories, ContingencyTable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rarecell.engine.duck import EngineSettings
-    from rarecell.engine.spark import SparkSource
+    from rarecell.engine.source import ProductColumns
     from rarecell.engine.written_levels import Recodes
 
 CODES_IN_MEMORY = 512 * 2**20
@@ -149,35 +149,13 @@ class Microdata(Shown):
 
         ``table`` is the table of these data, or one with the same categories and cells.
         """
-        from rarecell._kernels.counting import CellIndex
+        from rarecell.engine.streaming import record_cells
 
-        counted = self._any_counted
-        index = CellIndex((table or counted.table).cells, [c.n_levels for c in counted.table.categories])
-        for codes, _ in self.key_codes():
-            yield index.find(codes)
-
-    def key_codes(self, columns: Sequence[str] = ()) -> Iterator[tuple[list[NDArray[np.int32]], list[pa.Array]]]:
-        """Codes of the keys, one array a key, some records at a time, and other columns of these records as they stand.
-
-        The code of a dropped record is −1 in at least one key.
-        """
-        from rarecell.engine.source import code_chunk
-
-        def codes_of(array: pa.Array, code_of_raw: Mapping[Any, int]) -> NDArray[np.int32]:
-            chunk = code_chunk(array)
-            # A value that is listed in a chunk without occurring in it may be in no record, and has no code.
-            new_code = [code_of_raw.get(plain_value(value), -1) for value in (*chunk.values.to_pylist(), None)]
-            return np.asarray(np.array(new_code, dtype=np.int32)[chunk.codes])
-
-        with ThreadPoolExecutor() as pool:
-            for batch in self.source.batches([*self.keys, *columns]):
-                keys, others = batch.columns[: len(self.keys)], batch.columns[len(self.keys) :]
-                yield list(pool.map(codes_of, keys, self._any_counted.code_of_raw)), others
+        return record_cells(self.source, self.key_cells(table or self._any_counted.table))
 
     def check_id(self) -> None:
         """Refuse data whose records have neither a position nor a usable id, before anything is counted."""
-        if self.spark is not None:
-            self.spark.usable_id(self.id)
+        self.source.check_id(self.id)
 
     def key_cells(self, table: ContingencyTable) -> KeyCells:
         """The cells of a table of these data, and how values of the keys become their codes."""
@@ -203,24 +181,9 @@ class Microdata(Shown):
         Number k within a cell is the k-th record of it in the order in which records are drawn. The result has row numbers,
         or the ids of records that have no position.
         """
-        from rarecell.engine.drawing import drawing_order
-
         wanted = table.cell_of(numbers)
         rank = numbers - table.first_row[wanted]
-        if self.spark is not None:
-            return self.spark.drawn_records(self.key_cells(table), wanted, rank, id_column=self.id, seed=seed, columns=columns)
-        is_wanted = np.zeros(table.n_cells + 1, dtype=bool)
-        is_wanted[wanted] = True
-        rows, cells, first = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], 0
-        for piece in self.record_cells(table):
-            hit = np.flatnonzero(is_wanted[piece])
-            rows.append(first + hit)
-            cells.append(piece[hit])
-            first += len(piece)
-        row, cell = np.concatenate(rows), np.concatenate(cells)
-        order = np.lexsort((drawing_order(seed, self.record_names(row)), cell))
-        found = row[order[np.searchsorted(cell[order], wanted) + rank]]
-        return found, self.values_at(found, columns) if columns else {}
+        return self.source.drawn_records(self.key_cells(table), wanted, rank, id_column=self.id, seed=seed, columns=columns)
 
     def column_codes(self, columns: Sequence[str]) -> tuple[NDArray[np.int32], tuple[Categories, ...]]:
         """Any columns as level codes in the order of the records; a missing value is a level, and last.
@@ -246,19 +209,18 @@ class Microdata(Shown):
         return codes, tuple(categories)
 
     def with_products_of_margins(
-        self, factors: Sequence[tuple[Sequence[int], int]], columns: Any, totals: Sequence[str]
+        self, factors: Sequence[tuple[Sequence[int], int]], columns: ProductColumns, totals: Sequence[str]
     ) -> tuple[Any, tuple[int, ...], tuple[float, ...]]:
-        """A Spark frame with columns computed from the counts of some sets of keys; see :mod:`rarecell.engine.spark`."""
-        if self.spark is None:
-            raise BadInput(
-                f"Counts of cliques only are for Spark frames; the cells of {self.source.name} can be counted: use record_risk."
-            )
+        """A frame with columns computed from the counts of some sets of keys, where cells stay with their engine.
+
+        See :meth:`rarecell.engine.source.Source.with_products_of_margins`.
+        """
         self._counting.refuse_groups()
         coded = {key: self._counting.code(key, *found) for key, found in self.source.levels(self.keys).items()}
         self._counting.refuse_missing(list(coded.values()))
         lookups = tuple(EncodedColumn(coded[key].values, coded[key].coded.code_of_value) for key in self.keys)
         none = np.empty((0, len(self.keys)), dtype=np.int32)
-        return self.spark.with_products_of_margins(KeyCells(self.keys, lookups, none), factors, columns, totals)
+        return self.source.with_products_of_margins(KeyCells(self.keys, lookups, none), factors, columns, totals)
 
     def record_weights(self) -> NDArray[np.float64] | None:
         """The weight of each record, or None without a weight column."""
@@ -278,37 +240,21 @@ class Microdata(Shown):
 
         Records are given as :meth:`drawn_records` gives them. Recoded keys hold their levels.
         """
-        spark = self.spark
-        if spark is not None:
-            return spark.with_levels_of(spark.replaced_by_id(self.id, rows, columns), self.recodes)
-        frame = self.source.replaced(rows, columns)
-        if self.native_frame is None and not self.recodes:
-            return written.with_types(frame, self.source)
-        return open_source(frame).with_levels(self.recodes) if self.recodes else frame
+        frame = self.source.released(rows, columns, self.recodes, id_column=self.id)
+        return written.with_types(frame, self.source) if self.native_frame is None and not self.recodes else frame
 
     def write_with_replacements(self, path: str | Path, rows: Any, columns: Mapping[str, Any]) -> Path:
         """The data in their own format and order, with new values at some records and recoded keys as their levels."""
-        spark = self.spark
-        if spark is not None:
-            return spark.write(spark.with_levels_of(spark.replaced_by_id(self.id, rows, columns), self.recodes), path)
-        return written.write_released(self.source, path, rows, columns, self.recodes)
+        return self.source.write_released(path, rows, columns, self.recodes, id_column=self.id)
 
     def write_cell_values(self, path: Path, table: ContingencyTable, values: Mapping[str, NDArray[Any]]) -> None:
-        """For every record of a Spark frame the values of its cell, under its id, or under its keys without one."""
-        assert self.spark is not None, "files are written in their order, from record_cells"
+        """For every record without a position the values of its cell, under its id, or under its keys without one."""
         named = {key: key for key in self.keys} if self.id is None else {"record": self.id}
-        self.spark.write_cell_values(path, self.key_cells(table), values, named)
+        self.source.write_cell_values(path, self.key_cells(table), values, named)
 
     def read_back(self, written: Path) -> Any:
         """What :meth:`write_with_replacements` wrote, as data."""
-        return self.spark.reader.parquet(written.absolute().as_uri()) if self.spark else written
-
-    @property
-    def spark(self) -> SparkSource | None:
-        """The source, when it is a Spark frame."""
-        from rarecell.engine.spark import SparkSource
-
-        return self.source if isinstance(self.source, SparkSource) else None
+        return self.source.read_back(written)
 
     # ------------------------------------------------------------------ words
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +13,6 @@ from numpy.typing import NDArray
 
 from rarecell.data.coding import Coding
 from rarecell.data.levels import settle
-from rarecell.engine import open_source
-from rarecell.engine.output import temporary_folder
 from rarecell.engine.source import Source
 from rarecell.engine.written_levels import Recodes, WrittenLevels
 from rarecell.table.contingency import Categories
@@ -57,17 +54,6 @@ def recodes_of(counted: Counted, coding: Mapping[str, Coding]) -> Recodes:
             lookup = counted.lookups[k]
             found[categories.key] = levels_to_write(lookup.values, lookup.codes, counted.meanings[k], categories)
     return found
-
-
-def write_released(source: Source, path: str | Path, rows: Any, columns: Mapping[str, Any], recodes: Recodes) -> Path:
-    """Write data with new values at some records and the levels of recoded keys; moved into place when complete."""
-    if not recodes:
-        return source.write_with_replacements(path, rows, columns)
-    if not len(rows):
-        return source.write_levels(path, recodes)
-    with temporary_folder(path) as folder:
-        swapped = source.write_with_replacements(folder / f"swapped{source.suffix}", rows, columns)
-        return open_source(swapped, settings=source.settings_of_output).write_levels(path, recodes)
 
 
 def coding_of_output(source: Source, coding: Mapping[str, Coding], recodes: Recodes) -> dict[str, Coding]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rarecell.engine.duck import EngineSettings
     from rarecell.engine.source import Source
 
-__all__ = ["open_source"]
+__all__ = ["open_source", "open_table"]
 
 
 def open_source(data: Any, *, sql: str | None = None, settings: EngineSettings | None = None) -> Source:
@@ -41,3 +41,10 @@ def open_source(data: Any, *, sql: str | None = None, settings: EngineSettings |
     from rarecell.engine.frames import open_frame
 
     return open_frame(data)
+
+
+def open_table(name: str) -> Source:
+    """The source for a table that Spark knows by its name, or for a path that Spark reads."""
+    from rarecell.engine.spark_tables import open_spark_table
+
+    return open_spark_table(name)

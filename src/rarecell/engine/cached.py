@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from rarecell.engine.columnar import ParquetSource
 from rarecell.engine.duck import EngineSettings, private_directory
+from rarecell.engine.encoded import EncodedColumn, GroupedCounts
 from rarecell.engine.files import FileSource
-from rarecell.engine.source import Column, EncodedColumn, GroupedCounts, Source
+from rarecell.engine.source import Column, Source
 from rarecell.machine.disk import new_private_file
 
 if TYPE_CHECKING:

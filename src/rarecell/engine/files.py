@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from rarecell.engine import csv
 from rarecell.engine.csv_output import Forms, write_records
 from rarecell.engine.duck import EngineSettings, connect, renamed
+from rarecell.engine.encoded import EncodedColumn, GroupedCounts
 from rarecell.engine.recoding import recoded_batches
-from rarecell.engine.source import Column, EncodedColumn, GroupedCounts, Source
+from rarecell.engine.source import Column, Source
 from rarecell.engine.unchanged import FileStamp
 from rarecell.errors import BadInput, RarecellError
 

@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rarecell.engine.duck import renamed
+from rarecell.engine.encoded import EncodedColumn, GroupedCounts
 from rarecell.engine.grouping import count_groups, new_names
 from rarecell.engine.kinds import Kind, kind_of
 from rarecell.engine.output import atomic_path
 from rarecell.engine.replacing import replaced_table
-from rarecell.engine.source import BATCH_ROWS, Column, EncodedColumn, GroupedCounts, Source
+from rarecell.engine.source import BATCH_ROWS, Column, Source
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:

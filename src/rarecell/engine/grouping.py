@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 
-from rarecell.engine.source import EncodedColumn, GroupedCounts, code_chunk, unified
+from rarecell.engine.encoded import EncodedColumn, GroupedCounts, code_chunk, unified
 from rarecell.engine.weights import LARGEST_WEIGHT, WEIGHT_UNITS, check_weights
 
 

@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from rarecell.engine import csv
 from rarecell.engine.columnar import ColumnarSource, ParquetSource
 from rarecell.engine.duck import EngineSettings
+from rarecell.engine.encoded import EncodedColumn, GroupedCounts
 from rarecell.engine.files import FileSource, readable_errors
 from rarecell.engine.opening import is_wildcard
 from rarecell.engine.output import atomic_folder, temporary_folder
 from rarecell.engine.reach import reachable, regular_file
 from rarecell.engine.replacing import dictionary_forms
-from rarecell.engine.source import BATCH_ROWS, EncodedColumn, GroupedCounts
+from rarecell.engine.source import BATCH_ROWS
 from rarecell.engine.suffixes import PARQUET_SUFFIXES, PART_SUFFIXES
 from rarecell.errors import BadInput
 

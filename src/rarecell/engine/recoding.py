@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rarecell.engine.source import EncodedColumn
+from rarecell.engine.encoded import EncodedColumn
 
 
 def recoded_batches(

@@ -9,18 +9,20 @@ better. Values are Arrow arrays throughout; nothing above this package sees a da
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rarecell.engine.encoded import CodedChunk, EncodedColumn, EncodedRecords, GroupedCounts, KeyCells, Pairs, code_chunk, unified
 from rarecell.engine.kinds import Kind, kind_of
+from rarecell.engine.output import temporary_folder
 from rarecell.engine.replacing import replaced_table
 from rarecell.engine.unchanged import Watch, files_hash
 from rarecell.engine.weights import check_record_weights
@@ -33,8 +35,8 @@ if TYPE_CHECKING:
 BATCH_ROWS = 262_144
 """Records handed out at a time."""
 
-SMALL_RANGE = 4096
-"""Whole numbers within a range this small are coded by their distance from the smallest."""
+ProductColumns = Callable[[Any, int, Any, Any], Iterable[tuple[str, Any]]]
+"""Names and columns of an engine, in their order; a column may use those before it."""
 
 
 @dataclass(frozen=True)
@@ -67,50 +69,6 @@ class Column:
             elif value == declared:
                 return True
         return False
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedColumn:
-    """A column as codes: ``values[codes[r]]`` is the value of record r, a null value included.
-
-    Codes are as short as the number of values allows.
-    """
-
-    values: pa.Array
-    codes: NDArray[Any]
-
-
-class CodedChunk(NamedTuple):
-    """Some records of a column as codes; values that do not occur may be listed, and a null has the code after all values."""
-
-    values: pa.Array
-    codes: NDArray[Any]
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedRecords:
-    """Columns as codes, one a record in the order of the records, and the weights of the records."""
-
-    columns: tuple[EncodedColumn, ...]
-    weights: NDArray[np.float64] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class GroupedCounts:
-    """Every combination of values that occurs, as one coded column a variable, with its number of records."""
-
-    columns: tuple[EncodedColumn, ...]
-    counts: NDArray[np.int64]
-    weights: NDArray[np.float64] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class KeyCells:
-    """Cells as codes of their keys; ``lookups`` has for each key the code of each of its values, −1 for one that is dropped."""
-
-    keys: tuple[str, ...]
-    lookups: tuple[EncodedColumn, ...]
-    cells: NDArray[np.int32]
 
 
 class Source(ABC):
@@ -288,6 +246,63 @@ class Source(ABC):
         joined = pa.concat_tables(parts).take(pa.array(back))
         return {name: joined.column(name).combine_chunks() for name in columns}
 
+    # ------------------------------------------------------------------ records by their cell
+
+    def check_id(self, column: str | None) -> None:  # noqa: B027 (records that have a position need no id)
+        """Refuse an id column by which records cannot be found again; None is no id column."""
+
+    def drawn_records(
+        self,
+        cells: KeyCells,
+        wanted: NDArray[np.int64],
+        rank: NDArray[np.int64],
+        *,
+        id_column: str | None,
+        seed: int,
+        columns: Sequence[str] = (),
+    ) -> tuple[Any, dict[str, pa.Array]]:
+        """Where some records are, and their values of ``columns``: of cell ``wanted[r]`` the ``rank[r]``-th as they are drawn.
+
+        A place is a row number, or the id of a record without a position.
+        """
+        from rarecell.engine.streaming import drawn_rows
+
+        rows = drawn_rows(self, cells, wanted, rank, id_column=id_column, seed=seed)
+        return rows, self.take(rows, columns) if columns else {}
+
+    def crossed(
+        self, cells: KeyCells, keys: Sequence[str], columns: Sequence[str], *, most_values: int
+    ) -> dict[str, dict[str, Pairs]]:
+        """For each column its pairs with each key, of all records with a cell; columns of more than ``most_values`` are left out."""
+        from rarecell.engine.streaming import counted_pairs
+
+        return counted_pairs(self, cells, keys, columns, most_values=most_values)
+
+    def write_cell_values(
+        self, path: Path, cells: KeyCells, values: Mapping[str, NDArray[Any]], columns: Mapping[str, str]
+    ) -> None:
+        """Write for every record without a position the values of its cell, after some ``columns`` of it under new names."""
+        raise BadInput(f"The records of {self.name} have an order; write what belongs to each of them in that order.")
+
+    def with_products_of_margins(
+        self, cells: KeyCells, factors: Sequence[tuple[Sequence[int], int]], columns: ProductColumns, totals: Sequence[str]
+    ) -> tuple[Any, tuple[int, ...], tuple[float, ...]]:
+        """The frame with columns computed from Π (n of some keys / n)^power of each record, where the records stay.
+
+        Parameters
+        ----------
+        cells : the keys
+        factors : sets of keys, each with its power
+        columns : what to compute, one column after the other, from the functions of the engine, the number of records, the
+            logarithm of the product, and the number of records with the same keys, which is the column ``cell_count``
+        totals : columns whose sums are returned
+
+        Returns
+        -------
+        The frame; the numbers of records and of those that are alone with their keys; the sums.
+        """
+        raise BadInput(f"Counts of cliques only are for Spark frames; the cells of {self.name} can be counted: use record_risk.")
+
     # ------------------------------------------------------------------ writing
 
     def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
@@ -305,6 +320,31 @@ class Source(ABC):
         """The data with new values at some records: a frame in the type that it came in, a pyarrow table for a file."""
         names = [column.name for column in self.columns()]
         return replaced_table(pa.Table.from_batches(self.batches(names)), 0, rows, columns)
+
+    def released(self, places: Any, columns: Mapping[str, Any], recodes: Recodes, *, id_column: str | None = None) -> Any:
+        """:meth:`replaced` at places that :meth:`drawn_records` gave, with the levels of recoded columns."""
+        from rarecell.engine import open_source
+
+        frame = self.replaced(places, columns)
+        return open_source(frame).with_levels(recodes) if recodes else frame
+
+    def write_released(
+        self, path: str | Path, places: Any, columns: Mapping[str, Any], recodes: Recodes, *, id_column: str | None = None
+    ) -> Path:
+        """Write the data with new values at some places and the levels of recoded columns; moved into place when complete."""
+        from rarecell.engine import open_source
+
+        if not recodes:
+            return self.write_with_replacements(path, places, columns)
+        if not len(places):
+            return self.write_levels(path, recodes)
+        with temporary_folder(path) as folder:
+            swapped = self.write_with_replacements(folder / f"swapped{self.suffix}", places, columns)
+            return open_source(swapped, settings=self.settings_of_output).write_levels(path, recodes)
+
+    def read_back(self, written: Path) -> Any:
+        """What :meth:`write_released` wrote, as data that can be opened."""
+        return written
 
     @property
     def native_frame(self) -> Any:
@@ -326,65 +366,6 @@ class Source(ABC):
 
 def _without_dictionary(array: pa.Array) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-
-
-def code_chunk(array: pa.Array) -> CodedChunk:
-    """Some records of a column as distinct values and positions among them."""
-    if pa.types.is_dictionary(array.type):
-        return CodedChunk(array.dictionary, _positions(array))
-    if pa.types.is_integer(array.type):
-        bounds = pc.min_max(array)
-        low, high = bounds["min"].as_py(), bounds["max"].as_py()
-        if low is not None and high - low < SMALL_RANGE:
-            # Codes such as ages and categories need no hashing: their distance from the smallest is their position.
-            filled = array.fill_null(low) if array.null_count else array
-            codes = np.subtract(filled.to_numpy(zero_copy_only=False), low, casting="unsafe").astype(np.uint16)
-            if array.null_count:
-                codes[array.is_null().to_numpy(zero_copy_only=False)] = high - low + 1
-            return CodedChunk(pa.array(range(low, high + 1), array.type), codes)
-    if pa.types.is_string_view(array.type):
-        array = array.cast(pa.large_string())
-    encoded = array.dictionary_encode()
-    return CodedChunk(encoded.dictionary, _positions(encoded))
-
-
-def unified(chunks: Sequence[CodedChunk]) -> EncodedColumn:
-    """One list of values for all chunks, each of which occurs; records without a value share a code, after all others."""
-    from rarecell._kernels.counting import count_values, recode
-
-    n_records = sum(len(chunk.codes) for chunk in chunks)
-    if not chunks or pa.types.is_null(chunks[0].values.type):
-        return EncodedColumn(pa.nulls(min(n_records, 1)), np.zeros(n_records, dtype=np.uint16))
-    # Not by Arrow's unify_dictionaries: it follows the indices below nulls, which may be anything.
-    together = pa.concat_arrays([chunk.values for chunk in chunks]).dictionary_encode()
-    values = together.dictionary
-    null_code = len(values)
-    numbers = np.zeros(null_code + 1, dtype=np.int64)
-    code_of_value = _positions(together)
-    new_codes, first = [], 0
-    for chunk in chunks:
-        new_code = np.append(code_of_value[first : first + len(chunk.values)], np.int32(null_code))
-        in_chunk = np.zeros(len(new_code), dtype=np.int64)
-        count_values(chunk.codes, in_chunk)
-        np.add.at(numbers, new_code, in_chunk)
-        new_codes.append(new_code)
-        first += len(chunk.values)
-    occurs = numbers > 0
-    if occurs[null_code]:
-        values = pa.concat_arrays([values, pa.nulls(1, values.type)])
-    final: NDArray[np.integer[Any]] = (np.cumsum(occurs) - 1).astype(np.uint16 if occurs.sum() <= 2**16 else np.int32)
-    codes = np.empty(n_records, dtype=final.dtype)
-    first = 0
-    for chunk, new_code in zip(chunks, new_codes, strict=True):
-        recode(chunk.codes, final[new_code], codes[first : first + len(chunk.codes)])
-        first += len(chunk.codes)
-    return EncodedColumn(values.filter(pa.array(occurs[: len(values)])), codes)
-
-
-def _positions(encoded: pa.Array) -> NDArray[np.int32]:
-    """Position of each record's value among the values; a null's is the one after them."""
-    indices = pc.fill_null(encoded.indices.cast(pa.int32()), len(encoded.dictionary)).to_numpy(zero_copy_only=False)
-    return np.asarray(indices, dtype=np.int32)
 
 
 def _as_floats(array: pa.Array) -> NDArray[np.float64]:

@@ -7,66 +7,42 @@ those that are swapped come to the driver.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rarecell.engine.drawing import hashed_text
+from rarecell.engine.encoded import EncodedColumn, GroupedCounts, KeyCells, Pairs
 from rarecell.engine.frames import FrameSource
 from rarecell.engine.grouping import count_groups, new_names
 from rarecell.engine.kinds import Kind
-from rarecell.engine.reach import refuse_when_confined
-from rarecell.engine.source import EncodedColumn, GroupedCounts, KeyCells, Source
-from rarecell.engine.spark_joins import code_columns, joined, looked_up, quoted, recoded, sent, spark_table
-from rarecell.engine.spark_session import new_session, spark_job
-from rarecell.errors import BadInput, EngineFailed, MissingExtra, TooLarge
+from rarecell.engine.source import ProductColumns, Source
+from rarecell.engine.spark_joins import (
+    code_columns,
+    counted_pairs,
+    joined,
+    looked_up,
+    quoted,
+    recoded,
+    sent,
+    spark_table,
+    with_cell,
+)
+from rarecell.engine.spark_session import spark_job
+from rarecell.errors import BadInput, TooLarge
 from rarecell.machine.disk import remove
 
 if TYPE_CHECKING:
     from rarecell.engine.written_levels import Recodes
 
-ProductColumns = Callable[[Any, int, Any, Any], Iterable[tuple[str, Any]]]
-"""Names and Spark columns, in their order; a column may use those before it."""
-
 MOST_CELLS = 50_000_000
 """More occupied cells than this are not brought to the driver."""
-
-MOST_BROADCAST = 1_000_000
-"""Tables of up to this many rows are sent to every machine; larger ones are joined by a shuffle."""
-
-
-def open_spark_table(name: str) -> SparkSource:
-    """A table of Spark, or a path that Spark reads in its default format, through the active session or a new one."""
-    refuse_when_confined("A Spark table")
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingExtra.needed("A Spark table", "spark") from None
-
-    @spark_job(f"opening '{name}'")
-    def opened() -> Any:
-        session = SparkSession.getActiveSession() or new_session()
-        is_name = re.fullmatch(r"[^/\\]+", name) is not None
-        return session.table(name) if is_name and session.catalog.tableExists(name) else session.read.load(name)
-
-    try:
-        source = SparkSource(nw.from_native(opened()))
-    except EngineFailed as problem:
-        if "PATH_NOT_FOUND" in str(problem):
-            raise BadInput(
-                f"Spark knows no table '{name}', and there is no such path. Check the name and the catalogue."
-            ) from None
-        raise
-    source.name = f"the Spark table {name}"
-    return source
 
 
 class SparkSource(FrameSource):
@@ -82,11 +58,6 @@ class SparkSource(FrameSource):
     @property
     def native(self) -> Any:
         return self.frame.to_native()
-
-    @property
-    def reader(self) -> Any:
-        """What reads files into Spark frames."""
-        return self.native.sparkSession.read
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         raise BadInput(
@@ -175,25 +146,10 @@ class SparkSource(FrameSource):
     def with_products_of_margins(
         self, cells: KeyCells, factors: Sequence[tuple[Sequence[int], int]], columns: ProductColumns, totals: Sequence[str]
     ) -> tuple[Any, tuple[int, ...], tuple[float, ...]]:
-        """The Spark frame with columns computed from Π (n of some keys / n)^power of each record.
-
-        Parameters
-        ----------
-        cells : the keys
-        factors : sets of keys, each with its power
-        columns : what to compute, one column after the other, from Spark's functions, the number of records, the logarithm of the
-            product, and the number of records with the same keys, which is the column ``cell_count``
-        totals : columns whose sums are returned
-
-        Returns
-        -------
-        The frame; the numbers of records and of those that are alone with their keys; the sums.
-        """
         from pyspark.sql import Window, functions
 
         coded, codes = self._coded(cells)
-        for code in codes:
-            coded = coded.filter(functions.col(code) >= 0)
+        coded = with_cell(coded, codes)
         n_records = coded.count()
         names = new_names(len(factors), "margin")
         joined = coded
@@ -258,45 +214,28 @@ class SparkSource(FrameSource):
         return values[0], dict(zip(columns, values[1:], strict=True))
 
     @spark_job("looking at the columns outside the keys")
-    def columns_of_few_values(self, columns: Sequence[str], most: int) -> list[str]:
+    def _of_few_values(self, columns: Sequence[str], most: int) -> list[str]:
         """Those of ``columns`` that have more than one value and not many more than ``most``."""
         from pyspark.sql import functions
 
-        if not columns:
-            return []
         counted = [functions.approx_count_distinct(functions.col(quoted(name))).alias(f"{k}") for k, name in enumerate(columns)]
         found = self.native.agg(*counted).collect()[0]
         # An approximate count is seldom a tenth off; who needs it exact counts again.
         return [name for name, n_values in zip(columns, found, strict=True) if 1 <= n_values <= 1.1 * most]
 
     @spark_job("counting the keys against other columns")
-    def crossed(self, cells: KeyCells, keys: Sequence[str], columns: Sequence[str]) -> dict[tuple[str, str], pa.Table]:
-        """For each key and column: code of the key, value of the column, and number of records, of all records with a cell.
-
-        All pairs are counted in one reading of the data.
-        """
-        from pyspark.sql import functions
-
+    def crossed(
+        self, cells: KeyCells, keys: Sequence[str], columns: Sequence[str], *, most_values: int
+    ) -> dict[str, dict[str, Pairs]]:
+        """All pairs are counted in one reading of the data."""
+        few = self._of_few_values(columns, most_values) if columns else []
+        if not few:
+            return {}
         coded, codes = self._coded(cells)
-        for code in codes:
-            coded = coded.filter(functions.col(code) >= 0)
-        code_of = dict(zip(cells.keys, codes, strict=True))
-        new_name = dict(zip(columns, new_names(len(columns), "column"), strict=True))
-        n_records, group = new_names(2, "crossed")
-        wanted = [(key, column) for key in keys for column in columns]
-        grouped = [*(code_of[key] for key in keys), *new_name.values()]
-        chosen = [functions.col(code_of[key]) for key in keys]
-        chosen += [functions.col(quoted(column)).alias(new) for column, new in new_name.items()]
-        sets = [[code_of[key], new_name[column]] for key, column in wanted]
-        counted = coded.select(*chosen).groupingSets(sets, *grouped)
-        found = counted.agg(functions.count("*").alias(n_records), functions.grouping_id().alias(group)).toArrow()
-        result = {}
-        for (key, column), pair in zip(wanted, sets, strict=True):
-            # The bits of a group say which columns it adds up over, the first column first.
-            number = sum(1 << (len(grouped) - 1 - place) for place, name in enumerate(grouped) if name not in pair)
-            part = found.filter(pc.equal(found.column(group), number)).select([*pair, n_records])
-            result[key, column] = part.rename_columns(["code", "value", "records"])
-        return result
+        return counted_pairs(with_cell(coded, codes), {key: codes[cells.keys.index(key)] for key in keys}, few)
+
+    def check_id(self, column: str | None) -> None:
+        self.usable_id(column)
 
     def usable_id(self, id_column: str | None) -> str:
         """The id column, or what is wrong with it."""
@@ -389,6 +328,17 @@ class SparkSource(FrameSource):
                 "--out that all machines of the cluster and this one share."
             )
         return Path(path)
+
+    def released(self, places: Any, columns: Mapping[str, Any], recodes: Recodes, *, id_column: str | None = None) -> Any:
+        return self.with_levels_of(self.replaced_by_id(id_column, places, columns), recodes)
+
+    def write_released(
+        self, path: str | Path, places: Any, columns: Mapping[str, Any], recodes: Recodes, *, id_column: str | None = None
+    ) -> Path:
+        return self.write(self.released(places, columns, recodes, id_column=id_column), path)
+
+    def read_back(self, written: Path) -> Any:
+        return self.native.sparkSession.read.parquet(written.absolute().as_uri())
 
     def write_with_replacements(self, path: str | Path, rows: Any, columns: Mapping[str, Any]) -> Path:
         raise BadInput("A Spark frame is not written to a single file; change it with replaced_by_id and write it with Spark.")

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rarecell.engine.encoded import EncodedColumn, Pairs
 from rarecell.engine.grouping import new_names
-from rarecell.engine.source import EncodedColumn
-
-ProductColumns = Callable[[Any, int, Any, Any], Iterable[tuple[str, Any]]]
-"""Names and Spark columns, in their order; a column may use those before it."""
-
-MOST_CELLS = 50_000_000
-"""More occupied cells than this are not brought to the driver."""
 
 MOST_BROADCAST = 1_000_000
 """Tables of up to this many rows are sent to every machine; larger ones are joined by a shuffle."""
@@ -46,6 +41,38 @@ def sent(small: Any, n_rows: int) -> Any:
     from pyspark.sql import functions
 
     return functions.broadcast(small) if n_rows <= MOST_BROADCAST else small
+
+
+def with_cell(coded: Any, codes: Sequence[str]) -> Any:
+    """The records whose keys all have a code."""
+    from pyspark.sql import functions
+
+    for code in codes:
+        coded = coded.filter(functions.col(code) >= 0)
+    return coded
+
+
+def counted_pairs(coded: Any, code_of: Mapping[str, str], columns: Sequence[str]) -> dict[str, dict[str, Pairs]]:
+    """For each column its pairs with each key, counted in one reading; ``code_of`` has for each key the column of its codes."""
+    from pyspark.sql import functions
+
+    new_name = dict(zip(columns, new_names(len(columns), "column"), strict=True))
+    n_records, group = new_names(2, "crossed")
+    wanted = [(key, column) for column in columns for key in code_of]
+    grouped = [*code_of.values(), *new_name.values()]
+    chosen = [functions.col(code) for code in code_of.values()]
+    chosen += [functions.col(quoted(column)).alias(new) for column, new in new_name.items()]
+    sets = [[code_of[key], new_name[column]] for key, column in wanted]
+    counted = coded.select(*chosen).groupingSets(sets, *grouped)
+    found = counted.agg(functions.count("*").alias(n_records), functions.grouping_id().alias(group)).toArrow()
+    result: dict[str, dict[str, Pairs]] = {column: {} for column in columns}
+    for (key, column), (code, value) in zip(wanted, sets, strict=True):
+        # The bits of a group say which columns it adds up over, the first column first.
+        number = sum(1 << (len(grouped) - 1 - place) for place, name in enumerate(grouped) if name not in (code, value))
+        part = found.filter(pc.equal(found.column(group), number))
+        codes, records = (part.column(name).to_numpy() for name in (code, n_records))
+        result[column][key] = Pairs(codes, part.column(value).combine_chunks(), records)
+    return result
 
 
 def code_columns(cells: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:

@@ -26,7 +26,7 @@ def spark_job(work: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
             except Exception as problem:
                 if not _is_of_spark(problem):
                     raise
-                raise EngineFailed.of_spark(work, _reason(problem)) from None
+                raise EngineFailed.during("Spark", work, _reason(problem)) from None
 
         return attempt
 

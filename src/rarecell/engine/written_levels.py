@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rarecell.engine.source import code_chunk
+from rarecell.engine.encoded import code_chunk, plain_value
 
 _STRANGE = -2
 _BOUND = re.compile(r"≤?(-?[0-9]+)(\+|–-?[0-9]+)?")
@@ -54,13 +54,13 @@ class WrittenLevels:
 
     @cached_property
     def _level_by_value(self) -> dict[Any, int]:
-        return {_plain(value): int(level) for value, level in zip(self.values, self.level_of_value, strict=True)}
+        return {plain_value(value): int(level) for value, level in zip(self.values, self.level_of_value, strict=True)}
 
     def levels_of(self, array: pa.Array) -> NDArray[np.int32]:
         """The level of each value of an array, −1 where it is missing."""
         chunk = code_chunk(array)
         known = self._level_by_value
-        of_value = [known.get(_plain(value), _STRANGE) for value in chunk.values.to_pylist()]
+        of_value = [known.get(plain_value(value), _STRANGE) for value in chunk.values.to_pylist()]
         found = np.array([*of_value, -1], dtype=np.int32)[chunk.codes]
         if (found == _STRANGE).any():
             raise RuntimeError("Internal error: a value is to be written that was not counted. Nothing was written.")
@@ -94,10 +94,6 @@ def _number_of(level: Any, members: Sequence[Any]) -> int | None:
             return int(bound.group(1))
         return min(members) if members and all(isinstance(member, int) for member in members) else None
     return int(level) if isinstance(level, (int, float)) and float(level).is_integer() else None
-
-
-def _plain(value: Any) -> Any:
-    return None if value is None or value != value else value
 
 
 Recodes = Mapping[str, WrittenLevels]

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from rarecell.data.coding import Coding, code_levels
 from rarecell.data.levels import RawLevels, settle
 from rarecell.engine import open_source
-from rarecell.engine.source import Column, EncodedColumn, Source
+from rarecell.engine.encoded import EncodedColumn
+from rarecell.engine.source import Column, Source
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.intruder.alignment import places, together
 from rarecell.risk.records import RecordRisk

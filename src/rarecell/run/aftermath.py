@@ -22,10 +22,10 @@ from rarecell.run.results import Assessment
 from rarecell.run.roles import of_attribute
 from rarecell.swap.affected import affected_groups, weighted_changes
 from rarecell.swap.apply import Exchange
-from rarecell.swap.associations import CrossedColumn
 from rarecell.swap.carry import Travel, what_travels
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.units import CodedColumn
+from rarecell.table.crossed import CrossedColumn
 
 MOST_GROUPS = 30
 """Groups on which swaps fall most that are told."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rarecell.data.coding import joined_codings
 from rarecell.data.microdata import Microdata
+from rarecell.engine import open_table
 from rarecell.engine.addresses import named_places
 from rarecell.engine.duck import EngineSettings
 from rarecell.machine.memory import MemoryLimit
@@ -110,9 +111,7 @@ def read(config: RunConfig, frame: Any = None) -> Microdata:
     """The data of a run, with every name checked."""
     given = frame if frame is not None else config.input or None
     if frame is None and config.spark_table is not None:
-        from rarecell.engine.spark import open_spark_table
-
-        given = open_spark_table(config.spark_table)
+        given = open_table(config.spark_table)
     return Microdata(
         given,
         keys=config.keys,

@@ -6,6 +6,7 @@ that make such choices are refused here, each with its reason.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from rarecell.choices import ZEROS
@@ -20,11 +21,11 @@ from rarecell.run.config import ProtectConfig
 from rarecell.run.results import Assessment
 from rarecell.run.swaps import reporting_register, risk_as_known, told_intruders
 from rarecell.swap.apply import MarginCheck
-from rarecell.swap.associations import CrossedColumn
 from rarecell.swap.formal.release import FormalRelease, expect_records_at_hand, formal_swaps
 from rarecell.swap.formal.wish import FormalWish
 from rarecell.swap.summary import exchange_summary
 from rarecell.swap.units import ColumnValues
+from rarecell.table.crossed import CrossedColumn
 
 _CHOOSES = (
     "A formal release changes records at random, because a choice that depends on the records has no finite ε; leave out {}."
@@ -88,7 +89,7 @@ def released(wanted: ProtectConfig, found: Assessment, progress: Progress) -> Fo
 def told(
     release: FormalRelease,
     found: Assessment,
-    columns: dict[str, ColumnValues | CrossedColumn],
+    columns: Mapping[str, ColumnValues | CrossedColumn],
     margins: tuple[MarginCheck, ...],
 ) -> SwapSummary:
     """The ``swap`` part of the summary; the nearest intruder is tried on the release, as on any other."""

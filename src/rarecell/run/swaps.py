@@ -7,8 +7,8 @@ which further columns have to be looked at.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from rarecell.run.results import Assessment
 from rarecell.run.roles import side_choice
 from rarecell.swap.affected import weight_classes
 from rarecell.swap.apply import Exchange, MarginCheck
-from rarecell.swap.associations import CrossedColumn
 from rarecell.swap.distance import Distances
 from rarecell.swap.households import plan_household_swaps
 from rarecell.swap.plan import SwapPlan, plan_task
@@ -38,7 +37,8 @@ from rarecell.swap.scenarios import plan_for_scenarios
 from rarecell.swap.swappable import cost_of_keeping
 from rarecell.swap.target import Target, TargetPlan, plan_to_target
 from rarecell.swap.task import SwapTask
-from rarecell.swap.units import CodedColumn
+from rarecell.swap.units import CodedColumn, ColumnValues
+from rarecell.table.crossed import CrossedColumn
 
 WEIGHT_CLASS = "class of like weight"
 """Name of the column of weight classes, for messages."""
@@ -257,15 +257,14 @@ def _values_of(data: Microdata, names: list[str]) -> dict[str, NDArray[np.int32]
     }
 
 
-def other_columns(data: Microdata, plan: Exchange) -> dict[str, Any]:
+def other_columns(data: Microdata, plan: Exchange) -> Mapping[str, ColumnValues | CrossedColumn]:
     """Columns outside the keys whose association with the swapped keys is worth telling: not names, weights or households."""
     left_out = {*plan.table.keys, data.weight, data.household, data.id}
     names = [column.name for column in data.source.columns() if column.name not in left_out and column.kind != "other"]
     most = min(MOST_LEVELS, max(50, data.n_records // 100))
     if plan.table.record_cell is None:
         moved = [key for key in plan.table.keys if plan.moves(key).any()]
-        counted = crossed_columns(data, plan.table, moved, names, plan.rows, seed=plan.seed, most_values=most)
-        return {name: CrossedColumn(one.categories.levels, one.joint, one.of_records) for name, one in counted.items()}
+        return crossed_columns(data, plan.table, moved, names, plan.rows, seed=plan.seed, most_values=most)
     if not names:
         return {}
     codes, categories = data.column_codes(names)

@@ -6,14 +6,15 @@ told by Cramér's V, in the input and in the output.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.swap.units import ColumnValues, code_column, records_of
+from rarecell.table.crossed import CrossedColumn
 
 if TYPE_CHECKING:
     from rarecell.swap.apply import Exchange
@@ -38,46 +39,35 @@ class Association:
         return self.after - self.before
 
 
-class CrossedColumn(NamedTuple):
-    """A column outside the keys, counted against them.
+def crossed_column(plan: Exchange, name: str, values: ColumnValues) -> CrossedColumn:
+    """Count a column of which the value of each record is known against every key that moves."""
+    table = plan.table
+    cell = records_of(table)
+    codes, levels = code_column(name, values, len(cell))
+    kept = cell >= 0
+    joint = {}
+    for k, categories in enumerate(table.categories):
+        if plan.moves(categories.key).any():
+            sizes = (categories.n_levels, len(levels))
+            pairs = table.cells[cell[kept], k].astype(np.int64) * sizes[1] + codes[kept]
+            joint[categories.key] = np.bincount(pairs, minlength=sizes[0] * sizes[1]).reshape(sizes)
+    return CrossedColumn(levels, joint, codes[plan.rows])
 
-    ``joint`` has for each key that moves the records of each pair of levels, ``of_rows`` the code of the column in each of
-    the plan's rows.
-    """
 
-    levels: Sequence[Any]
-    joint: Mapping[str, NDArray[np.int64]]
-    of_rows: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, plan: Exchange, name: str, values: ColumnValues) -> CrossedColumn:
-        """Count a column of which the value of each record is known."""
-        table = plan.table
-        cell = records_of(table)
-        codes, levels = code_column(name, values, len(cell))
-        kept = cell >= 0
-        joint = {}
-        for k, categories in enumerate(table.categories):
-            if plan.moves(categories.key).any():
-                sizes = (categories.n_levels, len(levels))
-                pairs = table.cells[cell[kept], k].astype(np.int64) * sizes[1] + codes[kept]
-                joint[categories.key] = np.bincount(pairs, minlength=sizes[0] * sizes[1]).reshape(sizes)
-        return cls(levels, joint, codes[plan.rows])
-
-    def grouped(self) -> CrossedColumn:
-        """Numbers of many values in ten groups of equal size, and one for those missing; other columns as they are."""
-        real = [level for level in self.levels if level is not None]
-        if len(real) <= MOST_VALUES or not all(isinstance(level, (int, float)) for level in real) or not self.joint:
-            return self
-        numbers = np.array([np.nan if level is None else float(level) for level in self.levels])
-        counts = next(iter(self.joint.values())).sum(axis=0)
-        edges = _quantiles(numbers, counts, np.arange(1, 10) / 10)
-        group = np.where(np.isnan(numbers), 10, np.searchsorted(edges, numbers, side="right"))
-        joint = {}
-        for key, table in self.joint.items():
-            joint[key] = np.zeros((len(table), 11), dtype=np.int64)
-            np.add.at(joint[key].T, group, table.T)
-        return CrossedColumn(range(11), joint, group[self.of_rows].astype(np.int32))
+def in_groups(column: CrossedColumn) -> CrossedColumn:
+    """Numbers of many values in ten groups of equal size, and one for those missing; other columns as they are."""
+    real = [level for level in column.levels if level is not None]
+    if len(real) <= MOST_VALUES or not all(isinstance(level, (int, float)) for level in real) or not column.joint:
+        return column
+    numbers = np.array([np.nan if level is None else float(level) for level in column.levels])
+    counts = next(iter(column.joint.values())).sum(axis=0)
+    edges = _quantiles(numbers, counts, np.arange(1, 10) / 10)
+    group = np.where(np.isnan(numbers), 10, np.searchsorted(edges, numbers, side="right"))
+    joint = {}
+    for key, table in column.joint.items():
+        joint[key] = np.zeros((len(table), 11), dtype=np.int64)
+        np.add.at(joint[key].T, group, table.T)
+    return CrossedColumn(range(11), joint, group[column.of_rows].astype(np.int32))
 
 
 def _quantiles(values: Floats, counts: NDArray[np.int64], shares: Floats) -> Floats:
@@ -97,7 +87,7 @@ def association_changes(plan: Exchange, columns: Mapping[str, ColumnValues | Cro
     old_codes = plan.table.cells[plan.table.cell_of(plan.rows)]
     found = []
     for name, values in columns.items():
-        crossed = (values if isinstance(values, CrossedColumn) else CrossedColumn.of(plan, name, values)).grouped()
+        crossed = in_groups(values if isinstance(values, CrossedColumn) else crossed_column(plan, name, values))
         for key, before in crossed.joint.items():
             k = plan.table.keys.index(key)
             after = before.copy()

@@ -17,10 +17,10 @@ from rarecell.outcome.swap import (
     RiskNumbers,
     SwapSummary,
 )
-from rarecell.swap.associations import CrossedColumn
 from rarecell.swap.residual_risk import RiskAfter, links_of_plan, risk_after_exchange
 from rarecell.swap.units import ColumnValues
 from rarecell.swap.utility import MarginDistance, utility
+from rarecell.table.crossed import CrossedColumn
 
 if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk

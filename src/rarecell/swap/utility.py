@@ -25,9 +25,10 @@ from rarecell._kernels import regression
 from rarecell._kernels.counting import collapse_records
 from rarecell.graph.masks import mask_of
 from rarecell.machine.threads import in_parts
-from rarecell.swap.associations import Association, CrossedColumn, association_changes
+from rarecell.swap.associations import Association, association_changes
 from rarecell.swap.units import ColumnValues
 from rarecell.table.contingency import ContingencyTable
+from rarecell.table.crossed import CrossedColumn
 
 if TYPE_CHECKING:
     from rarecell.swap.apply import Exchange

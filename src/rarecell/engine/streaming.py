@@ -1,0 +1,143 @@
+"""What can be found while the records stream by, without holding them?
+
+The cell of each record, the records that were drawn, and the counts of other columns against the keys: each in one reading of
+a source that hands out its records in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from rarecell._kernels.counting import CellIndex, count_pairs, count_values
+from rarecell.engine.drawing import drawing_order
+from rarecell.engine.encoded import KeyCells, Pairs, code_chunk, plain_value
+
+if TYPE_CHECKING:
+    from rarecell.engine.source import Source
+
+FIRST_VALUES = 64
+"""Values that a column has room for before it is found to have more."""
+
+
+def key_codes(
+    source: Source, cells: KeyCells, columns: Sequence[str] = ()
+) -> Iterator[tuple[list[NDArray[np.int32]], list[pa.Array]]]:
+    """Codes of the keys, one array a key, some records at a time, and other columns of these records as they stand.
+
+    The code of a dropped record is −1 in at least one key.
+    """
+
+    def codes_of(array: pa.Array, code_of_raw: Mapping[Any, int]) -> NDArray[np.int32]:
+        chunk = code_chunk(array)
+        # A value that is listed in a chunk without occurring in it may be in no record, and has no code.
+        new_code = [code_of_raw.get(plain_value(value), -1) for value in (*chunk.values.to_pylist(), None)]
+        return np.asarray(np.array(new_code, dtype=np.int32)[chunk.codes])
+
+    with ThreadPoolExecutor() as pool:
+        for batch in source.batches([*cells.keys, *columns]):
+            keys, others = batch.columns[: len(cells.keys)], batch.columns[len(cells.keys) :]
+            yield list(pool.map(codes_of, keys, cells.code_of_raw)), others
+
+
+def record_cells(source: Source, cells: KeyCells) -> Iterator[NDArray[np.int64]]:
+    """The cell of each record in the order of the records, some records at a time; −1 for a dropped record."""
+    index = CellIndex(cells.cells, cells.n_levels)
+    for codes, _ in key_codes(source, cells):
+        yield index.find(codes)
+
+
+def drawn_rows(
+    source: Source, cells: KeyCells, wanted: NDArray[np.int64], rank: NDArray[np.int64], *, id_column: str | None, seed: int
+) -> NDArray[np.int64]:
+    """Row numbers: of cell ``wanted[r]`` the ``rank[r]``-th record in the order in which records are drawn."""
+    is_wanted = np.zeros(len(cells.cells) + 1, dtype=bool)
+    is_wanted[wanted] = True
+    rows, found, first = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], 0
+    for piece in record_cells(source, cells):
+        hit = np.flatnonzero(is_wanted[piece])
+        rows.append(first + hit)
+        found.append(piece[hit])
+        first += len(piece)
+    row, cell = np.concatenate(rows), np.concatenate(found)
+    names = row if id_column is None else source.take(row, [id_column])[id_column].to_pylist()
+    order = np.lexsort((drawing_order(seed, names), cell))
+    return np.asarray(row[order[np.searchsorted(cell[order], wanted) + rank]])
+
+
+def counted_pairs(
+    source: Source,
+    cells: KeyCells,
+    keys: Sequence[str],
+    columns: Sequence[str],
+    *,
+    most_values: int,
+    first_values: int = FIRST_VALUES,
+) -> dict[str, dict[str, Pairs]]:
+    """For each column of at most ``most_values`` values, its pairs with each key.
+
+    ``first_values`` is the room that each column begins with.
+    """
+    positions = [cells.keys.index(key) for key in keys]
+    n_levels = [cells.n_levels[position] for position in positions]
+    growing = [_GrowingCounts(n_levels, most_values, first_values) for _ in columns]
+    with ThreadPoolExecutor() as pool:
+        for codes, arrays in key_codes(source, cells, columns):
+            kept = np.logical_and.reduce([of_key >= 0 for of_key in codes])
+            # Codes of dropped records are −1 in every key, so that none of their pairs is counted.
+            of_keys = [np.where(kept, codes[position], -1) for position in positions]
+            list(pool.map(lambda counts, array, of_keys=of_keys: counts.add(of_keys, array), growing, arrays))
+    return {
+        name: dict(zip(keys, counts.pairs(), strict=True))
+        for name, counts in zip(columns, growing, strict=True)
+        if counts.values is not None
+    }
+
+
+class _GrowingCounts:
+    """Records of each pair of a key's code and a column's value, with a column for each value met so far.
+
+    ``values`` becomes None when there are more than ``most_values``.
+    """
+
+    def __init__(self, n_levels: Sequence[int], most_values: int, first_values: int) -> None:
+        self.values: dict[Any, int] | None = {}
+        self._type: pa.DataType | None = None
+        self._most_values = most_values
+        self._joint = [np.zeros((n, first_values), dtype=np.int64) for n in n_levels]
+
+    def add(self, of_keys: Sequence[NDArray[np.int32]], array: pa.Array) -> None:
+        if self.values is None:
+            return
+        chunk = code_chunk(array)
+        self._type = chunk.values.type
+        # After the values comes the place of a missing one; a value that is listed need not occur.
+        listed = pa.concat_arrays([chunk.values, pa.nulls(1, chunk.values.type)])
+        n_records = np.zeros(len(listed), dtype=np.int64)
+        count_values(chunk.codes, n_records)
+        occurring = np.flatnonzero(n_records)
+        place = np.zeros(len(listed), dtype=np.int64)
+        if len(occurring) <= self._most_values:
+            for position, value in zip(occurring, listed.take(pa.array(occurring)).to_pylist(), strict=True):
+                place[position] = self.values.setdefault(plain_value(value), len(self.values))
+        if max(len(occurring), len(self.values)) > self._most_values:
+            self.values, self._joint = None, []
+            return
+        while len(self.values) > self._joint[0].shape[1]:
+            self._joint = [np.concatenate([joint, np.zeros_like(joint)], axis=1) for joint in self._joint]
+        for codes, joint in zip(of_keys, self._joint, strict=True):
+            count_pairs(codes, chunk.codes, place, joint)
+
+    def pairs(self) -> list[Pairs]:
+        assert self.values is not None
+        values = pa.array(list(self.values), self._type)
+        found = []
+        for joint in self._joint:
+            codes, places = np.nonzero(joint)
+            found.append(Pairs(codes, values.take(places), joint[codes, places]))
+        return found

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -86,6 +87,9 @@ new <- protected_data(kept)
 stopifnot(identical(new$income, people$income), identical(levels(new$job), levels(people$job)), sum(is.na(new$job)) == 1)
 stopifnot(identical(attributes(new$sex), attributes(people$sex)), is.integer(new$age))
 stopifnot(identical(sort(new$age), sort(people$age)), !identical(new, people))
+banded <- protected_data(protect(people, keys = c("age", "job", "sex"), population = 5000, model = "single", top = 5,
+                                 recode = list(age = "10-year bands")))
+stopifnot(is.character(banded$age), !anyNA(banded$age), length(unique(banded$age)) < 5)
 report(kept, file.path(tempdir(), "run"))
 stopifnot(file.exists(file.path(tempdir(), "run", "report.html")))
 told <- tryCatch(assess(people, keys = c("age", "jobb"), population = 5000), error = conditionMessage)
@@ -94,15 +98,17 @@ explain(found)
 """
 
 
-@pytest.mark.slow
-def test_the_package_works_in_r(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def in_r(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """Run a script where the package is installed, and give what it printed."""
     if shutil.which("Rscript") is None:
         pytest.skip("R is not installed (Debian: r-base-core, r-cran-reticulate)")
     if subprocess.run(["Rscript", "-e", "library(reticulate)"], capture_output=True, check=False).returncode:
         pytest.skip("reticulate is not installed (Debian: r-cran-reticulate)")
     if not sysconfig.get_config_var("Py_ENABLE_SHARED"):
         pytest.skip("this Python has no shared library, which reticulate needs")
-    library = tmp_path / "library"
+    folder = tmp_path_factory.mktemp("r")
+    library = folder / "library"
     library.mkdir()
     variables = {
         **os.environ,
@@ -112,18 +118,38 @@ def test_the_package_works_in_r(tmp_path: Path) -> None:
     }
     install = ["R", "CMD", "INSTALL", "--no-test-load", f"--library={library}", str(R)]
     subprocess.run(install, check=True, env=variables, capture_output=True)
-    (tmp_path / "try.R").write_text(SCRIPT, encoding="utf-8")
-    done = subprocess.run(
-        ["Rscript", str(tmp_path / "try.R")],
-        env=variables,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        timeout=300,
+
+    def run(script: str) -> str:
+        (folder / "try.R").write_text(script, encoding="utf-8")
+        words = ["Rscript", str(folder / "try.R")]
+        done = subprocess.run(words, env=variables, capture_output=True, text=True, check=False, cwd=folder, timeout=600)
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stdout
+        return done.stdout
+
+    return run
+
+
+@pytest.mark.slow
+def test_the_package_works_in_r(in_r: Callable[[str], str]) -> None:
+    printed = in_r(SCRIPT)
+    assert "The question." in printed
+    assert re.search(r"uniques \d+", printed)
+    assert re.search(r"told .*There is no key 'jobb'\. Did you mean 'job'\?", printed)
+
+
+@pytest.mark.slow
+def test_the_vignette_runs_and_agrees_with_what_sdcmicro_prints(in_r: Callable[[str], str]) -> None:
+    if subprocess.run(["Rscript", "-e", "library(knitr)"], capture_output=True, check=False).returncode:
+        pytest.skip("knitr is not installed (Debian: r-cran-knitr)")
+    vignette = R / "vignettes" / "coming-from-sdcMicro.Rmd"
+    # A chunk that fails stops the script.
+    text = in_r(
+        f"library(knitr); opts_chunk$set(error = FALSE)\nknit({str(vignette)!r}, 'out.md', quiet = TRUE)\n"
+        "cat(readLines('out.md'), sep = '\\n')"
     )
-    assert done.returncode == 0, done.stderr
-    assert "The question." in done.stdout
-    assert re.search(r"uniques \d+", done.stdout)
-    assert re.search(r"told .*There is no key 'jobb'\. Did you mean 'job'\?", done.stdout)
-    assert "Traceback" not in done.stdout
+    # indivRisk(freqCalc(francdat, ...))$rk in the manual of sdcMicro, rounded as R rounds it.
+    for risk in ("0.01714426", "0.02204233", "0.17707583", "0.01165448", "0.29706308", "0.40235948"):
+        assert risk in text
+    assert re.search(r"About 1[78]\d records could be recognised", text)
+    assert "[1] TRUE" in text

@@ -34,8 +34,11 @@ column_from_python <- function(back, original) {
   values <- unlist(back$values)
   values[unlist(back$missing)] <- NA
   if (is.factor(original)) {
-    return(factor(values, levels = levels(original), ordered = is.ordered(original)))
+    known <- values[!is.na(values)] %in% levels(original)
+    return(if (all(known)) factor(values, levels = levels(original), ordered = is.ordered(original)) else factor(values))
   }
+  # A recoded key has labels such as "20-24" where it had numbers.
+  if (is.character(values) && !is.character(unclass(original))) return(values)
   mode(values) <- mode(unclass(original))
   if (is.integer(original)) values <- as.integer(values)
   attributes(values) <- attributes(original)

@@ -4,6 +4,11 @@ run <- function(what, data, options) {
   structure(list(result = result, data = data, keys = options$keys, what = what), class = "rarecell_run")
 }
 
+#' The census sample of the tutorial, whose population is known: 179 of its records are population uniques.
+census_sample <- function() {
+  as.data.frame(lapply(asked(python()$census_sample()), unlist))
+}
+
 #' Identification risk of every record of a data frame or file.
 assess <- function(data, keys, population = NULL, weight = NULL, ...) {
   run("assess", data, list(keys = as.list(keys), population = population, weight = weight, ...))

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 import rarecell as rc
+from rarecell import datasets
 
 
 def table(columns, missing):
@@ -53,8 +54,10 @@ def column_back(result, name):
     """A column of the protected data: its values, and which of them are missing."""
     column = result.frame.column(name).combine_chunks()
     missing = np.asarray(column.is_null())
-    filled = column.fill_null("" if pa.types.is_string(column.type) else 0)
-    return {"values": filled.to_pylist(), "missing": missing.tolist()}
+    # Text comes as any of Arrow's three types for it, a recoded key as a dictionary.
+    values = column.to_pylist()
+    empty = 0 if all(isinstance(value, (int, float, type(None))) for value in values) else ""
+    return {"values": [empty if value is None else value for value in values], "missing": missing.tolist()}
 
 
 def numbers(result):
@@ -71,6 +74,11 @@ def numbers(result):
     if result.summary.swap is not None:
         found["after"] = result.summary.swap.risk_after.expected_population_uniques
     return found
+
+
+def census_sample():
+    """The columns of the sample that ships with the package."""
+    return datasets.census_sample().to_pydict()
 
 
 def explain(result):

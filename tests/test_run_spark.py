@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import stat
 import sys
@@ -63,7 +64,10 @@ def files(folder: Path, ids: list[str] | None = None) -> dict[str, Any]:
         # Not a number is unlike itself.
         return {row[name]: {k: None if v != v else v for k, v in row.items()} for row in rows}
 
-    listed = [line.split(",") for line in (folder / "tables" / "riskiest-records.csv").read_text().splitlines()[1:]]
+    def listed(name: str) -> list[list[str]]:
+        lines = (folder / "tables" / f"{name}.csv").read_text().splitlines()[1:]
+        return [[ids[int(record) - 1] if ids else record, *others] for record, *others in csv.reader(lines)]
+
     summary = json.loads((folder / "summary.json").read_text())
     # Names and hashes of files differ from engine to engine.
     del summary["provenance"]
@@ -74,7 +78,8 @@ def files(folder: Path, ids: list[str] | None = None) -> dict[str, Any]:
         "risk": by("record", named(pq.read_table(folder / "risk.parquet").to_pylist())),
         "swaps": named(pq.read_table(folder / "swaps.parquet").to_pylist()),
         "protected": by("person", pq.read_table(folder / "protected.parquet").to_pylist()),
-        "riskiest": [[ids[int(record) - 1] if ids else record, *others] for record, *others in listed],
+        "riskiest": listed("riskiest-records"),
+        "remaining": sorted(listed("remaining-records")),
         "names": sorted(path.name for path in folder.iterdir()),
     }
 

@@ -289,11 +289,12 @@ def _show_intruders(swap: SwapSummary) -> None:
     """What each intruder finds, and who stays exposed."""
     if swap.intruders:
         _intruder_rows(swap.intruders)
-    if swap.exposed:
-        _console().print(
-            f"{counted(swap.exposed, 'swapped record')} stayed above the threshold: no partner further away was possible. Release a key "
-            "coarser (--recode), or leave these records out.",
-            markup=False,
+    if swap.remaining:
+        rows(
+            "Records that stay at risk",
+            ["why", "what helps", "records"],
+            [(one.reason, one.remedy, number(one.records)) for one in swap.remaining],
+            right=(2,),
         )
 
 

@@ -128,12 +128,14 @@ class Release:
         return np.asarray(one_stays[after.counts[position] == 1])
 
     def unmoved_rows(self) -> NDArray[np.int64]:
-        """The record of each of :attr:`unmoved_cells`; −1 where a table of counts cannot tell it from those that left."""
+        """The record of each of :attr:`unmoved_cells`."""
         of_record = self.before.record_cell
         found = np.full(self.before.n_cells + 1, -1, dtype=np.int64)
         if of_record is None:
-            alone = self.before.counts == 1
-            found[:-1][alone] = self.before.first_row[alone]
+            # Records are numbered cell by cell. All but one of a cell left, so the sum of the numbers tells the one that stays.
+            counts, first = self.before.counts, self.before.first_row
+            found[:-1] = counts * first + counts * (counts - 1) // 2
+            np.subtract.at(found, self.before.marginals.positions(self._everything, self.true), self.rows)
         else:
             stays = np.ones(len(of_record), dtype=bool)
             stays[self.rows] = False

@@ -1,4 +1,4 @@
-"""Why is a record risky? The riskiest records one by one, with their values: for internal use only."""
+"""Why is a record risky, before protection or after it? Single records with their values: for internal use only."""
 
 from __future__ import annotations
 
@@ -8,8 +8,19 @@ from dataclasses import dataclass
 from rarecell.outcome.plain import Plain
 
 
+class _Numbered:
+    """Something about one record."""
+
+    record: int | str | None
+
+    @property
+    def counted_from_1(self) -> int | str | None:
+        """The number of the record for people; ``record`` is its row number from 0, or its id."""
+        return self.record + 1 if isinstance(self.record, int) else self.record
+
+
 @dataclass(frozen=True, kw_only=True)
-class RiskyRecord(Plain):
+class RiskyRecord(_Numbered, Plain):
     """A record with its values, its risk, and what makes it rare.
 
     ``record`` is its row number or id; None where records are counted and not held. ``unsafe_combinations`` are the
@@ -25,11 +36,22 @@ class RiskyRecord(Plain):
     unsafe_combinations: tuple[tuple[str, ...], ...] = ()
 
     @property
-    def counted_from_1(self) -> int | str | None:
-        """The number of the record for people; ``record`` is its row number from 0, or its id."""
-        return self.record + 1 if isinstance(self.record, int) else self.record
-
-    @property
     def enough(self) -> tuple[str, ...]:
         """The variables of the smallest combination that singles the record out."""
         return min(self.unsafe_combinations, key=len, default=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemainingRecord(_Numbered, Plain):
+    """A record that stays at risk after protection, with its values in the released file, the reason, and what helps.
+
+    ``risk`` is that of being unique in the population for a record that was not swapped, of being linked to its person
+    for one that was.
+    """
+
+    record: int | str | None = None
+    values: Mapping[str, str]
+    risk: float
+    swapped: bool
+    reason: str
+    remedy: str

@@ -52,6 +52,15 @@ class NotSwapped(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RemainingSummary(Plain):
+    """Records of the released file whose risk is at the threshold or above, why, and what helps."""
+
+    reason: str
+    remedy: str
+    records: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class KeptMargin(Plain):
     """A table that was compared cell by cell before and after."""
 
@@ -221,6 +230,7 @@ class SwapSummary(Plain):
     risk_after: RiskNumbers
     intruders: tuple[IntruderSummary, ...] = ()
     exposed: int | str | None = None
+    remaining: tuple[RemainingSummary, ...] = ()
     decoys: int | str | None = None
     margins_identical: bool
     keeps_model: bool = True

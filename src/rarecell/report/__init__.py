@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import rarecell
 from rarecell.outcome import words
-from rarecell.outcome.records import RiskyRecord
+from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.roles import HomogeneousGroup
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import verdict, what_was_kept
@@ -45,6 +45,7 @@ def write_report(
     riskiest: Sequence[RiskyRecord] = (),
     edition: Edition = "internal",
     groups: Sequence[HomogeneousGroup] = (),
+    remaining: Sequence[RemainingRecord] = (),
 ) -> Path:
     """Write the report of a run and its tables into ``folder``.
 
@@ -61,6 +62,8 @@ def write_report(
         ``tables-external/``, without values of records or counts below three.
     groups : sequence of HomogeneousGroup
         Groups that share a sensitive value, with their values. The external edition ignores them.
+    remaining : sequence of RemainingRecord
+        Records that stay at risk after protection. The external edition ignores them.
 
     Returns
     -------
@@ -70,7 +73,7 @@ def write_report(
     page_name, tables_name = FILE_NAMES[edition]
     written_run = folder / "run.toml"
     run_toml = written_run.read_text(encoding="utf-8") if written_run.exists() else None
-    context = report_context(summary, riskiest, edition=edition, run_toml=run_toml, groups=groups)
+    context = report_context(summary, riskiest, edition=edition, run_toml=run_toml, groups=groups, remaining=remaining)
     tables_folder = folder / tables_name
     tables_folder.mkdir(exist_ok=True, mode=0o700)
     tables: Mapping[str, Table] = context["tables"]
@@ -138,6 +141,7 @@ def report_context(
     edition: Edition = "internal",
     run_toml: str | None = None,
     groups: Sequence[HomogeneousGroup] = (),
+    remaining: Sequence[RemainingRecord] = (),
 ) -> dict[str, Any]:
     """Everything the templates show; the app renders the same body with it."""
     from rarecell.report import sentences
@@ -146,7 +150,7 @@ def report_context(
     from rarecell.report.tables import all_tables
 
     if edition == "external":
-        summary, riskiest, run_toml, groups = external(summary), (), None, ()
+        summary, riskiest, run_toml, groups, remaining = external(summary), (), None, (), ()
     records, uniques = summary.records, summary.risk.sample_uniques
     context = {
         "summary": summary,
@@ -159,7 +163,7 @@ def report_context(
         if isinstance(records, int) and isinstance(uniques, int) and records
         else None,
         "pictures": all_pictures(summary),
-        "tables": all_tables(summary, riskiest, groups),
+        "tables": all_tables(summary, riskiest, groups, remaining),
         "folder": FILE_NAMES[edition][1],
         "missing_sentence": sentences.missing_sentence(summary),
         "household": sentences.household_sentence(summary),

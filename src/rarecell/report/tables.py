@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rarecell.outcome.records import RiskyRecord
+from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.roles import HomogeneousGroup
 from rarecell.outcome.summary import Count, EstimatorDetail, RunSummary
 from rarecell.outcome.swap import RiskNumbers
@@ -22,9 +22,15 @@ from rarecell.report.table import Column, Table, names_column, text_column
 LARGEST_SIZE_SHOWN = 10
 """Larger cells are in one line of the page's table."""
 
+MOST_REMAINING = 50
+"""Of the records that stay at risk the page shows so many; the file has all."""
+
 
 def all_tables(
-    summary: RunSummary, riskiest: Sequence[RiskyRecord] = (), groups: Sequence[HomogeneousGroup] = ()
+    summary: RunSummary,
+    riskiest: Sequence[RiskyRecord] = (),
+    groups: Sequence[HomogeneousGroup] = (),
+    remaining: Sequence[RemainingRecord] = (),
 ) -> dict[str, Table]:
     """Every table that the summary has the numbers for, by name."""
     makers = (
@@ -45,6 +51,7 @@ def all_tables(
         _intruders,
         _formal_edges,
         _not_swapped,
+        _remaining,
         _kept_tables,
         _hellinger,
         _associations,
@@ -54,6 +61,8 @@ def all_tables(
     found += [*role_tables(summary, groups), *release_tables(summary)]
     if riskiest:
         found.append(riskiest_table(summary, riskiest))
+    if remaining:
+        found.append(remaining_table(summary, remaining))
     return {table.name: table for table in found}
 
 
@@ -256,6 +265,14 @@ def _not_swapped(summary: RunSummary) -> Table | None:
     return Table("not-swapped", "Records that could not be swapped", (text_column("Reason"), Column("Records")), rows)
 
 
+def _remaining(summary: RunSummary) -> Table | None:
+    if summary.swap is None:
+        return None
+    rows = tuple((row.reason, row.remedy, row.records) for row in summary.swap.remaining)
+    columns = (text_column("Why"), text_column("What helps"), Column("Records"))
+    return Table("remaining", "Records that stay at risk", columns, rows)
+
+
 def _kept_tables(summary: RunSummary) -> Table | None:
     if summary.swap is None:
         return None
@@ -318,3 +335,28 @@ def riskiest_table(summary: RunSummary, riskiest: Sequence[RiskyRecord]) -> Tabl
         text_column("Why"),
     )
     return Table("riskiest-records", "The riskiest records", columns, rows)
+
+
+def remaining_table(summary: RunSummary, remaining: Sequence[RemainingRecord]) -> Table:
+    """The records that stay at risk after protection, with their released values: for the internal edition alone."""
+    keys = [key.name for key in summary.keys]
+    rows = tuple(
+        (
+            record.counted_from_1,
+            record.risk,
+            "yes" if record.swapped else "no",
+            *(record.values.get(key, "") for key in keys),
+            record.reason,
+            record.remedy,
+        )
+        for record in remaining
+    )
+    columns = (
+        Column("Record, counted from 1"),
+        Column("Risk that is left", percent),
+        text_column("Swapped"),
+        *(text_column(key) for key in keys),
+        text_column("Why"),
+        text_column("What helps"),
+    )
+    return Table("remaining-records", "Records that stay at risk, one by one", columns, rows, rows[:MOST_REMAINING])

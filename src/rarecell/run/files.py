@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any
@@ -19,7 +19,7 @@ from rarecell.data.written import recode_csv
 from rarecell.engine.addresses import without_password
 from rarecell.engine.output import write_parquet
 from rarecell.engine.unchanged import file_hash
-from rarecell.outcome.records import RiskyRecord
+from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.released import Provenance
 from rarecell.outcome.summary import RunSummary
 from rarecell.report import write_report
@@ -70,7 +70,7 @@ def write_protection(folder: folders.RunFolder, result: Protection, stages: Stag
         if found.data.recodes:
             folder.write_text("recoding.csv", recode_csv(found.data.recodes))
     released = written.path if written.path is not None and written.path.is_file() else None
-    write_assessment(folder, found, result.summary, stages, released=released)
+    write_assessment(folder, found, result.summary, stages, released=released, remaining=result.remaining)
 
 
 def provenance_of(found: Assessment, released: Path | None) -> Provenance:
@@ -90,7 +90,13 @@ def provenance_of(found: Assessment, released: Path | None) -> Provenance:
 
 
 def write_assessment(
-    folder: folders.RunFolder, found: Assessment, summary: RunSummary, stages: Stages, *, released: Path | None = None
+    folder: folders.RunFolder,
+    found: Assessment,
+    summary: RunSummary,
+    stages: Stages,
+    *,
+    released: Path | None = None,
+    remaining: Sequence[RemainingRecord] = (),
 ) -> None:
     """Summary, model, risk file and both editions of the report."""
     summary = replace(summary, provenance=provenance_of(found, released))
@@ -104,7 +110,7 @@ def write_assessment(
         folder.write_text("run.toml", found.config.to_toml())
         groups = found.roles.homogeneous_groups()
         for edition in ("internal", "external"):
-            write_report(folder.stage, summary, riskiest, edition=edition, groups=groups)
+            write_report(folder.stage, summary, riskiest, edition=edition, groups=groups, remaining=remaining)
 
 
 def _write_risk(path: Path, found: Assessment) -> tuple[RiskyRecord, ...]:

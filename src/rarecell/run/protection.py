@@ -22,6 +22,7 @@ from rarecell.run.assessment import assessed, places
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.groups import groups_of, released_state
 from rarecell.run.keywords import ProtectOptions, as_config
+from rarecell.run.remaining import left_at_risk
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
 from rarecell.run.suppressing import after_blanking, suppressed, with_suppression
@@ -106,10 +107,12 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         told = aftermath.with_aftermath(_told(wanted, found, planned, margins, links, stay), found, plan, travel)
         swap = with_suppression(told, blanked, after)
         swap = replace(swap, released=released_state(after, plan.table_after, found.config.threshold))
+        remaining, listed = left_at_risk(found, plan, after)
+        swap = replace(swap, remaining=remaining)
         groups = groups_of(risk, plan, after)
     notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, plan))
     whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups))
-    return Protection(found, plan, whole, stages.seconds, blanked, travel.carried)
+    return Protection(found, plan, whole, stages.seconds, blanked, travel.carried, listed)
 
 
 def _fewer_than_asked_for(wanted: ProtectConfig, plan: SwapPlan) -> list[str]:
@@ -156,7 +159,7 @@ def _told(
     return replace(
         swap,
         intruders=swaps.told_intruders(found, release, links),
-        exposed=int((links.highest[release.moved_alone] > found.config.threshold).sum()),
+        exposed=int((links.highest[release.moved_alone] >= found.config.threshold).sum()),
         margins=tuple(KeptMargin(variables=check.variables, cells=check.n_cells) for check in margins),
         target=None if target is None else swaps.told_target(wanted, target),
         keep=swaps.costs_of_keeping(found, wanted) if wanted.keep and planned.places is None else (),

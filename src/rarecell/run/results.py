@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from rarecell.data.microdata import Microdata
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.frame import in_library_of
-from rarecell.outcome.records import RiskyRecord
+from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import Verdict, verdict
 from rarecell.progress import SILENT, Progress
@@ -133,6 +133,8 @@ class Protection:
         Values that are blanked beside the swaps, when that was asked for.
     carried : tuple of Carried
         Columns outside the keys that travel with a swapped key.
+    remaining : tuple of RemainingRecord
+        Records that stay at risk, with the reason and what helps: for internal use.
     """
 
     assessment: Assessment
@@ -141,6 +143,7 @@ class Protection:
     seconds: Mapping[Stage, float] = field(default_factory=dict)
     suppression: Suppression | None = None
     carried: tuple[Carried, ...] = ()
+    remaining: tuple[RemainingRecord, ...] = ()
 
     @property
     def verdict(self) -> Verdict:

@@ -30,6 +30,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 docs: $(VENV)/.test
+	$(BIN)/python docs/take_pictures.py
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:

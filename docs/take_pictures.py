@@ -1,65 +1,92 @@
-"""Take the pictures of the documentation anew, with the Chromium of the system.
+"""Take the pictures of the documentation anew, with the Chromium of the system, when what they show has changed.
 
     python docs/take_pictures.py
 
-Assesses the census sample in the app, as the tutorial does, and photographs what it shows.
+Assesses the census sample in the app, as the tutorial does, and photographs what it shows. ``make docs`` does it first. What the
+pictures were taken of stands beside them in ``made-from.json``, so that nothing is done when they are current.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import sync_playwright
+import rarecell as rc
 
 PICTURES = Path(__file__).parent / "images"
+MADE_FROM = PICTURES / "made-from.json"
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 LONGEST_RUN = 300_000
 
 
+def looks() -> str:
+    """A hash of everything that decides what a page looks like."""
+    package = Path(rc.__file__).parent
+    pages = sorted(path for folder in ("report", "app") for path in (package / folder).rglob("*") if path.is_file())
+    return hashlib.sha256(b"".join(path.read_bytes() for path in pages if path.suffix != ".pyc")).hexdigest()
+
+
+@contextmanager
+def app_in(folder: Path) -> Iterator[str]:
+    """The app on an empty folder; gives its address."""
+    command = [sys.executable, "-c", "from rarecell.cli.commands import main; main()"]
+    app = subprocess.Popen([*command, "app", "--folder", str(folder), "--no-browser"], stdout=subprocess.PIPE, text=True)
+    assert app.stdout is not None
+    try:
+        yield app.stdout.readline().strip()
+    finally:
+        app.terminate()
+        app.wait()
+
+
+def take(page: Any, address: str, folder: Path) -> str:
+    """Walk through the app, take the pictures on the way, and give the sentence that the report begins with."""
+    page.goto(address)
+    page.wait_for_url("**/data")
+    page.get_by_role("button", name="Try the census sample").click()
+    page.wait_for_selector("[data-keys-form]")
+    page.screenshot(path=PICTURES / "app-keys.png")
+    page.get_by_role("button", name="Estimate the risk").click()
+    page.wait_for_url("**/run?name=*", timeout=LONGEST_RUN)
+    page.get_by_role("link", name="Protect the risky records").first.click()
+    page.wait_for_selector("[data-range]")
+    page.screenshot(path=PICTURES / "app-protect.png")
+    run = next(path.parent for path in folder.glob("*/run.json"))
+    page.goto((run / "report.html").as_uri())
+    page.screenshot(path=PICTURES / "report.png")
+    page.locator("#model").scroll_into_view_if_needed()
+    page.locator("figure.model").first.screenshot(path=PICTURES / "model.png")
+    return rc.load(run).summary.risk.verdict
+
+
 def main() -> None:
-    chromium = next(path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name)))
+    if MADE_FROM.exists() and json.loads(MADE_FROM.read_text(encoding="utf-8"))["looks"] == looks():
+        print("The pictures are current.")
+        return
+    chromium = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+    if chromium is None:
+        print("There is no Chromium here: the documentation shows the pictures that were taken last.")
+        return
+    from playwright.sync_api import sync_playwright
+
     PICTURES.mkdir(exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="survey-") as outer:
+    with tempfile.TemporaryDirectory(prefix="survey-") as outer, sync_playwright() as playwright:
         folder = Path(outer) / "survey"
         folder.mkdir()
-        command = [
-            sys.executable,
-            "-c",
-            "from rarecell.cli.commands import main; main()",
-            "app",
-            "--folder",
-            str(folder),
-            "--no-browser",
-        ]
-        app = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert app.stdout is not None
-        try:
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
-                page = browser.new_page(viewport={"width": 1180, "height": 860}, device_scale_factor=1.5)
-                page.goto(app.stdout.readline().strip())
-                page.wait_for_url("**/data")
-                page.get_by_role("button", name="Try the census sample").click()
-                page.wait_for_selector("[data-keys-form]")
-                page.screenshot(path=PICTURES / "app-keys.png")
-                page.get_by_role("button", name="Estimate the risk").click()
-                page.wait_for_url("**/run?name=*", timeout=LONGEST_RUN)
-                page.get_by_role("link", name="Protect the risky records").click()
-                page.wait_for_selector("[data-range]")
-                page.screenshot(path=PICTURES / "app-protect.png")
-                run = next(path.parent for path in folder.glob("*/run.json"))
-                page.goto((run / "report.html").as_uri())
-                page.screenshot(path=PICTURES / "report.png")
-                page.locator("#model").scroll_into_view_if_needed()
-                page.locator("figure.model").first.screenshot(path=PICTURES / "model.png")
-                browser.close()
-        finally:
-            app.terminate()
-            app.wait()
+        browser = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS)
+        page = browser.new_page(viewport={"width": 1180, "height": 860}, device_scale_factor=1.5)
+        with app_in(folder) as address:
+            verdict = take(page, address, folder)
+        browser.close()
+    MADE_FROM.write_text(json.dumps({"verdict": verdict, "looks": looks()}, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

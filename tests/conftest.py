@@ -1,4 +1,4 @@
-"""Settings for all tests, and the Spark that some of them share."""
+"""Settings for all tests, and the Spark and the Chromium that some of them share."""
 
 from __future__ import annotations
 
@@ -45,3 +45,22 @@ def spark() -> Iterator[Any]:
     yield session
     session.stop()
     shutil.rmtree(logs, ignore_errors=True)
+
+
+_CHROMIUM = [
+    *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A headless Chromium of the system; without one, tests that need it are skipped."""
+    found = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("there is no Chromium on this machine")
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=found, args=_CHROMIUM)
+        yield browser
+        browser.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import math
 import re
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,6 +106,20 @@ def test_every_public_name_and_command_is_documented(built: Path) -> None:
 
 
 @pytest.mark.slow
+def test_search_works_on_pages_opened_as_files(built: Path, chromium: Any) -> None:
+    page = chromium.new_page()
+    faults: list[str] = []
+    page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
+    page.goto(f"{(built / 'search.html').as_uri()}?q=separator")
+    page.wait_for_selector("#search-results li")
+    found = page.locator("#search-results").inner_text()
+    page.close()
+    assert "Theory" in found
+    assert "Glossary" in found
+    assert faults == []
+
+
+@pytest.mark.slow
 def test_formulas_are_drawn_by_the_browser(built: Path) -> None:
     theory = (built / "theory.html").read_text(encoding="utf-8")
     assert theory.count("<math") > 20
@@ -115,6 +131,12 @@ def test_pictures_are_there() -> None:
     for path in DOCS.rglob("*.md"):
         for picture in re.findall(r"!\[[^\]]+\]\(([^)]+)\)", path.read_text(encoding="utf-8")):
             assert (path.parent / picture).is_file(), f"{path.name} shows {picture}"
+
+
+def test_pictures_show_what_the_tutorial_prints() -> None:
+    shown = json.loads((DOCS / "images" / "made-from.json").read_text(encoding="utf-8"))["verdict"]
+    printed = (DOCS / "tutorial" / "first-look.md").read_text(encoding="utf-8")
+    assert " ".join(shown.split()) in " ".join(printed.split()), "run `python docs/take_pictures.py`"
 
 
 def test_nothing_is_said_of_the_machine_it_was_written_on() -> None:

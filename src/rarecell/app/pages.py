@@ -26,6 +26,7 @@ from rarecell.app.keys_pages import KeysPages
 from rarecell.app.patience import made_in_time
 from rarecell.app.recode_pages import RecodePages
 from rarecell.app.release_pages import ReleasePages
+from rarecell.app.run_pages import RunPages
 from rarecell.app.runs import DOWNLOADS, TABLE_OF_THRESHOLDS, FinishedRun
 from rarecell.app.security import Gate, read_form, shown_report
 from rarecell.errors import BadInput, OutputExists, RarecellError
@@ -62,11 +63,10 @@ class Pages:
             Route("/job/{number}", self.endpoint(self.job)),
             Route("/job/{number}/state", self.endpoint(self.job_state)),
             Route("/job/{number}/cancel", self.endpoint(self.cancel), methods=["POST"]),
-            Route("/runs", self.endpoint(self.runs)),
-            Route("/run", self.endpoint(self.run)),
             Route("/protect", self.endpoint(self.protect), methods=["GET", "POST"]),
             Route("/files/{path:path}", self.endpoint(self.download)),
             *self.keys.routes(),
+            *RunPages(self).routes(),
             *self.recodings.routes(),
             *ReleasePages(self).routes(),
         ]
@@ -103,7 +103,8 @@ class Pages:
     def go(self, path: str) -> RedirectResponse:
         return RedirectResponse(f"{self.gate.base}{path}", status_code=303)
 
-    def _finished(self, request: Request) -> FinishedRun:
+    def finished(self, request: Request) -> FinishedRun:
+        """The run that an address names."""
         name = request.query_params.get("name", "")
         return FinishedRun.read(self.folder.resolve(name), name)
 
@@ -208,34 +209,10 @@ class Pages:
         self.jobs.cancel(job)
         return self.go(f"/job/{job.number}")
 
-    # ------------------------------------------------------------------ runs
-
-    def runs(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        found, odd = [], []
-        for place in self.folder.run_folders():
-            name = self.folder.relative(place)
-            try:
-                found.append(FinishedRun.read(place, name))
-            except BadInput:
-                odd.append(name)
-        return self.render("runs.html", step=None, runs=found, odd=odd)
-
-    def run(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        run = self._finished(request)
-        stamp = (run.place / "run.json").stat().st_mtime_ns
-        folder = f"{self.gate.base}/files/{quote(run.name)}/tables"
-        return self.render(
-            "run.html",
-            step="results" if run.is_protected else "risk",
-            run=run,
-            downloads=run.downloads(),
-            **(_report_parts(str(run.place), run.name, stamp) | {"folder": folder}),
-        )
-
     # ------------------------------------------------------------------ protect
 
     def protect(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        run = self._finished(request)
+        run = self.finished(request)
         if request.method == "GET":
             return self._show_protect(run, {})
         try:
@@ -293,15 +270,6 @@ class Pages:
         if place.name in ("report.html", "report-external.html") and "download" not in request.query_params:
             return shown_report(place)
         return FileResponse(place, filename=place.name, media_type="application/octet-stream")
-
-
-@lru_cache(maxsize=4)
-def _report_parts(place: str, name: str, stamp: int) -> dict[str, Any]:
-    """What the report shows; drawn once for each run."""
-    from rarecell.report import report_context
-
-    run = FinishedRun.read(Path(place), name)
-    return report_context(run.summary, run.riskiest(), run_toml=run.run_toml or None)
 
 
 @lru_cache(maxsize=1)

@@ -17,12 +17,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput, NotWritten, OutputExists, RarecellError
 from rarecell.machine import system
 from rarecell.run import publishing
 from rarecell.run.publishing import RECORD
 
 _LOCK = ".rarecell.lock"
+
+LONGEST_NOTE = 4000
+"""Characters of a note on a run."""
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC)})
 
@@ -155,6 +159,58 @@ def sweep(target: Path) -> None:
             _unlocked(target, lock)
     with contextlib.suppress(OSError):
         target.rmdir()
+
+
+def delete_run(target: Path) -> list[str]:
+    """Delete the results of a finished run, and its folder when nothing else is in it; what else is there is returned and stays."""
+    lock = _locked(target)
+    try:
+        left = publishing.remove_run(target)
+    finally:
+        _unlocked(target, lock)
+    if not left:
+        with contextlib.suppress(OSError):
+            target.rmdir()
+    return left
+
+
+def rename_run(target: Path, new: Path) -> None:
+    """Give the folder of a finished run another name."""
+    if not publishing.is_written_here(target):
+        raise BadInput(f"{target.name} was not written by rarecell, so it is not renamed.")
+    # A run that is writing there would go on under the old name.
+    _unlocked(target, _locked(target))
+    if os.path.lexists(new):
+        raise OutputExists(f"There is something called '{new.name}' already. Choose another name.")
+    try:
+        target.rename(new)
+    except OSError as problem:
+        raise BadInput(f"The run could not be renamed: {problem.strerror or problem}.") from None
+
+
+def read_note(target: Path) -> str:
+    """What was written about a run; empty when nothing was."""
+    try:
+        return read_small_text(target / publishing.NOTE)
+    except (OSError, UnicodeDecodeError, BadInput):
+        return ""
+
+
+def write_note(target: Path, text: str) -> None:
+    """Write something about a run into its folder; an empty text takes the note away."""
+    from rarecell.engine.output import atomic_path
+
+    if not publishing.is_written_here(target):
+        raise BadInput(f"{target.name} was not written by rarecell, so nothing is written into it.")
+    if len(text) > LONGEST_NOTE:
+        raise BadInput(f"The note has {len(text):,} characters; at most {LONGEST_NOTE:,} are kept.")
+    place = target / publishing.NOTE
+    if not text.strip():
+        if not place.is_symlink():
+            place.unlink(missing_ok=True)
+        return
+    with atomic_path(place) as temporary:
+        temporary.write_text(text.strip() + "\n", encoding="utf-8")
 
 
 def _locked(target: Path) -> int:

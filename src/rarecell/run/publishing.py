@@ -29,12 +29,15 @@ UNFINISHED = ".rarecell-unfinished-"
 RECORD = "run.json"
 """Where this file is, the run is complete: it is removed first and moved last."""
 
+NOTE = "note.txt"
+"""What somebody wrote about a run; it goes with the run."""
+
 _COMPLETE = ".rarecell-complete-"
 _PLAN = ".plan"
 _NAMES = frozenset(
     {
         *("run.toml", RECORD, "summary.json", "model.json", "zeros.json", "risk.parquet", "swaps.parquet"),
-        *("recoding.csv", "suppressed.parquet"),
+        *("recoding.csv", "suppressed.parquet", NOTE),
         *("report.html", "report-external.html", "tables", "tables-external"),
     }
 )
@@ -56,7 +59,36 @@ def old_results(target: Path) -> list[str]:
         names = json.loads(read_small_text(target / RECORD))["files"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError, BadInput):
         return []
-    return _removable(target, names)
+    return _removable(target, [*names, NOTE] if isinstance(names, list) and NOTE not in names else names)
+
+
+def remove_run(target: Path) -> list[str]:
+    """Remove the results of the complete run in a folder, and the folder when nothing else is in it; the caller holds the lock.
+
+    What the run's own record does not list, or is no name of a result, stays. The record goes last, so that a removal that was
+    killed can be repeated.
+
+    Returns
+    -------
+    list of str
+        What is left in the folder.
+    """
+    if not _is_own_folder(target) or not is_written_here(target):
+        raise BadInput(f"{target.name} was not written by rarecell, or not by you, so it is not deleted.")
+    names = sorted(old_results(target), key=lambda name: (name == RECORD, name == "summary.json", name))
+    for name in names:
+        remove(target / name)
+    flush_to_disk(target)
+    return sorted(entry.name for entry in target.iterdir() if not entry.name.startswith(".rarecell"))
+
+
+def is_written_here(target: Path) -> bool:
+    """Whether a folder has the record of a run as this program writes it."""
+    try:
+        record = json.loads(read_small_text(target / RECORD))
+        return "rarecell" in record["versions"] and RECORD in record["files"] and not (target / RECORD).is_symlink()
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, BadInput):
+        return False
 
 
 def _removable(target: Path, names: object) -> list[str]:

@@ -1,0 +1,171 @@
+"""The pages of finished runs: the list, the report, the records, a name, a note, an end."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rarecell.app.forms import first
+from rarecell.app.numbers import decimal_number
+from rarecell.app.runs import FinishedRun
+from rarecell.engine.reach import confined
+from rarecell.errors import BadInput
+from rarecell.release.ladders import MANY_NUMBERS
+from rarecell.run.config import RunConfig
+from rarecell.run.folder import delete_run, read_note, rename_run, write_note
+from rarecell.run.publishing import old_results
+from rarecell.run.record_list import SORTS, STATES, RecordList, Wanted
+
+if TYPE_CHECKING:
+    from rarecell.app.pages import Pages
+
+PAGE_SIZE = 50
+"""Records on a page."""
+
+Fields = dict[str, list[str]]
+
+
+class RunPages:
+    """List, look at, rename, annotate and delete finished runs."""
+
+    def __init__(self, pages: Pages) -> None:
+        self.pages = pages
+
+    def routes(self) -> list[Route]:
+        page = self.pages.endpoint
+        return [
+            Route("/runs", page(self.runs)),
+            Route("/run", page(self.run)),
+            Route("/records", page(self.records)),
+            Route("/rename", page(self.rename), methods=["POST"]),
+            Route("/note", page(self.note), methods=["POST"]),
+            Route("/delete", page(self.delete), methods=["GET", "POST"]),
+        ]
+
+    def runs(self, request: Request, fields: Fields) -> Response:
+        found, odd = [], []
+        for place in self.pages.folder.run_folders():
+            name = self.pages.folder.relative(place)
+            try:
+                found.append((FinishedRun.read(place, name), read_note(place).strip()))
+            except BadInput:
+                odd.append(name)
+        return self.pages.render("runs.html", step=None, runs=found, odd=odd)
+
+    def run(self, request: Request, fields: Fields) -> Response:
+        run = self.pages.finished(request)
+        stamp = (run.place / "run.json").stat().st_mtime_ns
+        folder = f"{self.pages.gate.base}/files/{quote(run.name)}/tables"
+        return self.pages.render(
+            "run.html",
+            step="results" if run.is_protected else "risk",
+            run=run,
+            note=read_note(run.place).strip(),
+            downloads=run.downloads(),
+            **(_report_parts(str(run.place), run.name, stamp) | {"folder": folder}),
+        )
+
+    # ------------------------------------------------------------------ name, note, end
+
+    def rename(self, request: Request, fields: Fields) -> Response:
+        run = self._own(request)
+        wanted = first(fields, "new_name")
+        if not wanted:
+            raise BadInput("The new name is empty.")
+        new = self.pages.new_folder(wanted)
+        self._refuse_while_running(run)
+        new.parent.mkdir(parents=True, exist_ok=True)
+        rename_run(run.place, new)
+        return self.pages.go(f"/run?name={quote(self.pages.folder.relative(new))}")
+
+    def note(self, request: Request, fields: Fields) -> Response:
+        run = self._own(request)
+        write_note(run.place, first(fields, "note"))
+        return self.pages.go(f"/run?name={quote(run.name)}")
+
+    def delete(self, request: Request, fields: Fields) -> Response:
+        run = self._own(request)
+        if request.method == "GET":
+            names = sorted(name for name in old_results(run.place) if (run.place / name).exists())
+            kept = sorted(entry.name for entry in run.place.iterdir() if entry.name not in names)
+            return self.pages.render("delete.html", step=None, run=run, names=names, kept=kept)
+        self._refuse_while_running(run)
+        delete_run(run.place)
+        return self.pages.go("/runs")
+
+    def _own(self, request: Request) -> FinishedRun:
+        """A run in a folder of its own: the chosen folder itself keeps its name."""
+        run = self.pages.finished(request)
+        if run.place.resolve() == self.pages.folder.root:
+            raise BadInput("This run lies in the folder that the app was started with. Change it in the terminal.")
+        return run
+
+    def _refuse_while_running(self, run: FinishedRun) -> None:
+        running = self.pages.jobs.running
+        if running is not None and run.place.resolve() in (running.out, *Path(running.out).parents):
+            raise BadInput("A run is writing there. Wait for it to end, or cancel it first.")
+
+    # ------------------------------------------------------------------ records
+
+    def records(self, request: Request, fields: Fields) -> Response:
+        """Records one by one, original beside protected: for internal use."""
+        run = self.pages.finished(request)
+        given = request.query_params
+        config = self.pages.folder.checked(run.config)
+        above = decimal_number(given["above"], "The risk") if given.get("above") else run.summary.risk.threshold
+        wanted = Wanted(
+            given.get("state", "all"), given.get("column", ""), given.get("value", ""), given.get("sort", "risk"), above
+        )
+        stamp = (run.place / "run.json").stat().st_mtime_ns
+        with confined(self.pages.folder.root):
+            listed = _record_list(str(run.place), config.to_toml(), stamp)
+            rows = listed.rows(wanted)
+            number = _page_number(given.get("page", ""), len(rows))
+            records = listed.records(rows[(number - 1) * PAGE_SIZE : number * PAGE_SIZE])
+        kept = {"name": run.name, "state": wanted.state, "column": wanted.column, "value": wanted.value}
+        kept |= {"sort": wanted.sort, "above": f"{above:g}"}
+        return self.pages.render(
+            "records.html",
+            step="results" if run.is_protected else "risk",
+            run=run,
+            records=records,
+            keys=config.keys,
+            # Of a code with few values the difference of two says nothing.
+            measured={key.name for key in run.summary.keys if key.levels >= MANY_NUMBERS},
+            columns=listed.columns,
+            wanted=wanted,
+            n_found=len(rows),
+            number=number,
+            n_pages=max(1, -(-len(rows) // PAGE_SIZE)),
+            states=[state for state in STATES if run.is_protected or state in ("all", "unique", "risky")],
+            sorts=SORTS if run.is_protected else SORTS[:2],
+            address=f"/records?{urlencode(kept)}",
+        )
+
+
+def _page_number(text: str, n_records: int) -> int:
+    wanted = int(text) if text.isascii() and text.isdecimal() and len(text) < 8 else 1
+    return min(max(wanted, 1), max(1, -(-n_records // PAGE_SIZE)))
+
+
+@lru_cache(maxsize=2)
+def _record_list(place: str, configuration: str, stamp: int) -> RecordList:
+    try:
+        return RecordList(Path(place), RunConfig.from_toml(configuration, source="run.toml"))
+    except (OSError, KeyError, ValueError) as problem:
+        raise BadInput(f"The risk of every record cannot be read: {problem}.") from None
+
+
+@lru_cache(maxsize=4)
+def _report_parts(place: str, name: str, stamp: int) -> dict[str, Any]:
+    """What the report shows; drawn once for each run."""
+    from rarecell.report import report_context
+
+    run = FinishedRun.read(Path(place), name)
+    return report_context(run.summary, run.riskiest(), run_toml=run.run_toml or None)

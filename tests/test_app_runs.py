@@ -1,0 +1,203 @@
+"""The app's pages of finished runs: records, names, notes, deleting, starting again."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+import rarecell as rc
+from rarecell.errors import BadInput
+from rarecell.run.folder import LONGEST_NOTE, delete_run, write_note
+from rarecell.run.record_list import RecordList, Wanted
+from rarecell.run.saved import SavedRun
+from tests.app_client import Browser, write_run
+from tests.summaries import census_summary
+from tests.test_app import RUN_TOML
+
+OPTIONS = {"keys": ["age", "region", "sex"], "population": 900, "model": "independence", "threshold": 0.1}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a file and a protected run of it, age released in bands."""
+    house = tmp_path_factory.mktemp("house")
+    draw = np.random.default_rng(5)
+    people = {
+        "age": draw.integers(18, 60, 300),
+        "region": [f"r{k}" for k in draw.integers(0, 6, 300)],
+        "sex": draw.choice(["f", "m"], 300),
+        "job": draw.choice(["x", "y"], 300),
+    }
+    pa.csv.write_csv(pa.table(people), house / "people.csv")
+    recode = {"age": "5-year bands"}
+    rc.protect(house / "people.csv", recode=recode, top=20, seed=1, swap_seed=1, out=house / "done", **OPTIONS)  # type: ignore[arg-type]
+    return house
+
+
+@pytest.fixture
+def house(finished: Path, tmp_path: Path) -> Path:
+    """A copy to change."""
+    import shutil
+
+    shutil.copytree(finished, tmp_path / "house")
+    config = (tmp_path / "house" / "done" / "run.toml").read_text(encoding="utf-8")
+    moved = config.replace(str(finished), str(tmp_path / "house"))
+    (tmp_path / "house" / "done" / "run.toml").write_text(moved, encoding="utf-8")
+    return tmp_path / "house"
+
+
+@pytest.fixture
+def browser(house: Path) -> Iterator[Browser]:
+    made = Browser(house)
+    yield made
+    made.pages.close()
+
+
+# ---------------------------------------------------------------------- records
+
+
+def test_records_stand_beside_what_became_of_them(house: Path) -> None:
+    run = SavedRun.read(house / "done")
+    listed = RecordList(run.place, run.config)
+    original = pa.csv.read_csv(house / "people.csv").to_pydict()
+    released = pa.csv.read_csv(house / "done" / "protected.csv").to_pydict()
+    records = listed.records(listed.rows(Wanted(sort="record")))
+    assert len(records) == 300
+    for record in records:
+        for value in record.values:
+            assert value.original == str(original[value.column][record.record])
+            assert value.released == str(released[value.column][record.record])
+            moved = listed.swapped.get(record.record, (None, frozenset(), None))[1]
+            if value.how == "swapped":
+                assert value.column in moved
+            elif value.column != "age":
+                assert value.how == "same"
+    swapped = listed.records(listed.rows(Wanted(state="swapped", sort="distance")))
+    assert len(swapped) >= 20
+    far = [record.distance for record in swapped]
+    assert far == sorted(far, reverse=True)  # type: ignore[type-var]
+    partners = {record.record: record.partner for record in swapped}
+    assert all(partners[partner] == record for record, partner in partners.items())  # type: ignore[index]
+
+
+def test_records_are_filtered_and_sorted(house: Path) -> None:
+    run = SavedRun.read(house / "done")
+    listed = RecordList(run.place, run.config)
+    rows = listed.rows(Wanted(state="risky", above=0.1))
+    assert (listed.risk[rows] >= 0.1).all()
+    assert (np.diff(listed.risk[rows]) <= 0).all()
+    assert len(rows) == run.summary.risk.records_above_threshold
+    assert len(listed.rows(Wanted(state="unique"))) == run.summary.risk.sample_uniques
+    women = pa.csv.read_csv(house / "people.csv")["sex"].to_pylist()
+    assert listed.rows(Wanted(column="sex", value="f", sort="record")).tolist() == [
+        k for k, sex in enumerate(women) if sex == "f"
+    ]
+    with pytest.raises(BadInput, match="no column 'nothing'"):
+        listed.rows(Wanted(column="nothing", value="1"))
+    with pytest.raises(BadInput, match="sorted by"):
+        Wanted(sort="name")
+
+
+def test_the_page_of_records(browser: Browser) -> None:
+    page = browser.get("/records?name=done&state=swapped").text
+    assert "For internal use" in page
+    assert 'class="swapped"' in page
+    everything = browser.get("/records?name=done")
+    assert "300 records, page 1 of 6" in everything.text
+    assert "page=2" in everything.text
+    assert "page 6 of 6" in browser.get("/records?name=done&page=99").text
+    nobody = browser.get("/records?name=done&column=region&value=nowhere").text
+    assert "0 records" in nobody
+    assert browser.get("/records?name=done&state=odd").status_code == 400
+
+
+# ---------------------------------------------------------------------- again, names, notes
+
+
+def test_a_run_starts_from_an_earlier_one(browser: Browser) -> None:
+    page = browser.get("/keys?from=done").text
+    assert 'name="recode:age" value="5-year bands"' in page
+    assert re.search(r'name="population"[^>]*value="900"', page)
+    assert 'value="0.1"' in page
+    chosen = re.findall(r'<select name="role:(\w+)".*?</select>', page, flags=re.DOTALL)
+    assert chosen == ["age", "region", "sex", "job"]
+    assert re.search(r'<option value="independence" selected>', page)
+    assert 'from=done"' in browser.get("/runs").text
+
+
+def test_a_run_is_renamed_and_annotated(browser: Browser, house: Path) -> None:
+    answer = browser.post("/note?name=done", {"note": "For the board.\nSecond try <b>"})
+    assert answer.status_code == 303
+    assert (house / "done" / "note.txt").stat().st_mode & 0o777 == 0o600
+    assert "Second try &lt;b&gt;" in browser.get("/run?name=done").text
+    assert "For the board." in browser.get("/runs").text
+    assert browser.post("/note?name=done", {"note": "x" * (LONGEST_NOTE + 1)}).status_code == 400
+
+    renamed = browser.post("/rename?name=done", {"new_name": "for the board"})
+    assert renamed.headers["location"].endswith("/run?name=for%20the%20board")
+    assert not (house / "done").exists()
+    assert "Second try" in browser.get("/run?name=for%20the%20board").text
+    for wrong in ("", "../outside", "for the board", "people.csv"):
+        assert browser.post("/rename?name=for%20the%20board", {"new_name": wrong}).status_code == 400
+    browser.post("/note?name=for%20the%20board", {"note": " "})
+    assert not (house / "for the board" / "note.txt").exists()
+
+
+# ---------------------------------------------------------------------- deleting
+
+
+def test_a_run_is_deleted_after_asking(browser: Browser, house: Path) -> None:
+    browser.post("/note?name=done", {"note": "gone soon"})
+    asked = browser.get("/delete?name=done").text
+    assert "protected.csv" in asked
+    assert "note.txt" in asked
+    assert (house / "done" / "protected.csv").exists()
+    assert browser.post("/delete?name=done").headers["location"].endswith("/runs")
+    assert not (house / "done").exists()
+    assert (house / "people.csv").exists()
+
+
+def test_what_the_program_did_not_write_stays(browser: Browser, house: Path) -> None:
+    (house / "done" / "thoughts.md").write_text("mine", encoding="utf-8")
+    (house / "done" / "tables" / "mine.csv").write_text("a", encoding="utf-8")
+    assert "thoughts.md" in browser.get("/delete?name=done").text
+    browser.post("/delete?name=done")
+    assert sorted(entry.name for entry in (house / "done").iterdir()) == ["thoughts.md"]
+
+
+def test_folders_from_elsewhere_are_neither_deleted_nor_written_to(browser: Browser, house: Path) -> None:
+    place = write_run(house / "foreign", census_summary(), run_toml=RUN_TOML)
+    before = sorted(entry.name for entry in place.rglob("*"))
+    assert "not written by rarecell" in browser.post("/delete?name=foreign").text
+    assert browser.post("/rename?name=foreign", {"new_name": "other"}).status_code == 400
+    assert browser.post("/note?name=foreign", {"note": "hello"}).status_code == 400
+    assert sorted(entry.name for entry in place.rglob("*")) == before
+
+
+def test_a_record_that_lists_other_files_deletes_none_of_them(house: Path) -> None:
+    record = json.loads((house / "done" / "run.json").read_text(encoding="utf-8"))
+    record["files"] += ["../people.csv", "thoughts.md", "/etc/hostname"]
+    (house / "done" / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    (house / "done" / "thoughts.md").write_text("mine", encoding="utf-8")
+    (house / "done" / "zeros.json").unlink(missing_ok=True)
+    (house / "done" / "zeros.json").symlink_to(house / "people.csv")
+    assert delete_run(house / "done") == ["thoughts.md", "zeros.json"]
+    assert (house / "people.csv").exists()
+
+
+def test_the_folder_of_the_app_itself_is_kept(house: Path) -> None:
+    browser = Browser(house / "done")
+    assert "in the terminal" in browser.post("/delete?name=").text
+    assert (house / "done" / "run.json").exists()
+
+
+def test_a_note_needs_a_run(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="not written by rarecell"):
+        write_note(tmp_path, "hello")

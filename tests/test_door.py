@@ -55,6 +55,13 @@ def test_a_frame_with_keywords_is_the_same_run_as_a_configuration(assessed: rc.A
     assert rc.assess(config, frame=people).summary == assessed.summary
 
 
+def test_an_intruder_is_named_by_its_keys(people: pd.DataFrame) -> None:
+    short = rc.assess(people, keys=KEYS, population=20_000, scenario={"neighbour": KEYS[:2]})
+    long = rc.assess(people, keys=KEYS, population=20_000, scenario={"neighbour": {"keys": KEYS[:2]}})
+    assert short.summary.risk.scenarios == long.summary.risk.scenarios
+    assert short.summary.risk.scenarios[0].keys == tuple(KEYS[:2])
+
+
 def test_a_path_with_keywords_is_read(assessed: rc.Assessment, people: pd.DataFrame, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     people.to_csv(path, index=False)

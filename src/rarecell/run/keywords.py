@@ -31,7 +31,7 @@ class RunOptions(TypedDict, total=False):
     sensitive: Sequence[str]
     id: str | None
     register: str | None
-    scenario: Mapping[str, Mapping[str, Any]]
+    scenario: Mapping[str, Sequence[str] | Mapping[str, Any]]
     analysis: Mapping[str, Mapping[str, Any]]
     missing: str
     coding: Mapping[str, Mapping[str, Any]]
@@ -110,6 +110,11 @@ def as_config(data: Any, frame: Any, options: Mapping[str, Any]) -> tuple[RunCon
     of_protection = {part.name for part in fields(ProtectConfig)}
     given = {name: _listed(value) for name, value in options.items() if name not in of_protection}
     protect = {name: _listed(value) for name, value in options.items() if name in of_protection and value is not None}
+    if isinstance(given.get("scenario"), Mapping):
+        # The keys alone are enough for an intruder; a table may say more.
+        given["scenario"] = {
+            name: known if isinstance(known, Mapping) else {"keys": _listed(known)} for name, known in given["scenario"].items()
+        }
     is_path = data is None or isinstance(data, str | Path)
     given["input"] = str(data or "") if is_path else FRAME
     if protect:

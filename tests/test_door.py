@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 
@@ -171,3 +172,16 @@ def test_fewer_records_than_asked_for_are_explained(people: pd.DataFrame) -> Non
 def test_nothing_to_protect_is_said(people: pd.DataFrame) -> None:
     done = rc.protect(people, keys=["sex", "region"], population=20_000, risk_above=0.9)
     assert "No record was chosen" in str(done)
+
+
+def test_both_household_risks_are_those_of_the_members_together(people: pd.DataFrame) -> None:
+    at_home = people.assign(home=[f"h{row // 3}" for row in range(len(people))])
+    risk = rc.assess(at_home, keys=KEYS, population=20_000, household="home").to_frame()
+    for of_member, of_household in (
+        ("unique_probability", "household_probability"),
+        ("match_probability", "household_match_probability"),
+    ):
+        for _, members in risk.groupby(at_home["home"]):
+            together = 1 - math.prod(1 - p for p in members[of_member])
+            assert members[of_household].to_list() == pytest.approx([together] * len(members))
+    assert (risk["household_match_probability"] >= risk["household_probability"] - 1e-12).all()

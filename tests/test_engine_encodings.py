@@ -59,6 +59,8 @@ def assert_same(found: rc.ContingencyTable, expected: rc.ContingencyTable) -> No
         ("utf-16", "utf-16"),
         ("utf-16-be", "utf-16-be"),
         ("utf-16-le", "utf-16"),
+        ("utf-16-le", None),
+        ("utf-16-be", None),
     ],
 )
 def test_text_in_other_encodings(

@@ -31,6 +31,7 @@ _LONGEST_RECORD = 1 << 26
 _HEAD = 1 << 20
 _DELIMITERS = b",;\t|"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_UTF16_HEAD = 16
 _NUMBER = re.compile(r"-?[0-9]+([.,][0-9]+)?")
 
 
@@ -68,12 +69,13 @@ class Records(NamedTuple):
 def encoding_of(path: Path, given: str | None = None) -> str | None:
     """The encoding of a text file that is not UTF-8, by Python's name; None for UTF-8.
 
-    Only the mark of UTF-16 at the beginning tells an encoding for certain: the same bytes are other letters in another
-    code page, so that what is neither UTF-8 nor marked has to be named.
+    Only UTF-16 can be told for certain, by its mark or by a first line whose every second byte is zero. The same bytes are
+    other letters in another code page, so that what is neither UTF-8 nor UTF-16 has to be named.
     """
     if given is None:
         with reading(path, is_gzipped(path)) as stream:
-            return "utf-16" if read_up_to(stream, 2, path) in _UTF16 else None
+            head = read_up_to(stream, _UTF16_HEAD, path)
+        return "utf-16" if head[:2] in _UTF16 else _unmarked_utf16(head)
     try:
         found = codecs.lookup(given)
         "a".encode(given)
@@ -82,6 +84,14 @@ def encoding_of(path: Path, given: str | None = None) -> str | None:
             f"The encoding was given as '{given}', which is not known. Usual ones are utf-8, latin-1, windows-1252 and utf-16."
         ) from None
     return None if found.name in ("utf-8", "utf-8-sig", "ascii") else found.name
+
+
+def _unmarked_utf16(head: bytes) -> str | None:
+    """UTF-16 without its mark: column names in Latin letters have a zero byte beside each."""
+    first, second = head[0::2][: len(head) // 2], head[1::2]
+    if second and not any(second) and all(first):
+        return "utf-16-le"
+    return "utf-16-be" if second and not any(first) and all(second) else None
 
 
 def read_dialect(path: Path) -> Dialect:

@@ -63,9 +63,14 @@ class TranscodedSource(CachedSource):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        if self._mark and self.settings.encoding is None:
-            return (f"{self.path.name} begins with the mark of UTF-16 and was read as such.",)
-        return ()
+        if self.settings.encoding is not None:
+            return ()
+        sign = (
+            "begins with the mark of UTF-16"
+            if self._mark
+            else "has a zero byte beside each letter of its first words, as UTF-16 has,"
+        )
+        return (f"{self.path.name} {sign} and was read as such.",)
 
     @cached_property
     def decimal_mark(self) -> str:  # type: ignore[override]

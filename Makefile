@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test check docs clean
+.PHONY: demo test docs links clean
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -32,6 +32,10 @@ test: $(VENV)/.test
 docs: $(VENV)/.test
 	$(BIN)/python docs/take_pictures.py
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+# Follow the addresses outside, where there is a network.
+links: $(VENV)/.test
+	$(BIN)/python -m sphinx -q -b linkcheck docs docs/_build/links
 
 clean:
 	rm -rf $(VENV) demo docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

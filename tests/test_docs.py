@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import math
@@ -155,3 +156,16 @@ def test_the_picture_of_backing_off_tells_what_the_network_computes(monkeypatch:
         chains = [pictures.steps_of(table, conditional, cell) for conditional in network.conditionals]
         product = math.prod(chain[-1].believed for chain in chains)
         assert math.isclose(product, math.exp(network.log_cell_probability(table.cells[[cell]])[0]), rel_tol=1e-9)
+
+
+def test_every_table_of_the_report_has_its_line() -> None:
+    described = set(re.findall(r"`([a-z-]+)`", (DOCS / "reference" / "report.md").read_text(encoding="utf-8")))
+    names = {
+        node.args[0].value
+        for path in (ROOT / "src" / "rarecell" / "report").glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Table"
+        if node.args and isinstance(node.args[0], ast.Constant)
+    }
+    assert len(names) > 35
+    assert names <= described

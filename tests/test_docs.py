@@ -134,10 +134,13 @@ def test_pictures_are_there() -> None:
             assert (path.parent / picture).is_file(), f"{path.name} shows {picture}"
 
 
-def test_pictures_show_what_the_tutorial_prints() -> None:
+def test_pictures_and_readme_show_what_the_tutorial_prints() -> None:
     shown = json.loads((DOCS / "images" / "made-from.json").read_text(encoding="utf-8"))["verdict"]
     printed = (DOCS / "tutorial" / "first-look.md").read_text(encoding="utf-8")
     assert " ".join(shown.split()) in " ".join(printed.split()), "run `python docs/take_pictures.py`"
+    told = re.search(r"^    (About .*) …$", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert told is not None
+    assert told[1] in shown
 
 
 def test_nothing_is_said_of_the_machine_it_was_written_on() -> None:

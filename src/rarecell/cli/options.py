@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from rarecell.choices import MISSING
 from rarecell.engine.addresses import without_password
 from rarecell.errors import BadInput
 from rarecell.machine.numbers import LARGEST_COUNT, LARGEST_INTEGER
@@ -51,8 +52,9 @@ data_options = _options(
     click.option("--weight", help="Column of survey weights; gives the population when --population does not."),
     click.option(
         "--missing",
-        type=click.Choice(["level", "drop", "refuse"]),
-        help="What a missing key value means: its own level (default), a record to drop, or an error.",
+        type=click.Choice(MISSING),
+        help="What a missing key value means: its own level (default), compatible with every value (an intruder who does not know who "
+        "failed to answer), a record to drop, or an error.",
     ),
     click.option(
         "--recode",

@@ -111,6 +111,7 @@ def show_assessment(summary: RunSummary) -> None:
         light = summary.risk.reliability
         console.print(f"Reliability: {light.light}. {light.sentence}", markup=False)
     _show_risk(summary)
+    _show_missing(summary)
     show_roles(summary.risk, rows, lambda sentence: console.print(sentence, markup=False))
     _show_keys(summary)
     rows(
@@ -189,6 +190,29 @@ def _show_risk(summary: RunSummary) -> None:
     ]
     headers = ["", "estimate", "95 % interval"] + (["truth"] if truth else [])
     rows("Risk", headers, [line[: len(headers)] for line in lines], right=(1, 2, 3))
+
+
+def _show_missing(summary: RunSummary) -> None:
+    """What missing answers have to do with the risk, where there are any."""
+    told = summary.missing
+    if told.own_level is None or told.matches_anything is None:
+        return
+    rows(
+        "A missing value is",
+        ["", "unique in file", "pop. uniques", "matches", "above threshold"],
+        [
+            (
+                meaning,
+                number(risk.sample_uniques),
+                number(risk.expected_population_uniques, 1),
+                number(risk.expected_correct_matches, 1),
+                number(risk.records_above_threshold),
+            )
+            for meaning, risk in (("a value of its own", told.own_level), ("any value", told.matches_anything))
+        ],
+        right=(1, 2, 3, 4),
+    )
+    _console().print(told.sentence, markup=False)
 
 
 def _show_keys(summary: RunSummary) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.choices import MISSING
+from rarecell.choices import READ_MISSING
 from rarecell.data import written
 from rarecell.data.coding import Coding, code_levels
 from rarecell.data.counting import Counted, KeyCounting, number_of_each
@@ -84,8 +84,8 @@ class Microdata(Shown):
         sql: str | None = None,
         settings: EngineSettings | None = None,
     ) -> None:
-        if missing not in MISSING:
-            raise UnknownChoice.of("The option 'missing'", missing, MISSING)
+        if missing not in READ_MISSING:
+            raise UnknownChoice.of("The option 'missing'", missing, READ_MISSING)
         self.source: Source = open_source(data, sql=sql, settings=settings)
         self._memory = MemoryLimit.of() if settings is None else settings.memory
         self.keys: tuple[str, ...] = (keys,) if isinstance(keys, str) else tuple(keys)

@@ -30,13 +30,14 @@ from rarecell._kernels import gamma
 from rarecell.graph.masks import single
 from rarecell.machine.threads import in_parts, on_all_cores
 from rarecell.model.backoff_conditionals import Betas, Conditional, fitted_conditional
-from rarecell.model.backoff_contexts import Context, Floats, Growth, n_values, parent_of
+from rarecell.model.backoff_contexts import Floats, Growth, n_values
+from rarecell.model.backoff_drawing import draw_in_context, uniform_siblings
 from rarecell.model.cells import cells_that_agree
-from rarecell.model.drawing import draw_within
 from rarecell.model.log_draws import log_beta_draws
 from rarecell.model.protocol import CellModel, LogMoments, Uncertainty
 from rarecell.outcome.shown import Shown
 from rarecell.progress import SILENT, Progress
+from rarecell.table.coarsening import with_answered
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.subsample import random_part
 
@@ -136,6 +137,13 @@ class BackoffNetwork:
         self._at_cells = None
         self._posteriors.clear()
 
+    def with_last(self, keys: Sequence[int]) -> BackoffModel:
+        """Two networks of the same table in which these keys are predicted from all others."""
+        others = [k for k in self.order if k not in keys]
+        last, part = list(keys), _thinned(self.table, 0)
+        orders = [[*others, *last], [*others[::-1], *last[::-1]]]
+        return BackoffModel(on_all_cores(partial(BackoffNetwork, part=part), [(self.table, order) for order in orders]))
+
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p of the cells, one row for each draw; cells that share a value in a context share its draw."""
         log_p = np.zeros((n_draws, len(cells)))
@@ -186,11 +194,11 @@ class BackoffNetwork:
         table = self.table
         drawn = np.zeros((n_records, table.n_keys), dtype=np.int32)
         for conditional in self.conditionals:
-            codes = _uniform_siblings(table, conditional.vertex, drawn, rng)
+            codes = uniform_siblings(table, conditional.vertex, drawn, rng)
             undecided = np.ones(n_records, dtype=bool)
             for context in reversed(conditional.contexts):
                 rows = np.flatnonzero(undecided)
-                value, of_context = _draw_in_context(table, context, conditional.vertex, drawn[rows], rng)
+                value, of_context = draw_in_context(table, context, conditional.vertex, drawn[rows], rng)
                 taken = rng.random(len(rows)) * (of_context + context.weight(of_context)) < of_context
                 codes[rows[taken]] = value[taken]
                 undecided[rows[taken]] = False
@@ -206,11 +214,14 @@ class BackoffNetwork:
 
 
 class BackoffModel(Shown):
-    """The average over several orders of the keys; fit it with :func:`fit_backoff`."""
+    """The average over several orders of the keys; fit it with :func:`fit_backoff`.
 
-    def __init__(self, members: Sequence[BackoffNetwork]) -> None:
+    The networks may see the keys at more resolutions than ``table``, which is that of the first unless given.
+    """
+
+    def __init__(self, members: Sequence[BackoffNetwork], table: ContingencyTable | None = None) -> None:
         self.networks = tuple(members)
-        self.table = members[0].table
+        self.table = members[0].table if table is None else table
         self._at_cells = _average([member.log_moment_rows(None) for member in members])
         for member in members:
             member.forget_cells()
@@ -246,6 +257,10 @@ class BackoffModel(Shown):
         """
         found = self._averaged(cells)
         return LogMoments(found.mean_log, found.variance_log, found.error if len(self.networks) > 1 else None)
+
+    def with_last(self, keys: Sequence[int]) -> BackoffModel:
+        """Two networks in which these keys are predicted from all others."""
+        return self.networks[0].with_last(keys)
 
     def _averaged(self, cells: NDArray[np.int32] | None) -> _Moments:
         if cells is None:
@@ -296,6 +311,8 @@ def fit_backoff(
 ) -> BackoffModel:
     """Fit back-off networks for several random orders of the keys.
 
+    Of a key with missing values, it is predicted first whether the value is known: what is known of others says little about that.
+
     Parameters
     ----------
     table : the contingency table, with the coarsenings to be used
@@ -305,9 +322,9 @@ def fit_backoff(
     if n_orders is None:
         n_orders = N_ORDERS if table.n_cells <= MANY_CELLS else N_ORDERS // 2
     orders = random_orders(table.keys, n_orders, np.random.default_rng(seed))
-    part = _thinned(table, seed)
-    fit = partial(BackoffNetwork, part=part, progress=progress)
-    return BackoffModel(on_all_cores(fit, [(table, order) for order in orders]))
+    finer = with_answered(table)
+    fit = partial(BackoffNetwork, part=_thinned(finer, seed), progress=progress)
+    return BackoffModel(on_all_cores(fit, [(finer, order) for order in orders]), table)
 
 
 def random_orders(keys: Sequence[str], n_orders: int, rng: np.random.Generator) -> list[list[int]]:
@@ -342,38 +359,3 @@ def _thinned(table: ContingencyTable, seed: int) -> ContingencyTable:
         return table
     n_kept = int(table.n_records * MANY_CELLS / table.n_cells)
     return random_part(table, n_kept, np.random.default_rng(seed))
-
-
-# ---------------------------------------------------------------------- drawing
-
-
-def _uniform_siblings(
-    table: ContingencyTable, vertex: int, drawn: NDArray[np.int32], rng: np.random.Generator
-) -> NDArray[np.int32]:
-    """A code of the vertex for each record, uniform among those inside what was drawn of its key so far."""
-    parent = parent_of(table, vertex)
-    n_levels = int(table.vertex_levels[vertex])
-    if parent is None:
-        return rng.integers(0, n_levels, len(drawn)).astype(np.int32)
-    group = table.level_codes(parent)[table.first_level(vertex)]
-    order = np.argsort(group, kind="stable")
-    size = np.bincount(group)
-    start = np.concatenate([[0], np.cumsum(size)[:-1]])
-    of_record = table.map_cells(drawn, parent)
-    chosen = start[of_record] + (rng.random(len(drawn)) * size[of_record]).astype(np.int64)
-    return np.asarray(order[chosen], dtype=np.int32)
-
-
-def _draw_in_context(
-    table: ContingencyTable, context: Context, vertex: int, drawn: NDArray[np.int32], rng: np.random.Generator
-) -> tuple[NDArray[np.int32], Floats]:
-    """A value for each record by the counts in its context, and the number of records in that context."""
-    marginals = table.marginals
-    pair, given = marginals.project(context.mask | single(vertex)), marginals.project(context.mask)
-    representative = np.zeros(len(pair.counts), dtype=np.int64)
-    representative[pair.position] = np.arange(table.n_cells)
-    at = marginals.positions(context.mask, drawn)
-    n_there = np.where(at >= 0, given.counts[at], 0)
-    # Where the context does not occur, the value drawn has no weight.
-    picked = draw_within(pair.counts, given.position[representative], np.maximum(at, 0), rng)
-    return table.vertex_codes(vertex)[representative[picked]], n_there.astype(np.float64)

@@ -6,8 +6,9 @@ of single records and whose draws make intervals. A model without one is taken a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +75,9 @@ class CellModel(Protocol):
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments | None:
         """Moments of log p of cells; None for a model whose risk plugs in p̂."""
 
+    def with_last(self, keys: Sequence[int]) -> CellModel:
+        """A model that predicts these keys from all others, where such a model says more about them; else the model itself."""
+
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p, a row each, a column for each cell; cells that share a parameter share its draw."""
 
@@ -110,6 +114,10 @@ class PluggedIn(Shown):
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments | None:
         """None: the risk plugs in p̂."""
         return None
+
+    def with_last(self, keys: Sequence[int]) -> Self:
+        """The model itself: it has no order of the keys."""
+        return self
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """log p̂ again and again."""

@@ -24,11 +24,29 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True, kw_only=True)
+class RiskByMissing(Plain):
+    """The risk of the file for one meaning of a missing key value."""
+
+    sample_uniques: Count
+    expected_population_uniques: float
+    expected_correct_matches: float
+    records_above_threshold: Count
+
+
+@dataclass(frozen=True, kw_only=True)
 class Missing(Plain):
-    """What was done with missing key values, and how many records have them, by key."""
+    """What was done with missing key values, and how many records have them, by key.
+
+    Where there are any, also the risk with a missing value as a value of its own and as compatible with every value, and how
+    many records that lack a value reach the threshold only in the first case: they are risky by an answer that is missing.
+    """
 
     policy: str
     records: Mapping[str, Count] = field(default_factory=dict)
+    own_level: RiskByMissing | None = None
+    matches_anything: RiskByMissing | None = None
+    risky_only_by_missing: Count | None = None
+    sentence: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

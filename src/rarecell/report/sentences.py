@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rarecell.choices import MATCHES_ANYTHING
 from rarecell.outcome.summary import RiskSummary, RunSummary
 from rarecell.outcome.words import about, counted, expected, first_of, listed, verb
 
@@ -245,6 +246,8 @@ def missing_sentence(summary: RunSummary) -> str:
         return f"{told}{counted(dropped, 'record')} with a missing key value {verb(dropped, 'was', 'were')} left out."
     if missing.policy == "level":
         return f"{told}A missing value was taken as a value of its own."
+    if missing.policy == MATCHES_ANYTHING:
+        return f"{told}A missing value was taken as compatible with every value."
     return told.strip()
 
 

@@ -35,6 +35,7 @@ def all_tables(
     """Every table that the summary has the numbers for, by name."""
     makers = (
         _keys,
+        _missing_values,
         _size_indices,
         _k_anonymity,
         _decades,
@@ -80,6 +81,33 @@ def _keys(summary: RunSummary) -> Table:
         Column("Records without a value"),
     )
     return Table("keys", "The keys: what an intruder is assumed to know", columns, rows)
+
+
+def _missing_values(summary: RunSummary) -> Table | None:
+    told = summary.missing
+    if told.own_level is None or told.matches_anything is None:
+        return None
+    rows = tuple(
+        (
+            meaning,
+            risk.sample_uniques,
+            risk.expected_population_uniques,
+            risk.expected_correct_matches,
+            risk.records_above_threshold,
+        )
+        for meaning, risk in (
+            ("a value of its own: the intruder knows who did not answer", told.own_level),
+            ("compatible with every value: the intruder does not know", told.matches_anything),
+        )
+    )
+    columns = (
+        text_column("A missing value is"),
+        Column("Unique in the file"),
+        Column("Expected population uniques"),
+        Column("Expected correct matches"),
+        Column("Records above the threshold"),
+    )
+    return Table("missing-values", "What missing answers have to do with the risk", columns, rows)
 
 
 def _size_indices(summary: RunSummary) -> Table:

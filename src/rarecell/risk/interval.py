@@ -134,6 +134,8 @@ def risk_interval(
     step = max(1, _VALUES_IN_MEMORY // max(len(drawn), 1))
     for start in range(0, n_draws, step):
         log_p = model.draws(risk.table.cells[drawn], min(step, n_draws - start), rng)
+        if risk.log_widening is not None:
+            log_p = log_p + risk.log_widening[drawn]
         one, two = _one_chunk(risk, drawn, log_p, rng)
         expected.add(*one)
         realised.add(*two)

@@ -53,6 +53,9 @@ class RecordRisk(Shown):
         Shape of the gamma law, for ``"poisson-gamma"``.
     posterior : LogMoments or None
         Mean and variance of the logarithm of each cell's probability, for a model that says how sure it is.
+    log_widening : ndarray or None
+        Where a missing value is compatible with every level (:mod:`rarecell.risk.missing_values`): logarithm of how many times
+        as probable as its own cell the compatible cells are. Counts and probabilities are then those of the compatible cells.
     """
 
     table: ContingencyTable
@@ -62,6 +65,7 @@ class RecordRisk(Shown):
     log_cell_probability: Floats = field(repr=False)
     shape: float | None = None
     posterior: LogMoments | None = field(default=None, repr=False)
+    log_widening: Floats | None = field(default=None, repr=False)
 
     @property
     def population(self) -> float:

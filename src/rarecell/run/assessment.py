@@ -13,6 +13,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.choices import MATCHES_ANYTHING
 from rarecell.data.coding import joined_codings
 from rarecell.data.microdata import Microdata
 from rarecell.engine import open_table
@@ -28,6 +29,7 @@ from rarecell.risk.design_effect import design_effect
 from rarecell.risk.diagnostics import FitDiagnostics, fit_diagnostics
 from rarecell.risk.explain import KeyCost, explain_records, key_costs
 from rarecell.risk.interval import risk_interval
+from rarecell.risk.missing_values import matching_anything
 from rarecell.risk.population_uniques import UniquesEstimate, population_uniques
 from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.unsafe import UnsafeCombinations, unsafe_combinations
@@ -121,7 +123,7 @@ def read(config: RunConfig, frame: Any = None) -> Microdata:
         strata=config.strata,
         sensitive=config.sensitive,
         id=config.id,
-        missing=config.missing,
+        missing="level" if config.missing == MATCHES_ANYTHING else config.missing,
         coding=joined_codings(config.coding, config.recode),
         hierarchies=config.hierarchies,
         sql=None if frame is not None else config.sql,
@@ -137,13 +139,15 @@ def assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: Pr
     data, table, zeros = _counted(config, stages, frame, wanted)
     chosen, unsafe = _modelled(table, config, stages)
     with stages.stage(Stage.RISK):
-        risk = model_choice.risk_of(table, chosen.risk_model, config)
+        own = model_choice.own_level_risk(table, chosen.risk_model, config)
+        anything = matching_anything(own, chosen.risk_model)
+        risk = anything if config.missing == MATCHES_ANYTHING else own
         can_swap = swappability(table, chosen.best)
     with stages.stage(Stage.ROLES):
         roles = find_roles(data, risk, config)
     judgement = _judged(risk, chosen, config, stages)
     of_households = _of_households(data, risk, config)
-    found = Findings(config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles)
+    found = Findings(config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles, (own, anything))
     whole = judged(summary.of_findings(found))
     whole = replace(whole, groups=groups_of(risk), concentration=concentration_of(risk))
     riskiest = _explained(chosen.best, risk, unsafe)

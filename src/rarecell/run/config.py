@@ -144,7 +144,7 @@ class RunConfig:
     analysis : what users want to know from the file, run on the protected file, too, such as
         ``{"wage": {"regression": "income ~ age + sex"}}``; also ``means`` and ``table``
     scenario : further intruders, each with the keys that it knows, such as ``{"neighbour": {"keys": ["age", "sex"]}}``
-    missing : what a missing key value means: its own level, a record to drop, or an error
+    missing : what a missing key value means: its own level, ``"matches-anything"``, a record to drop, or an error
     coding : for each key how its values become levels (``edges``, ``width``, ``quantiles``, ``top``, ``bottom``, ``levels``, ``ordered``)
     recode : for each key how it is to be released, in words: ``"5-year bands, top 85"``, ``"edges 15 25 45"``, ``"5 groups"``,
         ``"level 2"``, ``"merge 01+02 as north"``; together with what ``coding`` says of the key

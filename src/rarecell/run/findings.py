@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,10 @@ class Judgement:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """The data, the models and the risk of a run; ``households`` has the risk of each household, if there are any."""
+    """The data, the models and the risk of a run; ``households`` has the risk of each household, if there are any.
+
+    ``by_missing`` has the risk with missing values as levels of their own, and as compatible with every level.
+    """
 
     config: RunConfig
     data: Microdata
@@ -49,7 +52,8 @@ class Findings:
     unsafe: UnsafeCombinations
     judgement: Judgement
     households: NDArray[np.float64] | None
-    roles: Roles = field(default_factory=Roles)
+    roles: Roles
+    by_missing: tuple[RecordRisk, RecordRisk]
 
     @property
     def table(self) -> ContingencyTable:

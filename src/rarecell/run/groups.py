@@ -34,7 +34,7 @@ def _of_key(risk: RecordRisk, k: int, plan: SwapPlan | None, after: RiskAfter | 
     def summed(values: NDArray[np.float64] | NDArray[np.int64], where: NDArray[np.int32] = codes) -> NDArray[np.float64]:
         return np.bincount(where, weights=values, minlength=categories.n_levels).astype(np.float64)
 
-    records, uniques = summed(table.counts), summed((table.counts == 1).astype(np.int64))
+    records, uniques = summed(table.counts), summed((risk.sample_count == 1).astype(np.int64))
     expected = summed(risk.unique_probability)
     chosen = np.sort(np.argsort(-expected, kind="stable")[:MOST_LEVELS])
     later: list[dict[str, int | float]] = [{} for _ in range(categories.n_levels)]
@@ -66,7 +66,7 @@ def _of_key(risk: RecordRisk, k: int, plan: SwapPlan | None, after: RiskAfter | 
 
 def concentration_of(risk: RecordRisk) -> tuple[Concentration, ...]:
     """How much of the expected population uniques the riskiest records hold."""
-    probability = -np.sort(-risk.unique_probability[risk.table.counts == 1])
+    probability = -np.sort(-risk.unique_probability[risk.sample_count == 1])
     total = probability.sum()
     if total <= 0.0:
         return ()

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.choices import MATCHES_ANYTHING
 from rarecell.engine.reach import reachable, read_small_text
 from rarecell.errors import BadInput
 from rarecell.machine.memory import MemoryLimit
@@ -31,6 +32,7 @@ from rarecell.outcome.words import counted, verb
 from rarecell.progress import SILENT, OnlyCancelled, Progress
 from rarecell.risk.design import with_stratum_weights
 from rarecell.risk.diagnostics import fit_diagnostics
+from rarecell.risk.missing_values import matching_anything
 from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.run.config import RunConfig
 from rarecell.search import SearchLimits, SearchResult, penalty_path, select_model
@@ -227,7 +229,13 @@ def with_design_weights(table: ContingencyTable, config: RunConfig, stratum: NDA
 
 
 def risk_of(table: ContingencyTable, model: CellModel, config: RunConfig) -> RecordRisk:
-    """The risk of every record under the run's sampling design."""
+    """The risk of every record under the run's sampling design, with what a missing value means to it."""
+    risk = own_level_risk(table, model, config)
+    return matching_anything(risk, model) if config.missing == MATCHES_ANYTHING else risk
+
+
+def own_level_risk(table: ContingencyTable, model: CellModel, config: RunConfig) -> RecordRisk:
+    """The same with missing values as levels of their own."""
     if config.strata is not None and config.strata in table.keys:
         categories = table.categories[table.keys.index(config.strata)]
         # A key that was made coarser no longer tells the strata apart; the weights of the table do.
@@ -298,7 +306,11 @@ def quick_model(table: ContingencyTable, config: RunConfig, *, n_orders: int = 2
 
 def quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
     """τ1 of a changed table under the quickest model of the run's kind, to be held against that of the unchanged one."""
-    return risk_of(table, quick_model(table, config, n_orders=1), config).expected_population_uniques
+    model = quick_model(table, config, n_orders=1)
+    risk = own_level_risk(table, model, config)
+    if config.missing == MATCHES_ANYTHING:
+        risk = matching_anything(risk, model, n_fits=0)
+    return risk.expected_population_uniques
 
 
 def part_for_comparisons(table: ContingencyTable, config: RunConfig) -> ContingencyTable:

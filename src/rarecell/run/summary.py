@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rarecell
+from rarecell.choices import MATCHES_ANYTHING
 from rarecell.data.microdata import Microdata
 from rarecell.data.recoding_text import boundaries, words_for
 from rarecell.model.decomposable import DecomposableModel
@@ -30,6 +31,7 @@ from rarecell.outcome.summary import (
     Missing,
     ModelSummary,
     Reliability,
+    RiskByMissing,
     RiskSummary,
     RunSummary,
     SearchSummary,
@@ -44,6 +46,7 @@ from rarecell.outcome.words import number
 from rarecell.risk.design_effect import DesignEffect
 from rarecell.risk.diagnostics import FitDiagnostics
 from rarecell.risk.explain import LEFT_OUT, KeyCost
+from rarecell.risk.missing_values import has_missing_value
 from rarecell.risk.population_uniques import UniquesEstimate
 from rarecell.risk.reliability import Trust, reliability
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity
@@ -57,14 +60,14 @@ from rarecell.table.structural_zeros import StructuralZeros
 def of_findings(found: Findings) -> RunSummary:
     """The whole summary of an assessment; its verdict is put into words by :func:`rarecell.outcome.verdict.judged`."""
     table, risk, data = found.table, found.risk, found.data
-    lines = data.summary_lines()
+    lines = [_of_missing_values(found), *data.summary_lines()[1:]]
     return RunSummary(
         rarecell=rarecell.__version__,
         records=table.n_records,
         population=round(risk.population),
         sampling_fraction=table.n_records / risk.population,
         records_dropped=data.n_dropped,
-        missing=Missing(policy=found.config.missing, records={key: n for key, n in data.n_missing.items() if n}),
+        missing=of_missing(found),
         notes=(*lines[:1], *lines[2:], *risk.notes, *ignored_options(found)),
         keys=of_keys(table, data),
         cells=Cells(
@@ -76,6 +79,47 @@ def of_findings(found: Findings) -> RunSummary:
         model=of_model(found.choice.best, criterion=found.config.criterion, search=found.choice.search_summary()),
         risk=with_roles(of_risk(found), found.roles, risk),
         paper=paper_table(found.choice, found.risk, found.config),
+    )
+
+
+def _of_missing_values(found: Findings) -> str:
+    """The first thing that a reader must know: what was done with missing values."""
+    first = found.data.summary_lines()[0]
+    lacking = ", ".join(f"{key} {number(n)}" for key, n in found.data.n_missing.items() if n)
+    if found.config.missing != MATCHES_ANYTHING or not lacking:
+        return first
+    return f"Missing key values are compatible with every value: {lacking}."
+
+
+def of_missing(found: Findings) -> Missing:
+    """What missing values mean for the risk, both ways."""
+    records = {key: n for key, n in found.data.n_missing.items() if n}
+    policy, threshold = found.config.missing, found.config.threshold
+    own, anything = found.by_missing
+    if own is anything:
+        return Missing(policy=policy, records=records)
+    is_only_so = (own.unique_probability >= threshold) & (anything.unique_probability < threshold)
+    n_less, only = int(is_only_so.sum()), int((is_only_so & has_missing_value(own.table)).sum())
+    told = [
+        RiskByMissing(
+            sample_uniques=risk.n_sample_uniques,
+            expected_population_uniques=risk.expected_population_uniques,
+            expected_correct_matches=risk.expected_correct_matches,
+            records_above_threshold=int((risk.unique_probability[risk.sample_count == 1] >= threshold).sum()),
+        )
+        for risk in (own, anything)
+    ]
+    return Missing(
+        policy=policy,
+        records=records,
+        own_level=told[0],
+        matches_anything=told[1],
+        risky_only_by_missing=only,
+        sentence=(
+            f"For an intruder who does not know who failed to answer, {number(told[1].expected_population_uniques, 1)} records instead of "
+            f"{number(told[0].expected_population_uniques, 1)} are expected to be unique in the population, and {number(n_less)} fewer reach "
+            f"the threshold: {number(only)} that lack an answer themselves, and {number(n_less - only)} that others who lack one could be."
+        ),
     )
 
 
@@ -166,7 +210,7 @@ def of_risk(found: Findings) -> RiskSummary:
         cell_probability_decades={str(decade): n for decade, n in risk.decades().items()},
         model=found.config.model,
         model_describe=found.choice.risk_model.describe(),
-        swappable_uniques=found.swappability.n_swappable_uniques,
+        swappable_uniques=int(found.swappability.is_swappable[risk.sample_count == 1].sum()),
         estimators={one.name: one.expected_population_uniques for one in details},
         estimator_details=details,
         diagnostics=of_fit(judgement.fit),

@@ -108,10 +108,11 @@ def risk_after_exchange(risk: RecordRisk, exchange: Exchange, links: MovedLinks)
     unswapped = table.counts[touched] - n_left
     sizes = unswapped + n_entered
     alone = (sizes == 1) & (unswapped == 1)
-    counts, was_unique = table.counts.copy(), table.counts[touched] == 1
+    # With missing values that match anything, a record that is alone in its cell can have others that are compatible.
+    is_unique = risk.sample_count == 1
+    counts, was_unique = table.counts.copy(), is_unique[touched]
     counts[touched] = sizes
 
-    is_unique = table.counts == 1
     unique, match = risk.unique_probability.copy(), np.where(is_unique, risk.match_probability, 0.0)
     # The person of a record that is left alone still has the others of its cell around it, in the population.
     unique[touched] = np.where(alone, risk.unique_probability[touched], 0.0)

@@ -43,6 +43,22 @@ def automatic_coarsenings(table: ContingencyTable) -> tuple[Coarsening, ...]:
     return tuple(found)
 
 
+def with_answered(table: ContingencyTable) -> ContingencyTable:
+    """The table with one more, coarsest vertex for each key with missing values: whether its value is known.
+
+    Keys whose coarser groups put missing values together with others go without, and so do the last of very many keys.
+    """
+    found = list(table.coarsenings)
+    for key, chain in zip(table.categories, table.chains, strict=True):
+        answered = np.zeros(key.n_levels, dtype=np.int32)
+        answered[-1] = 1
+        is_alone = (table.level_codes(chain[0]) == table.level_codes(chain[0])[-1]).sum() == 1
+        n_coarsest = int(table.vertex_levels[chain[0]])
+        if key.has_missing and is_alone and n_coarsest > 2 and table.n_keys + len(found) < MAX_VERTICES:
+            found.append(Coarsening(f"{key.key}/answered", key.key, answered, ("known", "missing")))
+    return table.with_coarsenings(found) if len(found) > len(table.coarsenings) else table
+
+
 def key_coarsenings(table: ContingencyTable, key: int) -> list[Coarsening]:
     """The coarsenings of one key, finest first; none when it has few levels."""
     categories = table.categories[key]

@@ -1,0 +1,267 @@
+"""What is the risk if an intruder does not know who failed to answer?
+
+As a level of its own, a missing value is something the intruder knows: only those who did not answer match a record that did not. An
+intruder without that knowledge has to take a missing value for any value. Two records, or a record and a person, are *compatible* when
+on every key their values are equal or one of the two is missing. For a record r with cell c, let A(c) be the set of cells that are
+compatible with c. Then
+
+* the sample count f of r is the number of records in A(c), r itself included;
+* the people of r are the F people in A(c), and r is a population unique when F = 1;
+* P(unique) is the probability that no unseen person falls into A(c), for a record with f = 1, and 0 otherwise; E(1/F) likewise.
+
+A(c) holds c, so that neither number exceeds that of the level of its own: the truth lies between the two for an intruder who has an
+idea of the missing answers. A person who did not answer counts as compatible whatever the true value is, which makes this the lower
+bound.
+
+A(c) is a product of sets of levels: every level of a key that c lacks, c's own level and the missing one of any other key. Its probability
+is a sum over cells, most of them empty. Where it is not summed to the end, it is understated and the risk overstated:
+
+* for records with f > 1, only occupied cells are summed;
+* keys are taken to be missing together only in the ways that occur in the file (its *patterns*);
+* of more than :data:`MOST_VALUES` combinations of values that a record could have for the keys it lacks, those that most records have
+  are summed.
+
+How much more probable than c itself the cells are that differ in some keys is asked of a model that predicts these keys from all others
+(:meth:`~rarecell.model.protocol.CellModel.with_last`): whether somebody answers depends on who it is, not the other way round. On census
+samples with three to ten per cent of missing ages the number of population uniques was right within a fifth; the default's average
+over orders gave one and a half to two times the truth.
+
+What is uncertain about the probability of c is taken to be uncertain about A(c) to the same relative degree, or to the degree of its
+cells on average if that is less: the cells of A(c) share most of their marginals. A record stands for as many people of A(c) as of c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from rarecell.model.protocol import CellModel, LogMoments
+from rarecell.risk.posterior import gamma_of_log_moments
+from rarecell.risk.records import RecordRisk
+from rarecell.table.contingency import ContingencyTable
+
+Floats = NDArray[np.float64]
+Cells = NDArray[np.int32]
+
+MOST_VALUES = 2_048
+"""Combinations of values that are summed for the keys a record lacks."""
+
+MOST_CELLS = 1_000_000
+"""Cells that are summed in all; beyond, the rarest patterns are left out."""
+
+N_FITS = 8
+"""Sets of keys, those that most records lack first, that are predicted from all others by a model of their own."""
+
+_CHUNK = 1 << 18
+
+
+def has_missing_value(table: ContingencyTable) -> NDArray[np.bool_]:
+    """Whether the records of each occupied cell lack the value of a key."""
+    return np.asarray(_lacks(table, table.cells).any(axis=1))
+
+
+def matching_anything(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FITS) -> RecordRisk:
+    """The same risk for an intruder to whom a missing value is compatible with every level.
+
+    Parameters
+    ----------
+    risk : RecordRisk
+        The risk with missing values as levels of their own.
+    model : a model of its cells
+        The one that ``risk`` comes from.
+    n_fits : int, optional
+        Sets of keys for which a model that predicts them from all others is fitted, if the model has an order of its keys.
+
+    Returns
+    -------
+    RecordRisk
+        Its ``sample_count`` is the number of compatible records, its probabilities are those of all compatible cells.
+
+    Examples
+    --------
+    >>> import rarecell as rc
+    >>> keys = [rc.Categories("sex", ("f", "m")), rc.Categories("age", ("old", "young", None))]
+    >>> table = rc.ContingencyTable.from_counts([[0, 0], [0, 2], [1, 1]], [1, 1, 4], keys)
+    >>> model = rc.DecomposableModel(table, cliques=[("sex", "age")])
+    >>> risk = rc.record_risk(table, model, population=60)
+    >>> risk.sample_count.tolist(), matching_anything(risk, model).sample_count.tolist()
+    ([1, 1, 4], [2, 2, 4])
+    """
+    table = risk.table
+    lacks = _lacks(table, table.cells)
+    if not lacks.any():
+        return risk
+    probability, deviation = _law_of(risk.log_cell_probability, risk.posterior)
+    patterns, of_cell = _patterns(lacks, table.counts)
+    n_compatible, total, spread = _occupied_sums(table, patterns, of_cell, (table.counts, probability, probability * deviation))
+    alone = np.flatnonzero(n_compatible == 1)
+    for place, (keys, parts) in enumerate(_empty_cells(table, patterns, alone, lacks).items()):
+        predictor = model.with_last(keys) if place < n_fits else model
+        scale = 1.0 if predictor is model else probability / np.exp(predictor.log_cell_probability(None))
+        cells, rows = (np.concatenate(some) for some in zip(*parts, strict=True))
+        for start in range(0, len(rows), _CHUNK):
+            asked, of = cells[start : start + _CHUNK], rows[start : start + _CHUNK]
+            more, its_deviation = _law_of(predictor.log_cell_probability(asked), predictor.posterior(asked))
+            total += np.bincount(of, weights=more, minlength=len(total)) * scale
+            spread += np.bincount(of, weights=more * its_deviation, minlength=len(total)) * scale
+    total = np.maximum(np.minimum(total, 1.0), probability)
+    # An additive model has cells of probability zero, which cannot be so many times as probable.
+    is_possible = probability > 0.0
+    ratio = np.divide(total, probability, out=np.ones(len(total)), where=is_possible)
+    average = np.divide(spread, total, out=np.zeros(len(total)), where=is_possible)
+    with np.errstate(divide="ignore"):
+        log_p = np.where(is_possible, risk.log_cell_probability + np.log(ratio), np.log(total))
+    return replace(
+        risk,
+        sample_count=np.rint(n_compatible).astype(np.int64),
+        log_cell_probability=log_p,
+        posterior=_widened(risk.posterior, np.log(ratio), np.minimum(average, deviation)),
+        log_widening=np.log(ratio),
+    )
+
+
+def _lacks(table: ContingencyTable, cells: Cells) -> NDArray[np.bool_]:
+    """Which keys each of some cells lacks."""
+    has_missing = np.array([c.has_missing for c in table.categories])
+    last = np.array([c.n_levels - 1 for c in table.categories])
+    return np.asarray(has_missing & (cells == last))
+
+
+# ---------------------------------------------------------------------- probabilities and how sure they are
+
+
+def _law_of(log_probability: Floats, moments: LogMoments | None) -> tuple[Floats, Floats]:
+    """Mean probability of some cells, and the standard deviation of its logarithm.
+
+    The mean is the model's own: that of a gamma law with the moments of the logarithm is far too large where little is known.
+    """
+    return np.exp(log_probability), np.zeros(len(log_probability)) if moments is None else np.sqrt(moments.variance)
+
+
+def _widened(posterior: LogMoments | None, log_ratio: Floats, deviation: Floats) -> LogMoments | None:
+    """The posterior of a probability that is so many times as large, and known up to this deviation of its logarithm."""
+    if posterior is None:
+        return None
+    variance = np.where(log_ratio > 0.0, deviation**2, posterior.variance)
+    shape, _ = gamma_of_log_moments(posterior.mean, posterior.variance)
+    new_shape, _ = gamma_of_log_moments(posterior.mean, variance)
+    moved = (special.digamma(new_shape) - np.log(new_shape)) - (special.digamma(shape) - np.log(shape))
+    return LogMoments(posterior.mean + log_ratio + moved, variance, posterior.error)
+
+
+# ---------------------------------------------------------------------- occupied cells
+
+
+def _patterns(lacks: NDArray[np.bool_], counts: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """The sets of keys that records lack, those of most records first, and which of them each cell has."""
+    found, which = np.unique(lacks, axis=0, return_inverse=True)
+    order = np.argsort(-np.bincount(which.ravel(), weights=counts), kind="stable")
+    return found[order], np.argsort(order)[which.ravel()]
+
+
+def _occupied_sums(
+    table: ContingencyTable, patterns: NDArray[np.bool_], of_cell: NDArray[np.int64], values: tuple[NDArray[np.generic], ...]
+) -> tuple[Floats, ...]:
+    """For each cell the sums of some values over the occupied cells that are compatible with it.
+
+    1. Cells of two patterns are compatible when they agree on the keys that neither lacks.
+    2. Agreement is found by adding up a random number for each level: equal sums mean equal levels (two different ones have the
+       same sum once in 2^64).
+    3. Values of the cells of one pattern are added up by that sum, and looked up for the cells of the other.
+    """
+    rng = np.random.default_rng(0)
+    numbers = [rng.integers(0, 2**64, c.n_levels, dtype=np.uint64) for c in table.categories]
+    columns = np.stack([number[table.cells[:, k]] for k, number in enumerate(numbers)])
+    members = [np.flatnonzero(of_cell == p) for p in range(len(patterns))]
+    found = tuple(np.zeros(table.n_cells) for _ in values)
+    for one, own in enumerate(members):
+        for other, theirs in enumerate(members):
+            kept = ~(patterns[one] | patterns[other])
+            mine, signs = (_signature(columns, kept, rows) for rows in (own, theirs))
+            # Sorting the fewer of the two is quicker.
+            distinct = np.unique(mine if len(mine) < len(signs) else signs)
+            (at, meets), (place, has) = _places(distinct, signs), _places(distinct, mine)
+            for total, value in zip(found, values, strict=True):
+                sums = np.bincount(at[meets], weights=value[theirs[meets]].astype(np.float64), minlength=len(distinct))
+                total[own[has]] += sums[place[has]]
+    return found
+
+
+def _places(distinct: NDArray[np.uint64], signs: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Where each of these is among the distinct ones, and whether it is there at all."""
+    at = np.minimum(np.searchsorted(distinct, signs), len(distinct) - 1)
+    return at, distinct[at] == signs
+
+
+def _signature(columns: NDArray[np.uint64], kept: NDArray[np.bool_], rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    found = np.zeros(len(rows), dtype=np.uint64)
+    for k in np.flatnonzero(kept):
+        found += columns[k, rows]
+    return found
+
+
+# ---------------------------------------------------------------------- empty cells
+
+
+def _empty_cells(
+    table: ContingencyTable, patterns: NDArray[np.bool_], alone: NDArray[np.int64], lacks: NDArray[np.bool_]
+) -> dict[tuple[int, ...], list[tuple[Cells, NDArray[np.int64]]]]:
+    """The empty cells that are compatible with each of the cells ``alone``, and which of them each belongs to.
+
+    No other cell that is compatible with these is occupied, so that all of them but the cell itself are empty. They are told by
+    the keys that either the cell or the record lacks.
+    """
+    found: dict[tuple[int, ...], list[tuple[Cells, NDArray[np.int64]]]] = {}
+    n_left = MOST_CELLS
+    for differ, cells, owners in _by_pattern(table, patterns, alone, lacks):
+        found.setdefault(tuple(np.flatnonzero(differ).tolist()), []).append((cells[:n_left], owners[:n_left]))
+        n_left = max(0, n_left - len(cells))
+        if n_left == 0:
+            break
+    return found
+
+
+def _by_pattern(
+    table: ContingencyTable, patterns: NDArray[np.bool_], alone: NDArray[np.int64], lacks: NDArray[np.bool_]
+) -> Iterator[tuple[NDArray[np.bool_], Cells, NDArray[np.int64]]]:
+    """Pattern by pattern: the complete cells without its keys, and what the others could be."""
+    is_complete = ~lacks[alone].any(axis=1)
+    values: dict[bytes, Cells] = {}
+    for pattern in patterns:
+        if pattern.any() and is_complete.any():
+            yield pattern, _with_missing(table, table.cells[alone[is_complete]], pattern), alone[is_complete]
+        for cell in alone[~is_complete].tolist():
+            if np.array_equal(pattern, lacks[cell]):
+                # The cell itself.
+                continue
+            free = lacks[cell] & ~pattern
+            if free.tobytes() not in values:
+                values[free.tobytes()] = _values_of(table, np.flatnonzero(free))
+            taken = values[free.tobytes()]
+            cells = np.repeat(_with_missing(table, table.cells[[cell]], pattern), len(taken), axis=0)
+            cells[:, free] = taken
+            yield pattern | lacks[cell], cells, np.full(len(taken), cell)
+
+
+def _with_missing(table: ContingencyTable, cells: Cells, pattern: NDArray[np.bool_]) -> Cells:
+    """The same cells without the keys of a pattern."""
+    last = np.array([c.n_levels - 1 for c in table.categories], dtype=np.int32)
+    return np.where(pattern, last, cells).astype(np.int32)
+
+
+def _values_of(table: ContingencyTable, keys: NDArray[np.intp]) -> Cells:
+    """Combinations of values that some keys can have, missing ones aside; of too many, those that most records have."""
+    levels = [table.categories[k].n_levels - table.categories[k].has_missing for k in keys]
+    if np.prod(levels, dtype=np.float64) <= MOST_VALUES:
+        combinations = list(product(*map(range, levels)))
+        return np.array(combinations, dtype=np.int32).reshape(len(combinations), len(keys))
+    given = table.cells[:, keys]
+    is_known = ~_lacks(table, table.cells)[:, keys].any(axis=1)
+    found, which = np.unique(given[is_known], axis=0, return_inverse=True)
+    commonest = np.argsort(-np.bincount(which.ravel(), weights=table.counts[is_known]), kind="stable")
+    return np.asarray(found[commonest[:MOST_VALUES]], dtype=np.int32)

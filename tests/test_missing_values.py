@@ -1,0 +1,182 @@
+"""Missing values that match anything: against pairs looked at one by one, and against populations that are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rarecell as rc
+from rarecell import datasets
+from rarecell.risk import missing_values
+from rarecell.risk.interval import risk_interval
+from rarecell.risk.missing_values import matching_anything
+from rarecell.risk.records import record_risk
+from tests.naive import missing_values as naive
+from tests.test_risk_records import KnownModel
+
+
+def with_missing(levels: list[int], lacking: list[bool]) -> list[rc.Categories]:
+    """Keys of so many known levels, some with a missing one."""
+    return [
+        rc.Categories(chr(ord("a") + k), (*range(n), None) if lacks else tuple(range(n)))
+        for k, (n, lacks) in enumerate(zip(levels, lacking, strict=True))
+    ]
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[rc.ContingencyTable, np.ndarray]:
+    """A small table with missing values, and the probability of every cell."""
+    n_keys = draw(st.integers(2, 4))
+    levels = draw(st.lists(st.integers(2, 4), min_size=n_keys, max_size=n_keys))
+    lacking = draw(st.lists(st.booleans(), min_size=n_keys, max_size=n_keys))
+    keys = with_missing(levels, lacking)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape = tuple(c.n_levels for c in keys)
+    probability = rng.dirichlet(np.full(int(np.prod(shape)), 0.4)).reshape(shape)
+    drawn = rng.choice(probability.size, draw(st.integers(1, 30)), p=probability.ravel())
+    codes = np.stack(np.unravel_index(drawn, shape), axis=1).astype(np.int32)
+    return rc.ContingencyTable.from_codes(codes, keys), probability
+
+
+@given(worlds())
+@settings(max_examples=60, deadline=None)
+def test_counts_and_probabilities_are_those_of_compatible_cells(world: tuple[rc.ContingencyTable, np.ndarray]) -> None:
+    table, probability = world
+    model = KnownModel(table, probability)
+    own = record_risk(table, model, population=500)
+    found = matching_anything(own, model)
+    counts = [naive.compatible_records(table, cell) for cell in range(table.n_cells)]
+    assert found.sample_count.tolist() == counts
+    for cell in np.flatnonzero(np.array(counts) == 1):
+        total = naive.compatible_probability(table, probability, cell)
+        n_unseen = 500 - table.n_records
+        assert np.exp(found.log_cell_probability[cell]) == pytest.approx(min(total, 1.0))
+        assert found.unique_probability[cell] == pytest.approx((1 - min(total, 1.0)) ** n_unseen, abs=1e-12)
+
+
+@given(worlds(), st.integers(0, 5))
+@settings(max_examples=20, deadline=None)
+def test_no_record_is_riskier_than_with_a_level_of_its_own(world: tuple[rc.ContingencyTable, np.ndarray], seed: int) -> None:
+    table, _ = world
+    model = rc.fit_backoff(table, n_orders=2, seed=seed)
+    own = record_risk(table, model, population=10 * table.n_records)
+    found = matching_anything(own, model)
+    assert (found.unique_probability <= own.unique_probability + 1e-9).all()
+    assert (found.match_probability <= own.match_probability + 1e-9).all()
+    assert (found.sample_count >= own.sample_count).all()
+
+
+def test_without_missing_values_nothing_changes() -> None:
+    table = rc.ContingencyTable.from_codes(
+        np.array([[0, 1], [1, 1], [1, 1]], dtype=np.int32), with_missing([2, 2], [False, True])
+    )
+    model = rc.DecomposableModel(table, cliques=[("a", "b")])
+    risk = record_risk(table, model, population=30)
+    assert matching_anything(risk, model) is risk
+
+
+def test_the_number_of_population_uniques_is_right_where_the_probabilities_are_known() -> None:
+    """Expected and true numbers over many simulated populations agree within four standard errors."""
+    keys = with_missing([6, 5, 4], [True, True, False])
+    shape = tuple(c.n_levels for c in keys)
+    expected, true = [], []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        probability = rng.dirichlet(np.full(int(np.prod(shape)), 0.5)).reshape(shape)
+        population = np.stack(np.unravel_index(rng.choice(probability.size, 300, p=probability.ravel()), shape), axis=1)
+        table = rc.ContingencyTable.from_codes(population[:60].astype(np.int32), keys)
+        model = KnownModel(table, probability)
+        found = matching_anything(record_risk(table, model, population=300), model)
+        everybody = rc.ContingencyTable.from_codes(population.astype(np.int32), keys)
+        alone = table.cells[found.sample_count == 1]
+        n_people = [
+            sum(n for cell, n in zip(everybody.cells, everybody.counts, strict=True) if naive.are_compatible(table, one, cell))
+            for one in alone
+        ]
+        expected.append((found.expected_population_uniques, found.expected_correct_matches))
+        true.append((sum(n == 1 for n in n_people), sum(1 / n for n in n_people)))
+    difference = np.array(expected) - np.array(true)
+    assert (np.abs(difference.mean(axis=0)) < 4 * difference.std(axis=0) / np.sqrt(len(difference))).all()
+    assert np.array(true)[:, 0].sum() > 20
+
+
+def test_sums_that_stop_early_overstate_the_risk(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(3)
+    keys = with_missing([9, 8, 3], [True, True, True])
+    codes = np.stack([rng.integers(0, c.n_levels, 120) for c in keys], axis=1).astype(np.int32)
+    table = rc.ContingencyTable.from_codes(codes, keys)
+    model = rc.fit_backoff(table, n_orders=2)
+    own = record_risk(table, model, population=2_000)
+    whole = matching_anything(own, model).unique_probability
+    for name, limit in (("MOST_VALUES", 3), ("MOST_CELLS", 50), ("MOST_CELLS", 0)):
+        with monkeypatch.context() as patch:
+            patch.setattr(missing_values, name, limit)
+            assert (matching_anything(own, model).unique_probability >= whole - 1e-12).all()
+    monkeypatch.setattr(missing_values, "_CHUNK", 7)
+    assert matching_anything(own, model).unique_probability == pytest.approx(whole)
+
+
+def test_the_interval_is_that_of_the_compatible_cells() -> None:
+    rng = np.random.default_rng(4)
+    keys = with_missing([9, 8, 6], [True, True, False])
+    codes = np.stack([rng.integers(0, c.n_levels, 150) for c in keys], axis=1).astype(np.int32)
+    table = rc.ContingencyTable.from_codes(codes, keys)
+    model = rc.fit_backoff(table, n_orders=2)
+    found = matching_anything(record_risk(table, model, population=600), model)
+    low, high = risk_interval(found, model).population_uniques
+    assert low <= found.expected_population_uniques <= high
+    assert high <= found.n_sample_uniques
+
+
+def survey() -> pa.Table:
+    """The census sample in which one in thirty did not tell the age, one in fifty the citizenship."""
+    frame = datasets.census_sample()
+    rng = np.random.default_rng(5)
+    for name, share in (("age", 1 / 30), ("citizenship", 1 / 50)):
+        values = frame[name].to_pylist()
+        hidden = rng.random(len(values)) < share
+        blanked = pa.array([None if gone else value for value, gone in zip(values, hidden, strict=True)])
+        frame = frame.set_column(frame.column_names.index(name), name, blanked)
+    return frame
+
+
+def test_a_run_tells_both_numbers() -> None:
+    keys = ["age", "sex", "marital", "citizenship"]
+    found = {
+        policy: rc.assess(survey(), keys=keys, population=277_677, missing=policy) for policy in ("level", "matches-anything")
+    }
+    told = found["level"].summary.missing
+    assert told.own_level is not None
+    assert told.matches_anything is not None
+    assert told.own_level == found["matches-anything"].summary.missing.own_level
+    assert told.matches_anything == found["matches-anything"].summary.missing.matches_anything
+    assert told.matches_anything.expected_population_uniques < told.own_level.expected_population_uniques
+    n_less = told.own_level.records_above_threshold - told.matches_anything.records_above_threshold
+    assert 0 < told.risky_only_by_missing <= n_less
+    assert f"{n_less:,} fewer" in told.sentence
+    for policy, numbers in (("level", told.own_level), ("matches-anything", told.matches_anything)):
+        risk = found[policy].summary.risk
+        assert risk.expected_population_uniques == pytest.approx(numbers.expected_population_uniques)
+        assert risk.expected_correct_matches == pytest.approx(numbers.expected_correct_matches)
+        assert risk.records_above_threshold == numbers.records_above_threshold
+        assert risk.sample_uniques == numbers.sample_uniques
+    assert "every value" in found["matches-anything"].summary.notes[0]
+
+
+def test_a_protection_is_judged_by_the_same_intruder() -> None:
+    keys = ["age", "sex", "marital", "citizenship", "relationship"]
+    done = rc.protect(survey(), keys=keys, population=277_677, missing="matches-anything", risk_above=0.2)
+    swap = done.summary.swap
+    assert swap is not None
+    assert swap.risk_before.expected_correct_matches == pytest.approx(done.summary.risk.expected_correct_matches)
+    assert swap.risk_after.expected_correct_matches < swap.risk_before.expected_correct_matches
+    assert swap.margins_identical
+
+
+def test_a_file_without_missing_values_tells_one_number() -> None:
+    found = rc.assess(datasets.census_sample(), keys=["age", "sex"], population=277_677, missing="matches-anything")
+    assert found.summary.missing.own_level is None
+    assert found.summary.missing.matches_anything is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields as fields_of
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from rarecell.app.folder import ChosenFolder, OutsideFolder
 from rarecell.app.patience import made_in_time
 from rarecell.engine import open_source, open_table
+from rarecell.engine.opening import existing_file
 from rarecell.engine.reach import confined
 from rarecell.errors import BadInput
 from rarecell.run.config import RunConfig
@@ -139,6 +141,32 @@ def test_a_link_is_followed_before_it_is_decided_at_the_moment_of_opening(house:
     open_source(house / name)
     with confined(house), pytest.raises(OutsideFolder):
         open_source(house / name)
+
+
+def test_a_link_put_in_the_place_of_a_checked_file_is_refused(house: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = house / "people.csv"
+
+    def exchange() -> None:
+        name.unlink()
+        name.symlink_to(house.parent / "secret.csv")
+
+    def checked_then_exchanged(path: Path) -> Path:
+        found = existing_file(path)
+        exchange()
+        return found
+
+    name.write_text("name,age\nAnn,31\n")
+    with confined(house), monkeypatch.context() as attack:
+        attack.setattr("rarecell.engine.opening.existing_file", checked_then_exchanged)
+        with pytest.raises(BadInput, match="not inside the folder"):
+            open_source(name)
+    name.unlink()
+    name.write_text("name,age\nAnn,31\n")
+    with confined(house):
+        source = open_source(name)
+    exchange()
+    with ThreadPoolExecutor(1) as pool, pytest.raises(BadInput, match="not inside the folder"):
+        pool.submit(lambda: list(source.batches(["name"]))).result()
 
 
 def test_a_confined_program_reads_neither_queries_nor_spark(house: Path) -> None:

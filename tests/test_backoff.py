@@ -280,6 +280,11 @@ def test_orders_come_in_pairs() -> None:
     assert [["bca"[k] for k in order] for order in orders] == [["abc"[k] for k in order] for order in renamed]
 
 
+def test_no_cells_have_no_probabilities() -> None:
+    table = census_table()
+    assert len(fit_backoff(table, n_orders=4).log_cell_probability(table.cells[:0])) == 0
+
+
 def test_no_swap_leaves_the_risk_as_it_was() -> None:
     table = census_table()
     risk = rc.record_risk(table, fit_backoff(table, n_orders=1), population=277_677)

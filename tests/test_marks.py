@@ -8,6 +8,7 @@ writing it the same way must give the same bytes, apart from where the rows of t
 from __future__ import annotations
 
 import csv
+import gzip
 import io
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rarecell.cli.commands import main
+from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
+from rarecell.engine.duck import EngineSettings
+from tests.test_engine_encodings import open_document, workbook
 
 N = 400
 RNG = np.random.default_rng(5)
@@ -285,3 +291,142 @@ def test_dictionaries_of_parts_tell_nothing_of_swaps(tmp_path: Path) -> None:
     found = [pq.read_table(path).column("region").combine_chunks() for path in sorted(out.iterdir())]
     assert [part.to_pylist() for part in found] == [["d", "a", "b"], ["b", "c", "d"]]
     assert [part.dictionary.to_pylist() for part in found] == [["a", "b", "d"], ["b", "c", "d"]]
+
+
+# ---------------------------------------------------------------------- text in other encodings, workbooks, Spark
+
+OTHERS = np.setdiff1d(np.arange(N), SWAPS)[:80]
+CITY = [("Zürich", "Genève", "Málaga, alta", "Bern")[int(c)] for c in RNG.integers(0, 4, N)]
+
+
+def as_they_were(columns: dict[str, list[Any]], rows: np.ndarray = OTHERS) -> dict[str, list[Any]]:
+    """The values that these rows have anyway, to be written as if they were new."""
+    return {name: [values[row] for row in rows] for name, values in columns.items()}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".csv.gz"])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "utf-8"])
+@pytest.mark.parametrize("quotes", [by_value, what_needs_it])
+def test_a_swapped_text_in_any_encoding_is_the_one_its_writer_would_have_written(
+    quotes: Callable[[str | None], bool], encoding: str, suffix: str, tmp_path: Path
+) -> None:
+    settings = EngineSettings(encoding=None if encoding in ("utf-16", "utf-8") else encoding)
+    pack = (lambda data: gzip.compress(data, mtime=0)) if suffix.endswith("gz") else bytes
+    path, twin = tmp_path / f"a{suffix}", tmp_path / f"twin{suffix}"
+    path.write_bytes(pack(text_file(AGE, CITY, quotes).encode(encoding)))
+    twin.write_bytes(pack(text_file(swapped(AGE), swapped(CITY), quotes).encode(encoding)))
+    new = {name: [values[p] for p in PARTNER] for name, values in {"age": AGE, "region": CITY}.items()}
+    out = open_source(path, settings=settings).write_with_replacements(tmp_path / f"out{suffix}", SWAPS, new)
+    same = as_they_were({"age": swapped(AGE), "region": swapped(CITY)})
+    reference = open_source(twin, settings=settings).write_with_replacements(tmp_path / f"reference{suffix}", OTHERS, same)
+    assert out.read_bytes() == reference.read_bytes()
+    opened = gzip.decompress if suffix.endswith("gz") else bytes
+    assert opened(out.read_bytes()) == opened(twin.read_bytes())
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".ods"])
+def test_what_is_written_from_a_workbook_is_the_text_of_the_workbook_of_the_swapped_values(suffix: str, tmp_path: Path) -> None:
+    pytest.importorskip("python_calamine")
+
+    def book(path: Path, ages: list[Any], regions: list[Any]) -> Path:
+        rows = [[i, "" if a is None else int(a), r] for i, (a, r) in enumerate(zip(ages, regions, strict=True))]
+        whole = [["id", "age", "region"], *rows]
+        return open_document(path, whole) if suffix == ".ods" else workbook(path, {"Data": whole})
+
+    path = book(tmp_path / f"a{suffix}", AGE, REGION)
+    twin = book(tmp_path / f"twin{suffix}", swapped(AGE), swapped(REGION))
+    out = protect(path, tmp_path / "out.csv", {"age": AGE, "region": REGION})
+    same = as_they_were({"age": swapped(AGE), "region": swapped(REGION)})
+    reference = open_source(twin).write_with_replacements(tmp_path / "reference.csv", OTHERS, same)
+    assert out.read_bytes() == reference.read_bytes()
+    assert out.read_text() == text_file(swapped(AGE), swapped(REGION), what_needs_it)
+
+
+def pages_of(path: Path) -> tuple[bytes, dict[str, Any]]:
+    """The bytes of a Parquet file before its footer, and the footer: Java lists a set of encodings there, in an order that
+    depends on the process.
+    """
+    footer = pq.read_metadata(path).to_dict()
+    for group in footer["row_groups"]:
+        for chunk in group["columns"]:
+            chunk["encodings"] = sorted(chunk["encodings"])
+    return path.read_bytes()[: -8 - pq.read_metadata(path).serialized_size], footer
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_the_parts_that_spark_writes_are_those_of_the_swapped_values(spark: Any, tmp_path: Path) -> None:
+    from rarecell.engine.spark import SparkSource
+
+    def parts(ages: list[Any], regions: list[Any], rows: np.ndarray, new: dict[str, list[Any]], name: str) -> list[Any]:
+        frame = spark.createDataFrame(table(ages, regions, dictionary=False))
+        source = Microdata(frame, ["age", "region"], id="id").source
+        assert isinstance(source, SparkSource)
+        written = source.write(source.replaced_by_id("id", pa.array(rows), new), tmp_path / name)
+        return [pages_of(part) for part in sorted(written.iterdir())]
+
+    new = {name: [values[p] for p in PARTNER] for name, values in {"age": AGE, "region": REGION}.items()}
+    found = parts(AGE, REGION, SWAPS, new, "out")
+    same = as_they_were({"age": swapped(AGE), "region": swapped(REGION)})
+    reference = parts(swapped(AGE), swapped(REGION), OTHERS, same, "reference")
+    assert len(found) > 1
+    assert found == reference
+
+
+# ---------------------------------------------------------------------- records of a whole run
+
+
+def test_no_feature_of_a_record_tells_after_a_whole_run_that_it_was_swapped(tmp_path: Path) -> None:
+    """A careless file: quotes, blanks around values, leading zeros and ends of lines follow chance, record by record.
+
+    Each feature of a record's bytes is compared between the swapped records and the others, and the largest difference with
+    those of the same records under shuffled labels.
+    """
+    rng = np.random.default_rng(11)
+    n = 1500
+    ages, places = rng.integers(20, 60, n), rng.integers(0, 12, n)
+
+    def careless(text: str) -> str:
+        return f'"{text}"' if rng.random() < 0.4 else text
+
+    lines = [
+        f"{i},{careless(str(a))},{careless(f'place {p}')},{'fm'[i % 2]}{' ' * int(rng.integers(0, 3))}".encode()
+        + (b"\r\n" if rng.random() < 0.5 else b"\n")
+        for i, (a, p) in enumerate(zip(ages, places, strict=True))
+    ]
+    path = tmp_path / "a.csv"
+    path.write_bytes(b"id,age,place,sex\n" + b"".join(lines))
+    words = ["protect", str(path), "--keys", "age,place", "--population", "60000", "--top", "150", "--quiet"]
+    done = CliRunner().invoke(main, [*words, "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    after = (tmp_path / "run" / "protected.csv").read_bytes().splitlines(keepends=True)[1:]
+    log = pq.read_table(tmp_path / "run" / "swaps.parquet")
+    is_swapped = np.zeros(n, dtype=bool)
+    for column in ("record", "partner"):
+        is_swapped[log.column(column).to_numpy()] = True
+    assert 50 < is_swapped.sum() < n - 50
+    fields = [line.rstrip(b"\r\n").split(b",") for line in after]
+    texts = np.array([[field.strip(b' "') for field in record] for record in fields])
+    forms = [[field.startswith(b'"') for field in record] for record in fields]
+    features = [
+        *(beyond(values, form) for values, form in zip(texts.T[1:3], np.array(forms).T[1:3], strict=True)),
+        np.array([len(line) - sum(map(len, values)) for line, values in zip(after, texts, strict=True)]),
+        np.array([record[3].count(b" ") for record in fields]),
+        np.array([line.endswith(b"\r\n") for line in after]),
+    ]
+    varying = np.array([feature for feature in features if np.std(feature) > 1e-9], dtype=float)
+    assert len(varying) >= 3, "blanks and ends of lines, which nobody swaps, stay as they were"
+    scaled = (varying - varying.mean(axis=1)[:, None]) / varying.std(axis=1)[:, None]
+
+    def largest(chosen: np.ndarray) -> float:
+        return float(np.abs(scaled[:, chosen].mean(axis=1) - scaled[:, ~chosen].mean(axis=1)).max())
+
+    shuffled = [largest(rng.permutation(is_swapped)) for _ in range(400)]
+    assert largest(is_swapped) <= np.quantile(shuffled, 0.995)
+
+
+def beyond(values: np.ndarray, form: np.ndarray) -> np.ndarray:
+    """What a form has beyond the average of its value: risky records have rare values, whatever their form."""
+    _, place = np.unique(values, return_inverse=True)
+    average = np.bincount(place, weights=form) / np.bincount(place)
+    return np.asarray(form - average[place])

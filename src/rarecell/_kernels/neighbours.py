@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.chordal import ZERO, bit
 from rarecell._kernels.compiled import njit
-from rarecell._kernels.distance import Nearness, borrowing, key_distance
+from rarecell._kernels.distance import NOMINAL, Nearness, borrowing, key_distance
 
 TOLERANCE = 1e-9
 """Distances that differ by less are equal: sums of the same steps in another order."""
@@ -165,6 +165,9 @@ def ball(nearness, patterns, point, bound, cells, costs):
     level[0] = -1
     while k >= 0:
         level[k] += 1
+        if nearness.kind[k] == NOMINAL and reached[k] + nearness.weight[k] > bound + TOLERANCE:
+            # All other levels are too far; a key may have tens of thousands.
+            level[k] = point[k] if level[k] <= point[k] else nearness.n_levels[k]
         if level[k] >= nearness.n_levels[k]:
             k -= 1
             continue

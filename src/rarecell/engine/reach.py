@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -73,6 +73,12 @@ def reachable(path: str | Path) -> Path:
     """
     root = _root.get()
     return Path(path) if root is None else place_inside(root, Path.cwd() / path)
+
+
+def still_reachable(path: str | Path) -> Callable[[], Path]:
+    """:func:`reachable` for later, in whatever thread: a link may have come into the place of what was checked."""
+    root = _root.get()
+    return lambda: Path(path) if root is None else place_inside(root, Path.cwd() / path)
 
 
 def refuse_when_confined(what: str) -> None:

@@ -2,7 +2,8 @@
 
 A file is read more than once: to count, to find records, to write it back. If it changed in between, the result would
 silently mix two files. Size, time and identity are looked at before and after each reading; a hash of the contents, taken
-when a run begins and again when it ends, decides.
+when a run begins and again when it ends, decides. Where only some files may be read, each look also asks whether this is
+still one of them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from concurrent.futures import Future
 from pathlib import Path
 from threading import Thread
 
+from rarecell.engine.reach import still_reachable
 from rarecell.errors import BadInput
 
 
@@ -33,6 +35,7 @@ class FileStamp:
     def __init__(self, path: Path, name: str | None = None) -> None:
         self.path = path
         self.name = name or str(path)
+        self._still_reachable = still_reachable(path)
         self._first = self._read()
 
     @property
@@ -51,6 +54,7 @@ class FileStamp:
             raise BadInput(
                 f"{self.path} can no longer be read: {problem.strerror or problem}. Put it back, and run again."
             ) from None
+        self._still_reachable()
         return status.st_size, status.st_mtime_ns, status.st_ino
 
 

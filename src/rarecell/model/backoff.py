@@ -299,7 +299,7 @@ def _average(rows: Sequence[Floats]) -> _Moments:
         mean_log[:] = np.mean([part[:, 1] for part in parts], axis=0) + log_mean - logs.mean(axis=0)
         variance_log[:] = np.mean([part[:, 2] for part in parts], axis=0)
         # Neighbours are an order and its reverse, which err in opposite directions.
-        pairs = logs.reshape(-1, 2, logs.shape[1]).mean(axis=1) if len(logs) % 2 == 0 and len(logs) > 2 else logs
+        pairs = logs.reshape(len(logs) // 2, 2, logs.shape[1]).mean(axis=1) if len(logs) % 2 == 0 and len(logs) > 2 else logs
         error[:] = pairs.std(axis=0, ddof=1) / np.sqrt(len(pairs)) if len(pairs) > 1 else 0.0
 
     in_parts(average, *found, *rows)

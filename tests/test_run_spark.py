@@ -135,10 +135,10 @@ def test_what_spark_cannot_do_is_told_before_anything_is_counted(spark: Any, tmp
     frame = spark.createDataFrame(people())
     for changes, problem in (
         ({"id": None}, "a column that names each record"),
-        ({"household": "education"}, "the household of a record"),
+        ({"id": None, "household": "education"}, "a column that names each record"),
         ({"protect": ProtectConfig(records=(3,))}, "row number"),
-        ({"protect": ProtectConfig(top=3, within=("education",))}, r"outside the keys .*\(education\)"),
-        ({"population": None, "strata": "education", "populations": {"0": 300_000}}, "the stratum 'education'"),
+        ({"protect": ProtectConfig(formal=True)}, "a formal release"),
+        ({"protect": ProtectConfig(max_population_uniques=3, suppress_rest=True)}, "blanked"),
     ):
         with pytest.raises(BadInput, match=problem):
             rc.protect(replace(CONFIG, **changes), frame=frame, out=tmp_path / "out")

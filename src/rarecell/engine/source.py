@@ -86,6 +86,9 @@ class Source(ABC):
     keeps_rows: bool = True
     """False when records have no position of their own, as in a table spread over machines."""
 
+    finds_by_id: bool = False
+    """True when records are found again by their ids and not by their position."""
+
     @property
     def settings_of_output(self) -> EngineSettings | None:
         """How a file that was written from this source is read; None for the usual way."""
@@ -113,6 +116,14 @@ class Source(ABC):
         if self._watch is not None:
             return self._watch.unchanged_hash()
         return files_hash(self.paths) if self.paths else None
+
+    def numbered(self, id_column: str | None) -> Source:
+        """The same data with a position for each record; those that have none get one by their ids."""
+        return self
+
+    def places(self, rows: NDArray[np.int64]) -> Any:
+        """Where the records at some positions are found again: the positions themselves, or ids."""
+        return rows
 
     @abstractmethod
     def columns(self) -> tuple[Column, ...]:

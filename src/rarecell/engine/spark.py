@@ -49,6 +49,7 @@ class SparkSource(FrameSource):
     """A Spark data frame."""
 
     keeps_rows = False
+    finds_by_id = True
 
     def __init__(self, frame: nw.LazyFrame[Any], *, most_cells: int = MOST_CELLS) -> None:
         super().__init__(frame)
@@ -58,6 +59,11 @@ class SparkSource(FrameSource):
     @property
     def native(self) -> Any:
         return self.frame.to_native()
+
+    def numbered(self, id_column: str | None) -> Source:
+        from rarecell.engine.spark_rows import NumberedSpark
+
+        return NumberedSpark(self, id_column)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         raise BadInput(
@@ -241,8 +247,8 @@ class SparkSource(FrameSource):
         """The id column, or what is wrong with it."""
         if id_column is None:
             raise BadInput(
-                f"The records of {self.name} have no position, so swaps need a column that names each record. Name it with --id, or id=… in "
-                "Python. It holds whole numbers or text, another one in each record."
+                f"The records of {self.name} have no position, so swaps, and whatever looks at single records, need a column that names each "
+                "record. Name it with --id, or id=… in Python. It holds whole numbers or text, another one in each record."
             )
         if self._kind(id_column) not in ("integer", "text"):
             raise BadInput(

@@ -91,6 +91,16 @@ class MemoryLimit:
                 "may be used. Allow more with --memory, or use fewer or coarser keys, for example bands of a key with many values."
             )
 
+    def check_records(self, *, n_records: int, n_keys: int) -> None:
+        """Refuse a run that looks at single records, when so many of them cannot be held."""
+        needed = self.needed(n_cells=0, n_keys=n_keys, n_records=n_records)
+        if needed > self.total:
+            raise TooLarge(
+                f"The run looks at single records, and {n_records:,} of them take about {gigabytes(needed)} on one machine, where "
+                f"{gigabytes(self.total)} may be used. Allow more with --memory. Households, places to exchange, weights to swap alike, "
+                "analyses and columns outside the keys are what needs single records; leave that out to do with counts."
+            )
+
 
 def marginals_budget(n_cells: int) -> int:
     """Memory for marginals and projections that are kept for reuse."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rarecell.choices import MATCHES_ANYTHING
 from rarecell.data.coding import joined_codings
 from rarecell.data.microdata import Microdata
-from rarecell.engine import open_table
+from rarecell.engine import open_source, open_table
 from rarecell.engine.addresses import named_places
 from rarecell.engine.duck import EngineSettings
 from rarecell.machine.memory import MemoryLimit
@@ -109,13 +109,15 @@ def places(config: RunConfig, frame: Any) -> list[Path]:
     return [*named_places(config.input, config.sql), *register]
 
 
-def read(config: RunConfig, frame: Any = None) -> Microdata:
-    """The data of a run, with every name checked."""
+def read(config: RunConfig, frame: Any = None, *, numbered: bool = False) -> Microdata:
+    """The data of a run, with every name checked; when ``numbered``, each record has a position, perhaps that of its id."""
     given = frame if frame is not None else config.input or None
     if frame is None and config.spark_table is not None:
         given = open_table(config.spark_table)
+    settings = EngineSettings(memory=MemoryLimit.of(config.memory), encoding=config.encoding, sheet=config.sheet)
+    source = open_source(given, sql=None if frame is not None else config.sql, settings=settings)
     return Microdata(
-        given,
+        source.numbered(config.id) if numbered else source,
         keys=config.keys,
         weight=config.weight,
         household=config.household,
@@ -126,8 +128,7 @@ def read(config: RunConfig, frame: Any = None) -> Microdata:
         missing="level" if config.missing == MATCHES_ANYTHING else config.missing,
         coding=joined_codings(config.coding, config.recode),
         hierarchies=config.hierarchies,
-        sql=None if frame is not None else config.sql,
-        settings=EngineSettings(memory=MemoryLimit.of(config.memory), encoding=config.encoding, sheet=config.sheet),
+        settings=settings,
     )
 
 
@@ -159,11 +160,14 @@ def _counted(
 ) -> tuple[Microdata, ContingencyTable, StructuralZeros]:
     """The table of the keys, at the resolutions that models may use, and what looks impossible in it."""
     with stages.stage(Stage.READING):
-        data = read(config, frame)
+        needs_records = swaps.needs_records(config, wanted)
+        data = read(config, frame, numbered=needs_records)
         data.source.watch()
-        table = data.table(records=True if swaps.needs_records(config, wanted, data) else None)
-        refuse_identifying_keys(table)
         limit = MemoryLimit.of(config.memory)
+        if needs_records or wanted is not None:
+            swaps.refuse_without_positions(data, wanted, limit)
+        table = data.table(records=True if needs_records else None)
+        refuse_identifying_keys(table)
         limit.check(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held(table))
     with stages.stage(Stage.RESOLUTIONS):
         table = model_choice.with_design_weights(table, config, stratum_of_records(data, table, config))

@@ -1,16 +1,19 @@
 """What does an earlier release of the same file add to a new one?
 
-The protected file of the earlier run has the same records in the same order; columns that are the same in both releases link them.
+The protected file of the earlier run has the same records in the same order, on Spark under the same ids; columns that are the same
+in both releases link them.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.data.microdata import Microdata
+from rarecell.engine import open_source
 from rarecell.errors import BadInput
 from rarecell.outcome.swap import ReleasedBefore
 from rarecell.run.analysing import codes_after
@@ -30,12 +33,15 @@ def held_against(found: Assessment, plan: SwapPlan, travel: Travel) -> ReleasedB
     lacking = [key for key in found.table.keys if key not in shared]
     if lacking:
         raise BadInput(f"The earlier release in {wanted.released} has no column '{lacking[0]}', so the two cannot be compared.")
-    new, old = _labels(found, plan, travel, shared), _read(earlier, shared)
-    same = [name for name in shared if name not in found.table.keys and np.array_equal(new[name], old[name])]
-    links = [np.unique(new[name], return_inverse=True)[1] for name in same]
-    both = [np.unique(np.concatenate([old[key], new[key]]), return_inverse=True)[1] for key in found.table.keys]
-    n_records = found.data.n_records
-    told = compare_releases(links, same, [code[:n_records] for code in both], [code[n_records:] for code in both])
+    old, new, links = [], [], {}
+    for name in shared:
+        then, now = _both(found, plan, travel, earlier, name)
+        if name in found.table.keys:
+            old.append(then)
+            new.append(now)
+        elif np.array_equal(then, now):
+            links[name] = now
+    told = compare_releases(list(links.values()), list(links), old, new)
     return ReleasedBefore(**vars(told), sentence=told.sentence)
 
 
@@ -43,7 +49,7 @@ def _earlier(folder: Path, data: Microdata) -> Microdata:
     written = sorted(folder.glob("protected.*"))
     if not written:
         raise BadInput(f"{folder} holds no protected file of an earlier run; name the folder that --out named then.")
-    earlier = Microdata(written[0], keys=data.keys)
+    earlier = Microdata(open_source(data.source.read_back(written[0])).numbered(data.id), keys=data.keys)
     if earlier.n_records != data.n_records:
         raise BadInput(
             f"The earlier release in {folder} has {earlier.n_records:,} records and the file {data.n_records:,}, so they are not releases of "
@@ -52,12 +58,16 @@ def _earlier(folder: Path, data: Microdata) -> Microdata:
     return earlier
 
 
-def _read(data: Microdata, names: list[str]) -> dict[str, NDArray[np.str_]]:
-    codes, categories = data.column_codes(names)
-    return {c.key: np.array(c.labels)[codes[:, k]] for k, c in enumerate(categories)}
-
-
-def _labels(found: Assessment, plan: SwapPlan, travel: Travel, names: list[str]) -> dict[str, NDArray[np.str_]]:
-    codes, categories = found.data.column_codes(names)
-    after = codes_after(codes, names, plan, travel)
-    return {c.key: np.array(c.labels)[after[:, k]] for k, c in enumerate(categories)}
+def _both(
+    found: Assessment, plan: SwapPlan, travel: Travel, earlier: Microdata, name: str
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A column in the earlier and in the new release, coded alike by the words for its values."""
+    then, (levels_then,) = earlier.column_codes([name])
+    now, (levels_now,) = found.data.column_codes([name])
+    after = codes_after(now, [name], plan, travel)
+    number: dict[Any, int] = {}
+    of_then, of_now = (
+        np.array([number.setdefault(label, len(number)) for label in levels.labels], dtype=np.int64)
+        for levels in (levels_then, levels_now)
+    )
+    return of_then[then[:, 0]], of_now[after[:, 0]]

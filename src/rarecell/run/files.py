@@ -124,7 +124,7 @@ def _write_risk(path: Path, found: Assessment) -> tuple[RiskyRecord, ...]:
         # The last place is for dropped records, whose cell is −1.
         rows_of_listed = np.full(table.n_cells + 1, -1, dtype=np.int64)
         write_parquet(path, risk_pieces(found, rows_of_listed))
-        places = rows_of_listed[table.cell_of(listed)].tolist()
+        places = data.source.places(rows_of_listed[table.cell_of(listed)]).tolist()
     else:
         data.write_cell_values(path, table, risk_of_cells(found))
         places = data.drawn_records(table, listed, seed=0)[0].to_pylist() if data.id is not None else [None] * len(listed)

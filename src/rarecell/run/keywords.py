@@ -82,7 +82,7 @@ class ProtectOptions(RunOptions, total=False):
     similar: Sequence[Sequence[str]]
     carry: Sequence[str]
     weight_classes: int
-    released: str | None
+    released: str | Path | None
     formal: Mapping[str, Any]
 
 
@@ -123,7 +123,9 @@ def as_config(data: Any, frame: Any, options: Mapping[str, Any]) -> tuple[RunCon
 
 
 def _listed(value: Any) -> Any:
-    """A single name where a list of names is wanted is a list of one; arrays are lists."""
+    """Arrays and sets as lists, and paths as text."""
+    if isinstance(value, Path):
+        return str(value)
     if hasattr(value, "tolist"):
         return value.tolist()
     return list(value) if isinstance(value, set | frozenset | tuple) else value

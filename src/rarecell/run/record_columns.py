@@ -55,8 +55,9 @@ def risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[dict
     first = 0
     for cells in _record_cells(found):
         dropped = np.flatnonzero(cells < 0)
-        piece: dict[str, Any] = {"record": np.arange(first, first + len(cells))}
-        last_row[cells] = piece["record"]
+        rows = np.arange(first, first + len(cells))
+        piece: dict[str, Any] = {"record": found.data.source.places(rows)}
+        last_row[cells] = rows
         piece.update(zip(of_cell, on_all_cores(np.take, [(values, cells) for values in of_cell.values()]), strict=True))
         for name, values in of_cell.items():
             piece[name][dropped] = 0 if values.dtype.kind in "ib" else "" if values.dtype.kind == "O" else np.nan

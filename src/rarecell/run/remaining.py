@@ -36,6 +36,8 @@ def _listed(found: Assessment, plan: SwapPlan, remaining: Remaining) -> tuple[Re
     if table.record_cell is None:
         # The same draw as that of the swaps: who of two equal records was swapped depends on it.
         rows = found.data.drawn_records(table, rows, seed=plan.seed)[0]
+    else:
+        rows = found.data.source.places(rows)
     names = rows.to_pylist() if hasattr(rows, "to_pylist") else rows.tolist()
     labels = [c.labels for c in table.categories]
     return tuple(

@@ -20,6 +20,7 @@ from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.register import Register
 from rarecell.intruder.release import Release
 from rarecell.intruder.trial import Found, try_intruders
+from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.swap import AreaSwapSummary, IntruderSummary, KeepingCost, TargetSummary
 from rarecell.progress import Progress
 from rarecell.risk.records import RecordRisk
@@ -47,34 +48,47 @@ MOST_LEVELS = 10_000
 """Columns outside the keys with more levels than this are not looked at for associations."""
 
 
-def needs_records(config: RunConfig, protection: ProtectConfig | None, data: Microdata) -> bool:
-    """Whether the run asks for more of a record than its cell; refused at once where records stay on other machines."""
+def needs_records(config: RunConfig, protection: ProtectConfig | None) -> bool:
+    """Whether the run asks for more of a record than its cell."""
     wanted = protection or ProtectConfig()
     named = {*_constraints(wanted).columns, *(name for margin in wanted.keep for name in margin)}
     # Coarsenings are named after their key: age/10.
-    outside = sorted(name for name in named if name not in config.keys and name.rpartition("/")[0] not in config.keys)
+    outside = [name for name in named if name not in config.keys and name.rpartition("/")[0] not in config.keys]
+    return any(
+        (
+            config.household is not None or wanted.households,
+            config.strata is not None and config.strata not in config.keys,
+            wanted.records is not None,
+            bool(wanted.formal),
+            wanted.suppress_rest,
+            protection is not None and bool(config.analysis),
+            wanted.released is not None,
+            wanted.swap_rate is not None,
+            protection is not None and swaps_like_weights(config, wanted),
+            bool(outside),
+        )
+    )
+
+
+def refuse_without_positions(data: Microdata, protection: ProtectConfig | None, memory: MemoryLimit) -> None:
+    """Refuse at once what cannot be done with records that stay on other machines, and records there without an id."""
+    if not data.source.finds_by_id:
+        return
+    wanted = protection or ProtectConfig()
     reasons = {
-        "the household of a record": config.household is not None or wanted.households,
-        f"the stratum '{config.strata}', which is not a key": config.strata is not None and config.strata not in config.keys,
         "records by their row number": wanted.records is not None,
         "a formal release": bool(wanted.formal),
         "values of single records to be blanked": wanted.suppress_rest,
-        "analyses of both files": protection is not None and bool(config.analysis),
-        "an earlier release to compare": wanted.released is not None,
-        "records that change places": wanted.swap_rate is not None,
-        "records of like weight": protection is not None and swaps_like_weights(config, wanted, data),
-        f"columns outside the keys to keep or to swap within ({', '.join(outside)})": bool(outside),
     }
-    needed = [reason for reason, applies in reasons.items() if applies]
-    if not data.source.keeps_rows:
-        if needed:
-            raise BadInput(
-                f"The records of {data.source.name} stay on its machines, and this run asks for {'; '.join(needed)}. Leave that out, or write "
-                "the data to Parquet files and name these instead."
-            )
-        if protection is not None:
-            data.check_id()
-    return bool(needed)
+    asked = [reason for reason, applies in reasons.items() if applies]
+    if asked:
+        raise BadInput(
+            f"The records of {data.source.name} stay on its machines, and this run asks for {'; '.join(asked)}. Leave that out, or write "
+            "the data to Parquet files and name these instead."
+        )
+    data.check_id()
+    if data.source.keeps_rows:
+        memory.check_records(n_records=data.n_records, n_keys=len(data.keys))
 
 
 def distances_of(wanted: ProtectConfig) -> Distances:
@@ -131,7 +145,7 @@ def _task(wanted: ProtectConfig, found: Assessment) -> SwapTask:
     constraints = replace(_constraints(wanted), structural_zeros=found.zeros or None)
     named = {*constraints.columns, *(name for margin in wanted.keep for name in margin)}
     columns = dict(_values_of(found.data, sorted(named - set(table.vertex_names))))
-    if swaps_like_weights(config, wanted, found.data) and table.record_cell is not None:
+    if swaps_like_weights(config, wanted):
         weights = found.data.record_weights()
         assert weights is not None
         columns[WEIGHT_CLASS] = weight_classes(weights, wanted.weight_classes)
@@ -151,9 +165,9 @@ def _task(wanted: ProtectConfig, found: Assessment) -> SwapTask:
     )
 
 
-def swaps_like_weights(config: RunConfig, wanted: ProtectConfig, data: Microdata) -> bool:
-    """Whether partners are to be of like survey weight; records without a position have no weight to look at."""
-    return config.weight is not None and wanted.weight_classes > 0 and data.source.keeps_rows
+def swaps_like_weights(config: RunConfig, wanted: ProtectConfig) -> bool:
+    """Whether partners are to be of like survey weight."""
+    return config.weight is not None and wanted.weight_classes > 0
 
 
 def kept_for_scenarios(found: Assessment) -> tuple[tuple[str, ...], ...]:

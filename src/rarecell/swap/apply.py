@@ -178,7 +178,7 @@ def _check_recount(plan: Exchange, data: Microdata, output: Any) -> None:
         coding=coding_of_output(data.source, data.coding, data.recodes),
         settings=data.source.settings_of_output,
     )
-    again = counted.table(records=plan.table.record_cell is not None)
+    again = counted.table(records=plan.table.record_cell is not None and counted.source.keeps_rows)
     planned = plan.table_after
     names_same = [c.labels for c in again.categories] == [_labels_read_back(data, c) for c in planned.categories]
     if not (names_same and np.array_equal(again.cells, planned.cells) and np.array_equal(again.counts, planned.counts)):
@@ -210,7 +210,7 @@ def replacements(plan: Exchange, data: Microdata, carried: Sequence[Carried] = (
     if plan.table.record_cell is None:
         places, old = data.drawn_records(plan.table, plan.rows, seed=plan.seed, columns=keys)
     else:
-        places, old = plan.rows, data.values_at(plan.rows, keys) if keys else {}
+        places, old = data.source.places(plan.rows), data.values_at(plan.rows, keys) if keys else {}
     return places, {key: old[key].take(pa.array(taken[key])) for key in keys}
 
 

@@ -169,7 +169,7 @@ class _Swapping:
     """Units in the making of a plan: where they are, who is used, who was paired with whom."""
 
     def __init__(self, task: AreaSwapTask, risk_level: Integers, names: NamesOfRecords, seed: int) -> None:
-        self.task = task
+        self.task, self.names, self.seed = task, names, seed
         n_records = task.n_records
         self.unit_of = _units(task.households, n_records)
         self.n_units = int(self.unit_of.max(initial=-1)) + 1
@@ -179,7 +179,8 @@ class _Swapping:
         self.paths = [self._area_of_units(level) for level in range(len(task.areas))]
         self.risk_level = np.full(self.n_units, len(task.areas), dtype=np.int64)
         np.minimum.at(self.risk_level, self.unit_of, np.maximum(risk_level, 0))
-        self.turn = np.argsort(np.argsort(drawing_order(seed, names(self.first)), kind="stable"), kind="stable")
+        named = drawing_order(seed, _unit_names(task.households, self.first, n_records, names))
+        self.turn = np.argsort(np.argsort(named, kind="stable"), kind="stable")
         self.is_used = np.zeros(self.n_units, dtype=bool)
         self.crossed = np.full(self.n_units, len(task.areas), dtype=np.int64)
         self.pairs: list[tuple[Integers, Integers, int, int, bool]] = []
@@ -231,7 +232,7 @@ class _Swapping:
             one = waiting[partner[waiting] >= 0]
             other = partner[one]
             # A pair of two waiting units is met twice.
-            is_first = ~np.isin(one, other) | (one < other)
+            is_first = ~np.isin(one, other) | (self.turn[one] < self.turn[other])
             self.crossed[one] = self.crossed[other] = level
             self.pairs.append((one[is_first], other[is_first], level, position, is_risky))
 
@@ -268,13 +269,13 @@ class _Swapping:
         return self._known_kinds[names]
 
     def _swaps(self, n_risky: int, n_left: int) -> AreaSwaps:
-        """Pairs of units as pairs of their members, who agree one to one."""
+        """Pairs of units as pairs of their members, who agree one to one; in an order that is not that of the file."""
         parts: list[tuple[Integers, ...]] = []
         n_swapped = 0
-        start = np.cumsum(self.size) - self.size
+        among, start, drawn = self._members()
         for one, other, level, position, is_risky in self.pairs:
             kind = self._kinds(position, level)
-            rows = np.argsort(self.unit_of * (int(kind.max(initial=0)) + 1) + kind, kind="stable")
+            rows = among[np.lexsort((drawn, kind[among], self.unit_of[among]))]
             member = np.arange(self.size[one].sum()) - np.repeat(np.cumsum(self.size[one]) - self.size[one], self.size[one])
             records = rows[np.repeat(start[one], self.size[one]) + member]
             partners = rows[np.repeat(start[other], self.size[one]) + member]
@@ -285,9 +286,17 @@ class _Swapping:
             parts.append((records, partners, np.full(n_pairs, level), np.full(n_pairs, position), np.full(n_pairs, is_risky)))
         none = np.zeros(0, dtype=np.int64)
         found = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [none, none, none, none, none]
-        order = np.argsort(found[0], kind="stable")
+        order = np.argsort(self.turn[self.unit_of[found[0]]], kind="stable")
         records, partners, level_of, profile_of, risky = (column[order] for column in found)
         return AreaSwaps(records, partners, level_of, profile_of, risky.astype(bool), self.n_units, n_swapped, n_risky, n_left)
+
+    def _members(self) -> tuple[Integers, Integers, NDArray[np.uint64]]:
+        """Records of the units that are swapped, where each unit starts among them, and their order where they are alike."""
+        among = np.flatnonzero(self.is_used[self.unit_of])
+        size = np.where(self.is_used, self.size, 0)
+        is_single = self.n_units == self.task.n_records
+        drawn = np.zeros(len(among), dtype=np.uint64) if is_single else drawing_order(self.seed, self.names(among))
+        return among, np.cumsum(size) - size, drawn
 
 
 def _units(households: ArrayLike | None, n_records: int) -> Integers:
@@ -300,6 +309,18 @@ def _units(households: ArrayLike | None, n_records: int) -> Integers:
         without = np.flatnonzero(of_record == len(levels) - 1)
         of_record[without] = len(levels) - 1 + np.arange(len(without))
     return np.asarray(np.unique(of_record, return_inverse=True)[1], dtype=np.int64)
+
+
+def _unit_names(households: ArrayLike | None, first: Integers, n_records: int, names: NamesOfRecords) -> list[object]:
+    """What names each unit: its household, or its record where it is alone; not the order of the records, which engines differ in."""
+    if households is None:
+        return list(names(first))
+    codes, levels = code_column("household", households, n_records)
+    found: list[object] = [levels[code] for code in codes[first].tolist()]
+    alone = [unit for unit, name in enumerate(found) if name is None]
+    for unit, name in zip(alone, names(first[alone]), strict=True):
+        found[unit] = f"alone {name}"
+    return found
 
 
 def risk_levels(at_risk: Sequence[ArrayLike]) -> Integers:

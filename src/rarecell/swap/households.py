@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from rarecell._kernels import swapping as kernels
 from rarecell._kernels.cell_hash import mixed_many
 from rarecell._kernels.distance import distances
+from rarecell.engine.drawing import drawing_order, names_of_records
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.swap.matching import match
 from rarecell.swap.partners import Candidates, Move, PartnerSearch, in_threads
@@ -94,8 +95,19 @@ class _Households:
         self.is_waiting = is_risky & ~self.is_out
         open_records = requested[~self.is_out[self.of_record[requested]]]
         search.is_closed[search.units.cell[search.units.record_unit[open_records]]] = True
+        self.turn = self._turn_of_equals()
         self.sorted_rows: dict[Move, NDArray[np.int64]] = {}
         self.start = np.concatenate([[0], np.cumsum(self.size)])
+
+    def _turn_of_equals(self) -> NDArray[np.uint64]:
+        """An order among members of a household who are alike in everything, by what names them and not by the order of the file."""
+        task, unit = self.search.wanted, self.search.units.record_unit
+        rows = np.lexsort((unit, self.of_record))
+        is_same = (np.diff(unit[rows]) == 0) & (np.diff(self.of_record[rows]) == 0)
+        alike = rows[np.append(is_same, False) | np.append(False, is_same)]
+        turn = np.zeros(len(unit), dtype=np.uint64)
+        turn[alike] = drawing_order(task.seed, names_of_records(task.record_ids, len(unit))(alike))
+        return turn
 
     def candidates(self, n_candidates: int, seed: int, progress: Progress) -> Candidates:
         """Households of the same composition with each side that can move, cheapest first, a few for each risky one."""
@@ -131,7 +143,7 @@ class _Households:
         value, _ = search.units.ranks([v for v in search.finest(move.side) if v < search.table.n_vertices])
         unit = search.units.record_unit
         of_record = np.append(boundary, -1)[unit]
-        rows = np.lexsort((np.arange(len(unit)), np.append(value, -1)[unit], of_record, self.of_record))
+        rows = np.lexsort((self.turn, unit, np.append(value, -1)[unit], of_record, self.of_record))
         return rows, of_record[rows]
 
     def _same_composition(self, move: Move, limit: int, seed: int) -> NDArray[np.int64]:
@@ -188,7 +200,7 @@ class _Households:
         )
         risky_first = self.is_risky_record[one] | ~self.is_risky_record[other]
         one, other = np.where(risky_first, one, other), np.where(risky_first, other, one)
-        order = np.argsort(one, kind="stable")
+        order = np.lexsort((self.turn[one], units.record_unit[one], self.of_record[one]))
         done = np.zeros(self.n_households, dtype=bool)
         done[candidates.risky[edge]] = done[candidates.partner[edge]] = True
         has_offer = np.zeros(self.n_households, dtype=bool)

@@ -137,7 +137,7 @@ def test_what_spark_cannot_do_is_told_before_anything_is_counted(spark: Any, tmp
         ({"id": None}, "a column that names each record"),
         ({"id": None, "household": "education"}, "a column that names each record"),
         ({"protect": ProtectConfig(records=(3,))}, "row number"),
-        ({"protect": ProtectConfig(formal=True)}, "a formal release"),
+        ({"protect": ProtectConfig(formal={"epsilon": 2.0})}, "a formal release"),
         ({"protect": ProtectConfig(max_population_uniques=3, suppress_rest=True)}, "blanked"),
     ):
         with pytest.raises(BadInput, match=problem):

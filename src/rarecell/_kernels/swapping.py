@@ -19,6 +19,9 @@ from rarecell._kernels.neighbours import TOLERANCE, Around, somebody_nearer
 
 MOST_PARTS = 12
 
+NEGLIGIBLE = 0.01
+"""A link that costs less is added without a look at the neighbours."""
+
 
 class Exchange(NamedTuple):
     """The units, and what moves with what."""
@@ -216,10 +219,18 @@ def exchange_cost(search, i, j, moved, bound):
     # The two new cells have the same product of probabilities as the two old ones, so their mean is known.
     mean = 0.5 * (exchange.log_probability[i] + exchange.log_probability[j])
     weight = search.link_weight * nobody_else(search.n_unseen, mean)
-    if entered < 0 and not has_near_neighbour(search, exchange.hashed[i] + shift, one, other, moved, on_moved):
-        cost += weight * search.around.link[i]
-    if entered_by_partner < 0 and not has_near_neighbour(search, exchange.hashed[j] - shift, other, one, moved, on_moved):
-        cost += weight * search.around.link[j]
+    linked, linked_partner = weight * search.around.link[i], weight * search.around.link[j]
+    if entered < 0 and (
+        linked < NEGLIGIBLE or not has_near_neighbour(search, exchange.hashed[i] + shift, one, other, moved, on_moved)
+    ):
+        cost += linked
+        if cost * share >= bound:
+            return np.inf
+    if entered_by_partner < 0 and (
+        linked_partner < NEGLIGIBLE
+        or not has_near_neighbour(search, exchange.hashed[j] - shift, other, one, moved, on_moved)
+    ):
+        cost += linked_partner
     return cost * share
 
 

@@ -36,8 +36,11 @@ from rarecell.swap.units import Units
 MOST_MOVES = 96
 """So many pairs of a separator and a side are looked at for one record."""
 
-LOOKS = 640
-"""Units that are looked at for one record, over all moves together; twice and four times as many in later rounds."""
+LOOKS = 160
+"""Units that are looked at for one record, over all moves together; twice and four times as many in later rounds.
+
+More looks find nearer partners, and more that are near to each other, so that the lists fill up with partners of one kind.
+"""
 
 LOOKS_PER_VALUE = 4
 """Units with the same values on the moving side, of which so many are looked at."""

@@ -36,7 +36,7 @@ from rarecell.swap.swappable import swappability
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import Units
 
-ENOUGH = 8
+ENOUGH = 2
 """Partners that leave nobody linked, of which a unit has enough."""
 
 SAFE = 0.02

@@ -41,7 +41,7 @@ def measured(n_records: int) -> tuple[float, float]:
     rearranged(table, codes, tree, [edge.theta for edge in statement.edges], rng)
     kernels = time.perf_counter() - begun
     after = release.table_after
-    assert all(np.array_equal(table.marginals.counts(c), after.marginals.counts(c)) for c in model.generators)
+    assert all(np.array_equal(table.marginals.counts(c), after.marginals.counts(c)) for c in model.generator_masks)
     print(
         f"{n_records:>9,} records {table.n_cells:>9,} cells: count {counted:6.3f} s, kernels {kernels / counted:6.1f} times that "
         f"({kernels:6.2f} s), whole release {whole / counted:6.1f} times ({whole:6.2f} s); {len(release) / n_records:.1%} of the records "

@@ -60,7 +60,7 @@ def measured(n_records: int) -> tuple[float, float]:
     plan = plan_swaps(table, model, records=records, risk=risk, seed=0)
     planned = time.perf_counter() - begun
     after = plan.table_after
-    assert all(np.array_equal(table.marginals.counts(c), after.marginals.counts(c)) for c in model.generators)
+    assert all(np.array_equal(table.marginals.counts(c), after.marginals.counts(c)) for c in model.generator_masks)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         f"{n_records:>9,} records {table.n_cells:>9,} cells {risk.n_sample_uniques:>8,} uniques {len(records):>7,} risky: "

@@ -44,3 +44,11 @@ def chordal_graphs_with_pair(draw: st.DrawFn, *, max_vertices: int = 8) -> tuple
     graph = draw(chordal_graphs(min_vertices=2, max_vertices=max_vertices))
     u, v = draw(st.permutations(range(graph.n_vertices)))[:2]
     return graph, u, v
+
+
+def toggled(graph: ChordalGraph, u: int, v: int) -> ChordalGraph:
+    """The graph with the edge between ``u`` and ``v`` added, or taken away."""
+    changed = list(graph.neighbours)
+    changed[u] ^= 1 << v
+    changed[v] ^= 1 << u
+    return ChordalGraph.from_neighbours(changed)

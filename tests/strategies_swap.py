@@ -22,7 +22,7 @@ class AnyModel(PluggedIn):
     """Sets of vertices whose margins are kept, with the frequencies of the table as probabilities: any generating class."""
 
     table: rc.ContingencyTable
-    generators: tuple[int, ...]
+    generator_masks: tuple[int, ...]
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
         n = self.table.n_cells if cells is None else len(cells)
@@ -44,7 +44,7 @@ def decomposable_cases(draw: st.DrawFn, *, coarsened: bool = False, max_records:
     table = draw(strategy)
     graph = draw(chordal_graphs(min_vertices=table.n_vertices, max_vertices=table.n_vertices))
     try:
-        return rc.DecomposableModel(table, cliques=[table.names_of(mask) for mask in graph.cliques])
+        return rc.DecomposableModel(table, cliques=[table.names_of(mask) for mask in graph.clique_masks])
     except NotChordal:
         assume(False)
         raise

@@ -300,10 +300,9 @@ def test_no_swap_leaves_the_risk_as_it_was() -> None:
     assert swapped.expected_population_uniques == pytest.approx(risk.expected_population_uniques - removed, abs=1.5)
 
 
-def test_contexts_are_chosen_on_a_part_of_very_many_cells(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rarecell.model.backoff.MANY_CELLS", 500)
+def test_contexts_are_chosen_on_a_part_of_very_many_cells() -> None:
     table = census_table()
-    model = fit_backoff(table, n_orders=1)
+    model = fit_backoff(table, n_orders=1, many_cells=500)
     assert isinstance(model, BackoffModel)
     cells = table.cells[:50]
     assert np.isfinite(model.log_cell_probability(cells)).all()

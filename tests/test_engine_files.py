@@ -20,6 +20,7 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
 from rarecell.engine.duck import EngineSettings, connect
 from rarecell.engine.output import atomic_path, write_parquet
+from rarecell.engine.statistics import StatisticsSource
 from rarecell.errors import BadInput, MissingExtra, NotWritten
 from rarecell.machine.memory import MemoryLimit
 
@@ -217,12 +218,11 @@ def test_compressed_spss_and_sas_transport_round_trips(tmp_path: Path) -> None:
         assert open_source(out).take(np.arange(3), ["age", "region"])["age"].to_pylist() == [None, 62.0, 31.0]
 
 
-def test_letters_that_come_late_in_a_stata_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rarecell.engine import statistics
-
-    monkeypatch.setattr(statistics, "BATCH_ROWS", 2)
+def test_letters_that_come_late_in_a_stata_file(tmp_path: Path) -> None:
     pyreadstat.write_dta(labelled(), str(tmp_path / "a.dta"), missing_user_values={"why": ["a", "b"]})
     source = open_source(tmp_path / "a.dta")
+    assert isinstance(source, StatisticsSource)
+    source.batch_rows = 2
     assert source.take(np.arange(5), ["why"])["why"].to_pylist() == ["1", "2", ".a", None, ".b"]
     table = Microdata(source, ["why", "sex"]).table()
     assert table.categories[0].levels == (1, 2, None)

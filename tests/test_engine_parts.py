@@ -231,7 +231,7 @@ def test_parts_that_change_during_the_run(tmp_path: Path) -> None:
     folder = write_parts(tmp_path / "data")
     out = tmp_path / "out"
     progress = AtStage(Stage.PLAN, lambda: pq.write_table(survey(), folder / "part-9.parquet"))
-    with pytest.raises(BadInput, match="got or lost parts"):
+    with pytest.raises(BadInput, match="added to or removed from"):
         rc.protect(config_for(folder), out=out, progress=progress)
     (folder / "part-9.parquet").unlink()
     progress = AtStage(Stage.PLAN, lambda: pq.write_table(survey(), folder / "part-00003.snappy.parquet"))

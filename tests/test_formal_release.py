@@ -95,7 +95,7 @@ def test_root_and_theta_depend_on_invariants_alone(model: rc.DecomposableModel) 
     other = reference_file(table, codes, model.graph, np.random.default_rng(8))
     assert (other != codes).any()
     again = rc.DecomposableModel(rc.ContingencyTable.from_codes(other, table.categories), cliques=CLIQUES)
-    tree = rooted_tree(model.graph, model.graph.cliques[0])
+    tree = rooted_tree(model.graph, model.graph.clique_masks[0])
     for edge in tree.edges:
         assert edge.is_free(table) == edge.is_free(again.table)
     leaf = tree.edges[0]
@@ -165,7 +165,7 @@ def test_new_values_come_from_other_changed_rows(model: rc.DecomposableModel, se
         taken = release.taken_from(key)
         assert np.array_equal(np.sort(taken), np.arange(len(release)))
         assert np.array_equal(old[taken, k], release.new_cells[:, k])
-    for clique in model.graph.cliques:
+    for clique in model.graph.clique_masks:
         assert np.array_equal(release.table_after.marginals.counts(clique), table.marginals.counts(clique))
 
 

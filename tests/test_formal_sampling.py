@@ -120,7 +120,7 @@ def test_the_whole_mechanism_draws_from_the_composed_kernels(cliques: list[tuple
     table = rc.ContingencyTable.from_codes(codes, categories([2, 2, 2, 2, n_copies]))
     names = [tuple(table.keys[v] for v in (*clique, 4)) for clique in cliques]
     model = rc.DecomposableModel(table, cliques=names)
-    tree = rooted_tree(model.graph, model.graph.cliques[0])
+    tree = rooted_tree(model.graph, model.graph.clique_masks[0])
     thetas = [0.3, 0.5]
     counts = {edge: Counter(naive.part(row, [v for v in members(edge.parent) if v < 4]) for row in file) for edge in tree.edges}
     kernels = []
@@ -143,12 +143,12 @@ def test_the_whole_mechanism_draws_from_the_composed_kernels(cliques: list[tuple
 def test_all_margins_and_the_root_stay(model: rc.DecomposableModel, seed: int, epsilon: float, rare: int) -> None:
     table = model.table
     codes = table.cells[table.record_cell]
-    for root in model.graph.cliques:
+    for root in model.graph.clique_masks:
         tree = rooted_tree(model.graph, root)
         thetas = [math.exp(-epsilon)] * len(tree.edges)
         after = rearranged(table, codes, tree, thetas, np.random.default_rng(seed), rare=rare)
         again = rc.ContingencyTable.from_codes(after.codes, table.categories).with_coarsenings(table.coarsenings)
-        for clique in model.graph.cliques:
+        for clique in model.graph.clique_masks:
             assert np.array_equal(table.marginals.level_rows(clique), again.marginals.level_rows(clique))
             assert np.array_equal(table.marginals.counts(clique), again.marginals.counts(clique))
         for vertex in members(root):
@@ -157,17 +157,17 @@ def test_all_margins_and_the_root_stay(model: rc.DecomposableModel, seed: int, e
 
 @given(chordal_graphs(min_vertices=2, max_vertices=8))
 def test_a_rooted_tree_is_a_junction_tree_with_every_clique_as_high_as_can_be(graph: rc.ChordalGraph) -> None:
-    for root in graph.cliques:
+    for root in graph.clique_masks:
         tree = rooted_tree(graph, root)
-        assert Counter(edge.separator for edge in tree.edges) == Counter(dict(graph.separators))
+        assert Counter(edge.separator for edge in tree.edges) == Counter(dict(graph.separator_masks))
         parent = {edge.child: edge.parent for edge in tree.edges}
-        assert sorted([*parent, root]) == sorted(graph.cliques)
+        assert sorted([*parent, root]) == sorted(graph.clique_masks)
         done: set[int] = set()
         for edge in tree.edges:
             below = {child for child, _ in edge.below}
             assert below - {edge.child} <= done  # leaves first
             done.add(edge.child)
-            outside = [clique for clique in graph.cliques if clique not in below]
+            outside = [clique for clique in graph.clique_masks if clique not in below]
             assert edge.child & edge.parent == edge.separator
             assert not any(edge.side & clique for clique in outside)  # the running intersection property
             above = parent.get(edge.parent)

@@ -38,14 +38,14 @@ def small_cases(shape: str, *, n_cases: int = 45) -> list[tuple[naive.File, rc.D
         names = [tuple(table.keys[v] for v in clique) for clique in cliques]
         model = rc.DecomposableModel(table, cliques=names)
         file = tuple(tuple(row) for row in codes.tolist())
-        root = model.graph.cliques[len(found) % len(model.graph.cliques)]
+        root = model.graph.clique_masks[len(found) % len(model.graph.clique_masks)]
         if 1 < len(fibre_of(file, model, root, most=MOST_FILES + 1)) <= MOST_FILES:
             found.append((file, model))
     return found
 
 
 def fibre_of(file: naive.File, model: rc.DecomposableModel, root: int, *, most: int | None = None) -> list[naive.File]:
-    return naive.fibre(file, [members(clique) for clique in model.graph.cliques], members(root), most=most)
+    return naive.fibre(file, [members(clique) for clique in model.graph.clique_masks], members(root), most=most)
 
 
 def kernels_of(tree: RootedTree, thetas: list[float]) -> list[naive.Kernel]:
@@ -76,7 +76,7 @@ def test_the_largest_ratio_never_exceeds_the_sum_over_the_edges(shape: str) -> N
     rng = np.random.default_rng(20)
     n_attained = 0
     for place, (file, model) in enumerate(small_cases(shape)):
-        root = model.graph.cliques[place % len(model.graph.cliques)]
+        root = model.graph.clique_masks[place % len(model.graph.clique_masks)]
         tree = rooted_tree(model.graph, root)
         files = fibre_of(file, model, root)
         epsilons = rng.uniform(0.05, 3.0, len(tree.edges)).tolist()
@@ -113,7 +113,7 @@ def test_the_sum_is_attained_along_a_path_and_root_first_order_exceeds_it() -> N
 @pytest.mark.parametrize("shape", ["path", "star", "tree"])
 def test_no_epsilon_is_the_uniform_distribution_on_the_fibre(shape: str) -> None:
     for file, model in small_cases(shape, n_cases=8):
-        tree = rooted_tree(model.graph, model.graph.cliques[0])
+        tree = rooted_tree(model.graph, model.graph.clique_masks[0])
         files = fibre_of(file, model, tree.root)
         whole = naive.transitions(files, kernels_of(tree, [1.0] * len(tree.edges)))
         assert whole == pytest.approx(np.full(whole.shape, 1 / len(files)))
@@ -123,7 +123,7 @@ def test_no_epsilon_is_the_uniform_distribution_on_the_fibre(shape: str) -> None
 def test_weights_by_the_parent_clique_cost_what_the_least_of_them_does(shape: str) -> None:
     rng = np.random.default_rng(21)
     for file, model in small_cases(shape, n_cases=20):
-        tree = rooted_tree(model.graph, model.graph.cliques[0])
+        tree = rooted_tree(model.graph, model.graph.clique_masks[0])
         files = fibre_of(file, model, tree.root)
         kernels, epsilon = [], 0.0
         for edge in tree.edges:
@@ -143,7 +143,7 @@ def test_weights_by_the_parent_clique_cost_what_the_least_of_them_does(shape: st
 def test_edges_that_cost_nothing_are_those_whose_side_is_constant_in_the_whole_fibre(shape: str) -> None:
     n_free = 0
     for file, model in small_cases(shape, n_cases=40):
-        tree = rooted_tree(model.graph, model.graph.cliques[0])
+        tree = rooted_tree(model.graph, model.graph.clique_masks[0])
         files = fibre_of(file, model, tree.root)
         for edge in tree.edges:
             separator, side = members(edge.separator), members(edge.side)

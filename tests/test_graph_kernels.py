@@ -143,7 +143,9 @@ def test_canonical_code(neighbours: tuple[int, ...]) -> None:
 def test_canonical_code_does_not_see_names(graph: ChordalGraph, random) -> None:
     names = list(range(graph.n_vertices))
     random.shuffle(names)
-    both = np.stack([graph.adjacency, graph.relabelled(names).adjacency])
+    both = np.stack(
+        [graph.adjacency, np.array(naive.masks_of(naive.relabelled(naive.sets_of(graph.neighbours), names)), dtype=np.uint64)]
+    )
     codes, n_automorphisms = enumeration.canonical_codes(both)
     assert codes[0] == codes[1]
     assert n_automorphisms[0] == n_automorphisms[1]
@@ -202,7 +204,7 @@ def test_relabelling(graph: ChordalGraph, seed: int) -> None:
     names = np.random.default_rng(seed).permutation(graph.n_vertices)
     rows = enumeration.relabel(graph.adjacency[np.newaxis], names[np.newaxis])
     expected = naive.masks_of(naive.relabelled(naive.sets_of(graph.neighbours), names.tolist()))
-    assert tuple(rows[0].tolist()) == expected == graph.relabelled(names.tolist()).neighbours
+    assert tuple(rows[0].tolist()) == expected
 
 
 def test_no_vertices() -> None:

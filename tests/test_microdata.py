@@ -19,11 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
-from rarecell.data import microdata
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
 from rarecell.datasets import CENSUS_KEYS, census_sample, census_sample_path
+from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, UnknownColumns
+from tests.large_file import LargeFile
 
 PEOPLE = pa.table(
     {
@@ -256,9 +257,8 @@ def test_any_column_can_be_coded_in_the_order_of_records() -> None:
         Microdata(PEOPLE, ["age", "sex"]).column_codes(["regoin"])
 
 
-def test_large_data_are_counted_without_their_records(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(microdata, "CODES_IN_MEMORY", 10)
-    data = Microdata(as_parquet(PEOPLE, tmp_path), KEYS)
+def test_large_data_are_counted_without_their_records(tmp_path: Path) -> None:
+    data = Microdata(LargeFile(as_parquet(PEOPLE, tmp_path), settings=EngineSettings()), KEYS)
     assert data.table().record_cell is None
     assert_same_table(data.table(), Microdata(PEOPLE, KEYS).table(records=True))
 

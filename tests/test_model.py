@@ -28,7 +28,7 @@ def all_cells(table: rc.ContingencyTable) -> np.ndarray:
 def fitted(draw: st.DrawFn) -> rc.DecomposableModel:
     table = draw(coarsened_tables())
     graph = random_chordal_graph(table.n_keys, np.random.default_rng(draw(st.integers(0, 2**32 - 1))))
-    return rc.DecomposableModel(table, cliques=[table.names_of(mask) for mask in graph.cliques])
+    return rc.DecomposableModel(table, cliques=[table.names_of(mask) for mask in graph.clique_masks])
 
 
 @given(fitted())
@@ -38,7 +38,7 @@ def test_probabilities_sum_to_one_and_fit_every_clique(model: rc.DecomposableMod
     cells = all_cells(table)
     probability = np.exp(model.log_cell_probability(cells))
     assert probability.sum() == pytest.approx(1.0)
-    for clique in model.generators:
+    for clique in model.generator_masks:
         fitted_margin: dict[tuple[int, ...], float] = {}
         members = [v for v in range(table.n_vertices) if clique >> v & 1]
         for place, row in enumerate(zip(*(table.map_cells(cells, v).tolist() for v in members), strict=True)):
@@ -69,7 +69,7 @@ def test_degrees_of_freedom_are_the_rank_of_the_design(table: rc.ContingencyTabl
     model = rc.DecomposableModel(table, graph=graph)
     cells = all_cells(table)
     columns = [np.ones(len(cells))]
-    for clique in graph.cliques:
+    for clique in graph.clique_masks:
         members = [v for v in range(table.n_keys) if clique >> v & 1]
         _, position = np.unique(cells[:, members], axis=0, return_inverse=True)
         columns.extend(np.eye(position.max() + 1)[position.ravel()].T)
@@ -80,7 +80,7 @@ def test_samples_have_the_model_s_margins() -> None:
     table = census_table()
     model = rc.DecomposableModel(table, cliques=cliques_by_number(table, "15 16 36 46 37 28 38"))
     drawn = rc.ContingencyTable.from_codes(model.sample(200_000, np.random.default_rng(5)), table.categories)
-    for clique in model.generators:
+    for clique in model.generator_masks:
         expected = table.marginals.counts(clique) / table.n_records
         cells = table.cells[np.unique(table.marginals.cell_index(clique), return_index=True)[1]]
         found = drawn.marginals.lookup(clique, cells) / drawn.n_records
@@ -139,7 +139,7 @@ def test_a_model_survives_json(model: rc.DecomposableModel) -> None:
 def test_an_average_is_the_mean_of_probabilities() -> None:
     table = census_table()
     one = rc.DecomposableModel(table, cliques=[])
-    two = rc.DecomposableModel(table, graph=ChordalGraph.from_cliques(8, [255]))
+    two = rc.DecomposableModel(table, graph=ChordalGraph.from_clique_masks(8, [255]))
     average = rc.AverageModel([one, two], weights=[1, 3])
     expected = 0.25 * np.exp(one.log_cell_probability()) + 0.75 * table.counts / table.n_records
     np.testing.assert_allclose(np.exp(average.log_cell_probability()), expected, rtol=1e-12)

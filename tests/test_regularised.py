@@ -29,7 +29,7 @@ def factor_trees(draw: st.DrawFn) -> FactorTree:
     graph: ChordalGraph = draw(chordal_graphs(max_vertices=5))
     levels = [draw(st.integers(1, 4)) for _ in range(graph.n_vertices)]
     scopes = []
-    for clique in graph.cliques:
+    for clique in graph.clique_masks:
         for _ in range(draw(st.integers(0, 3))):
             mask = clique & draw(st.integers(0, 2**graph.n_vertices - 1))
             scopes.append(tuple(v for v in range(graph.n_vertices) if mask >> v & 1))

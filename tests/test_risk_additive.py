@@ -58,4 +58,4 @@ def test_negative_estimates_are_counted_and_clipped() -> None:
     assert risk.expected_population_uniques == 1.0
     with pytest.raises(BadInput, match="no distribution"):
         model.sample(3, np.random.default_rng(0))
-    assert model.generators == (3, 5, 9, 6, 10, 12)
+    assert model.generator_masks == (3, 5, 9, 6, 10, 12)

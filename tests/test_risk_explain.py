@@ -103,7 +103,7 @@ def test_key_costs_cover_every_key_and_resolution(families: rc.ContingencyTable)
     # The widowed grandchild stays alone whichever key is left out.
     assert [c.n_sample_uniques for c in costs] == [1, 1, 1, 1]
     assert [c.expected_population_uniques for c in costs] == [1.0, 1.0, 1.0, 1.0]
-    assert costs[2].reduction == 0.0
+    assert costs[2].expected_population_uniques == costs[2].baseline
     assert "With age coarsened to age/2 (2 levels)" in str(costs[2])
     assert "With marital left out" in str(costs[1])
     by_key = [cost.to_dict() for cost in of_costs(costs, families)]

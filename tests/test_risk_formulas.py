@@ -47,12 +47,10 @@ def test_predictive_form_equals_the_sum(log_mean: float, log_shape: float, count
     k = np.arange(int(law.ppf(1 - 1e-13)) + 1)
     expected = float(np.sum(law.pmf(k) / (count + k)))
     assert float(formulas.negative_binomial_match_probability(mean, shape, count)) == pytest.approx(expected, rel=1e-9)
-    assert float(formulas.negative_binomial_unique_probability(mean, shape)) == pytest.approx(float(law.pmf(0)), rel=1e-9)
 
 
 def test_predictive_form_without_uncertainty_is_poisson() -> None:
     mean = np.array([1e-9, 0.3, 20.0])
-    np.testing.assert_allclose(formulas.negative_binomial_unique_probability(mean, np.inf), np.exp(-mean))
     for count in (1, 3):
         poisson = formulas.poisson_match_probability(mean, count)
         np.testing.assert_allclose(formulas.negative_binomial_match_probability(mean, np.inf, count), poisson)

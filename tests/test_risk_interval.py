@@ -245,13 +245,12 @@ def test_bad_options_are_refused() -> None:
         risk_interval(risk, model, level=95)
 
 
-def test_a_part_of_the_uniques_gives_about_the_interval_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_part_of_the_uniques_gives_about_the_interval_of_all() -> None:
     table = census_table()
     model = rc.DecomposableModel(table, cliques=[("sex", "age"), ("age", "marital", "relationship"), ("relationship", "spouse")])
     risk = rc.record_risk(table, model, population=277_677)
     whole = risk_interval(risk, model, n_draws=1500)
-    monkeypatch.setattr("rarecell.risk.interval.MOST_UNIQUES", 400)
-    part = risk_interval(risk, model, n_draws=1500)
+    part = risk_interval(risk, model, n_draws=1500, most_uniques=400)
     assert "A random 400 of the 1,674 uniques" in part.basis
     for one, other in ((whole.population_uniques, part.population_uniques), (whole.correct_matches, part.correct_matches)):
         width = one[1] - one[0]

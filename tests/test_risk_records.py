@@ -27,7 +27,7 @@ class KnownModel(PluggedIn):
     def __init__(self, table: rc.ContingencyTable, probability: np.ndarray) -> None:
         self.table = table
         self.probability = probability
-        self.generators: tuple[int, ...] = ()
+        self.generator_masks: tuple[int, ...] = ()
 
     def log_cell_probability(self, cells: np.ndarray | None = None) -> np.ndarray:
         where = self.table.cells if cells is None else cells

@@ -20,11 +20,13 @@ import rarecell as rc
 from rarecell import datasets
 from rarecell.cli.commands import main
 from rarecell.datasets import census_sample
+from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, EngineFailed, RarecellError
 from rarecell.progress import SilentProgress
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.stages import Stage
 from tests.documentation import SPARK, run_sequence
+from tests.large_file import LargeFile
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -91,13 +93,11 @@ def in_memory(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return files(out, people()["person"].to_pylist())
 
 
-def test_a_file_that_is_counted_by_its_engine_gives_the_same(
-    in_memory: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_is_counted_by_its_engine_gives_the_same(in_memory: dict[str, Any], tmp_path: Path) -> None:
     """As when it is too large for its records to be coded in memory."""
     pq.write_table(people(), tmp_path / "people.parquet")
-    monkeypatch.setattr("rarecell.data.microdata.CODES_IN_MEMORY", 0)
-    result = rc.protect(replace(CONFIG, input=str(tmp_path / "people.parquet")), out=tmp_path / "out")
+    large = LargeFile(tmp_path / "people.parquet", settings=EngineSettings())
+    result = rc.protect(CONFIG, frame=large, out=tmp_path / "out")
     assert result.assessment.table.record_cell is None
     assert files(tmp_path / "out", people()["person"].to_pylist()) == in_memory
 

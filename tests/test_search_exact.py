@@ -39,7 +39,7 @@ def test_dynamic_programme_finds_the_best_of_all_chordal_graphs(n_vertices: int,
         q = random_scores(family, seed)
         score, cliques = best_cliques(family, q)
         by_mask = dict(zip(family.masks.tolist(), q.tolist(), strict=True))
-        graph = ChordalGraph.from_cliques(n_vertices, cliques)
+        graph = ChordalGraph.from_clique_masks(n_vertices, cliques)
         expected = naive.best_score(naive.chordal_graphs(n_vertices), by_mask, max_clique)
         assert score == pytest.approx(expected)
         assert naive.score_of(graph, by_mask) == pytest.approx(score)
@@ -71,7 +71,7 @@ def test_optimum_of_a_table(table, criterion, max_clique) -> None:
     everything = np.arange(1 << table.n_keys, dtype=np.uint64)
     q = dict(zip(everything.tolist(), score.q_many(everything).tolist(), strict=True))
     assert value == pytest.approx(naive.best_score(naive.chordal_graphs(table.n_keys), q, max_clique))
-    assert graph_score(score, ChordalGraph.from_cliques(table.n_keys, cliques)) == pytest.approx(value)
+    assert graph_score(score, ChordalGraph.from_clique_masks(table.n_keys, cliques)) == pytest.approx(value)
 
 
 @settings(max_examples=25, deadline=None)
@@ -83,8 +83,8 @@ def test_optimum_with_coarsenings_is_that_over_all_chordal_graphs(table, criteri
     score = make_score(table, criterion)
     found = admissible_sets(score)
     value, cliques = best_cliques(found.family, found.q)
-    graph = ChordalGraph.from_cliques(table.n_vertices, cliques)
-    assert all(table.close(clique) == clique for clique in graph.cliques)
+    graph = ChordalGraph.from_clique_masks(table.n_vertices, cliques)
+    assert all(table.close(clique) == clique for clique in graph.clique_masks)
     assert graph_score(score, graph) == pytest.approx(value)
     everything = np.arange(1 << table.n_vertices, dtype=np.uint64)
     q = dict(zip(everything.tolist(), score.q_many(everything).tolist(), strict=True))
@@ -121,7 +121,7 @@ def test_bounds_keep_the_cliques_of_every_model_that_is_good_enough(table, crite
     kept = set(admissible_sets(score, at_least=scores.max() - margin).family.masks.tolist())
     for graph, value in zip(graphs, scores, strict=True):
         if value >= scores.max() - margin:
-            assert set(graph.cliques) <= kept
+            assert set(graph.clique_masks) <= kept
 
 
 @pytest.mark.parametrize("lengths", [(1,), (1, 1, 1, 1), (2, 1, 1), (1, 3, 1), (2, 2)])

@@ -91,13 +91,13 @@ def test_moves_with_coarsenings_stay_closed_and_chordal(table, seed, criterion) 
     known = KnownScores(score)
     neighbours = random_start(known, np.random.default_rng(seed), table.n_keys)
     graph = ChordalGraph.from_neighbours(neighbours)
-    assert all(table.close(clique) == clique for clique in graph.cliques)
+    assert all(table.close(clique) == clique for clique in graph.clique_masks)
     value = graph_score(score, graph)
     for (u, v), change in changes(known, neighbours).items():
         moved = neighbours.copy()
         kernels.make_move(moved, known.vertices, u, v)
         other = ChordalGraph.from_neighbours(moved)
-        assert all(table.close(clique) == clique for clique in other.cliques)
+        assert all(table.close(clique) == clique for clique in other.clique_masks)
         assert graph_score(score, other) - value == pytest.approx(change, abs=1e-6)
         assert other.has_edge(u, v) != graph.has_edge(u, v)
 
@@ -204,8 +204,8 @@ def test_cliques_stay_within_the_bound() -> None:
     table = lumpy_table(2)
     for search in ("local", "greedy", "exact"):
         found = select_model(table, 0.2, search, restarts=5, max_clique=2)
-        assert max(mask.bit_count() for mask in found.best.graph.cliques) <= 2
+        assert max(mask.bit_count() for mask in found.best.graph.clique_masks) <= 2
     known = KnownScores(make_score(table, 0.2), max_cells=30)
     climbs, _ = greedy_search(known, rounds=20)
     best = ChordalGraph.from_neighbours(climbs.best)
-    assert max(table.n_possible_cells(mask) for mask in best.cliques) <= 30
+    assert max(table.n_possible_cells(mask) for mask in best.clique_masks) <= 30

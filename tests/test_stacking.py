@@ -120,7 +120,7 @@ def test_smoothed_independence_is_a_distribution() -> None:
     share = np.bincount(drawn[:, 1], minlength=5) / 4_000
     counts = np.bincount(table.cells[:, 1], weights=table.counts, minlength=5)
     np.testing.assert_allclose(share, (counts + 0.5) / 52.5, atol=0.03)
-    assert base.generators == (1, 2, 4)
+    assert base.generator_masks == (1, 2, 4)
 
 
 def test_an_average_of_posteriors_is_wider_than_its_members() -> None:

@@ -142,9 +142,7 @@ def test_the_list_survives_json_and_can_be_edited() -> None:
     zeros = find_structural_zeros(table)
     again = StructuralZeros.from_dict(json.loads(json.dumps(zeros.to_dict())))
     assert [c.levels for c in again.combinations] == [c.levels for c in zeros.combinations]
-    fewer = zeros.without(zeros.combinations[0], zeros.dependencies[0])
-    assert len(fewer.combinations) == len(zeros.combinations) - 1
-    assert fewer.dependencies == ()
+    assert [d.dependent for d in again.dependencies] == [d.dependent for d in zeros.dependencies]
     named = StructuralZeros.from_dict({"combinations": [{"levels": {"marital": "0", "age": 1}}]})  # read as text, other order
     assert table.with_structural_zeros(named).n_possible_cells(0b11) == 39
     with pytest.raises(BadInput, match="combinations"):

@@ -63,7 +63,7 @@ def check_plan(plan: SwapPlan, columns: dict[str, np.ndarray] | None = None, kee
             rows[one][: table.n_keys],
             rows[other][: table.n_keys],
         }
-    sets = [members(table.close(mask)) for mask in plan.model.generators] + [
+    sets = [members(table.close(mask)) for mask in plan.model.generator_masks] + [
         [names.index(n) for n in each] for each in keep or []
     ]
     before_full = [row + more for row, more in zip(rows, extra, strict=True)]
@@ -219,7 +219,7 @@ def test_risk_after_is_what_the_nearest_intruder_finds() -> None:
     after, found = risk_after(risk, plan, links), nearest_links(Release.of_plan(plan), register)
     assert links.link.sum() > 1.0
     assert after.expected_correct_matches == pytest.approx(found.total)
-    assert after.expected_population_uniques == pytest.approx(found.expected_certain)
+    assert after.expected_population_uniques == pytest.approx(found.certain.sum())
     assert after.swapped_link.sum() == pytest.approx(found.of_moved)
     swapped = swapped_table(plan)
     assert after.n_sample_uniques == len(swapped.unique_cells) == len(found.link)

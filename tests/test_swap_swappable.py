@@ -18,6 +18,7 @@ from rarecell.swap.swappable import cost_of_keeping, swappability
 from tests.naive import swap as naive
 from tests.reference import census_table, cliques_by_number
 from tests.strategies import categories
+from tests.strategies_graph import toggled
 from tests.strategies_swap import AnyModel, decomposable_cases, follows, hierarchical_cases, members, vertex_rows
 
 LEVELS = [14, 2, 91, 5, 14, 7, 2, 5]
@@ -35,7 +36,7 @@ def paper_model(cliques: tuple[str, ...], *differences: str) -> rc.DecomposableM
 
 def brute_swaps(model: rc.DecomposableModel | AnyModel, one: int, other: int) -> set[frozenset[tuple[int, ...]]]:
     rows = vertex_rows(model.table)
-    sets = [members(model.table.close(mask)) for mask in model.generators]
+    sets = [members(model.table.close(mask)) for mask in model.generator_masks]
     return naive.swaps(rows[one], rows[other], sets, follows(model.table), range(model.table.n_keys))
 
 
@@ -84,7 +85,7 @@ def test_thousands_of_random_graphs_and_pairs() -> None:
         codes = rng.integers(0, 2, (2, n_keys)).astype(np.int32)
         table = rc.ContingencyTable.from_codes(codes, categories([2] * n_keys))
         interactions = Interactions.of_model(table, rc.DecomposableModel(table, graph=graph))
-        expected = naive.swaps(tuple(codes[0]), tuple(codes[1]), [members(c) for c in graph.cliques], {}, range(n_keys))
+        expected = naive.swaps(tuple(codes[0]), tuple(codes[1]), [members(c) for c in graph.clique_masks], {}, range(n_keys))
         difference = interactions.difference(codes[0].tolist(), codes[1].tolist())
         assert len(interactions.swaps(difference)) == len(expected)
         n_swappable += bool(expected)
@@ -201,7 +202,7 @@ def test_a_record_without_weight_stays_in_every_table_of_the_fibre(
         codes = np.stack([rng.integers(0, n, 5) for n in levels], axis=1).astype(np.int32)
         table = rc.ContingencyTable.from_codes(codes, categories(list(levels)))
         model = rc.DecomposableModel(table, cliques=cliques)
-        sets = [members(c) for c in model.graph.cliques]
+        sets = [members(c) for c in model.graph.clique_masks]
         wanted = naive.margins([tuple(row) for row in codes.tolist()], sets)
         tables = list(naive.fibre(5, levels, sets, wanted))
         found = swappability(table, model)
@@ -242,7 +243,7 @@ def test_what_frees_a_fixed_record_does_free_it(model: rc.DecomposableModel) -> 
         assert fixed.n_in_margin >= fixed.n_records
         if fixed.freed_by is not None:
             u, v = (table.vertex_names.index(name) for name in fixed.freed_by)
-            freed = rc.DecomposableModel(table, graph=model.graph.without_edge(u, v))
+            freed = rc.DecomposableModel(table, graph=toggled(model.graph, u, v))
             weight = swappability(table, freed).weight[fixed.cell]
             assert weight == fixed.n_freed > 0
 
@@ -301,7 +302,7 @@ def test_further_margins_with_and_without_other_columns(model: rc.DecomposableMo
     keep = data.draw(st.lists(st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True), min_size=1, max_size=2))
     found = swappability(table, model, keep=keep, columns=columns)
     rows = [(*row, int(x), int(y)) for row, x, y in zip(vertex_rows(table), columns["x"], columns["y"], strict=True)]
-    sets = [members(mask) for mask in model.generators] + [[names.index(name) for name in each] for each in keep]
+    sets = [members(mask) for mask in model.generator_masks] + [[names.index(name) for name in each] for each in keep]
     used = [name for name in columns if any(name in each for each in keep)]
     assert (found.method == "pairs") == bool(used)
     for one in range(n_records):

@@ -28,20 +28,20 @@ def chordal_graphs(n_vertices: int, forced: tuple[tuple[int, int], ...] = ()) ->
 
 def graph_score(score: Score, graph: ChordalGraph) -> float:
     """Σ over cliques minus separators: the score of the whole model."""
-    separators = [mask for mask, multiplicity in graph.separators for _ in range(multiplicity)]
-    of_cliques = score.q_many(np.array(graph.cliques, dtype=np.uint64)).sum()
+    separators = [mask for mask, multiplicity in graph.separator_masks for _ in range(multiplicity)]
+    of_cliques = score.q_many(np.array(graph.clique_masks, dtype=np.uint64)).sum()
     of_separators = score.q_many(np.array(separators, dtype=np.uint64)).sum() if separators else 0.0
     return float(of_cliques - of_separators)
 
 
 def score_of(graph: ChordalGraph, q: dict[int, float]) -> float:
     """Σ q over cliques less Σ ν q over separators."""
-    return sum(q[clique] for clique in graph.cliques) - sum(times * q[mask] for mask, times in graph.separators)
+    return sum(q[clique] for clique in graph.clique_masks) - sum(times * q[mask] for mask, times in graph.separator_masks)
 
 
 def best_score(graphs: tuple[ChordalGraph, ...], q: dict[int, float], max_clique: int | None = None) -> float:
     """The largest score of any of the graphs with cliques of at most ``max_clique`` vertices."""
-    allowed = [g for g in graphs if max_clique is None or max(c.bit_count() for c in g.cliques) <= max_clique]
+    allowed = [g for g in graphs if max_clique is None or max(c.bit_count() for c in g.clique_masks) <= max_clique]
     return max(score_of(graph, q) for graph in allowed)
 
 

@@ -23,53 +23,48 @@ from rarecell.machine.disk import flush_to_disk, remove
 
 
 @contextlib.contextmanager
+def _not_written(target: Path) -> Iterator[None]:
+    """What the system refuses, told as a result that could not be written."""
+    try:
+        yield
+    except OSError as problem:
+        raise NotWritten.because(target, problem) from None
+
+
+@contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
     """A temporary path beside ``path`` that becomes ``path`` when the block ends well, and vanishes when it does not."""
     target = Path(path)
-    try:
+    with _not_written(target):
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    except OSError as problem:
-        raise NotWritten.because(target, problem) from None
-    os.close(descriptor)
-    temporary = Path(name)
-    try:
-        yield temporary
-        # A writer may have replaced the file and with it the mode that mkstemp gave it.
-        temporary.chmod(0o600)
-        flush_to_disk(temporary)
-        temporary.replace(target)
-    except OSError as problem:
-        raise NotWritten.because(target, problem) from None
-    finally:
-        temporary.unlink(missing_ok=True)
+        os.close(descriptor)
+        temporary = Path(name)
+        try:
+            yield temporary
+            # A writer may have replaced the file and with it the mode that mkstemp gave it.
+            temporary.chmod(0o600)
+            flush_to_disk(temporary)
+            temporary.replace(target)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
     """A temporary folder beside ``path`` that becomes ``path`` when the block ends well, and vanishes when it does not."""
     target = Path(path)
-    try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
-    except OSError as problem:
-        raise NotWritten.because(target, problem) from None
-    try:
+    with _not_written(target), temporary_folder(target) as temporary:
         yield temporary
         remove(target)
         temporary.rename(target)
-    except OSError as problem:
-        raise NotWritten.because(target, problem) from None
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def temporary_folder(beside: str | Path) -> Iterator[Path]:
     """A folder beside a path, for its owner alone, that vanishes when the block ends."""
     target = Path(beside)
-    try:
+    with _not_written(target):
         folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
-    except OSError as problem:
-        raise NotWritten.because(target, problem) from None
     try:
         yield folder
     finally:

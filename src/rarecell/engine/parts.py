@@ -144,7 +144,24 @@ def open_parts(path: str | Path, *, settings: EngineSettings) -> FileSource:
     return ParquetPartsSource(path, settings=settings)
 
 
-class ParquetPartsSource(ColumnarSource):
+class SeveralFiles(FileSource):
+    """The files of a folder or wildcard as one file."""
+
+    files: PartFiles
+
+    def _refuse_change(self) -> None:
+        super()._refuse_change()
+        if find_parts(self.files.given) != self.files:
+            raise BadInput(
+                f"Files were added to or removed from {self.name} while it was being read. Wait until it is complete, and run again."
+            )
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return self.files.paths
+
+
+class ParquetPartsSource(SeveralFiles, ColumnarSource):
     """The Parquet files of a folder or wildcard as one file."""
 
     def __init__(self, path: str | Path, *, settings: EngineSettings) -> None:
@@ -160,17 +177,6 @@ class ParquetPartsSource(ColumnarSource):
         self.arrow_schema = schemas[0]
         for name, values in self._constants.items():
             self.arrow_schema = self.arrow_schema.append(pa.field(name, values.type))
-
-    def _refuse_change(self) -> None:
-        super()._refuse_change()
-        if find_parts(self.files.given) != self.files:
-            raise BadInput(
-                f"{self.name} got or lost parts while it was being worked on. Wait until it is complete, and run again."
-            )
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        return self.files.paths
 
     @property
     def n_rows(self) -> int:

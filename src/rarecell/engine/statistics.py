@@ -40,6 +40,9 @@ MANY_LABELS = 3
 class StatisticsSource(CachedSource):
     """A file of a statistics package."""
 
+    batch_rows: int = BATCH_ROWS
+    """Records decoded at a time."""
+
     def __init__(self, path: Path, *, settings: EngineSettings) -> None:
         super().__init__(str(path), settings=settings)
         if importlib.util.find_spec("pyreadstat") is None:
@@ -120,14 +123,14 @@ class StatisticsSource(CachedSource):
         with pq.ParquetWriter(path, schema) as writer:
             first = 0
             while True:
-                chunk, _ = self._read(row_offset=first, row_limit=BATCH_ROWS, output_format="dict")
+                chunk, _ = self._read(row_offset=first, row_limit=self.batch_rows, output_format="dict")
                 n_rows = len(chunk[names[0]]) if chunk else 0
                 if n_rows:
                     with _readable_errors(self.path):
                         arrays = [_arrow_column(name, chunk[name], schema.field(name).type, name in as_text) for name in names]
                     writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
                 first += n_rows
-                if n_rows < BATCH_ROWS:
+                if n_rows < self.batch_rows:
                     return
 
     def _type(self, name: str, as_text: bool) -> pa.DataType:

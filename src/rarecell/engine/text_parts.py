@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from rarecell.engine.csv_output import Forms
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.files import CsvSource, FileSource
+from rarecell.engine.files import CsvSource
 from rarecell.engine.opening import open_text
 from rarecell.engine.output import atomic_folder
-from rarecell.engine.parts import find_parts
+from rarecell.engine.parts import SeveralFiles, find_parts
 from rarecell.engine.source import Column
 from rarecell.errors import BadInput
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rarecell.engine.written_levels import Recodes
 
 
-class TextPartsSource(FileSource):
+class TextPartsSource(SeveralFiles):
     """The CSV files of a folder or wildcard as one file."""
 
     def __init__(self, path: str | Path, *, settings: EngineSettings) -> None:
@@ -45,17 +45,6 @@ class TextPartsSource(FileSource):
         first = [column.name for column in self._parts[0].columns()]
         for part in self._parts[1:]:
             _refuse_other_form(self._parts[0].name, first, self.decimal_mark, part.name, part)
-
-    def _refuse_change(self) -> None:
-        super()._refuse_change()
-        if find_parts(self.files.given) != self.files:
-            raise BadInput(
-                f"{self.name} got or lost parts while it was being worked on. Wait until it is complete, and run again."
-            )
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        return self.files.paths
 
     def columns(self) -> tuple[Column, ...]:
         return self._parts[0].columns()

@@ -53,10 +53,10 @@ class ChordalGraph:
     Examples
     --------
     >>> graph = ChordalGraph.from_edges(4, [(0, 1), (1, 2), (0, 2), (2, 3)])
-    >>> [members(clique) for clique in graph.cliques]
-    [(0, 1, 2), (2, 3)]
+    >>> graph.cliques
+    ((0, 1, 2), (2, 3))
     >>> graph.separators
-    ((4, 1),)
+    (((2,), 1),)
     >>> print(graph)
     Chordal graph on 4 vertices with 4 edges and the cliques 012 23.
     """
@@ -83,19 +83,23 @@ class ChordalGraph:
         return cls(n_vertices, neighbours_of_edges(n_vertices, edges))
 
     @classmethod
-    def from_cliques(cls, n_vertices: int, cliques: Iterable[int]) -> ChordalGraph:
-        """The graph in which each given mask is complete, and no other edges; masks may lie inside one another."""
+    def from_cliques(cls, n_vertices: int, cliques: Iterable[Iterable[int]]) -> ChordalGraph:
+        """The graph in which each given set of vertices is complete, and no other edges; sets may lie inside one another."""
+        sets = [tuple(clique) for clique in cliques]
+        strange = [v for clique in sets for v in clique if not 0 <= v < n_vertices]
+        if strange:
+            raise BadInput(f"A clique names the vertex {strange[0]}, which a graph on {n_vertices} vertices does not have.")
+        return cls.from_clique_masks(n_vertices, map(mask_of, sets))
+
+    @classmethod
+    def from_clique_masks(cls, n_vertices: int, cliques: Iterable[int]) -> ChordalGraph:
+        """:meth:`from_cliques` of bit masks."""
         return cls(n_vertices, neighbours_of_cliques(n_vertices, cliques))
 
     @property
     def adjacency(self) -> NDArray[np.uint64]:
         """The neighbour masks as a fresh array, the form that kernels take."""
         return np.array(self.neighbours, dtype=np.uint64)
-
-    @property
-    def vertices(self) -> int:
-        """The mask of all vertices."""
-        return all_below(self.n_vertices)
 
     @cached_property
     def edges(self) -> tuple[tuple[int, int], ...]:
@@ -109,13 +113,11 @@ class ChordalGraph:
 
     @cached_property
     def search_order(self) -> tuple[int, ...]:
-        """Vertices by maximum cardinality search, ties to the lowest: earlier neighbours are always complete."""
-        return tuple(int(v) for v in kernels.perfect_order(self.adjacency))
+        """Vertices by maximum cardinality search, ties to the lowest: earlier neighbours are always complete.
 
-    @property
-    def elimination_order(self) -> tuple[int, ...]:
-        """A perfect elimination order: later neighbours are always complete."""
-        return self.search_order[::-1]
+        Backwards it is a perfect elimination order.
+        """
+        return tuple(int(v) for v in kernels.perfect_order(self.adjacency))
 
     @cached_property
     def perfect_sequence(self) -> PerfectSequence:
@@ -124,100 +126,57 @@ class ChordalGraph:
         first = [0] * min(1, len(cliques))
         return PerfectSequence.of([int(c) for c in cliques], first + [int(s) for s in separators])
 
-    @cached_property
-    def cliques(self) -> tuple[int, ...]:
-        """Maximal complete sets as masks, sorted by their members."""
-        return in_canonical_order(self.perfect_sequence.cliques)
+    @property
+    def cliques(self) -> tuple[tuple[int, ...], ...]:
+        """Maximal complete sets of vertices, sorted."""
+        return tuple(members(mask) for mask in self.clique_masks)
 
-    @cached_property
-    def separators(self) -> tuple[tuple[int, int], ...]:
-        """Minimal separators with their multiplicities, sorted by their members.
+    @property
+    def separators(self) -> tuple[tuple[tuple[int, ...], int], ...]:
+        """Minimal separators with their multiplicities, sorted.
 
         The empty set is one of them when the graph is disconnected. The multiplicities sum to the number of cliques
         minus one.
         """
+        return tuple((members(mask), times) for mask, times in self.separator_masks)
+
+    @cached_property
+    def clique_masks(self) -> tuple[int, ...]:
+        """:attr:`cliques` as bit masks, in the same order."""
+        return in_canonical_order(self.perfect_sequence.cliques)
+
+    @cached_property
+    def separator_masks(self) -> tuple[tuple[int, int], ...]:
+        """:attr:`separators` as bit masks, in the same order."""
         multiplicity = Counter(self.perfect_sequence.separators[1:])
         return tuple((mask, multiplicity[mask]) for mask in in_canonical_order(multiplicity))
 
     @cached_property
     def junction_tree(self) -> tuple[tuple[int, int], ...]:
         """Edges of a junction tree, as pairs of positions in :attr:`cliques`; see :func:`maximum_weight_tree`."""
-        return maximum_weight_tree(self.cliques)
+        return maximum_weight_tree(self.clique_masks)
 
     @cached_property
     def n_junction_trees(self) -> int:
         """Number of junction trees, an exact integer; see :func:`rarecell.graph.junction.n_junction_trees`."""
-        return n_junction_trees(self.cliques, self.junction_tree, dict(self.separators))
+        return n_junction_trees(self.clique_masks, self.junction_tree, dict(self.separator_masks))
 
     def has_edge(self, u: int, v: int) -> bool:
         """Whether ``u`` and ``v`` are neighbours."""
         return holds(self.neighbours[u], v)
 
-    def is_complete(self, mask: int) -> bool:
-        """Whether all vertices of ``mask`` are neighbours of each other."""
-        return witness.missing_edge(self.neighbours, mask) is None
-
-    def components(self, removed: int = 0) -> tuple[int, ...]:
+    def components(self, removed: Iterable[int] = ()) -> tuple[tuple[int, ...], ...]:
         """Connected components after the vertices of ``removed`` are taken away, by their lowest vertex."""
-        return components(self.neighbours, self.vertices & ~removed)
-
-    def separates(self, separator: int, u: int, v: int) -> bool:
-        """Whether every path from ``u`` to ``v`` meets ``separator``, which holds neither of them."""
-        if holds(separator, u) or holds(separator, v):
-            raise BadInput(
-                f"The set {members(separator)} was asked to separate {u} from {v}, but holds one of them itself. "
-                "Give a set without the two vertices."
-            )
-        allowed = self.vertices & ~separator
-        return witness.shortest_path(self.neighbours, u, v, allowed) is None
-
-    def with_edge(self, u: int, v: int) -> ChordalGraph:
-        """The graph with ``u`` and ``v`` joined; raises NotChordal with the cycle that would arise."""
-        self._expect_edge(u, v, present=False)
-        path = witness.addition_obstacle(self.neighbours, u, v)
-        if path is not None:
-            raise NotChordal.with_cycle(path)
-        return self._with_toggled(u, v)
-
-    def without_edge(self, u: int, v: int) -> ChordalGraph:
-        """The graph with ``u`` and ``v`` parted; raises NotChordal with the cycle that would arise."""
-        self._expect_edge(u, v, present=True)
-        pair = witness.deletion_obstacle(self.neighbours, u, v)
-        if pair is not None:
-            raise NotChordal.with_cycle((u, pair[0], v, pair[1]))
-        return self._with_toggled(u, v)
-
-    def relabelled(self, permutation: Sequence[int]) -> ChordalGraph:
-        """The graph with vertex ``v`` renamed to ``permutation[v]``."""
-        if sorted(permutation) != list(range(self.n_vertices)):
-            raise BadInput(
-                f"{tuple(permutation)} is not a permutation of the vertices. "
-                f"Give each number from 0 to {self.n_vertices - 1} once."
-            )
-        renamed = [0] * self.n_vertices
-        for v, around in enumerate(self.neighbours):
-            renamed[permutation[v]] = mask_of(permutation[w] for w in each_member(around))
-        return ChordalGraph(self.n_vertices, tuple(renamed))
+        left = all_below(self.n_vertices) & ~mask_of(removed)
+        return tuple(members(part) for part in components(self.neighbours, left))
 
     def __str__(self) -> str:
         joint = "" if self.n_vertices <= 10 else ","
-        cliques = " ".join(joint.join(str(v) for v in members(clique)) for clique in self.cliques)
+        cliques = " ".join(joint.join(str(v) for v in clique) for clique in self.cliques)
         listed = f" and the cliques {cliques}" if cliques else ""
         vertices = "1 vertex" if self.n_vertices == 1 else f"{self.n_vertices} vertices"
         edges = "1 edge" if self.n_edges == 1 else f"{self.n_edges} edges"
         return f"Chordal graph on {vertices} with {edges}{listed}."
-
-    def _expect_edge(self, u: int, v: int, *, present: bool) -> None:
-        _check_edge(self.n_vertices, u, v)
-        if self.has_edge(u, v) != present:
-            state = "not neighbours, so there is no edge to delete" if present else "neighbours already"
-            raise BadInput(f"The vertices {u} and {v} are {state}.")
-
-    def _with_toggled(self, u: int, v: int) -> ChordalGraph:
-        changed = list(self.neighbours)
-        changed[u] ^= single(v)
-        changed[v] ^= single(u)
-        return ChordalGraph(self.n_vertices, tuple(changed))
 
 
 def is_chordal(neighbours: Sequence[int]) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.intruder.links import Chances, Links, interval_of, unseen_chances
+from rarecell.intruder.links import Chances, Links, OpenClaims, interval_of, unseen_chances
 from rarecell.intruder.persons import Ball
 from rarecell.intruder.register import Register
 from rarecell.intruder.release import Release
@@ -51,5 +51,6 @@ def unmoved_chances(release: Release, register: Register) -> Chances:
     nobody = Ball(np.zeros(0, dtype=np.int64), cells[:0], np.zeros(0))
     n_known = register.known.count_at(cells[chosen]) - 1
     everybody = np.ones(len(chosen), dtype=bool)
-    drawn = unseen_chances(register.unseen, nobody, np.zeros(len(chosen)), cells[chosen], n_known, everybody).drawn
+    claims = OpenClaims(np.zeros(len(chosen)), cells[chosen], n_known, everybody)
+    drawn = unseen_chances(register.unseen, nobody, claims).drawn
     return Chances(link, certain, drawn * (len(cells) / max(len(chosen), 1)))

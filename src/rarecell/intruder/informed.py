@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from rarecell._kernels.distance import Nearness
 from rarecell._kernels.neighbours import TOLERANCE, Patterns, pattern_cost
 from rarecell.intruder.exact import exact_links, relative_error
-from rarecell.intruder.links import Chances, Links, interval_of, unseen_chances
+from rarecell.intruder.links import Chances, Links, OpenClaims, interval_of, unseen_chances
 from rarecell.intruder.persons import Ball, distance_of
 from rarecell.intruder.register import Register
 from rarecell.intruder.release import Claims, Release
@@ -169,10 +169,7 @@ def informed_chances(claims: Claims, register: Register, mechanism: Mechanism) -
     found = unseen_chances(
         register.unseen,
         Ball(ball.owner[within], ball.cells[within], cost[within]),
-        bounds[is_open],
-        claims.true[is_open],
-        n_tied - 1,
-        np.ones(len(is_open), dtype=bool),
+        OpenClaims(bounds[is_open], claims.true[is_open], n_tied - 1, np.ones(len(is_open), dtype=bool)),
     )
     link[is_open], certain[is_open] = found.link, found.certain
     return Chances(link, certain, found.drawn)

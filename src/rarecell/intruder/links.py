@@ -62,18 +62,9 @@ class Links:
         return float(self.link[self.moved].sum())
 
     @property
-    def expected_certain(self) -> float:
-        """Expected number of right claims that no other person competes for."""
-        return float(self.certain.sum())
-
-    @property
     def highest(self) -> float:
         """The largest probability of a single record."""
         return float(self.link.max(initial=0.0))
-
-    def n_above(self, threshold: float) -> int:
-        """Records whose claim is right with more than this probability."""
-        return int((self.link > threshold).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,24 +76,35 @@ class Chances:
     drawn: Floats
 
 
+@dataclass(frozen=True, eq=False)
+class OpenClaims:
+    """Claims that no known person spoils.
+
+    Attributes
+    ----------
+    bounds : how far each claim's own person is from the released record
+    true : the cell of that person
+    n_known : known others who are as near
+    is_counted : which claims drawn totals are over
+    """
+
+    bounds: Floats
+    true: NDArray[np.int32]
+    n_known: NDArray[np.int64]
+    is_counted: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.bounds)
+
+
 def link_probability(nearer: Floats, tied: Floats, n_known: NDArray[np.int64]) -> Floats:
     """P(right) given the rates of unseen persons nearer and as near, and known others as near."""
     return np.asarray(np.exp(-nearer) * formulas.poisson_match_probability(tied, np.broadcast_to(1 + n_known, tied.shape)))
 
 
-def unseen_chances(
-    unseen: Unseen,
-    ball: Ball,
-    bounds: Floats,
-    true: NDArray[np.int32],
-    n_known: NDArray[np.int64],
-    is_counted: NDArray[np.bool_],
-) -> Chances:
-    """Chances of claims that no known person spoils, given the cells around them and the known others as near.
-
-    Drawn totals are over the claims that are counted.
-    """
-    n_claims = len(bounds)
+def unseen_chances(unseen: Unseen, ball: Ball, claims: OpenClaims) -> Chances:
+    """Chances of claims that no known person spoils, given the cells around them."""
+    n_claims = len(claims)
     totals = np.zeros((0,))
     link, certain = np.zeros(n_claims), np.zeros(n_claims)
     ends = np.searchsorted(ball.owner, np.arange(n_claims), side="right")
@@ -113,25 +115,16 @@ def unseen_chances(
         some = slice(first, last)
         rows = slice(start, int(ends[last - 1]))
         part = Ball(ball.owner[rows], ball.cells[rows], ball.cost[rows])
-        link[some], certain[some], drawn = _chances_of(unseen, part, bounds, true, n_known, is_counted, (first, last))
+        link[some], certain[some], drawn = _chances_of(unseen, part, claims, first, last)
         totals = drawn if not len(totals) else totals + drawn
         first = last
     return Chances(link, certain, totals)
 
 
-def _chances_of(
-    unseen: Unseen,
-    ball: Ball,
-    bounds: Floats,
-    true: NDArray[np.int32],
-    n_known: NDArray[np.int64],
-    is_counted: NDArray[np.bool_],
-    claims: tuple[int, int],
-) -> tuple[Floats, Floats, Floats]:
+def _chances_of(unseen: Unseen, ball: Ball, claims: OpenClaims, first: int, last: int) -> tuple[Floats, Floats, Floats]:
     """Of the claims in a range: P(right), P(right and alone), drawn totals."""
-    first, last = claims
     n_claims = last - first
-    cells, column = np.unique(np.concatenate([ball.cells, true[first:last]]), axis=0, return_inverse=True)
+    cells, column = np.unique(np.concatenate([ball.cells, claims.true[first:last]]), axis=0, return_inverse=True)
     rates, weight = unseen.rates(cells)
     column = column.ravel()
     owner = ball.owner - first
@@ -139,11 +132,11 @@ def _chances_of(
     shape = (n_claims, len(cells))
     # The own cell is among the ties, and listed in the ball as well unless that was cut short.
     is_other = of_ball != own[owner]
-    is_nearer = is_other & (ball.cost < bounds[ball.owner] - TOLERANCE)
+    is_nearer = is_other & (ball.cost < claims.bounds[ball.owner] - TOLERANCE)
     is_tied = is_other & ~is_nearer
     nearer = ball_sums(owner[is_nearer], of_ball[is_nearer], shape, rates)
     tied = ball_sums(owner[is_tied], of_ball[is_tied], shape, rates) + rates[:, own]
-    known = n_known[first:last]
+    known = claims.n_known[first:last]
     link = weight @ link_probability(nearer, tied, known)
     certain = weight @ np.where(known == 0, np.exp(-nearer - tied), 0.0)
     rng = np.random.default_rng([unseen.seed, first])
@@ -151,7 +144,7 @@ def _chances_of(
     for _ in range(-(-N_POPULATIONS // len(rates))):
         nobody_nearer = rng.random(nearer.shape) < np.exp(-nearer)
         n_tied = rng.poisson(np.minimum(tied, 1e15))
-        drawn.append((nobody_nearer / (1.0 + known + n_tied)) @ is_counted[first:last].astype(np.float64))
+        drawn.append((nobody_nearer / (1.0 + known + n_tied)) @ claims.is_counted[first:last].astype(np.float64))
     return np.asarray(link), np.asarray(certain), np.concatenate(drawn)
 
 

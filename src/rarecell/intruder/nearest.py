@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.distance import Nearness
 from rarecell.intruder.exact import relative_error, unmoved_chances
-from rarecell.intruder.links import Chances, Links, interval_of, unseen_chances
+from rarecell.intruder.links import Chances, Links, OpenClaims, interval_of, unseen_chances
 from rarecell.intruder.persons import WEIGHTS, distance_of, nearness
 from rarecell.intruder.register import Register
 from rarecell.intruder.release import Claims, Release
@@ -104,7 +104,8 @@ def chances_within(
         certain[is_open] = n_tied == 1
         return Chances(link, certain, np.zeros(0))
     ball = register.known.ball(claims.released[is_open], bounds[is_open], near)
-    found = unseen_chances(register.unseen, ball, bounds[is_open], claims.true[is_open], n_tied - 1, is_counted[is_open])
+    still_open = OpenClaims(bounds[is_open], claims.true[is_open], n_tied - 1, is_counted[is_open])
+    found = unseen_chances(register.unseen, ball, still_open)
     link[is_open], certain[is_open] = found.link, found.certain
     return replace(found, link=link, certain=certain)
 

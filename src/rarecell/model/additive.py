@@ -56,7 +56,7 @@ class AdditiveModel(PluggedIn):
         self.marginals = marginals or table.marginals
 
     @property
-    def generators(self) -> tuple[int, ...]:
+    def generator_masks(self) -> tuple[int, ...]:
         """All pairs of keys, as bit masks; a single key by itself."""
         keys = range(self.table.n_keys)
         return tuple(mask_of(pair) for pair in combinations(keys, 2)) or (single(0),)

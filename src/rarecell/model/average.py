@@ -49,9 +49,9 @@ class AverageModel(PluggedIn):
         return found.pop() if len(found) == 1 else Uncertainty.PARTLY
 
     @property
-    def generators(self) -> tuple[int, ...]:
+    def generator_masks(self) -> tuple[int, ...]:
         """Of the member with the largest weight; an average itself fits no marginal."""
-        return self.members[int(np.argmax(self.weights))].generators
+        return self.members[int(np.argmax(self.weights))].generator_masks
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
         parts = [

@@ -34,8 +34,7 @@ from rarecell.model.backoff_contexts import Floats, Growth, n_values
 from rarecell.model.backoff_drawing import draw_in_context, uniform_siblings
 from rarecell.model.cells import cells_that_agree
 from rarecell.model.log_draws import log_beta_draws
-from rarecell.model.protocol import CellModel, LogMoments, Uncertainty
-from rarecell.outcome.shown import Shown
+from rarecell.model.protocol import LogMoments, SingleModel, Uncertainty
 from rarecell.progress import SILENT, Progress
 from rarecell.table.coarsening import with_answered
 from rarecell.table.contingency import ContingencyTable
@@ -55,7 +54,24 @@ MANY_CELLS = 20_000
 """With more occupied cells than this, contexts are chosen on a random part of the records."""
 
 
-class BackoffNetwork:
+class _Backoff(SingleModel):
+    """What one network and an average of several have in common."""
+
+    @property
+    def generator_masks(self) -> tuple[int, ...]:
+        """Single keys: the networks smooth every larger marginal."""
+        return tuple(single(k) for k in range(self.table.n_keys))
+
+    @property
+    def uncertainty(self) -> Uncertainty:
+        return Uncertainty.FULL
+
+    @property
+    def relative_error(self) -> tuple[float, float] | None:
+        return RELATIVE_ERROR
+
+
+class BackoffNetwork(_Backoff):
     """One network, for one order of the keys.
 
     Parameters
@@ -80,28 +96,7 @@ class BackoffNetwork:
         self.conditionals = tuple(conditionals)
         self._at_cells: Floats | None = total
         self._posteriors: dict[int, Betas] = {}
-
-    @property
-    def generators(self) -> tuple[int, ...]:
-        """Single keys: the network smooths every larger marginal."""
-        return tuple(single(k) for k in range(self.table.n_keys))
-
-    @property
-    def members(self) -> tuple[CellModel, ...]:
-        """None: a network is a single model."""
-        return ()
-
-    @property
-    def weights(self) -> Floats:
-        return np.zeros(0)
-
-    @property
-    def uncertainty(self) -> Uncertainty:
-        return Uncertainty.FULL
-
-    @property
-    def relative_error(self) -> tuple[float, float] | None:
-        return RELATIVE_ERROR
+        self._is_whole = part is None
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
         """Mean and variance of the logarithm of each cell's probability, after the data.
@@ -165,12 +160,12 @@ class BackoffNetwork:
             yield betas, position
 
     def _posterior_of(self, conditional: Conditional) -> Betas:
-        """The posterior of a conditional at every pair that occurs; kept where the table is small, since draws ask often."""
+        """The posterior of a conditional at every pair that occurs; kept for a table that needs no part, since draws ask often."""
         if (kept := self._posteriors.get(conditional.vertex)) is not None:
             return kept
         masks = [context.mask for context in conditional.contexts]
         _, fitted = fitted_conditional(self.table, conditional.vertex, masks, conditional.contexts)
-        if self.table.n_cells <= MANY_CELLS:
+        if self._is_whole:
             self._posteriors[conditional.vertex] = fitted
         return fitted
 
@@ -213,7 +208,7 @@ class BackoffNetwork:
     __str__ = describe
 
 
-class BackoffModel(Shown):
+class BackoffModel(_Backoff):
     """The average over several orders of the keys; fit it with :func:`fit_backoff`.
 
     The networks may see the keys at more resolutions than ``table``, which is that of the first unless given.
@@ -235,19 +230,6 @@ class BackoffModel(Shown):
     def weights(self) -> Floats:
         """The networks count alike."""
         return np.full(len(self.networks), 1.0 / len(self.networks))
-
-    @property
-    def generators(self) -> tuple[int, ...]:
-        """Single keys: the network smooths every larger marginal."""
-        return self.networks[0].generators
-
-    @property
-    def uncertainty(self) -> Uncertainty:
-        return Uncertainty.FULL
-
-    @property
-    def relative_error(self) -> tuple[float, float] | None:
-        return RELATIVE_ERROR
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
         """Mean and variance of the logarithm of each cell's probability.
@@ -307,7 +289,12 @@ def _average(rows: Sequence[Floats]) -> _Moments:
 
 
 def fit_backoff(
-    table: ContingencyTable, *, n_orders: int | None = None, seed: int = 0, progress: Progress = SILENT
+    table: ContingencyTable,
+    *,
+    n_orders: int | None = None,
+    many_cells: int = MANY_CELLS,
+    seed: int = 0,
+    progress: Progress = SILENT,
 ) -> BackoffModel:
     """Fit back-off networks for several random orders of the keys.
 
@@ -316,14 +303,15 @@ def fit_backoff(
     Parameters
     ----------
     table : the contingency table, with the coarsenings to be used
-    n_orders : number of orders; :data:`N_ORDERS` unless given, half as many for more than :data:`MANY_CELLS` cells
+    n_orders : number of orders; :data:`N_ORDERS` unless given, half as many for more than ``many_cells`` cells
+    many_cells : with more occupied cells than this, contexts are chosen on a random part of the records
     seed : of the orders
     """
     if n_orders is None:
-        n_orders = N_ORDERS if table.n_cells <= MANY_CELLS else N_ORDERS // 2
+        n_orders = N_ORDERS if table.n_cells <= many_cells else N_ORDERS // 2
     orders = random_orders(table.keys, n_orders, np.random.default_rng(seed))
     finer = with_answered(table)
-    fit = partial(BackoffNetwork, part=_thinned(finer, seed), progress=progress)
+    fit = partial(BackoffNetwork, part=_thinned(finer, many_cells, seed), progress=progress)
     return BackoffModel(on_all_cores(fit, [(finer, order) for order in orders]), table)
 
 
@@ -353,9 +341,9 @@ class _Moments(NamedTuple):
     error: Floats
 
 
-def _thinned(table: ContingencyTable, seed: int) -> ContingencyTable:
-    """A random part of the records with few enough cells, or the table itself."""
-    if table.n_cells <= MANY_CELLS:
-        return table
-    n_kept = int(table.n_records * MANY_CELLS / table.n_cells)
+def _thinned(table: ContingencyTable, many_cells: int, seed: int) -> ContingencyTable | None:
+    """A random part of the records with few enough cells; None when all records are few enough."""
+    if table.n_cells <= many_cells:
+        return None
+    n_kept = int(table.n_records * many_cells / table.n_cells)
     return random_part(table, n_kept, np.random.default_rng(seed))

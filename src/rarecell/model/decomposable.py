@@ -60,7 +60,7 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
             masks = [table.close(table.mask_of(clique)) for clique in cliques or ()]
             masks += table.chain_masks
             try:
-                graph = ChordalGraph.from_cliques(table.n_vertices, masks)
+                graph = ChordalGraph.from_clique_masks(table.n_vertices, masks)
             except NotChordal as found:
                 raise NotChordal.with_cycle([table.vertex_names[int(str(v))] for v in found.cycle]) from None
         if graph.n_vertices != table.n_vertices:
@@ -72,22 +72,22 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
     # ------------------------------------------------------------------ structure
 
     @property
-    def generators(self) -> tuple[int, ...]:
+    def generator_masks(self) -> tuple[int, ...]:
         """The sets of vertices whose marginals the model fits exactly, as bit masks."""
-        return self.graph.cliques
+        return self.graph.clique_masks
 
     @cached_property
     def cliques(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(self.table.names_of(mask) for mask in self.graph.cliques)
+        return self.generators
 
     @cached_property
     def separators(self) -> tuple[tuple[tuple[str, ...], int], ...]:
         """Names and multiplicity of each minimal separator."""
-        return tuple((self.table.names_of(mask), multiplicity) for mask, multiplicity in self.graph.separators)
+        return tuple((self.table.names_of(mask), multiplicity) for mask, multiplicity in self.graph.separator_masks)
 
     def _signed_sets(self) -> list[tuple[int, int]]:
         """Cliques with factor +1 and separators with minus their multiplicity."""
-        return [(mask, 1) for mask in self.graph.cliques] + [(mask, -times) for mask, times in self.graph.separators]
+        return [(mask, 1) for mask in self.graph.clique_masks] + [(mask, -times) for mask, times in self.graph.separator_masks]
 
     # ------------------------------------------------------------------ probabilities
 
@@ -165,7 +165,7 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
     # ------------------------------------------------------------------ words and files
 
     def describe(self) -> str:
-        names = ", ".join(f"{{{', '.join(self.table.names_of(self.table.reduce(c)))}}}" for c in self.graph.cliques)
+        names = ", ".join(f"{{{', '.join(self.table.names_of(self.table.reduce(c)))}}}" for c in self.graph.clique_masks)
         return f"decomposable model with the cliques {names}; {self.degrees_of_freedom:,} degrees of freedom, AIC {self.aic:,.3f}"
 
     __str__ = describe

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rarecell.errors import KeyMismatch
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.model.generating_class import degrees_of_freedom, generating_class, maximal_sets, triangulation
+from rarecell.model.generating_class import degrees_of_freedom, generating_class, triangulation
 from rarecell.model.likelihood import LikelihoodMeasures
 from rarecell.model.proportional_fitting import fit_marginals
 from rarecell.model.protocol import PluggedIn
@@ -45,7 +45,6 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
     table : the contingency table
     generators : groups of vertex names that interact, or ``"all two-way"``, or ``"all three-way"``. A key in none of
         them is independent of the rest.
-    masks : the same as bit masks of vertices, instead of ``generators``
     marginals : counts to fit to; those of the table unless given
     tolerance : largest deviation of a fitted marginal that counts as converged, in records
     max_cycles : rounds over all marginals before the fit is given up
@@ -73,7 +72,6 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
         table: ContingencyTable,
         generators: str | Iterable[Sequence[str]] = (),
         *,
-        masks: Iterable[int] | None = None,
         marginals: Marginals | None = None,
         tolerance: float = TOLERANCE,
         max_cycles: int = MAX_CYCLES,
@@ -83,7 +81,7 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
     ) -> None:
         self.table = table
         self.marginals = marginals or table.marginals
-        self._generators = generating_class(table, generators) if masks is None else maximal_sets(table, masks)
+        self._generators = generating_class(table, generators)
         self._tree, self.convergence = fit_marginals(
             self.marginals,
             self._generators,
@@ -98,23 +96,14 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
     # ------------------------------------------------------------------ structure
 
     @property
-    def generators(self) -> tuple[int, ...]:
+    def generator_masks(self) -> tuple[int, ...]:
         """The maximal sets of vertices whose marginals the model fits, as bit masks."""
         return self._generators
-
-    @cached_property
-    def generator_names(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(self.table.names_of(mask) for mask in self._generators)
 
     @cached_property
     def graph(self) -> ChordalGraph:
         """The triangulated graph that the fit works on; it may have more edges than the model."""
         return triangulation(self.table, self._generators)
-
-    @cached_property
-    def is_decomposable(self) -> bool:
-        """Whether the generators are the cliques of a chordal graph, so that a closed form exists."""
-        return set(self._generators) == set(self.graph.cliques)
 
     @property
     def log_factors(self) -> NDArray[np.float64]:
@@ -168,7 +157,7 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
     __str__ = describe
 
     def __repr__(self) -> str:
-        return f"HierarchicalModel(generators={self.generator_names!r})"
+        return f"HierarchicalModel(generators={self.generators!r})"
 
     def to_dict(self) -> dict[str, Any]:
         """What identifies the model, ready for JSON: vertices and generators, not the counts."""
@@ -180,7 +169,7 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
                 {"name": name, "key": table.keys[int(table.vertex_key[v])], "levels": int(table.vertex_levels[v])}
                 for v, name in enumerate(table.vertex_names)
             ],
-            "generators": [list(names) for names in self.generator_names],
+            "generators": [list(names) for names in self.generators],
             "convergence": {"cycles": self.convergence.cycles, "deviation": self.convergence.deviation},
         }
 

@@ -66,7 +66,7 @@ def most_probable_mass(marginals: Marginals, graph: ChordalGraph) -> float:
     At most the number of records: a prior must not outweigh the data, however even they are.
     """
     table = marginals.table
-    signed = [(mask, 1) for mask in graph.cliques] + [(mask, -times) for mask, times in graph.separators]
+    signed = [(mask, 1) for mask in graph.clique_masks] + [(mask, -times) for mask, times in graph.separator_masks]
     parts = [(marginals.counts(mask), float(table.n_possible_cells(mask)), sign) for mask, sign in signed if mask]
 
     def loss(log_mass: float) -> float:

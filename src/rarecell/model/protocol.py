@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,8 +50,12 @@ class CellModel(Protocol):
         """The table the model was fitted to."""
 
     @property
-    def generators(self) -> tuple[int, ...]:
-        """Vertex sets whose marginals the model fits, as bit masks."""
+    def generators(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of vertices whose marginals the model fits, by name."""
+
+    @property
+    def generator_masks(self) -> tuple[int, ...]:
+        """:attr:`generators` as bit masks."""
 
     @property
     def members(self) -> tuple[CellModel, ...]:
@@ -88,16 +92,33 @@ class CellModel(Protocol):
         """One sentence."""
 
 
-class PluggedIn(Shown):
-    """A model without a posterior: its probabilities are taken as they are."""
+class SingleModel(Shown):
+    """A model that averages no others."""
+
+    table: ContingencyTable
+
+    if TYPE_CHECKING:
+
+        @property
+        def generator_masks(self) -> tuple[int, ...]: ...
+
+    @property
+    def generators(self) -> tuple[tuple[str, ...], ...]:
+        """Groups of vertices whose marginals the model fits, by name."""
+        return tuple(self.table.names_of(mask) for mask in self.generator_masks)
 
     @property
     def members(self) -> tuple[CellModel, ...]:
+        """None: this is a single model."""
         return ()
 
     @property
     def weights(self) -> Floats:
         return np.zeros(0)
+
+
+class PluggedIn(SingleModel):
+    """A model without a posterior: its probabilities are taken as they are."""
 
     @property
     def uncertainty(self) -> Uncertainty:

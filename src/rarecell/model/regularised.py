@@ -116,7 +116,7 @@ class RegularisedModel(PluggedIn):
         )
 
     @cached_property
-    def generators(self) -> tuple[int, ...]:
+    def generator_masks(self) -> tuple[int, ...]:
         """The maximal sets of vertices with an interaction; their marginals are fitted closely, not exactly."""
         masks = [
             mask_of(term.vertices)
@@ -282,7 +282,7 @@ def _key_graph(levels: Sequence[int], scopes: Sequence[tuple[int, ...]]) -> Chor
 
 def _n_cells(levels: Sequence[int], scopes: Sequence[tuple[int, ...]]) -> int:
     graph = _key_graph(levels, scopes)
-    return sum(math.prod(levels[k] for k in each_member(clique)) for clique in graph.cliques)
+    return sum(math.prod(levels[k] for k in each_member(clique)) for clique in graph.clique_masks)
 
 
 def _feasible_pairs(marginals: Marginals, most_cells: float) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:

@@ -47,7 +47,7 @@ class SmoothedIndependence(PluggedIn):
             self._log_share.append(np.log(counts / counts.sum()))
 
     @property
-    def generators(self) -> tuple[int, ...]:
+    def generator_masks(self) -> tuple[int, ...]:
         return tuple(self.table.close(single(k)) for k in range(self.table.n_keys))
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:

@@ -196,20 +196,6 @@ def plan_release(
     return ReleaseFrontier(target, points, tuple(found.values()), n_candidates)
 
 
-def evaluate_recoding(
-    table: ContingencyTable,
-    fit: Fit,
-    steps: Sequence[Step],
-    *,
-    target: ReleaseTarget,
-    columns: Sequence[OtherColumn] = (),
-    seed: int = 0,
-    progress: Progress = SILENT,
-) -> ReleasePoint:
-    """One recoding, with the swaps it needs and what they cost."""
-    return _Question(table, target, tuple(columns), {}, seed, progress).answer(fit, steps)
-
-
 @dataclass(frozen=True, eq=False)
 class _Question:
     """What every candidate is asked."""

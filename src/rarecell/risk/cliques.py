@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from rarecell.errors import NotChordal, PopulationTooSmall, UnknownColumns
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.graph.masks import mask_of, members, single
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
@@ -66,13 +65,13 @@ def clique_risk(data: Microdata, cliques: Sequence[Sequence[str]], *, population
     if unknown:
         raise UnknownColumns.among(unknown, data.keys, role="key")
     position = {key: k for k, key in enumerate(data.keys)}
-    masks = [mask_of(position[key] for key in clique) for clique in cliques]
+    named = [[position[key] for key in clique] for clique in cliques]
     try:
-        graph = ChordalGraph.from_cliques(len(position), [*masks, *map(single, position.values())])
-        factors = [(members(clique), 1) for clique in graph.cliques]
+        graph = ChordalGraph.from_cliques(len(position), [*named, *([k] for k in position.values())])
     except NotChordal as found:
         raise NotChordal.with_cycle([data.keys[v] for v in found.cycle if isinstance(v, int)]) from None
-    factors += [(members(separator), -times) for separator, times in graph.separators if separator]
+    factors = [(clique, 1) for clique in graph.cliques]
+    factors += [(separator, -times) for separator, times in graph.separators if separator]
 
     def risk_columns(functions: Any, n_records: int, log_product: Any, count: Any) -> Iterator[tuple[str, Any]]:
         """(1 − p)^(N − n), and the mean of 1 / F, of records that are alone: see :mod:`rarecell.risk.formulas`."""
@@ -84,8 +83,7 @@ def clique_risk(data: Microdata, cliques: Sequence[Sequence[str]], *, population
         yield "unique_probability", functions.when(count == 1, nobody).otherwise(0.0)
         yield "match_probability", functions.when(count == 1, match)
 
-    sides = [(tuple(sides), power) for sides, power in factors]
-    frame, counts, sums = data.with_products_of_margins(sides, risk_columns, ("unique_probability", "match_probability"))
+    frame, counts, sums = data.with_products_of_margins(factors, risk_columns, ("unique_probability", "match_probability"))
     if population < counts[0]:
         raise PopulationTooSmall.given(population, n_records=counts[0])
     return CliqueRisk(frame, population, *counts, *sums)

@@ -45,7 +45,7 @@ MOST_IN_A_PART = 20_000
 MOST_CELLS = 500_000
 """With more occupied cells, tests that say nothing of a model which integrates over its uncertainty are left out."""
 
-_EXACT_UP_TO = 500_000
+EXACT_UP_TO = 500_000
 _CHUNK = 1 << 16
 _N_TERMS = 5 + N_SIZES
 
@@ -196,6 +196,7 @@ def fit_diagnostics(
     *,
     population: float,
     refit: Callable[[ContingencyTable], CellModel] | None = None,
+    exact_up_to: int = EXACT_UP_TO,
     n_draws: int = 20_000,
     seed: int = 0,
 ) -> FitDiagnostics:
@@ -206,11 +207,13 @@ def fit_diagnostics(
     table : ContingencyTable
         The sample, taken as drawn at random with the fraction n/N.
     model : a model of its cells
-        Must be able to draw cells when the table has more than half a million of them.
+        Must be able to draw cells when the table has more than ``exact_up_to`` of them.
     population : float
         Population size N.
     refit : callable, optional
         Fits a model of the same kind to another table of the same keys; needed for the check on parts of the file.
+    exact_up_to : int, optional
+        All cells of a table are visited up to this many; of a larger one, cells are drawn.
     n_draws : int, optional
         Cells to draw when the table is too large to visit all cells.
     seed : int, optional
@@ -242,7 +245,7 @@ def fit_diagnostics(
 
     of_occupied = np.exp(model.log_cell_probability(None if model.table is table else table.cells))
     occupied = terms(of_occupied, table.counts).sum(axis=0)
-    is_exact = table.n_formal_cells <= _EXACT_UP_TO
+    is_exact = table.n_formal_cells <= exact_up_to
     if is_exact:
         empty, error = _visit_empty(table, model, terms), np.zeros(len(occupied))
     else:

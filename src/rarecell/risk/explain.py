@@ -113,11 +113,6 @@ class KeyCost:
     expected_population_uniques: float
     baseline: float
 
-    @property
-    def reduction(self) -> float:
-        """Expected population uniques that the change would remove."""
-        return self.baseline - self.expected_population_uniques
-
     def __str__(self) -> str:
         how = LEFT_OUT if self.resolution == LEFT_OUT else f"coarsened to {self.resolution} ({self.n_levels} levels)"
         return (
@@ -256,7 +251,7 @@ def _n_uniques(columns: Columns, key: str, coarsening: Coarsening | None) -> int
 
 
 def _generators(model: CellModel) -> tuple[int, ...]:
-    return tuple(mask for member in model.members for mask in _generators(member)) or model.generators
+    return tuple(mask for member in model.members for mask in _generators(member)) or model.generator_masks
 
 
 def _count(table: ContingencyTable, mask: int, cell: int) -> int:

@@ -168,20 +168,12 @@ def gamma_match_probability(mean: ArrayLike, shape: ArrayLike, fraction: ArrayLi
     return _negative_binomial_match(odds, shape_ + count, count)
 
 
-def negative_binomial_unique_probability(unseen_mean: ArrayLike, shape: ArrayLike) -> Floats:
-    """Probability (1+μ/a)^−a of no unseen unit when their number is negative binomial with mean μ and shape a.
+def negative_binomial_match_probability(unseen_mean: ArrayLike, shape: ArrayLike, sample_count: ArrayLike = 1) -> Floats:
+    """E(1/F) when the number of unseen units is negative binomial with mean μ and shape a.
 
     This is the predictive form: the cell's rate is uncertain, gamma distributed given all that was seen, the record itself
     included. An infinite shape is the Poisson form.
     """
-    mean, a = np.broadcast_arrays(_floats(unseen_mean), _floats(shape))
-    is_certain = np.isinf(a)
-    safe = np.where(is_certain, 1.0, a)
-    return np.asarray(np.exp(np.where(is_certain, -mean, -safe * np.log1p(mean / safe))))
-
-
-def negative_binomial_match_probability(unseen_mean: ArrayLike, shape: ArrayLike, sample_count: ArrayLike = 1) -> Floats:
-    """E(1/F) in the predictive form of :func:`negative_binomial_unique_probability`."""
     mean, a, count = np.broadcast_arrays(_floats(unseen_mean), _floats(shape), _floats(sample_count))
     # Beyond this shape the law is Poisson to the last digit, and mean/shape would lose the digits of the mean.
     is_certain = a > 1e15

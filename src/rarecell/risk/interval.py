@@ -94,6 +94,7 @@ def risk_interval(
     level: float = 0.95,
     n_draws: int = 400,
     centre: str | None = None,
+    most_uniques: int = MOST_UNIQUES,
     seed: int = 0,
 ) -> RiskInterval:
     """Interval for the number of population uniques among the sample uniques, and for their correct matches.
@@ -112,6 +113,8 @@ def risk_interval(
     centre : {"both", "posterior", "estimate"}, optional
         The posterior as it is; the posterior moved to the estimate of ``risk``; or what spans the two. When left out, the
         estimate for an average or a model with its own posterior, and both for a single model.
+    most_uniques : int, optional
+        With more sample uniques than this, a random part of them is drawn for.
     seed : int, optional
         Seed of the draws.
 
@@ -128,8 +131,8 @@ def risk_interval(
     rng = np.random.default_rng(seed)
     uniques = np.flatnonzero(risk.sample_count == 1)
     drawn = uniques
-    if len(uniques) > MOST_UNIQUES:
-        drawn = np.sort(rng.choice(uniques, MOST_UNIQUES, replace=False))
+    if len(uniques) > most_uniques:
+        drawn = np.sort(rng.choice(uniques, most_uniques, replace=False))
     expected, realised = _Sums(len(drawn)), _Sums(len(drawn))
     step = max(1, _VALUES_IN_MEMORY // max(len(drawn), 1))
     for start in range(0, n_draws, step):

@@ -89,11 +89,6 @@ class RegisterCounts:
         """Σ 1/F over the sample uniques: links that an intruder who holds the register gets right."""
         return float((1.0 / self.population_count[self.table.unique_cells]).sum())
 
-    @property
-    def correct_matches_of_all(self) -> float:
-        """Σ f/F over all cells: links that are right when every record is linked to one person of its cell."""
-        return float((self.table.counts / self.population_count).sum())
-
     def risk(self, estimated: RecordRisk) -> CountedRisk:
         """The risk of every record as it is counted, in place of an estimated one."""
         self._expect_same_cells(estimated)

@@ -128,7 +128,7 @@ def _refuse_lists_of_zeros(zeros: str) -> None:
 
 
 def _refuse_margins_outside_cliques(wanted: ProtectConfig, found: Assessment) -> None:
-    cliques = [set(found.table.names_of(found.table.close(clique))) for clique in found.model.graph.cliques]
+    cliques = [set(found.table.names_of(found.table.close(clique))) for clique in found.model.graph.clique_masks]
     outside = [margin for margin in wanted.keep if not any(set(margin) <= clique for clique in cliques)]
     if outside:
         kept = "; ".join(", ".join(margin) for margin in outside)

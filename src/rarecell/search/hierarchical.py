@@ -136,7 +136,7 @@ def improve_model(
     is_complete = True
     for number, start in enumerate(starts):
         deadline = began + max_seconds * (number + 1) / len(starts)
-        generators = maximal_sets(table, start.generators)
+        generators = maximal_sets(table, start.generator_masks)
         scores.append(climb.score(generators))
         end, moves, at_optimum = climb.run(generators, deadline)
         is_complete &= at_optimum
@@ -145,7 +145,7 @@ def improve_model(
     progress.done()
     assert best is not None
     model = HierarchicalModel(
-        table, masks=best[1], marginals=climb.marginals, must_converge=False, max_cycles=2_000, memory_limit=memory_limit
+        table, _names(table, best[1]), marginals=climb.marginals, must_converge=False, max_cycles=2_000, memory_limit=memory_limit
     )
     score = model.log_likelihood_kernel - climb.penalty * model.degrees_of_freedom
     return HierarchicalSearchResult(model, score, tuple(scores), best[2], climb.n_fits, is_complete, time.monotonic() - began)
@@ -159,6 +159,10 @@ def _penalty(table: ContingencyTable, criterion: str | float) -> float:
     if criterion == "bic":
         return 0.5 * math.log(table.n_records)
     raise UnknownChoice.of("The criterion of a hierarchical search", criterion, ["aic", "bic", "a penalty such as 0.7"])
+
+
+def _names(table: ContingencyTable, generators: Sequence[int]) -> list[tuple[str, ...]]:
+    return [table.names_of(mask) for mask in generators]
 
 
 class _Climb:
@@ -185,7 +189,7 @@ class _Climb:
     def _fitted(self, generators: tuple[int, ...], max_cycles: int) -> HierarchicalModel:
         return HierarchicalModel(
             self.table,
-            masks=generators,
+            _names(self.table, generators),
             marginals=self.marginals,
             tolerance=TOLERANCE,
             max_cycles=max_cycles,
@@ -252,7 +256,7 @@ class _Climb:
 
     def _add_gain(self, model: HierarchicalModel, h: int) -> float:
         """A lower bound of the likelihood gained, less the degrees of freedom paid."""
-        larger = _with(self.table, model.generators, h)
+        larger = _with(self.table, model.generator_masks, h)
         paid = self.penalty * (degrees_of_freedom(self.table, larger) - model.degrees_of_freedom)
         observed = self.marginals.counts(h).astype(float)
         # No model gains more than the marginal's own deviation from independence of its keys.
@@ -272,7 +276,7 @@ def fitted_marginal(model: HierarchicalModel, mask: int, *, memory_limit: float 
     The set is made complete in the junction tree; what the model says is loaded into it without any fitting.
     """
     marginals = model.marginals
-    sets = (*model.generators, model.table.close(mask))
+    sets = (*model.generator_masks, model.table.close(mask))
     tree = JunctionTreeFit(marginals, sets, triangulation(model.table, sets), memory_limit=memory_limit)
     return tree.expected_with(model.log_factors)
 

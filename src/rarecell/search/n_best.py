@@ -104,7 +104,7 @@ def best_under(
     score, cliques = best_cliques(smaller, q[keep], together=together, memory_limit=memory_limit)
     if not np.isfinite(score):
         return score, None
-    return score, ChordalGraph.from_cliques(sum(len(chain) for chain in family.chains), cliques)
+    return score, ChordalGraph.from_clique_masks(sum(len(chain) for chain in family.chains), cliques)
 
 
 def _together(family: Family, joined: frozenset[Pair]) -> NDArray[np.uint32]:

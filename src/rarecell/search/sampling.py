@@ -106,7 +106,7 @@ def sample_models(
     sums = _Sums(scored, progress)
     rng = np.random.default_rng(seed)
     drawn = Counter(sums.draw(rng) for _ in range(n_draws))
-    graphs = {cliques: ChordalGraph.from_cliques(table.n_vertices, cliques) for cliques in drawn}
+    graphs = {cliques: ChordalGraph.from_clique_masks(table.n_vertices, cliques) for cliques in drawn}
     weight = {c: times / (graphs[c].n_junction_trees * len(graphs[c].cliques)) for c, times in drawn.items()}
     total = math.fsum(weight.values())
     ordered = sorted(drawn, key=lambda cliques: (-weight[cliques], cliques))

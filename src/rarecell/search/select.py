@@ -175,7 +175,7 @@ class _Search:
         patience = math.inf if math.isinf(max_seconds) else self.limits.patience * self.max_seconds
         watched = _UntilDeadline(self.progress, self.began + patience)
         value, cliques = best_cliques(scored.family, scored.q, memory_limit=self.limits.memory, progress=watched)
-        graph = ChordalGraph.from_cliques(self.table.n_vertices, cliques)
+        graph = ChordalGraph.from_clique_masks(self.table.n_vertices, cliques)
         best = [(graph, value)]
         if n_best > 1:
             if not math.isinf(at_least):

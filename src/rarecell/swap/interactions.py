@@ -67,7 +67,7 @@ class Interactions:
                 f"{table.n_vertices} vertices of the model and {len(columns)} further columns to keep are more than "
                 f"{MAX_VERTICES}. Keep fewer margins, or use fewer coarsenings."
             )
-        kept = [table.close(mask) for mask in model.generators]
+        kept = [table.close(mask) for mask in model.generator_masks]
         for names in named:
             of_columns = mask_of(table.n_vertices + columns.index(name) for name in names if name in columns)
             kept.append(table.close(table.mask_of(name for name in names if name not in columns)) | of_columns)

@@ -146,7 +146,7 @@ def paper_triples(model: Any) -> tuple[PaperTriple, ...]:
     everything = all_below(graph.n_vertices)
     is_connected = len(components(graph.neighbours, everything)) == 1
     found = []
-    for one, other in combinations(model.generators, 2):
+    for one, other in combinations(model.generator_masks, 2):
         shared = one & other
         if not shared and is_connected:
             continue

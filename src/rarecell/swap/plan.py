@@ -141,11 +141,7 @@ class SwapPlan(Shown):
     @cached_property
     def table_after(self) -> ContingencyTable:
         """The contingency table of the swapped file; it does not say which cell each record is in."""
-        n_left = np.bincount(self.table.cell_of(self.rows), minlength=self.table.n_cells)
-        cells = np.concatenate([self.table.cells, self.new_cells])
-        counts = np.concatenate([self.table.counts - n_left, np.ones(len(self.new_cells), dtype=np.int64)])
-        after = ContingencyTable.from_counts(cells, counts, self.table.categories)
-        return replace(after, coarsenings=self.table.coarsenings)
+        return self.table.moved(self.rows, self.new_cells)
 
     @property
     def reasons(self) -> dict[str, int]:

@@ -77,10 +77,6 @@ class SwapConstraints:
         conditions = [name for condition in (*self.forbidden, *self.untouched) for name in condition]
         return tuple(dict.fromkeys([*self.within, *conditions]))
 
-    @property
-    def is_empty(self) -> bool:
-        return not (self.never_swap or self.columns or len(self.untouched_records) or self.structural_zeros)
-
 
 def matching_levels(column: str, levels: Sequence[Any], wanted: Any) -> NDArray[np.bool_]:
     """Which of ``levels`` the value of a condition means.

@@ -147,7 +147,7 @@ def swappability(
         return _by_pairs(table, model, interactions, keep, columns or {})
     graph = interactions.chordal_graph
     if graph is not None:
-        weight = swap_weights(table, graph.cliques, graph.separators)
+        weight = swap_weights(table, graph.clique_masks, graph.separator_masks)
         at_least = -(-weight // max(1, table.n_keys - 1))
         return Swappability(table, interactions, weight, at_least, weight, "margins")
     if not interactions.has_all_separators:
@@ -219,7 +219,7 @@ def _gains(found: Swappability, cells: NDArray[np.int64]) -> Iterator[tuple[int,
     chordal = graph.chordal_graph
     if graph.columns:
         return  # which of them to drop is for the user, who named them
-    for together in graph.kept if chordal is None else chordal.cliques:
+    for together in graph.kept if chordal is None else chordal.clique_masks:
         for u, v in combinations(members(table.reduce(together)), 2):
             if chordal is None:
                 neighbours = list(graph.neighbours)
@@ -227,7 +227,7 @@ def _gains(found: Swappability, cells: NDArray[np.int64]) -> Iterator[tuple[int,
                 neighbours[v] &= ~single(u)
                 via = _partners_by_separator(table, neighbours, minimal_separators(neighbours))
                 yield together, u, v, np.asarray(via.max(axis=0, initial=0)[cells])
-            elif sum(is_inside(mask_of((u, v)), clique) for clique in chordal.cliques) == 1:
+            elif sum(is_inside(mask_of((u, v)), clique) for clique in chordal.clique_masks) == 1:
                 without = [together & ~single(u), together & ~single(v), together & ~mask_of((u, v))]
                 counts = [_at(table, mask, cells) for mask in (together, *without)]
                 yield together, u, v, counts[0] - counts[1] - counts[2] + counts[3]

@@ -146,7 +146,7 @@ class Propensity:
         return self.pmse / self.expected if self.expected else 0.0
 
 
-def propensity(both: BothFiles, *, order: int | None = 2) -> Propensity:
+def propensity(both: BothFiles, *, order: int | None = 2, most_terms: int = MOST_TERMS) -> Propensity:
     """pMSE of a logistic regression of "is from the swapped file" on the keys.
 
     Parameters
@@ -154,18 +154,19 @@ def propensity(both: BothFiles, *, order: int | None = 2) -> Propensity:
     both : the two files
     order : interactions up to this order are regressors: 1 main effects, 2 also pairs. None is the classifier with all
         interactions, whose score in a cell is simply the share of the swapped file
+    most_terms : products of a coefficient and a regressor that are computed at most, from which the steps follow
     """
     total = both.before + both.after
     if order is None:
         score = both.after / total
         n_parameters = len(total)
     else:
-        score, n_parameters = _logistic_scores(both, order)
+        score, n_parameters = _logistic_scores(both, order, most_terms)
     pmse = float((total * (score - 0.5) ** 2).sum() / total.sum())
     return Propensity(pmse, (n_parameters - 1) / (8.0 * total.sum()), n_parameters)
 
 
-def _logistic_scores(both: BothFiles, order: int, *, tolerance: float = 0.05) -> tuple[Floats, int]:
+def _logistic_scores(both: BothFiles, order: int, most_terms: int, *, tolerance: float = 0.05) -> tuple[Floats, int]:
     """Fitted probabilities by Newton's method; the linear systems are solved by conjugate gradients.
 
     A weak ridge picks one of the many equal solutions that dummy variables leave, and keeps a combination that only one
@@ -178,7 +179,7 @@ def _logistic_scores(both: BothFiles, order: int, *, tolerance: float = 0.05) ->
     total = (both.before + both.after).astype(np.float64)
     coefficients = np.zeros(design.n_columns)
     score = np.full(len(total), 0.5)
-    n_steps = min(NEWTON_STEPS, max(1, MOST_TERMS // (2 * CG_STEPS * design.columns.size)))
+    n_steps = min(NEWTON_STEPS, max(1, most_terms // (2 * CG_STEPS * design.columns.size)))
     for _ in range(n_steps):
         gradient = design.of_columns(both.after - total * score) - RIDGE * coefficients
         if np.abs(gradient).max() <= tolerance:

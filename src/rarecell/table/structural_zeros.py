@@ -89,14 +89,6 @@ class StructuralZeros:
     def __bool__(self) -> bool:
         return bool(self.combinations or self.dependencies)
 
-    def without(self, *rejected: ExcludedCombination | FunctionalDependency) -> StructuralZeros:
-        """The list less what the user rejects."""
-        return replace(
-            self,
-            combinations=tuple(item for item in self.combinations if item not in rejected),
-            dependencies=tuple(item for item in self.dependencies if item not in rejected),
-        )
-
     def project(self, keys: Iterable[str]) -> StructuralZeros:
         """What speaks of these keys only."""
         kept = set(keys)

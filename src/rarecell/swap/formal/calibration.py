@@ -141,7 +141,7 @@ class Calibration:
 
         The share that changes falls with ε. Where one of the two is given, the lower curve is the one with less of the other.
         """
-        found = [of_tree(rooted_tree(self.graph, clique)) for clique in self.graph.cliques]
+        found = [of_tree(rooted_tree(self.graph, clique)) for clique in self.graph.clique_masks]
         costs = [(round(one.epsilon, 9), round(one.share, 12)) for one in found]
         return found[min(range(len(found)), key=lambda place: (*costs[place], place))]
 
@@ -150,5 +150,5 @@ def reference_file(
     table: ContingencyTable, codes: NDArray[np.int32], graph: ChordalGraph, rng: np.random.Generator
 ) -> NDArray[np.int32]:
     """A file drawn uniformly from all that have the clique margins of this one; which root is used does not matter."""
-    tree = rooted_tree(graph, graph.cliques[0])
+    tree = rooted_tree(graph, graph.clique_masks[0])
     return rearranged(table, codes, tree, [1.0] * len(tree.edges), rng).codes

@@ -63,7 +63,7 @@ def rooted_tree(graph: ChordalGraph, root: int) -> RootedTree:
     A separator may lie in several cliques, and its subtree may hang from any of them. The higher it hangs, the smaller
     are the sides of the edges between: fewer values move, for the same ε.
     """
-    cliques = graph.cliques
+    cliques = graph.clique_masks
     around: list[list[int]] = [[] for _ in cliques]
     for one, other in graph.junction_tree:
         around[one].append(other)

@@ -12,7 +12,7 @@ arXiv 2501.08449.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -99,11 +99,7 @@ class FormalRelease:
     @cached_property
     def table_after(self) -> ContingencyTable:
         """The contingency table of the released file; it does not say which cell each record is in."""
-        n_left = np.bincount(self.table.cell_of(self.rows), minlength=self.table.n_cells)
-        cells = np.concatenate([self.table.cells, self.new_cells])
-        counts = np.concatenate([self.table.counts - n_left, np.ones(len(self.new_cells), dtype=np.int64)])
-        after = ContingencyTable.from_counts(cells, counts, self.table.categories)
-        return replace(after, coarsenings=self.table.coarsenings)
+        return self.table.moved(self.rows, self.new_cells)
 
     def apply(self, data: Microdata) -> SwapResult:
         """Rearrange the values in ``data``; see :func:`rarecell.swap.apply.apply_plan`."""
@@ -259,10 +255,10 @@ def _calibrated(
 def _root_clique(model: DecomposableModel, root: Sequence[str]) -> int:
     table = model.table
     wanted = table.close(table.mask_of(root))
-    for clique in model.graph.cliques:
+    for clique in model.graph.clique_masks:
         if table.close(clique) == wanted:
             return clique
-    listed = "; ".join(", ".join(table.names_of(table.reduce(clique))) for clique in model.graph.cliques)
+    listed = "; ".join(", ".join(table.names_of(table.reduce(clique))) for clique in model.graph.clique_masks)
     raise BadInput(f"The root was given as {', '.join(root)}, which is not a clique of the model. Its cliques are: {listed}.")
 
 
@@ -311,7 +307,7 @@ def _statement(
         epsilon=calibrated.epsilon,
         edges=edges,
         root=names(calibrated.tree.root),
-        cliques=tuple(names(clique) for clique in model.graph.cliques),
+        cliques=tuple(names(clique) for clique in model.graph.clique_masks),
         rare=rare,
         is_model_chosen=is_model_chosen,
         expected_records_changed=expected[0],

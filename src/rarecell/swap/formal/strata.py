@@ -61,10 +61,6 @@ class Strata:
         starts = np.append(np.flatnonzero(begins), len(counts))
         return cls(np.argsort(order, kind="stable"), np.column_stack([held, always]), starts, groups, group_start)
 
-    @property
-    def n_strata(self) -> int:
-        return len(self.stratum_start) - 1
-
     def shuffled(self, theta: float, rng: np.random.Generator) -> NDArray[np.int64]:
         """For each row the row whose part it gets: P ∝ θ^(rows whose part changes, unless they are always shuffled)."""
         rows = self.rows.copy()

@@ -135,7 +135,7 @@ class BackoffNetwork(_Backoff):
     def with_last(self, keys: Sequence[int]) -> BackoffModel:
         """Two networks of the same table in which these keys are predicted from all others."""
         others = [k for k in self.order if k not in keys]
-        last, part = list(keys), _thinned(self.table, 0)
+        last, part = list(keys), _thinned(self.table, MANY_CELLS, 0)
         orders = [[*others, *last], [*others[::-1], *last[::-1]]]
         return BackoffModel(on_all_cores(partial(BackoffNetwork, part=part), [(self.table, order) for order in orders]))
 

@@ -125,7 +125,7 @@ def test_every_field_of_a_configuration_is_known_to_name_a_file_or_not() -> None
             "coding",
         ),
         *("criterion", "search", "max_clique", "restarts", "time_limit", "model", "cliques", "resolution", "form", "threshold"),
-        *("memory", "seed", "protect", "scenario", "encoding", "sheet", "analysis", "by", "recode"),
+        *("memory", "seed", "protect", "scenario", "encoding", "sheet", "decimal", "analysis", "by", "recode"),
     }
     assert {field.name for field in fields_of(RunConfig)} == checked | harmless
 

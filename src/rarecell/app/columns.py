@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 _LEAST_LOOKED_AT, _MOST_LOOKED_AT, _MOST_VALUES = 1_000, 262_144, 50_000_000
 """Records that a file is judged by: fewer where it has many columns."""
 
+_PREVIEW_COLUMNS, _PREVIEW_RECORDS = 12, 5
+"""Columns and records that are shown as they are read."""
+
+_FEW_LABELS = 60
+"""Columns with so many values are known by all of them."""
+
 _AT_ONCE = 100
 """Columns of a columnar file that are held in memory at once."""
 
@@ -23,7 +29,8 @@ _AT_ONCE = 100
 class ColumnProfile:
     """A column as the Keys page shows it.
 
-    ``levels`` are the distinct values among the records looked at, ``examples`` the commonest of them.
+    ``levels`` are the distinct values among the records looked at, ``examples`` the commonest of them; ``labels`` are all of
+    them where they are few, ``n_coded`` the records with a code that was said to mean "missing".
     """
 
     name: str
@@ -33,6 +40,8 @@ class ColumnProfile:
     examples: tuple[str, ...]
     role: str
     why: str
+    labels: tuple[str, ...] = ()
+    n_coded: int = 0
 
 
 @dataclass(frozen=True)
@@ -42,32 +51,76 @@ class FileProfile:
     n_records: int
     n_looked_at: int
     columns: tuple[ColumnProfile, ...]
+    preview: tuple[tuple[str, ...], ...] = ()
+    notes: tuple[str, ...] = ()
 
 
-def profile_file(path: Path) -> FileProfile:
+@dataclass(frozen=True)
+class Reading:
+    """How a file is to be read: what the person who knows it says."""
+
+    encoding: str = ""
+    decimal: str = ""
+    sheet: str = ""
+    missing_codes: str = ""
+
+    @property
+    def codes(self) -> frozenset[str]:
+        return frozenset(code.strip() for code in self.missing_codes.replace(";", ",").split(",") if code.strip())
+
+
+def profile_file(path: Path, reading: Reading | None = None) -> FileProfile:
     """Look at the columns and the first records of a file."""
     from rarecell.engine import open_source
+    from rarecell.engine.duck import EngineSettings
 
-    source = open_source(path)
+    asked = reading or Reading()
+    source = open_source(
+        path,
+        settings=EngineSettings(encoding=asked.encoding or None, decimal=asked.decimal or None, sheet=asked.sheet or None),
+    )
     try:
         columns = source.columns()
         n_records = int(source.n_rows)
         n_looked_at = min(n_records, max(_LEAST_LOOKED_AT, min(_MOST_LOOKED_AT, _MOST_VALUES // max(1, len(columns)))))
-        profiles = []
+        profiles, preview = [], _Preview(columns)
         for part in _parts(columns):
             readable = [column.name for column in part if column.kind != "other"]
             batch = next(iter(source.batches(readable)), None) if readable else None
             first = None if batch is None else batch.slice(0, n_looked_at)
             n_looked_at = n_looked_at if first is None else first.num_rows
+            preview.add(readable, first)
             for column in part:
                 if column.name not in readable or first is None:
                     why = source.why_no_key(column.name) if column.kind == "other" else "has no value"
                     profiles.append(ColumnProfile(column.name, column.kind, 0, 0, (), "none", f"{why[:1].upper()}{why[1:]}."))
                     continue
-                profiles.append(_profile(column, first.column(readable.index(column.name)), n_looked_at))
+                values = first.column(readable.index(column.name))
+                profiles.append(_profile(column, values, n_looked_at, asked.codes, source.decimal_mark))
+        notes = source.notes
     finally:
         source.close()
-    return FileProfile(n_records, n_looked_at, tuple(_one_of_each(profiles)))
+    return FileProfile(n_records, n_looked_at, tuple(_one_of_each(profiles)), preview.rows, notes)
+
+
+class _Preview:
+    """The first records as they are read, of the first columns: enough to see whether letters and numbers are right."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self.names = [column.name for column in columns[:_PREVIEW_COLUMNS]]
+        self._values: dict[str, list[str]] = {}
+
+    def add(self, names: Sequence[str], batch: Any) -> None:
+        for name in self.names:
+            if batch is not None and name in names:
+                head = batch.column(list(names).index(name)).slice(0, _PREVIEW_RECORDS).to_pylist()
+                self._values[name] = ["" if value is None else _short(value) for value in head]
+
+    @property
+    def rows(self) -> tuple[tuple[str, ...], ...]:
+        """The names of the columns, then the records."""
+        names = [name for name in self.names if name in self._values]
+        return (tuple(names), *zip(*(self._values[name] for name in names), strict=True)) if names else ()
 
 
 def _parts(columns: Sequence[Column]) -> Iterator[Sequence[Column]]:
@@ -89,21 +142,26 @@ def _one_of_each(profiles: list[ColumnProfile]) -> list[ColumnProfile]:
     return kept
 
 
-def _profile(column: Column, values: Any, n_records: int) -> ColumnProfile:
+def _profile(
+    column: Column, values: Any, n_records: int, codes: frozenset[str] = frozenset(), decimal_mark: str = "."
+) -> ColumnProfile:
     counted = values.value_counts().to_pylist()
     present = [row for row in counted if row["values"] not in (None, "") and not column.is_user_missing(row["values"])]
+    n_coded = sum(row["counts"] for row in present if str(row["values"]) in codes)
+    present = [row for row in present if str(row["values"]) not in codes]
     n_missing = n_records - sum(row["counts"] for row in present)
     # Values that occur once are not shown: they may single a person out on somebody's screen.
     repeated = [row for row in present if row["counts"] > 1]
     commonest = sorted(repeated, key=lambda row: (-row["counts"], str(row["values"])))[:4]
     examples = tuple(_short(column.value_labels.get(row["values"], row["values"])) for row in commonest)
-    numbers = _numbers([row["values"] for row in present])
+    numbers = _numbers([row["values"] for row in present], decimal_mark)
     is_number = numbers is not None and bool(numbers)
     kind = "number" if is_number else "text" if column.kind in ("untyped", "text") else column.kind
     role, why = suggest_role(
         column.name, n_levels=len(present), n_records=n_records, numbers=numbers, is_whole=_are_whole(numbers)
     )
-    return ColumnProfile(column.name, kind, len(present), n_missing, examples, role, why)
+    labels = tuple(sorted(str(row["values"]) for row in present)) if len(present) <= _FEW_LABELS else ()
+    return ColumnProfile(column.name, kind, len(present), n_missing, examples, role, why, labels, n_coded)
 
 
 def _short(value: Any) -> str:
@@ -111,10 +169,12 @@ def _short(value: Any) -> str:
     return text if len(text) <= 24 else f"{text[:23]}…"
 
 
-def _numbers(values: list[Any]) -> list[float] | None:
+def _numbers(values: list[Any], decimal_mark: str) -> list[float] | None:
     """The values as numbers, or None when one of them is not."""
+    # Where decimals begin with a comma, a point makes text of a value, as it does when the file is read for a run.
+    swapped = str.maketrans({",": ".", ".": ","}) if decimal_mark == "," else {}
     try:
-        return [float(value) for value in values]
+        return [float(value.translate(swapped) if isinstance(value, str) else value) for value in values]
     except (TypeError, ValueError):
         return None
 

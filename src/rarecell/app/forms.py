@@ -1,4 +1,4 @@
-"""How do the fields of a form become the configuration of a run?
+"""How do the fields of a form become the configuration of a run, and back?
 
 The same checks as for a ``run.toml``: a form is turned into plain values and handed to :class:`~rarecell.run.config.RunConfig`.
 """
@@ -18,8 +18,14 @@ from rarecell.run.config import ProtectConfig, RunConfig
 
 Fields = Mapping[str, Sequence[str]]
 
-_SINGLE_ROLES = ("weight", "household", "geography", "strata", "id")
+ROLES_OF_A_COLUMN = (*ROLES[:1], "key+geography", "key+strata", *ROLES[1:])
+"""What a column can be: an area or a stratum may be known to an intruder as well."""
+
+_SINGLE_ROLES = ("weight", "household", "strata", "id")
 _WORDS = ("missing", "criterion", "search", "model", "resolution", "form")
+_READING = ("encoding", "decimal", "sheet")
+_BEYOND_THE_FORM = ("analysis", "max_clique", "time_limit", "zeros", "memory", "by")
+"""What a run that another one starts from keeps, though the form does not show it."""
 
 
 def first(fields: Fields, name: str) -> str:
@@ -28,15 +34,25 @@ def first(fields: Fields, name: str) -> str:
     return values[0].strip()
 
 
-def assess_config(fields: Fields, path: Path) -> RunConfig:
-    """The configuration that the Keys page asks for. Columns come as ``role:<column>`` fields."""
-    roles: dict[str, list[str]] = {role: [] for role in ROLES}
-    for name in fields:
-        if name.startswith("role:"):
-            role = first(fields, name)
-            if role not in roles:
-                raise BadInput(f"Column '{name[5:]}' was given the role '{role}', which there is not.")
-            roles[role].append(name[5:])
+def assess_config(
+    fields: Fields,
+    path: Path,
+    *,
+    levels: Mapping[str, int] | None = None,
+    has_codes: Callable[[str], bool] = lambda key: True,
+    base: RunConfig | None = None,
+) -> RunConfig:
+    """The configuration that the Keys page asks for.
+
+    Parameters
+    ----------
+    fields : the form; columns come as ``role:<column>`` fields
+    path : the file
+    levels : values of each column, by which nested areas are put into their order
+    has_codes : whether a code for "missing" may occur in a column
+    base : the run that this one starts from, for what the form does not show
+    """
+    roles = _roles(fields)
     given: dict[str, Any] = {"input": str(path), "keys": roles["key"]}
     if not roles["key"]:
         raise BadInput("No column is marked as a key. Mark those that somebody outside could know about a person.")
@@ -45,69 +61,181 @@ def assess_config(fields: Fields, path: Path) -> RunConfig:
             raise BadInput(f"{len(roles[role])} columns are marked as {role}: {', '.join(roles[role])}. Only one can be.")
         if roles[role]:
             given[role] = roles[role][0]
+    if roles["geography"]:
+        given["geography"] = ">".join(sorted(roles["geography"], key=lambda name: (levels or {}).get(name, 0)))
     recode = {key: first(fields, f"recode:{key}") for key in roles["key"] if first(fields, f"recode:{key}")}
-    if recode:
-        for key, words in recode.items():
-            parse_recoding(words, key=key)
-        given["recode"] = recode
-    if roles["sensitive"]:
-        given["sensitive"] = roles["sensitive"]
-    population = first(fields, "population")
-    if population:
-        given["population"] = whole_number(population, "The population")
-    elif not roles["weight"]:
-        raise BadInput(
-            "The size of the population is empty. Write the number of units the sample was drawn from, or mark a column of weights."
-        )
-    for name in _WORDS:
-        if first(fields, name):
-            given[name] = first(fields, name)
+    for key, words in recode.items():
+        parse_recoding(words, key=key)
+    given |= {name: value for name, value in (("recode", recode), ("sensitive", roles["sensitive"])) if value}
+    given |= _population(fields, roles)
+    given |= {name: first(fields, name) for name in (*_WORDS, *_READING, "register") if first(fields, name)}
     for name, kind in (("threshold", float), ("seed", int), ("restarts", int)):
         if first(fields, name):
             given[name] = _number(first(fields, name), f"The {name}", kind)
-    return RunConfig.from_mapping(given, source="the form")
+    if first(fields, "scenarios"):
+        given["scenario"] = scenarios_of(first(fields, "scenarios"))
+    codes = _listed(first(fields, "missing_codes"))
+    coding = {} if base is None else {key: dict(coding) for key, coding in base.coding.items() if key in roles["key"]}
+    for key in roles["key"]:
+        if codes and has_codes(key):
+            coding[key] = {**coding.get(key, {}), "missing": codes}
+    given |= {"coding": coding} if coding else {}
+    config = RunConfig.from_mapping(given, source="the form")
+    if base is None:
+        return config
+    hierarchies = {key: path for key, path in base.hierarchies.items() if key in config.keys}
+    return replace(config, hierarchies=hierarchies, **{name: getattr(base, name) for name in _BEYOND_THE_FORM})
+
+
+def _roles(fields: Fields) -> dict[str, list[str]]:
+    """The columns that have each role."""
+    roles: dict[str, list[str]] = {role: [] for role in ROLES}
+    for name in fields:
+        if name.startswith("role:"):
+            for role in first(fields, name).split("+"):
+                if role not in roles:
+                    raise BadInput(f"Column '{name[5:]}' was given the role '{role}', which there is not.")
+                roles[role].append(name[5:])
+    return roles
+
+
+def _population(fields: Fields, roles: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """The size of the population, or those of its strata."""
+    if roles["strata"]:
+        sizes = stratum_sizes(first(fields, "populations"))
+        if not sizes:
+            raise BadInput(
+                f"'{roles['strata'][0]}' is marked as sampling stratum. Write the number of units of each stratum, a line each: north = 1200000."
+            )
+        return {"populations": sizes}
+    population = first(fields, "population")
+    if population:
+        return {"population": whole_number(population, "The population")}
+    if not roles["weight"]:
+        raise BadInput(
+            "The size of the population is empty. Write the number of units the sample was drawn from, or mark a column of weights."
+        )
+    return {}
+
+
+def stratum_sizes(text: str) -> dict[str, int]:
+    """Sizes of strata, a line each.
+
+    Examples
+    --------
+    >>> stratum_sizes("north = 1.200.000\\nsouth: 800000")
+    {'north': 1200000, 'south': 800000}
+    """
+    found: dict[str, int] = {}
+    for line in text.splitlines():
+        label, size = _pair(line, "The size of a stratum", "north = 1200000")
+        if label and not size:
+            raise BadInput(f"The size of stratum '{label}' is empty.")
+        if label in found:
+            raise BadInput(f"The size of stratum '{label}' is written twice.")
+        if label:
+            found[label] = whole_number(size, f"The size of stratum '{label}'")
+    return found
+
+
+def scenarios_of(text: str) -> dict[str, dict[str, list[str]]]:
+    """What further intruders know, a line each.
+
+    Examples
+    --------
+    >>> scenarios_of("neighbour: age, sex")
+    {'neighbour': {'keys': ['age', 'sex']}}
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for line in text.splitlines():
+        name, keys = _pair(line, "An intruder", "neighbour: age, sex")
+        if name:
+            found[name] = {"keys": _listed(keys)}
+    return found
+
+
+def _pair(line: str, what: str, example: str) -> tuple[str, str]:
+    """The two sides of a line; the sign that comes first divides it."""
+    if not line.strip():
+        return "", ""
+    places = [place for sign in "=:" if (place := line.rfind(sign) if sign == "=" else line.find(sign)) > 0]
+    if not places:
+        raise BadInput(f"{what} was written as '{line.strip()}'; write it like this: {example}.")
+    place = min(places)
+    return line[:place].strip(), line[place + 1 :].strip()
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.replace(";", ",").split(",") if part.strip()]
+
+
+# ---------------------------------------------------------------------- protection
+
+_WAYS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "risk_above": ("The threshold", float),
+    "top": ("The number of records", int),
+    "max_population_uniques": ("The target", float),
+    "max_record_risk": ("The highest risk", float),
+    "swap_rate": ("The share of records that change places", float),
+}
+"""Ways to choose records: what the number is called, and whether it is a whole one."""
 
 
 def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
     """The configuration of a finished run with what the Protect page adds."""
     way = first(fields, "way") or "risk_above"
-    if way == "risk_above":
-        chosen: dict[str, Any] = {"risk_above": _number(first(fields, "risk_above"), "The threshold", float)}
-    elif way == "top":
-        chosen = {"top": _number(first(fields, "top"), "The number of records", int)}
-    elif way == "max_population_uniques":
-        chosen = {"max_population_uniques": _number(first(fields, "max_population_uniques"), "The target", float)}
-    else:
+    if way not in _WAYS:
         raise BadInput(f"There is no way to choose records called '{way}'.")
-    if "risk_above" in chosen and not 0 <= chosen["risk_above"] <= 1:
-        raise BadInput(f"The threshold was given as {chosen['risk_above']:g}; a risk lies between 0 and 1.")
+    what, kind = _WAYS[way]
+    chosen: dict[str, Any] = {way: _number(first(fields, way), what, kind)}
+    if way != "top" and way != "max_population_uniques" and not 0 <= chosen[way] <= 1:
+        lies = "a share lies" if way == "swap_rate" else "a risk lies"
+        raise BadInput(f"{what} was given as {chosen[way]:g}; {lies} between 0 and 1.")
     if any(value < 0 for value in chosen.values()) or chosen.get("top") == 0:
         raise BadInput("Choose at least one record, and no negative number.")
+    if way == "swap_rate" and first(fields, "similar"):
+        chosen["similar"] = _tables(first(fields, "similar"))
     unknown = [name for name in fields.get("never_swap", ()) if name not in config.keys]
     if unknown:
         raise BadInput(f"'{unknown[0]}' is not a key of this run.")
-    keep = tuple(tuple(name.strip() for name in part.split(",") if name.strip()) for part in first(fields, "keep").split(";"))
     protect = ProtectConfig(
         **chosen,
-        keep=tuple(part for part in keep if part),
+        keep=_tables(first(fields, "keep")),
         never_swap=tuple(fields.get("never_swap", ())),
         households=bool(first(fields, "households")),
+        suppress_rest=bool(first(fields, "suppress_rest")) and way == "max_record_risk",
     )
     return replace(config, protect=protect)
+
+
+def _tables(text: str) -> tuple[tuple[str, ...], ...]:
+    """Columns by commas, tables by semicolons."""
+    parts = (tuple(name.strip() for name in part.split(",") if name.strip()) for part in text.split(";"))
+    return tuple(part for part in parts if part)
 
 
 def _number(text: str, what: str, kind: Callable[[str], Any]) -> Any:
     return whole_number(text, what) if kind is int else decimal_number(text, what)
 
 
+# ---------------------------------------------------------------------- back again
+
+
 def form_of(config: RunConfig, file: str) -> dict[str, list[str]]:
     """A configuration as the fields of the Keys page; ``file`` is the name by which the browser knows its input."""
     fields: dict[str, Any] = {"file": file, "population": config.population, "threshold": f"{config.threshold:g}"}
     fields |= {f"role:{key}": "key" for key in config.keys}
-    for role in _SINGLE_ROLES:
-        if getattr(config, role) is not None:
-            fields[f"role:{getattr(config, role)}"] = role
     fields |= {f"role:{name}": "sensitive" for name in config.sensitive}
+    areas = [area.strip() for area in (config.geography or "").split(">") if area.strip()]
+    fields |= {f"role:{area}": "geography" for area in areas}
+    fields |= {f"role:{getattr(config, role)}": role for role in _SINGLE_ROLES if getattr(config, role) is not None}
+    for key in config.keys:
+        both = f"key+{fields.get(f'role:{key}', '')}"
+        fields[f"role:{key}"] = both if both in ROLES_OF_A_COLUMN else "key"
     fields |= {f"recode:{key}": words for key, words in config.recode.items()}
-    fields |= {name: getattr(config, name) for name in (*_WORDS, "seed")}
-    return {name: [str(value)] for name, value in fields.items() if value is not None}
+    fields |= {name: getattr(config, name) for name in (*_WORDS, *_READING, "register", "seed")}
+    fields["populations"] = "\n".join(f"{label} = {size}" for label, size in config.populations.items())
+    fields["scenarios"] = "\n".join(f"{name}: {', '.join(keys)}" for name, keys in config.scenarios.items())
+    codes = dict.fromkeys(str(code) for coding in config.coding.values() for code in coding.get("missing", ()))
+    fields["missing_codes"] = ", ".join(codes)
+    return {name: [str(value)] for name, value in fields.items() if value not in (None, "")}

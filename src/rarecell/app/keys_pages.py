@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rarecell.app.columns import FileProfile, profile_file
-from rarecell.app.folder import stem
-from rarecell.app.forms import assess_config, first, form_of
+from rarecell.app.columns import FileProfile, Reading, profile_file
+from rarecell.app.folder import ChosenFolder, stem
+from rarecell.app.forms import ROLES_OF_A_COLUMN, assess_config, first, form_of
 from rarecell.app.runs import FinishedRun
-from rarecell.data.roles import MANY_LEVELS, ROLES
+from rarecell.data.roles import MANY_LEVELS
 from rarecell.engine.reach import confined
-from rarecell.errors import PopulationTooSmall, RarecellError
-from rarecell.run.config import CHOICES
+from rarecell.errors import BadInput, PopulationTooSmall, RarecellError
+from rarecell.run.config import CHOICES, RunConfig
 
 if TYPE_CHECKING:
     from rarecell.app.pages import Pages
@@ -34,7 +34,11 @@ class KeysPages:
 
     def routes(self) -> list[Route]:
         page = self.pages.endpoint
-        return [Route("/keys", page(self.keys)), Route("/assess", page(self.assess), methods=["POST"])]
+        return [
+            Route("/keys", page(self.keys)),
+            Route("/reading", page(self.reading), methods=["POST"]),
+            Route("/assess", page(self.assess), methods=["POST"]),
+        ]
 
     def keys(self, request: Request, fields: Fields) -> Response:
         given = request.query_params
@@ -43,18 +47,50 @@ class KeysPages:
             run = FinishedRun.read(self.pages.folder.resolve(given["from"]), given["from"])
             config = self.pages.folder.checked(run.config)
             file = self.pages.folder.relative(Path(config.input))
-            chosen = form_of(config, file)
+            chosen = {**form_of(config, file), "base": [run.name]}
         return self.show(file, chosen)
 
-    def profile(self, place: Path) -> FileProfile:
+    def reading(self, request: Request, fields: Fields) -> Response:
+        """Read the file in another way and show its first records; every other choice stays."""
+        draft = self.pages.drafts.keep({**fields, "preview": ["1"]})
+        return self.pages.go(f"/keys?file={quote(first(fields, 'file'))}&again={draft}")
+
+    def profile(self, place: Path, reading: Reading | None = None) -> FileProfile:
         """What is in a file, looked at once while it does not change."""
         stat = place.stat()
-        return _profile(str(place), str(self.pages.folder.root), stat.st_mtime_ns, stat.st_size)
+        return _profile(str(place), reading or Reading(), str(self.pages.folder.root), stat.st_mtime_ns, stat.st_size)
+
+    def config(self, fields: Fields) -> RunConfig:
+        """The configuration that a form asks for, with every file inside the chosen folder and a population that can be."""
+        place = self.pages.folder.resolve(first(fields, "file"))
+        profile = self.profile(place, _reading(fields))
+        of_column = {column.name: column for column in profile.columns}
+        base = None
+        if first(fields, "base"):
+            run = FinishedRun.read(self.pages.folder.resolve(first(fields, "base")), first(fields, "base"))
+            base = self.pages.folder.checked(run.config)
+        config = assess_config(
+            fields,
+            place,
+            levels={name: column.levels for name, column in of_column.items()},
+            # Further down in a long file a code may occur that the first records do not have.
+            has_codes=lambda key: profile.n_looked_at < profile.n_records or (key in of_column and of_column[key].n_coded > 0),
+            base=base,
+        )
+        if config.population is not None and config.population < profile.n_records:
+            raise PopulationTooSmall.given(config.population, n_records=profile.n_records)
+        return self.pages.folder.checked(config)
 
     def show(self, name: str, fields: Fields, problem: str | None = None) -> Response:
         from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION
 
-        profile = self.profile(self.pages.folder.resolve(name))
+        place, reading = self.pages.folder.resolve(name), _reading(fields)
+        try:
+            profile = self.profile(place, reading)
+        except BadInput as unread:
+            if place.is_dir():
+                raise
+            return self.pages.render("unread.html", status=400, step="keys", file=name, problem=str(unread), reading=reading)
         is_sample = {column.name for column in profile.columns} >= set(CENSUS_KEYS) and profile.n_records == 9809
         is_chosen = any(name.startswith("role:") for name in fields)
         roles = {
@@ -73,7 +109,7 @@ class KeysPages:
             profile=profile,
             roles=roles,
             recode={column.name: first(fields, f"recode:{column.name}") for column in profile.columns},
-            role_names=ROLES,
+            role_names=ROLES_OF_A_COLUMN,
             choices=CHOICES,
             many_levels=MANY_LEVELS,
             population=first(fields, "population") or (CENSUS_POPULATION if is_sample else ""),
@@ -82,16 +118,20 @@ class KeysPages:
             chosen={option: first(fields, option) for option in (*CHOICES, "criterion", "seed")},
             run_name=first(fields, "run_name") or self.pages.folder.new_run(stem(name)),
             problem=problem,
+            reading=reading,
+            # Single records are shown to whoever asks for them, not to whoever looks over a shoulder.
+            preview=profile.preview if first(fields, "preview") else (),
+            base_run=first(fields, "base"),
+            populations=first(fields, "populations") or _stratum_lines(profile, roles),
+            scenarios=first(fields, "scenarios"),
+            register=_relative(self.pages.folder, first(fields, "register")),
         )
 
     def assess(self, request: Request, fields: Fields) -> Response:
         name = first(fields, "file")
         place = self.pages.folder.resolve(name)
         try:
-            config = assess_config(fields, place)
-            n_records = self.profile(place).n_records
-            if config.population is not None and config.population < n_records:
-                raise PopulationTooSmall.given(config.population, n_records=n_records)
+            config = self.config(fields)
             out = self.pages.new_folder(first(fields, "run_name") or self.pages.folder.new_run(stem(name)))
             job = self.pages.jobs.start(
                 "assess",
@@ -107,7 +147,22 @@ class KeysPages:
         return self.pages.go(f"/job/{job.number}")
 
 
+def _reading(fields: Fields) -> Reading:
+    return Reading(*(first(fields, name) for name in ("encoding", "decimal", "sheet", "missing_codes")))
+
+
+def _stratum_lines(profile: FileProfile, roles: dict[str, str]) -> str:
+    """A line for each stratum, to be completed."""
+    strata = [column for column in profile.columns if "strata" in roles[column.name].split("+")]
+    return "\n".join(f"{label} = " for label in strata[0].labels) if strata else ""
+
+
+def _relative(folder: ChosenFolder, name: str) -> str:
+    """The name of a file as the browser knows it."""
+    return folder.relative(folder.resolve(name)) if name and Path(name).is_absolute() else name
+
+
 @lru_cache(maxsize=8)
-def _profile(path: str, root: str, stamp: int, size: int) -> FileProfile:
+def _profile(path: str, reading: Reading, root: str, stamp: int, size: int) -> FileProfile:
     with confined(Path(root)):
-        return profile_file(Path(path))
+        return profile_file(Path(path), reading)

@@ -214,7 +214,7 @@ class Pages:
     def protect(self, request: Request, fields: dict[str, list[str]]) -> Response:
         run = self.finished(request)
         if request.method == "GET":
-            return self._show_protect(run, {})
+            return self._show_protect(run, self.drafts.of(request.query_params.get("again", "")))
         try:
             config = self.folder.checked(protect_config(fields, run.config))
             place = Path(config.input)
@@ -224,7 +224,7 @@ class Pages:
                 config.to_toml(),
                 out,
                 title=f"Protection of {place.name}",
-                back=f"/protect?name={quote(run.name)}",
+                back=f"/protect?name={quote(run.name)}&again={self.drafts.keep(fields)}",
                 usual=self.usual("protect", place),
             )
         except RarecellError as problem:
@@ -246,6 +246,11 @@ class Pages:
             way=first(fields, "way") or "risk_above",
             top=first(fields, "top") or "50",
             target=first(fields, "max_population_uniques"),
+            max_record_risk=first(fields, "max_record_risk"),
+            suppress_rest=first(fields, "suppress_rest"),
+            has_areas=run.config.geography is not None,
+            swap_rate=first(fields, "swap_rate"),
+            similar=first(fields, "similar"),
             keep=first(fields, "keep"),
             never_swap=fields.get("never_swap", []),
             has_household=run.summary.risk.household is not None,

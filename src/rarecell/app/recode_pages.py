@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rarecell.app.distribution import distribution_picture
-from rarecell.app.forms import assess_config, first, form_of
+from rarecell.app.forms import first, form_of
 from rarecell.app.numbers import decimal_number
 from rarecell.app.runs import FinishedRun
 from rarecell.app.trials import TrialProcess
@@ -87,7 +87,7 @@ class RecodePages:
     def draft(self, request: Request, fields: dict[str, list[str]]) -> Response:
         """From the Keys page: keep its choices, and show what recodings would do."""
         try:
-            assess_config(fields, self.pages.folder.resolve(first(fields, "file")))
+            self.pages.keys.config(fields)
         except RarecellError as problem:
             return self.pages.keys.show(first(fields, "file"), fields, str(problem))
         return self.pages.go(f"/recode?draft={self.pages.drafts.keep(fields)}")
@@ -112,8 +112,7 @@ class RecodePages:
         fields = self.pages.drafts.of(origin.get("draft", ""))
         if not fields:
             raise BadInput("These choices are gone; they are kept while the app runs. Choose the file again.")
-        file = first(fields, "file")
-        return assess_config(fields, self.pages.folder.resolve(file)), file
+        return self.pages.keys.config(fields), first(fields, "file")
 
     def _show(self, state: RecodeState, config: RunConfig, file: str, problem: str | None = None) -> Response:
         place = Path(config.input)

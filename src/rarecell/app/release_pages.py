@@ -59,7 +59,7 @@ class ReleasePages:
         name = request.query_params.get("name", "")
         run = FinishedRun.read(self.pages.folder.resolve(name), name)
         if request.method == "GET":
-            return self._show_plan(run, {})
+            return self._show_plan(run, self.pages.drafts.of(request.query_params.get("again", "")))
         try:
             config = self.pages.folder.checked(run.config)
             wanted = _target(fields)
@@ -68,7 +68,7 @@ class ReleasePages:
                 replace(config, protect=wanted).to_toml(),
                 self.pages.folder.root / ".rarecell-plan",
                 title=f"Ways to release {run.input_name}",
-                back=f"/plan?name={quote(name)}",
+                back=f"/plan?name={quote(name)}&again={self.pages.drafts.keep(fields)}",
             )
         except RarecellError as problem:
             return self._show_plan(run, fields, str(problem))

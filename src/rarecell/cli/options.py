@@ -67,6 +67,9 @@ data_options = _options(
     click.option("--spark-table", metavar="NAME", help="A table of Spark, or a path that Spark reads, instead of a file."),
     click.option("--encoding", metavar="NAME", help="Encoding of a text file that is not UTF-8: latin-1, windows-1252, utf-16."),
     click.option("--sheet", metavar="NAME", help="Sheet of a workbook (default: the first)."),
+    click.option(
+        "--decimal", metavar="MARK", help="Mark before the decimals in a text file: . or , (default: by the delimiter)."
+    ),
     click.option("--memory", metavar="SIZE", help="What the run may use, such as 4GB (default half of the machine's memory)."),
     click.option(
         "--seed",
@@ -230,6 +233,7 @@ _PASSED_ON = (
         "sql",
         "encoding",
         "sheet",
+        "decimal",
         "spark_table",
         "criterion",
         "search",
@@ -347,7 +351,7 @@ def wishes_of(options: Mapping[str, Any]) -> dict[str, Any]:
 def words_for_data(options: Mapping[str, Any]) -> list[str]:
     """What was said on the command line of the data and the population, but for the keys."""
     words = [without_password(options["file"])] if options["file"] else []
-    for name in ("population", "weight", "missing", "sql", "encoding", "sheet", "spark_table", "memory", "config"):
+    for name in ("population", "weight", "missing", "sql", "encoding", "sheet", "decimal", "spark_table", "memory", "config"):
         if options[name] is not None:
             words += [f"--{name.replace('_', '-')}", str(options[name])]
     for recoding in options.get("recode", ()):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rarecell.errors import BadInput
 from rarecell.machine.memory import MemoryLimit
 from rarecell.machine.private_folder import private_folder
 
@@ -26,6 +27,7 @@ class EngineSettings:
     temp_directory : where to put what does not fit into memory; None takes the system's place for temporary files
     encoding : of text files; None takes UTF-8, or UTF-16 where the file begins with its mark
     sheet : of workbooks; None takes the first
+    decimal : mark before the decimals in text files, a point or a comma; None takes what goes with the delimiter
     """
 
     memory: MemoryLimit = field(default_factory=MemoryLimit.of)
@@ -33,6 +35,11 @@ class EngineSettings:
     temp_directory: str | Path | None = None
     encoding: str | None = None
     sheet: str | None = None
+    decimal: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.decimal not in (None, ".", ","):
+            raise BadInput(f"The decimal mark was given as '{self.decimal}'; it is a point or a comma.")
 
 
 def private_directory(owner: object, settings: EngineSettings) -> Path:

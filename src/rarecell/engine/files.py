@@ -133,7 +133,7 @@ class CsvSource(FileSource):
     def __init__(self, path: Path, *, settings: EngineSettings) -> None:
         super().__init__(path, settings=settings)
         self.dialect = csv.read_dialect(path)
-        self.decimal_mark = self.dialect.decimal_mark
+        self.decimal_mark = settings.decimal or self.dialect.decimal_mark
         self.suffix = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
         self._n_rows: int | None = None
 

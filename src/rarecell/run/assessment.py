@@ -114,7 +114,9 @@ def read(config: RunConfig, frame: Any = None, *, numbered: bool = False) -> Mic
     given = frame if frame is not None else config.input or None
     if frame is None and config.spark_table is not None:
         given = open_table(config.spark_table)
-    settings = EngineSettings(memory=MemoryLimit.of(config.memory), encoding=config.encoding, sheet=config.sheet)
+    settings = EngineSettings(
+        memory=MemoryLimit.of(config.memory), encoding=config.encoding, sheet=config.sheet, decimal=config.decimal
+    )
     source = open_source(given, sql=None if frame is not None else config.sql, settings=settings)
     return Microdata(
         source.numbered(config.id) if numbered else source,

@@ -152,6 +152,7 @@ class RunConfig:
     sql : a query to read instead of a file
     encoding : of a text file that is not UTF-8, such as ``"windows-1252"``
     sheet : of a workbook; the first unless given
+    decimal : mark before the decimals in a text file, ``"."`` or ``","``; found by the delimiter unless given
     spark_table : a table of Spark, or a path that Spark reads, instead of a file
     criterion : how the best single model is chosen: ``"aic"``, ``"bic"`` for fewer edges, ``"bayes"`` for a marginal likelihood, a
         penalty for each degree of freedom, or ``"skinner-shlomo"`` for the penalty at which the test of Skinner and Shlomo
@@ -192,6 +193,7 @@ class RunConfig:
     sql: str | None = None
     encoding: str | None = None
     sheet: str | None = None
+    decimal: str | None = None
     spark_table: str | None = None
     criterion: str = "aic"
     search: str = "auto"

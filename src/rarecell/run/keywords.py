@@ -40,6 +40,7 @@ class RunOptions(TypedDict, total=False):
     sql: str | None
     encoding: str | None
     sheet: str | None
+    decimal: str | None
     spark_table: str | None
     criterion: str
     search: str

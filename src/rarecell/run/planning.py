@@ -135,7 +135,19 @@ def command_for(point: ReleasePoint, target: ReleaseTarget, config: RunConfig, *
     """The command that carries out a point of the frontier."""
     words = ["rarecell", "protect", *([without_password(config.input)] if config.input else [])]
     words += ["--keys", ",".join(config.keys)]
-    for name in ("population", "weight", "household", "geography", "strata", "id", "sql", "spark_table"):
+    for name in (
+        "population",
+        "weight",
+        "household",
+        "geography",
+        "strata",
+        "id",
+        "sql",
+        "encoding",
+        "sheet",
+        "decimal",
+        "spark_table",
+    ):
         value = getattr(config, name)
         if value is not None:
             words += [f"--{name.replace('_', '-')}", str(value)]

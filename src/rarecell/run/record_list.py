@@ -150,7 +150,7 @@ class RecordList:
 
     @cached_property
     def original(self) -> Source:
-        settings = EngineSettings(encoding=self.config.encoding, sheet=self.config.sheet)
+        settings = EngineSettings(encoding=self.config.encoding, sheet=self.config.sheet, decimal=self.config.decimal)
         return open_file(self.config.input, settings=settings)
 
     @cached_property

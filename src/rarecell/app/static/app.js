@@ -121,7 +121,7 @@
     let cells = 1;
     let keys = 0;
     for (const row of form.querySelectorAll("tr[data-levels]")) {
-      const isKey = row.querySelector("select").value === "key";
+      const isKey = row.querySelector("select").value.startsWith("key");
       row.classList.toggle("key", isKey);
       if (isKey) {
         keys += 1;
@@ -137,6 +137,44 @@
   form.addEventListener("change", show);
   population.addEventListener("input", show);
   show();
+})();
+
+(function manyColumns() {
+  const box = document.querySelector("[data-many]");
+  if (!box) return;
+  const rows = [...document.querySelectorAll("tr[data-column]")];
+  const find = box.querySelector("[data-find]");
+  const found = box.querySelector("[data-found]");
+  const undo = box.querySelector("[data-unmark]");
+  const changed = () => box.closest("form").dispatchEvent(new Event("change"));
+  let before = [];
+  function shown() {
+    const wanted = find.value.trim().toLowerCase().split(/\s+/).filter(Boolean);
+    return rows.filter((row) => wanted.every((word) => row.dataset.column.includes(word)));
+  }
+  function show() {
+    const kept = new Set(shown());
+    for (const row of rows) row.hidden = !kept.has(row);
+    found.textContent = find.value.trim() ? `${kept.size} of ${rows.length} columns are shown.` : "";
+  }
+  find.addEventListener("input", show);
+  find.addEventListener("keydown", (event) => { if (event.key === "Enter") event.preventDefault(); });
+  box.querySelector("[data-mark]").addEventListener("click", () => {
+    const role = box.querySelector("[data-role-of-found]").value;
+    const selects = shown().map((row) => row.querySelector("select"));
+    before = selects.map((select) => [select, select.value]);
+    for (const select of selects) select.value = role;
+    undo.hidden = false;
+    found.textContent = `${selects.length} columns were marked.`;
+    changed();
+  });
+  undo.addEventListener("click", () => {
+    for (const [select, role] of before) select.value = role;
+    undo.hidden = true;
+    found.textContent = "";
+    changed();
+  });
+  if (!("few" in box.dataset)) box.hidden = false;
 })();
 
 (function copyText() {

@@ -1,0 +1,187 @@
+"""The Keys page: how a file is read, roles with the fields they need, many columns, choices that come back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rarecell as rc
+from rarecell.app.columns import Reading, profile_file
+from rarecell.app.forms import assess_config, form_of, protect_config, scenarios_of, stratum_sizes
+from rarecell.errors import BadInput
+from rarecell.run.config import RunConfig
+from tests.app_client import Browser
+
+ROWS = [f"{name};{age};{wage};{area}" for name, age, wage, area in zip(
+    ["Müller", "Große", "Weiß", "Ärzte"] * 10, [31, 99, 44, 57] * 10, ["1,5", "2,5", "3,25", "4,0"] * 10, ["n", "s", "s", "n"] * 10, strict=True
+)]  # fmt: skip
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Path:
+    text = "\n".join(["name;age;wage;area", *ROWS]) + "\n"
+    (tmp_path / "old.csv").write_bytes(text.encode("windows-1252"))
+    (tmp_path / "new.csv").write_text(text.replace(",", "."), encoding="utf-8")
+    return tmp_path
+
+
+def form(**more: Any) -> dict[str, Any]:
+    roles = {"role:name": "none", "role:age": "key", "role:wage": "none", "role:area": "key"}
+    return {"file": "new.csv", "population": "1000", **roles, **more}
+
+
+# ---------------------------------------------------------------------- reading
+
+
+def test_a_file_in_another_encoding_can_be_read_from_its_page(house: Path) -> None:
+    browser = Browser(house)
+    refused = browser.get("/keys?file=old.csv")
+    assert refused.status_code == 400
+    assert "could not be read" in refused.text
+    assert 'name="encoding"' in refused.text
+    read = browser.post("/reading", {"file": "old.csv", "encoding": "windows-1252"})
+    page = browser.get(read.headers["location"].removeprefix(browser.gate.base)).text
+    assert "<td>Müller</td>" in page
+    assert '<option value="windows-1252" selected>' in page
+
+
+def test_the_decimal_mark_and_missing_codes_change_what_is_seen(house: Path) -> None:
+    plain = {c.name: c for c in profile_file(house / "new.csv").columns}
+    told = {c.name: c for c in profile_file(house / "new.csv", Reading(decimal=".", missing_codes="99; -9")).columns}
+    assert (plain["wage"].kind, told["wage"].kind) == ("text", "number")
+    assert (plain["age"].levels, told["age"].levels) == (4, 3)
+    assert (told["age"].n_missing, told["age"].n_coded) == (10, 10)
+    with pytest.raises(BadInput, match="point or a comma"):
+        profile_file(house / "new.csv", Reading(decimal="x"))
+
+
+def test_the_decimal_mark_is_an_option_of_a_run(house: Path) -> None:
+    data = {"keys": ["wage", "area"], "population": 1000, "recode": {"wage": "width 2"}, "model": "independence"}
+    with pytest.raises(BadInput, match="not numbers"):
+        rc.assess(house / "new.csv", **data)  # type: ignore[arg-type]
+    assert rc.assess(house / "new.csv", decimal=".", **data).summary.keys[0].levels == 3  # type: ignore[arg-type]
+
+
+def test_missing_codes_reach_the_keys_that_have_them(house: Path) -> None:
+    browser = Browser(house)
+    config = browser.pages.keys.config({name: [value] for name, value in form(missing_codes="99").items()})
+    assert config.coding == {"age": {"missing": ["99"]}}
+    table = rc.Microdata(house / "new.csv", keys=["age", "area"], coding=config.coding).table()
+    assert table.categories[0].has_missing
+    # Reading again keeps every other choice.
+    answer = browser.post("/reading", form(missing_codes="99", population="1234"))
+    page = browser.get(answer.headers["location"].removeprefix(browser.gate.base)).text
+    assert 'value="1234"' in page
+    assert "(10 by code)" in page
+
+
+# ---------------------------------------------------------------------- roles
+
+
+def test_strata_have_their_sizes(house: Path) -> None:
+    browser = Browser(house)
+    refused = browser.post("/assess", form(**{"role:area": "key+strata", "population": ""}))
+    assert refused.status_code == 400
+    assert "number of units of each stratum" in refused.text
+    # Their names are there to be completed.
+    assert re.search(r"<textarea id=\"populations\".*?>n = \ns = ", refused.text, flags=re.DOTALL)
+    fields = {name: [value] for name, value in form(**{"role:area": "key+strata", "populations": "n = 1.000\ns = 2000"}).items()}
+    config = browser.pages.keys.config(fields)
+    assert (config.strata, dict(config.populations), config.keys) == ("area", {"n": 1000, "s": 2000}, ("age", "area"))
+    assert stratum_sizes("a=b = 3") == {"a=b": 3}
+    for wrong in ("n", "n = ", "n = 1\nn = 2", "n = many"):
+        with pytest.raises(BadInput):
+            stratum_sizes(wrong)
+
+
+def test_areas_are_nested_from_coarse_to_fine(house: Path) -> None:
+    fields = {"role:town": ["key+geography"], "role:land": ["geography"], "role:age": ["key"], "population": ["100"]}
+    config = assess_config(fields, house / "new.csv", levels={"town": 300, "land": 16})
+    assert config.geography == "land>town"
+    assert config.keys == ("town", "age")
+
+
+def test_further_intruders_and_a_register(house: Path) -> None:
+    browser = Browser(house)
+    more = {"scenarios": "neighbour: age, area\n\ncolleague: age", "register": "old.csv"}
+    config = browser.pages.keys.config({name: [value] for name, value in form(**more).items()})
+    assert config.scenarios == {"neighbour": ("age", "area"), "colleague": ("age",)}
+    assert config.register == str(house / "old.csv")
+    assert browser.post("/assess", form(register="../elsewhere.csv")).status_code == 400
+    with pytest.raises(BadInput, match="neighbour: age, sex"):
+        scenarios_of("neighbour")
+
+
+def test_a_configuration_comes_back_as_the_form_it_was(house: Path) -> None:
+    given = RunConfig(
+        input=str(house / "new.csv"),
+        keys=("age", "area"),
+        geography="area",
+        sensitive=("wage",),
+        population=1000,
+        scenario={"neighbour": {"keys": ["age"]}},
+        coding={"age": {"missing": ["99"]}},
+        recode={"age": "5-year bands"},
+        threshold=0.3,
+        model="single",
+        seed=4,
+        decimal=".",
+        time_limit=7.0,
+        by="the office",
+    )
+    again = assess_config(form_of(given, "new.csv"), house / "new.csv", base=given, has_codes=lambda key: key == "age")
+    assert again == given
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"way": ["swap_rate"], "swap_rate": ["7"]}, "a share lies between"),
+        ({"way": ["max_record_risk"], "max_record_risk": ["2"]}, "a risk lies between"),
+        ({"way": ["max_record_risk"], "max_record_risk": [""]}, "highest risk"),
+    ],
+)
+def test_ways_to_protect_that_cannot_be_meant(fields: dict[str, list[str]], said: str) -> None:
+    config = RunConfig(input="x", keys=("a", "b"), population=10, geography="b")
+    with pytest.raises(BadInput, match=said):
+        protect_config(fields, config)
+
+
+def test_swaps_between_areas_and_blanked_values_can_be_chosen() -> None:
+    config = RunConfig(input="x", keys=("a", "b"), population=10, geography="b")
+    swaps = protect_config({"way": ["swap_rate"], "swap_rate": ["0,05"], "similar": ["size,sex; size"]}, config).protect
+    assert swaps is not None
+    assert (swaps.swap_rate, swaps.similar) == (0.05, (("size", "sex"), ("size",)))
+    blanked = protect_config({"way": ["max_record_risk"], "max_record_risk": ["0.1"], "suppress_rest": ["1"]}, config).protect
+    assert blanked is not None
+    assert (blanked.max_record_risk, blanked.suppress_rest) == (0.1, True)
+
+
+# ---------------------------------------------------------------------- choices that come back
+
+
+def test_choices_of_a_protection_come_back(house: Path) -> None:
+    from tests.app_client import write_run
+    from tests.summaries import census_summary
+
+    write_run(house / "one", census_summary(), run_toml='input = "new.csv"\nkeys = ["age", "area"]\npopulation = 1000\n')
+    browser = Browser(house)
+    number = browser.pages.drafts.keep({"way": ["top"], "top": ["17"], "max_correct_links": ["3"]})
+    assert 'value="17"' in browser.get(f"/protect?name=one&again={number}").text
+    assert 'value="3"' in browser.get(f"/plan?name=one&again={number}").text
+
+
+def test_a_file_of_two_hundred_columns_has_a_search_box(tmp_path: Path) -> None:
+    names = [f"q{k:03d}" for k in range(200)]
+    (tmp_path / "wide.csv").write_text(
+        "\n".join([",".join(names), *[",".join("12"[(k + j) % 2] for j in range(200)) for k in range(30)]])
+    )
+    page = Browser(tmp_path).get("/keys?file=wide.csv").text
+    assert "data-find" in page
+    assert page.count("data-column=") == 200
+    # Of few columns there is nothing to search.
+    (tmp_path / "small.csv").write_text("a,b\n1,2\n1,3\n")
+    assert "data-few" in Browser(tmp_path).get("/keys?file=small.csv").text

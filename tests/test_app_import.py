@@ -78,6 +78,15 @@ def test_missing_codes_reach_the_keys_that_have_them(house: Path) -> None:
     assert "(10 by code)" in page
 
 
+def test_a_statistics_file_is_read_although_its_copy_lies_elsewhere(tmp_path: Path) -> None:
+    pyreadstat = pytest.importorskip("pyreadstat")
+    pandas = pytest.importorskip("pandas")
+    pyreadstat.write_dta(pandas.DataFrame({"age": [31, 31, 44], "area": ["n", "s", "s"]}), str(tmp_path / "people.dta"))
+    page = Browser(tmp_path).get("/keys?file=people.dta")
+    assert page.status_code == 200
+    assert "3 records" in page.text
+
+
 # ---------------------------------------------------------------------- roles
 
 

@@ -227,8 +227,7 @@ def exchange_cost(search, i, j, moved, bound):
         if cost * share >= bound:
             return np.inf
     if entered_by_partner < 0 and (
-        linked_partner < NEGLIGIBLE
-        or not has_near_neighbour(search, exchange.hashed[j] - shift, other, one, moved, on_moved)
+        linked_partner < NEGLIGIBLE or not has_near_neighbour(search, exchange.hashed[j] - shift, other, one, moved, on_moved)
     ):
         cost += linked_partner
     return cost * share

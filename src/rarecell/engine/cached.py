@@ -22,6 +22,7 @@ from rarecell.engine.columnar import ParquetSource
 from rarecell.engine.duck import EngineSettings, private_directory
 from rarecell.engine.encoded import EncodedColumn, GroupedCounts
 from rarecell.engine.files import FileSource
+from rarecell.engine.reach import confined
 from rarecell.engine.source import Column, Source
 from rarecell.machine.disk import new_private_file
 
@@ -49,7 +50,9 @@ class CachedSource(Source):
     def _inner(self) -> FileSource:
         path = new_private_file(private_directory(self, self.settings) / self.copy_name)
         self._fill(path)
-        inner = self._open_copy(path)
+        # The copy lies in a private folder, not in the one that the app is confined to.
+        with confined(None):
+            inner = self._open_copy(path)
         inner.name = self.name
         inner.path_in_messages = self.name
         return inner

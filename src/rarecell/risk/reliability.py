@@ -6,10 +6,12 @@ estimates were not tried, or were seen to err. Green: nothing speaks against it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rarecell.risk.design_effect import DesignEffect
 from rarecell.risk.diagnostics import FitDiagnostics
+from rarecell.risk.doubles import Doubles
 from rarecell.risk.records import RecordRisk
 
 LEAST_FRACTION = 0.005
@@ -39,7 +41,7 @@ class Trust:
         return f"{word}: {' '.join(self.reasons)}"
 
 
-def reliability(risk: RecordRisk, fit: FitDiagnostics, design: DesignEffect | None) -> Trust:
+def reliability(risk: RecordRisk, fit: FitDiagnostics, design: DesignEffect | None, doubles: Sequence[Doubles] = ()) -> Trust:
     """The light of an estimate.
 
     Parameters
@@ -50,11 +52,14 @@ def reliability(risk: RecordRisk, fit: FitDiagnostics, design: DesignEffect | No
         Checks of the model that the risk comes from.
     design : DesignEffect or None
         What unequal weights did.
+    doubles : sequence of Doubles
+        Pairs of records and households that agree on everything.
     """
     table = risk.table
     if fit.is_census:
         return Trust("green", ())
     against = [fit.verdict] if fit.is_suspicious else []
+    against += [str(one) for one in doubles if one.is_suspicious]
     cautions = []
     fraction = table.n_records / risk.population
     if fraction < LEAST_FRACTION:

@@ -35,6 +35,7 @@ from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.unsafe import UnsafeCombinations, unsafe_combinations
 from rarecell.run import files, model_choice, summary, swaps
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.copies import find_doubles
 from rarecell.run.findings import Findings, Judgement
 from rarecell.run.groups import concentration_of, groups_of
 from rarecell.run.keywords import RunOptions, as_config
@@ -148,7 +149,7 @@ def assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: Pr
         can_swap = swappability(table, chosen.best)
     with stages.stage(Stage.ROLES):
         roles = find_roles(data, risk, config)
-    judgement = _judged(risk, chosen, config, stages)
+    judgement = _judged(data, risk, chosen, config, stages)
     of_households = _of_households(data, risk, config)
     found = Findings(config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles, (own, anything))
     whole = judged(summary.of_findings(found))
@@ -192,7 +193,7 @@ def _modelled(table: ContingencyTable, config: RunConfig, stages: Stages) -> tup
     return chosen, unsafe
 
 
-def _judged(risk: RecordRisk, chosen: ModelChoice, config: RunConfig, stages: Stages) -> Judgement:
+def _judged(data: Microdata, risk: RecordRisk, chosen: ModelChoice, config: RunConfig, stages: Stages) -> Judgement:
     """Interval, checks of fit, other estimators, and what each key costs: side by side."""
     table = risk.table
 
@@ -224,7 +225,8 @@ def _judged(risk: RecordRisk, chosen: ModelChoice, config: RunConfig, stages: St
             Stage.INTERVAL: lambda _: risk_interval(risk, chosen.risk_model, seed=config.seed),
         },
     )
-    return Judgement(fit, estimates, of_models, costs, interval, design_effect(risk))
+    doubles = find_doubles(data, risk, seed=config.seed)
+    return Judgement(fit, estimates, of_models, costs, interval, design_effect(risk), doubles)
 
 
 def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombinations) -> tuple[RiskyRecord, ...]:

@@ -11,6 +11,7 @@ from rarecell.data.microdata import Microdata
 from rarecell.outcome.summary import EstimatorDetail
 from rarecell.risk.design_effect import DesignEffect
 from rarecell.risk.diagnostics import FitDiagnostics
+from rarecell.risk.doubles import Doubles
 from rarecell.risk.explain import KeyCost
 from rarecell.risk.interval import RiskInterval
 from rarecell.risk.population_uniques import UniquesEstimate
@@ -34,6 +35,7 @@ class Judgement:
     costs: tuple[KeyCost, ...]
     interval: RiskInterval
     design: DesignEffect | None
+    doubles: tuple[Doubles, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -221,7 +221,7 @@ def of_risk(found: Findings) -> RiskSummary:
         fixed_records=int(table.counts[found.swappability.fixed_cells].sum()),
         household=None if found.households is None else of_households(found.households, threshold),
         design=of_design(judgement.design),
-        reliability=of_reliability(reliability(risk, judgement.fit, judgement.design)),
+        reliability=of_reliability(reliability(risk, judgement.fit, judgement.design, judgement.doubles)),
     )
 
 

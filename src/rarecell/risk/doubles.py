@@ -1,0 +1,203 @@
+"""Does the population hold copies?
+
+A population that was made by copying records or whole households (synthetic data are often made so) has fewer uniques than any smooth model
+expects: the double of a rare record is as rare, and the model cannot know of it. In the sample copies show as pairs that agree on
+everything although hardly any pairs agree on everything but one column.
+
+Let N_k be the pairs that differ in exactly k of m columns. Were the columns to agree independently, with any probabilities, the number of
+those that differ would be a sum of independent indicators, for which Newton's inequality says
+
+    N_0 ≤ (m−1)/(2m) · N_1² / N_2.
+
+On samples of a census it held nearly with equality. Columns depend on each other, so that three times as many are allowed. Columns that another
+one determines are left out: a pair cannot differ in such a one alone.
+
+Units are records, with every column of the file, and households of three or more members, with the keys of all members. A household is
+compared with those that have as many members.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from rarecell.outcome.words import number
+
+Codes = NDArray[np.integer]
+
+MOST_UNITS = 50_000
+"""Of more units a random part is compared."""
+
+MOST_COLUMNS = 30
+"""Of more columns those with most values are compared."""
+
+LEAST_MEMBERS = 3
+"""Smaller households agree too often by themselves: the members of a couple are alike."""
+
+ALLOWED = 3.0
+"""Times as many pairs as independent columns would give count as natural."""
+
+LEAST_SHARE = 0.01
+"""Share of the population below which copies do not matter."""
+
+_LEVEL = 1e-3
+
+
+@dataclass(frozen=True)
+class Doubles:
+    """Pairs of units that agree on everything, and what near agreement explains.
+
+    Attributes
+    ----------
+    units : str
+        What was compared: ``"records"`` or ``"households"``.
+    n_pairs : int
+        Pairs that agree on everything.
+    n_explained : float
+        As many as pairs that differ in one column or two make plausible, with the allowance.
+    share : float
+        Share of the population that would have a double, if the pairs beyond were copies.
+    """
+
+    units: str
+    n_pairs: int
+    n_explained: float
+    share: float
+
+    @property
+    def is_suspicious(self) -> bool:
+        """Whether there are so many more pairs that copies are the likelier reason, and enough of them to matter."""
+        chance = float(stats.poisson.sf(self.n_pairs - 1, self.n_explained))
+        return chance < _LEVEL and self.n_pairs > self.n_explained and self.share >= LEAST_SHARE
+
+    def __str__(self) -> str:
+        what = (
+            "households of three or more members agree in every key of every member"
+            if self.units == "households"
+            else "records agree in every column"
+        )
+        return (
+            f"{number(self.n_pairs)} pairs of {what}, where at most {number(np.ceil(self.n_explained))} would be expected from pairs that nearly "
+            f"agree. The population seems to hold copies (of about {min(self.share, 1.0):.0%} of it), which no model expects: the risk is likely "
+            "overstated."
+        )
+
+
+def record_doubles(columns: Codes, *, fraction: float, seed: int = 0) -> Doubles | None:
+    """Pairs of records that agree on every column.
+
+    Parameters
+    ----------
+    columns : array of int
+        A row for each record, a column for each column of the file, without names, weights and numbers of records.
+    fraction : float
+        Sampling fraction.
+    seed : int, optional
+        Of the part of a large file that is compared.
+
+    Returns
+    -------
+    Doubles or None
+        None with fewer than three columns that say something.
+    """
+    rows = _part(len(columns), seed)
+    told = telling_columns(columns[rows])
+    if len(told) < 3:
+        return None
+    return _judged("records", [columns[rows][:, told]], fraction * len(rows) / max(len(columns), 1))
+
+
+def household_doubles(keys: Codes, household: Codes, *, fraction: float) -> Doubles | None:
+    """Pairs of households that agree on the keys of every member.
+
+    Parameters
+    ----------
+    keys : array of int
+        A row for each record, a column for each key.
+    household : array of int
+        Household of each record.
+    fraction : float
+        Sampling fraction.
+
+    Returns
+    -------
+    Doubles or None
+        None when no two households of the same size have three members or more.
+    """
+    told = telling_columns(keys)
+    profiles = household_profiles(keys[:, told], household)
+    return _judged("households", profiles, fraction) if profiles and len(told) >= 2 else None
+
+
+def telling_columns(columns: Codes) -> list[int]:
+    """Columns with more than one value, not all of them different, and not determined by one that is kept; those with most values first."""
+    n_values = [len(np.unique(column)) for column in columns.T]
+    kept: list[int] = []
+    for k in sorted(range(len(n_values)), key=lambda k: -n_values[k]):
+        if not 1 < n_values[k] < len(columns) or len(kept) == MOST_COLUMNS:
+            continue
+        if not any(_determines(columns[:, one], columns[:, k], n_values[one]) for one in kept):
+            kept.append(k)
+    return sorted(kept)
+
+
+def _determines(one: Codes, other: Codes, n_values: int) -> bool:
+    """Whether each value of a column goes with one value of another only."""
+    span = int(other.max()) + 1
+    return len(np.unique(one.astype(np.int64) * span + other)) == n_values
+
+
+def household_profiles(keys: Codes, household: Codes) -> list[Codes]:
+    """For each size of three and more, the keys of all members side by side, a row for each household; members in the order of their keys."""
+    order = np.lexsort((*keys.T[::-1], household))
+    of_record, sorted_keys = household[order], keys[order]
+    first = np.flatnonzero(np.concatenate([[True], of_record[1:] != of_record[:-1]]))
+    sizes = np.diff(np.append(first, len(of_record)))
+    return [
+        sorted_keys[first[sizes == size][:, None] + np.arange(size)].reshape(int((sizes == size).sum()), -1)
+        for size in np.unique(sizes[sizes >= LEAST_MEMBERS]).tolist()
+        if (sizes == size).sum() > 1 and size * keys.shape[1] <= 4 * MOST_COLUMNS
+    ]
+
+
+def differing_pairs(rows: Codes) -> tuple[int, int, int]:
+    """Pairs of rows that differ in none, in exactly one and in exactly two columns.
+
+    Rows that agree when a column, or two, are left out have the same sum of random numbers, one for each value that is left. A pair that
+    differs in one column is found once with that column left out, one that agrees once for each column.
+    """
+    n_columns = rows.shape[1]
+    rng = np.random.default_rng(0)
+    numbers = [rng.integers(0, 2**63, int(column.max()) + 1, dtype=np.uint64)[column] for column in rows.T]
+    total = np.add.reduce(np.stack(numbers), axis=0)
+    none = _equal_pairs(total)
+    at_most_one = sum(_equal_pairs(total - one) for one in numbers)
+    at_most_two = sum(_equal_pairs(total - one - other) for one, other in combinations(numbers, 2))
+    exactly_one = at_most_one - n_columns * none
+    exactly_two = at_most_two - (n_columns - 1) * exactly_one - n_columns * (n_columns - 1) // 2 * none
+    return none, exactly_one, exactly_two
+
+
+def _equal_pairs(values: NDArray[np.uint64]) -> int:
+    counts = np.unique(values, return_counts=True)[1].astype(np.int64)
+    return int((counts * (counts - 1) // 2).sum())
+
+
+def _judged(units: str, profiles: Sequence[Codes], fraction: float) -> Doubles:
+    """Pairs over all sizes together: each size alone has too few."""
+    none, one, two = np.sum([differing_pairs(rows) for rows in profiles], axis=0)
+    explained = ALLOWED * 0.5 * (one + 1.0) ** 2 / (two + 1.0)
+    n_units = sum(len(rows) for rows in profiles)
+    share = 2.0 * max(none - explained, 0.0) / (fraction * n_units)
+    return Doubles(units, int(none), float(explained), float(share))
+
+
+def _part(n_units: int, seed: int) -> NDArray[np.int64]:
+    if n_units <= MOST_UNITS:
+        return np.arange(n_units)
+    return np.sort(np.random.default_rng(seed).choice(n_units, MOST_UNITS, replace=False))

@@ -155,8 +155,10 @@ def household_cost(
     closed: set[Row],
     distance: Callable[[Row, Row, list[int]], float],
 ) -> float:
-    """Cost of exchanging ``side`` between the members of two households, pair by pair; infinite when one pair cannot."""
+    """Cost of exchanging ``side`` between the members of two households, pair by pair; infinite when one pair cannot, or nobody moves."""
     total = 0.0
+    if not any(one[k] != other[k] for one, other in members for k in side):
+        return math.inf
     for (one, other), risky in zip(members, is_risky, strict=True):
         differing = [k for k in range(n_keys) if one[k] != other[k]]
         moved = [k for k in differing if k in side]

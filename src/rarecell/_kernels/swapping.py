@@ -352,12 +352,12 @@ def household_costs(search, units, start, pairs, side, is_risky, cost):
     """Write what it costs to exchange ``side`` between the members of two households, one by one in their order.
 
     Household h has the units ``units[start[h]:start[h+1]]``; the two are of one size. Infinite when a risky member would
-    not leave its cell, or when the exchange of some members is not allowed.
+    not leave its cell, when nobody would, or when the exchange of some members is not allowed.
     """
     exchange = search.exchange
     for p in range(len(pairs)):
         first, second = start[pairs[p, 0]], start[pairs[p, 1]]
-        total = 0.0
+        total, somebody_moves = 0.0, False
         for member in range(start[pairs[p, 0] + 1] - first):
             i, j = units[first + member], units[second + member]
             has_risky = is_risky[first + member] or is_risky[second + member]
@@ -365,7 +365,9 @@ def household_costs(search, units, start, pairs, side, is_risky, cost):
             moved = differing & side
             if moved & exchange.keys == ZERO:
                 total += np.inf if has_risky else 0.0
-            elif differing & exchange.keys & ~moved == ZERO:
+                continue
+            somebody_moves = True
+            if differing & exchange.keys & ~moved == ZERO:
                 # The two exchange their cells: no cell is vacated, and one that is to be vacated must not be entered.
                 is_closed = search.cells.is_closed[exchange.cell[i]] or search.cells.is_closed[exchange.cell[j]]
                 total += np.inf if is_closed else distance(search.nearness, exchange.codes[i], exchange.codes[j], moved)
@@ -373,4 +375,4 @@ def household_costs(search, units, start, pairs, side, is_risky, cost):
                 total += exchange_cost(search, i, j, moved, np.inf)
             if total == np.inf:
                 break
-        cost[p] = total
+        cost[p] = total if somebody_moves else np.inf

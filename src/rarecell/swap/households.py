@@ -4,6 +4,10 @@ A side of the interaction graph (keys that may move together) has a boundary: th
 kept margin with it. Two households of one size whose members agree on the boundary, one to one, can exchange the side
 member by member: for every pair of members the exchange keeps every margin, so it does for the household. The
 composition of a household is thus the multiset of its members' boundary values, with whatever else the user wants alike.
+
+Partners are chosen as for single records: by the distance over which values move plus the risk that any member of either
+household is still linked to its person. Where few are safe many more are weighed, pairs that still leave somebody linked
+are mended, and further households may be swapped as decoys.
 """
 
 from __future__ import annotations
@@ -15,20 +19,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rarecell._kernels import swapping as kernels
-from rarecell._kernels.cell_hash import mixed_many
 from rarecell._kernels.distance import distances
-from rarecell.engine.drawing import drawing_order, names_of_records
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.swap.matching import match
-from rarecell.swap.partners import Candidates, Move, PartnerSearch, in_threads
+from rarecell.swap.compositions import Households
+from rarecell.swap.matching import Matching, match
+from rarecell.swap.partners import N_PROBES, Candidates, PartnerSearch
 from rarecell.swap.plan import SwapPlan
-from rarecell.swap.planner import Untouched, row_numbers
+from rarecell.swap.planner import DECOYS, ENOUGH, EXPOSED, MENDING, MOST_MENDED, SAFE, WIDER, Untouched, row_numbers
+from rarecell.swap.pricing import CHANCE, chance, priced_exchanges
 from rarecell.swap.reasons import DROPPED, NO_HOUSEHOLD, TAKEN, UNTOUCHED, Unswapped
 from rarecell.swap.task import SwapTask
-from rarecell.swap.units import code_column
 
 STAGE = "looking for households to swap"
+
+TRIES = 4
+"""For each partner that is weighed, so many households are looked at on each side that may move."""
 
 
 def plan_household_swaps(
@@ -58,190 +63,178 @@ def plan_household_swaps(
     alike = replace(rules, within=tuple(dict.fromkeys((*rules.within, *composition))))
     search = PartnerSearch(replace(task, constraints=alike))
     requested = row_numbers(records, task.table.n_rows)
-    swapping = _Households(search, np.asarray(households), requested)
-    candidates = swapping.candidates(task.max_candidates, task.seed, progress)
-    waiting = swapping.waiting
-    risk_of_household = np.zeros(swapping.n_households)
-    in_table = requested[search.units.record_unit[requested] >= 0]
-    of_record = task.cell_risk[search.units.cell[search.units.record_unit[in_table]]]
-    np.maximum.at(risk_of_household, swapping.of_record[in_table], of_record)
-    penalty = (2.0 * candidates.cost.max(initial=0.0) + 1.0) * (1.0 + risk_of_household[waiting])
-    found = match(candidates, waiting, swapping.is_spare.astype(np.int64), penalty)
-    return swapping.plan(found.candidates, found.edge, found.at_least)
+    planner = _HouseholdPlanner(search, Households(search, np.asarray(households)), requested)
+    planner.match_waiting(progress)
+    planner.mend_exposed(progress)
+    planner.add_decoys(progress)
+    return planner.plan()
 
 
-class _Households:
-    """Records sorted into households, and what is known of each."""
+class _HouseholdPlanner:
+    """The state of a plan in the making: which households wait, which are free, what was decided."""
 
-    def __init__(self, search: PartnerSearch, labels: NDArray[Any], requested: NDArray[np.int64]) -> None:
-        self.search, self.requested = search, requested
-        n_records = len(search.units.record_unit)
-        codes, levels = code_column("household", labels, n_records)
-        of_record = codes.astype(np.int64)
-        if levels and levels[-1] is None:
-            without = np.flatnonzero(of_record == len(levels) - 1)
-            of_record[without] = len(levels) - 1 + np.arange(len(without))
-        self.of_record = np.unique(of_record, return_inverse=True)[1]
-        self.n_households = int(self.of_record.max(initial=-1)) + 1
-        self.size = np.bincount(self.of_record, minlength=self.n_households)
+    def __init__(self, search: PartnerSearch, households: Households, requested: NDArray[np.int64]) -> None:
+        self.search, self.households, self.requested = search, households, requested
+        units = search.units
+        n_records = len(units.record_unit)
         self.is_risky_record = np.zeros(n_records, dtype=bool)
         self.is_risky_record[requested] = True
-        untouched = Untouched.of(search).holds(search.units, np.arange(n_records))
-        is_out = (search.units.record_unit < 0) | untouched
-        self.is_out = np.bincount(self.of_record, weights=is_out, minlength=self.n_households) > 0
-        is_risky = np.bincount(self.of_record, weights=self.is_risky_record, minlength=self.n_households) > 0
+        untouched = Untouched.of(search).holds(units, np.arange(n_records))
+        self.is_out = households.holds((units.record_unit < 0) | untouched)
+        is_risky = households.holds(self.is_risky_record)
         self.waiting = np.flatnonzero(is_risky & ~self.is_out)
+        self.n_waiting = len(self.waiting)
         self.is_spare = ~is_risky & ~self.is_out
-        self.is_waiting = is_risky & ~self.is_out
-        open_records = requested[~self.is_out[self.of_record[requested]]]
-        search.is_closed[search.units.cell[search.units.record_unit[open_records]]] = True
-        self.turn = self._turn_of_equals()
-        self.sorted_rows: dict[Move, NDArray[np.int64]] = {}
-        self.start = np.concatenate([[0], np.cumsum(self.size)])
+        self.has_offer = np.zeros(households.number, dtype=bool)
+        open_records = requested[~self.is_out[households.of_record[requested]]]
+        search.is_closed[units.cell[units.record_unit[open_records]]] = True
+        self.risk = np.zeros(households.number)
+        np.maximum.at(
+            self.risk, households.of_record[open_records], search.wanted.cell_risk[units.cell[units.record_unit[open_records]]]
+        )
+        none = np.zeros(0, dtype=np.int64)
+        self.pairs = Candidates(none, none, none.astype(np.uint64), none.astype(float), none.astype(float))
+        self.at_least = 0.0
 
-    def _turn_of_equals(self) -> NDArray[np.uint64]:
-        """An order among members of a household who are alike in everything, by what names them and not by the order of the file."""
-        task, unit = self.search.wanted, self.search.units.record_unit
-        rows = np.lexsort((unit, self.of_record))
-        is_same = (np.diff(unit[rows]) == 0) & (np.diff(self.of_record[rows]) == 0)
-        alike = rows[np.append(is_same, False) | np.append(False, is_same)]
-        turn = np.zeros(len(unit), dtype=np.uint64)
-        turn[alike] = drawing_order(task.seed, names_of_records(task.record_ids, len(unit))(alike))
-        return turn
+    # -------------------------------------------------------------- steps
 
-    def candidates(self, n_candidates: int, seed: int, progress: Progress) -> Candidates:
-        """Households of the same composition with each side that can move, cheapest first, a few for each risky one."""
-        task = self.search.task()
-        moves = dict.fromkeys(Move(self.search.interactions.neighbourhood(m.side), m.side) for m in self.search.moves)
-        pairs, costs, sides = [], [], []
-        progress.start(STAGE, len(moves))
-        for move in moves:
-            if move.side & self.search.interactions.fixed:
-                continue
-            of_move = self._same_composition(move, 4 * n_candidates, seed)
-            cost = self._costs(task, move, of_move)
-            is_possible = np.isfinite(cost)
-            pairs.append(of_move[is_possible])
-            costs.append(cost[is_possible])
-            sides.append(np.full(int(is_possible.sum()), move.side, dtype=np.uint64))
+    def match_waiting(self, progress: Progress) -> None:
+        """Serve all households that wait, as far as that is possible; few safe partners call for many more."""
+        n_candidates, task = self.search.wanted.max_candidates, self.search.wanted
+        candidates = self._candidates(self.search, self.waiting, n_candidates, 0, progress)
+        is_safe = candidates.cost - candidates.distance < SAFE * task.link_weight + CHANCE
+        n_safe = np.bincount(candidates.risky[is_safe], minlength=self.households.number)[self.waiting]
+        exposed = self.waiting[n_safe < min(ENOUGH, n_candidates)]
+        if len(exposed) and task.link_weight > 0.0:
+            more = self._candidates(self.search, exposed, WIDER * n_candidates, N_PROBES, progress)
+            candidates = Candidates.joined([candidates, more])
+        self.has_offer[candidates.risky] = True
+        self.at_least = self._take(candidates).at_least
+
+    def mend_exposed(self, progress: Progress) -> None:
+        """Weigh many more partners for the pairs that leave somebody linked; without a better one they stay as they are."""
+        task, pairs = self.search.wanted, self.pairs
+        left = pairs.cost - pairs.distance
+        exposed = np.flatnonzero(left > EXPOSED * task.link_weight + CHANCE)
+        exposed = exposed[np.argsort(-left[exposed], kind="stable")[:MOST_MENDED]]
+        if not len(exposed) or not task.link_weight > 0.0:
+            return
+        now = pairs.part(exposed)
+        as_now = replace(now, cost=now.distance + MENDING * (now.cost - now.distance))
+        self.pairs = pairs.part(np.setdiff1d(np.arange(len(pairs)), exposed))
+        both = np.concatenate([now.risky, now.partner])
+        is_wanted = self.households.holds(self.is_risky_record)[both]
+        self.is_spare[both[~is_wanted]] = True
+        self.waiting = np.sort(both[is_wanted])
+        strict = self.search.stricter(MENDING)
+        more = self._candidates(strict, self.waiting, 2 * WIDER * task.max_candidates, -1, progress)
+        n_before = len(self.pairs)
+        self._take(Candidates.joined([as_now, more]))
+        mended = self.pairs.part(np.arange(n_before, len(self.pairs)))
+        self.pairs = Candidates.joined(
+            [
+                self.pairs.part(np.arange(n_before)),
+                replace(mended, cost=mended.distance + (mended.cost - mended.distance) / MENDING),
+            ]
+        )
+
+    def add_decoys(self, progress: Progress) -> None:
+        """Swap further households, drawn at random from those that are left: having moved is then no sign of risk."""
+        task = self.search.wanted
+        left = np.flatnonzero(self.is_spare)
+        n_decoys = min(round(task.decoys * self.n_waiting), len(left) // 2)
+        if not n_decoys:
+            return
+        rng = np.random.default_rng([task.seed, DECOYS])
+        self.waiting = np.sort(rng.choice(left, n_decoys, replace=False))
+        self.is_spare[self.waiting] = False
+        self._take(self._candidates(self.search, self.waiting, task.max_candidates, 0, progress))
+
+    # -------------------------------------------------------------- candidates and pairs
+
+    def _candidates(
+        self, search: PartnerSearch, waiting: NDArray[np.int64], n_candidates: int, n_probes: int, progress: Progress
+    ) -> Candidates:
+        """Households of the same composition with each side that can move, a few for each that waits, priced."""
+        task, homes = search.task(n_probes=n_probes), self.households
+        is_usable = self.is_spare.copy()
+        is_usable[self.waiting] = True
+        progress.start(STAGE, len(homes.moves))
+        found = []
+        for move in homes.moves:
+            pairs = homes.same_composition(move, waiting, is_usable, TRIES * n_candidates, search.wanted.seed)
+            cost = homes.costs(task, move, pairs, self.is_risky_record)
+            ok = np.isfinite(cost)
+            side = np.full(int(ok.sum()), move.side, dtype=np.uint64)
+            found.append(Candidates(pairs[ok, 0], pairs[ok, 1], side, cost[ok], cost[ok]))
             checkpoint(progress, STAGE, 1)
         progress.done()
-        if not pairs:
-            none = np.zeros(0, dtype=np.int64)
-            return Candidates(none, none, none.astype(np.uint64), none.astype(float), none.astype(float))
-        joined, cost, side = np.concatenate(pairs), np.concatenate(costs), np.concatenate(sides)
-        order = np.lexsort((joined[:, 1], cost, joined[:, 0]))
-        rank = np.arange(len(order)) - np.searchsorted(joined[order, 0], joined[order, 0])
-        kept = order[rank < n_candidates]
-        return Candidates(joined[kept, 0], joined[kept, 1], side[kept], cost[kept], cost[kept])
+        if not found:
+            return self.pairs.part(np.zeros(0, dtype=np.int64))
+        joined = Candidates.joined(found)
+        order = np.lexsort((joined.moved, joined.partner, joined.cost, joined.risky))
+        rank = np.arange(len(order)) - np.searchsorted(joined.risky[order], joined.risky[order])
+        return self._priced(search, joined.part(order[rank < n_candidates]))
 
-    def _rows(self, move: Move) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Records by household, then boundary, then side, and the boundary of each: members are compared in this order."""
-        search = self.search
-        within = [search.units.position(c) for c in search.constraints.within]
-        boundary, _ = search.units.ranks(sorted({*search.finest(move.separator), *within}))
-        value, _ = search.units.ranks([v for v in search.finest(move.side) if v < search.table.n_vertices])
+    def _priced(self, search: PartnerSearch, candidates: Candidates) -> Candidates:
+        """Exact distance and cost of pairs of households: sums over the members that move."""
+        members = self.households.members(candidates.risky, candidates.partner, candidates.moved)
         unit = search.units.record_unit
-        of_record = np.append(boundary, -1)[unit]
-        rows = np.lexsort((self.turn, unit, np.append(value, -1)[unit], of_record, self.of_record))
-        return rows, of_record[rows]
+        apart, link = priced_exchanges(search, unit[members.one], unit[members.other], members.moved)
+        distance = np.zeros(len(candidates)) + np.bincount(members.owner, weights=apart, minlength=len(candidates))
+        links = np.bincount(members.owner, weights=link, minlength=len(candidates))
+        cost = distance + search.wanted.link_weight * links
+        by_chance = CHANCE * chance(search.wanted.seed, candidates.risky, candidates.partner)
+        return replace(candidates, distance=distance, cost=cost + by_chance)
 
-    def _same_composition(self, move: Move, limit: int, seed: int) -> NDArray[np.int64]:
-        """Pairs of a risky household and another whose members have the same boundary values, at most ``limit`` each."""
-        rows, boundary = self._rows(move)
-        self.sorted_rows[move] = rows
-        members = np.repeat(np.arange(self.n_households), self.size)
-        signature = np.zeros(self.n_households, dtype=np.uint64)
-        np.add.at(signature, members, mixed_many(boundary + 1, 7))
-        is_usable = self.is_spare | self.is_waiting
-        by_signature = np.flatnonzero(is_usable)
-        scattered = mixed_many(by_signature, seed)
-        by_signature = by_signature[np.lexsort((scattered, signature[by_signature], self.size[by_signature]))]
-        key = np.stack([self.size[by_signature].astype(np.uint64), signature[by_signature]])
-        is_start = np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0))
-        group = np.cumsum(is_start) - 1
-        start = np.append(np.flatnonzero(is_start), len(by_signature))
-        place = np.empty(self.n_households, dtype=np.int64)
-        place[by_signature] = np.arange(len(by_signature))
-        own = place[self.waiting]
-        first, length = start[group[own]], np.diff(start)[group[own]]
-        n_tries = np.minimum(length - 1, limit)
-        one = np.repeat(self.waiting, n_tries)
-        step = np.arange(len(one)) - np.repeat(np.cumsum(n_tries) - n_tries, n_tries) + 1
-        other = by_signature[np.repeat(first, n_tries) + (np.repeat(own - first, n_tries) + step) % np.repeat(length, n_tries)]
-        found = np.stack([one, other], axis=1)
-        # A signature is a hash: make sure that the members agree one by one.
-        is_same = np.ones(len(found), dtype=bool)
-        for member in range(int(self.size[self.waiting].max(initial=0))):
-            has = np.flatnonzero(self.size[one] > member)
-            is_same[has] &= boundary[self.start[one[has]] + member] == boundary[self.start[other[has]] + member]
-        return np.asarray(found[is_same], dtype=np.int64)
+    def _take(self, candidates: Candidates) -> Matching:
+        """Match those who wait, and note their pairs."""
+        penalty = (2.0 * candidates.cost.max(initial=0.0) + 1.0) * (1.0 + self.risk[self.waiting])
+        found = match(candidates, self.waiting, self.is_spare.astype(np.int64), penalty)
+        taken = found.candidates.part(found.edge)
+        self.pairs = Candidates.joined([self.pairs, taken])
+        self.is_spare[taken.risky] = self.is_spare[taken.partner] = False
+        return found
 
-    def _costs(self, task: kernels.Search, move: Move, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
-        rows = self.sorted_rows[move]
-        units, is_risky = self.search.units.record_unit[rows], self.is_risky_record[rows]
-        cost = np.zeros(len(pairs))
+    # -------------------------------------------------------------- the plan
 
-        def share(part: tuple[int, int]) -> None:
-            some = slice(*part)
-            kernels.household_costs(task, units, self.start, pairs[some], np.uint64(move.side), is_risky, cost[some])
-
-        in_threads(share, len(pairs))
-        return cost
-
-    def plan(self, candidates: Candidates, edge: NDArray[np.int64], at_least: float) -> SwapPlan:
-        search, units = self.search, self.search.units
-        one, other, moved = self._member_pairs(candidates, edge)
-        distance = distances(
-            search.distances.arrays(search.table),
-            units.codes,
-            np.stack([units.record_unit[one], units.record_unit[other]], axis=1),
-            moved,
-        )
-        risky_first = self.is_risky_record[one] | ~self.is_risky_record[other]
-        one, other = np.where(risky_first, one, other), np.where(risky_first, other, one)
-        order = np.lexsort((self.turn[one], units.record_unit[one], self.of_record[one]))
-        done = np.zeros(self.n_households, dtype=bool)
-        done[candidates.risky[edge]] = done[candidates.partner[edge]] = True
-        has_offer = np.zeros(self.n_households, dtype=bool)
-        has_offer[candidates.risky] = True
+    def plan(self) -> SwapPlan:
+        """One pair for every two members that exchange something."""
+        search, units, pairs = self.search, self.search.units, self.pairs
+        members = self.households.members(pairs.risky, pairs.partner, pairs.moved)
+        of_members = np.stack([units.record_unit[members.one], units.record_unit[members.other]], axis=1)
+        distance = distances(search.distances.arrays(search.table), units.codes, of_members, members.moved)
+        risky_first = self.is_risky_record[members.one] | ~self.is_risky_record[members.other]
+        one = np.where(risky_first, members.one, members.other)
+        other = np.where(risky_first, members.other, members.one)
+        # What is left of links is shared out to the members of a pair of households.
+        n_members = np.bincount(members.owner, minlength=len(pairs))
+        cost = distance + ((pairs.cost - pairs.distance) / np.maximum(n_members, 1))[members.owner]
+        order = np.argsort(one, kind="stable")
+        columns: dict[str, Any] = {
+            "records": one[order],
+            "partners": other[order],
+            "moved": members.moved[order],
+            "distance": distance[order],
+            "cost": cost[order],
+        }
         return SwapPlan(
             task=search.wanted,
             interactions=search.interactions,
             units=units,
             requested=self.requested,
-            records=one[order],
-            partners=other[order],
-            moved=moved[order],
-            distance=distance[order],
-            cost=distance[order],
-            unswapped=tuple(self._left(done, has_offer)),
-            cost_at_least=at_least,
-            penalised_cost=float(candidates.cost[edge].sum()),
+            unswapped=tuple(self._left()),
+            cost_at_least=min(self.at_least, float(pairs.cost.sum())),
+            penalised_cost=float(pairs.cost.sum()),
+            **columns,
         )
 
-    def _member_pairs(
-        self, candidates: Candidates, edge: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]:
-        """Rows of the members that exchange something, and what."""
-        ones, others, moves = [], [], []
-        codes, unit = self.search.units.codes, self.search.units.record_unit
-        for e in edge.tolist():
-            side = int(candidates.moved[e])
-            rows = next(rows for move, rows in self.sorted_rows.items() if move.side == side)
-            h, g = candidates.risky[e], candidates.partner[e]
-            for one, other in zip(rows[self.start[h] : self.start[h + 1]], rows[self.start[g] : self.start[g + 1]], strict=True):
-                moved = self.search.interactions.difference(codes[unit[one]], codes[unit[other]]) & side
-                if moved & self.search.interactions.keys:
-                    ones.append(one)
-                    others.append(other)
-                    moves.append(moved)
-        return np.array(ones, dtype=np.int64), np.array(others, dtype=np.int64), np.array(moves, dtype=np.uint64)
-
-    def _left(self, done: NDArray[np.bool_], has_offer: NDArray[np.bool_]) -> list[Unswapped]:
+    def _left(self) -> list[Unswapped]:
+        done = np.zeros(self.households.number, dtype=bool)
+        done[self.pairs.risky] = done[self.pairs.partner] = True
         found = []
         for record in self.requested.tolist():
-            household = self.of_record[record]
+            household = self.households.of_record[record]
             if done[household]:
                 continue
             if self.search.units.record_unit[record] < 0:
@@ -249,6 +242,6 @@ class _Households:
             elif self.is_out[household]:
                 reason = UNTOUCHED
             else:
-                reason = TAKEN if has_offer[household] else NO_HOUSEHOLD
+                reason = TAKEN if self.has_offer[household] else NO_HOUSEHOLD
             found.append(Unswapped(record, reason))
         return found

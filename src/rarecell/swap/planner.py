@@ -54,7 +54,7 @@ MENDING = 5.0
 MOST_MENDED = 500
 """Pairs that are mended, those first that leave most."""
 
-_DECOYS = 13
+DECOYS = 13
 """The stream of chance that decoys are drawn from."""
 
 MOST_ROUNDS = 6
@@ -202,7 +202,7 @@ class Planner:
         n_decoys = min(round(self.task.decoys * len(self.requested)), n_left)
         if not n_decoys:
             return
-        rng = np.random.default_rng([self.task.seed, _DECOYS])
+        rng = np.random.default_rng([self.task.seed, DECOYS])
         drawn = np.sort(rng.choice(n_left, n_decoys, replace=False))
         units = np.searchsorted(np.cumsum(self.capacity), drawn, side="right")
         rows = self._spare_records(units)

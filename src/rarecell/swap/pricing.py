@@ -29,6 +29,15 @@ def priced(search: PartnerSearch, risky: NDArray[np.int64], lists: Lists) -> Can
     row, place = np.nonzero(np.isfinite(lists.cost))
     one, other = risky[row], lists.unit[row, place].astype(np.int64)
     moved = lists.moved[row, place]
+    apart, link = priced_exchanges(search, one, other, moved)
+    cost = apart + search.wanted.link_weight * link
+    return Candidates(one, other, moved, apart, cost + CHANCE * chance(search.wanted.seed, one, other))
+
+
+def priced_exchanges(
+    search: PartnerSearch, one: NDArray[np.int64], other: NDArray[np.int64], moved: NDArray[np.uint64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Of exchanges between units: the distance, and the links that are left of both rows and of those left behind."""
     apart = distances(search.distances.arrays(search.table), search.units.codes, np.stack([one, other], axis=1), moved)
     link = np.zeros(len(one))
     for here, there in ((one, other), (other, one)):
@@ -36,8 +45,7 @@ def priced(search: PartnerSearch, risky: NDArray[np.int64], lists: Lists) -> Can
         link += _link_of(search, here, there, moved, cells)
         leaves_one = search.table.counts[search.units.cell[here]] == 2
         link += np.where(leaves_one, search.around.link[here], 0.0)
-    cost = apart + search.wanted.link_weight * link
-    return Candidates(one, other, moved, apart, cost + CHANCE * _chance(search.wanted.seed, one, other))
+    return np.asarray(apart), link
 
 
 def _link_of(
@@ -81,7 +89,7 @@ def _covered(search: PartnerSearch, pairs: NDArray[np.int64], moved: NDArray[np.
     return covered
 
 
-def _chance(seed: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
+def chance(seed: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
     """A number between 0 and 1 for each pair of units, the same from both sides and on every machine."""
     low, high = np.minimum(one, other).astype(np.uint64), np.maximum(one, other).astype(np.uint64)
     drawn = cell_hash.mixed_many(cell_hash.mixed_many(low, seed) ^ high, seed)

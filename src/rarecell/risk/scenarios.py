@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.counting import CellIndex
 from rarecell.data.names import check_scenarios
+from rarecell.model.protocol import CellModel
 from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import ContingencyTable
 
@@ -30,12 +31,14 @@ class ScenarioRisk:
     name, keys : the scenario
     risk : the risk on the table of its keys
     cell : for each cell of the table of all keys, its cell in that table
+    model : the model that the risk comes from, for intruders who look at people nearby; None where it is not known
     """
 
     name: str
     keys: tuple[str, ...]
     risk: RecordRisk = field(repr=False)
     cell: NDArray[np.int64] = field(repr=False)
+    model: CellModel | None = field(default=None, repr=False)
 
     @cached_property
     def unique_probability(self) -> NDArray[np.float64]:

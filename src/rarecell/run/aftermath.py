@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels.counting import CellIndex
 from rarecell.data.levels import settle
 from rarecell.outcome.roles import AttributeSummary, ScenarioSummary
 from rarecell.outcome.swap import AffectedGroup, LeftBehind, SwapSummary, WeightedTable
 from rarecell.risk.attributes import Groups, attribute_risk
 from rarecell.risk.scenarios import ScenarioRisk
 from rarecell.run.analysing import compared_analyses
-from rarecell.run.config import ProtectConfig
+from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.earlier import held_against
 from rarecell.run.results import Assessment
 from rarecell.run.roles import of_attribute
@@ -24,6 +23,7 @@ from rarecell.swap.affected import affected_groups, weighted_changes
 from rarecell.swap.apply import Exchange
 from rarecell.swap.carry import Travel, what_travels
 from rarecell.swap.plan import SwapPlan
+from rarecell.swap.scenario_risk import ScenarioTrial
 from rarecell.swap.units import CodedColumn
 from rarecell.table.crossed import CrossedColumn
 
@@ -75,7 +75,7 @@ def with_aftermath(swap: SwapSummary, found: Assessment, plan: SwapPlan, travel:
         ),
         scenarios=()
         if found.roles.scenarios is None
-        else tuple(scenario_after(one, plan, found.config.threshold) for one in found.roles.scenarios.each),
+        else tuple(scenario_after(one, plan, found.config) for one in found.roles.scenarios.each),
         carried=tuple(one.column for one in travel.carried),
         analyses=compared_analyses(found, plan, travel),
         earlier=held_against(found, plan, travel),
@@ -137,28 +137,15 @@ def _attribute_after(found: Assessment, plan: SwapPlan, name: str, groups: Group
     return of_attribute(attribute_risk(groups.moved(old, plan.new_cells, codes)))
 
 
-def scenario_after(scenario: ScenarioRisk, plan: Exchange, threshold: float) -> ScenarioSummary:
-    """The risk from one intruder after swaps, of the records whose values of its keys were not changed.
-
-    A record is at risk when it is alone with its values in the released file and they are its own.
-    """
-    table, small = plan.table, scenario.risk.table
-    places = [table.keys.index(key) for key in scenario.keys]
-    old, new = table.cells[table.cell_of(plan.rows)][:, places], plan.new_cells[:, places]
-    is_changed = (old != new).any(axis=1)
-    index = CellIndex(small.cells, [c.n_levels for c in small.categories])
-    left = np.bincount(index.find(np.asfortranarray(old[is_changed])), minlength=small.n_cells)
-    entered = index.find(np.asfortranarray(new[is_changed]))
-    came = np.bincount(entered[entered >= 0], minlength=small.n_cells)
-    unchanged = small.counts - left
-    alone = np.flatnonzero((unchanged == 1) & (came == 0))
-    probability, match = scenario.risk.at_counts(alone, np.ones(len(alone), dtype=np.int64))
+def scenario_after(scenario: ScenarioRisk, plan: SwapPlan, config: RunConfig) -> ScenarioSummary:
+    """The risk from one intruder after swaps: of unchanged records as before, of others by trying the nearest person."""
+    after = ScenarioTrial(scenario, plan, plan.task.distances, seed=config.seed + 1).after()
     return ScenarioSummary(
         name=scenario.name,
         keys=scenario.keys,
-        sample_uniques=len(alone),
-        expected_population_uniques=float(probability.sum()),
-        expected_correct_matches=float(match.sum()),
-        highest=float(probability.max(initial=0.0)),
-        records_above_threshold=int((probability >= threshold).sum()),
+        sample_uniques=after.n_sample_uniques,
+        expected_population_uniques=after.expected_population_uniques,
+        expected_correct_matches=after.expected_correct_matches,
+        highest=after.highest,
+        records_above_threshold=int((after.risks >= config.threshold).sum()),
     )

@@ -65,7 +65,14 @@ def _levels_at_risk(wanted: ProtectConfig, found: Assessment) -> NDArray[np.int6
     """The coarsest level of areas at which each record is above the threshold."""
     threshold = found.config.threshold if wanted.risk_above is None else wanted.risk_above
     risks = found.roles.area_risks[-len(found.data.areas) :]
-    return risk_levels([np.nan_to_num(risk.per_record()["unique_probability"]) > threshold for risk in risks])
+    levels = risk_levels([np.nan_to_num(risk.per_record()["unique_probability"]) > threshold for risk in risks])
+    scenarios = found.roles.scenarios
+    for one in () if scenarios is None else scenarios.each:
+        known = [place for place, area in enumerate(found.data.areas) if area in one.keys]
+        if known:
+            at_risk = np.append(one.unique_probability > threshold, False)[found.table.cell_of(np.arange(found.table.n_rows))]
+            levels = np.where(at_risk, np.minimum(levels, known[0]), levels)
+    return levels
 
 
 def _as_plan(

@@ -17,6 +17,7 @@ from rarecell.data.microdata import Microdata
 from rarecell.data.wider import wider_table
 from rarecell.engine.duck import EngineSettings
 from rarecell.machine.memory import MemoryLimit
+from rarecell.model.protocol import CellModel
 from rarecell.outcome.roles import (
     AreaLevelSummary,
     AreaSummary,
@@ -87,13 +88,24 @@ def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig) -> Roles:
     attributes = {name: attribute_risk(Groups.of(wider_table(data, [name], records=held), name)) for name in config.sensitive}
     scenarios = None
     if config.scenario:
-        table = data.table(records=held)
-        scenarios = assess_scenarios(table, config.scenarios, risk_of=lambda part: side_risk(part, data, config))
+        scenarios = _scenarios(data, data.table(records=held), config)
     register = None
     if config.register is not None:
         settings = EngineSettings(memory=MemoryLimit.of(config.memory))
         register = register_counts(data, config.register, table=data.table(records=held), settings=settings)
     return Roles(areas, attributes, scenarios, register, tuple(of_levels))
+
+
+def _scenarios(data: Microdata, table: ContingencyTable, config: RunConfig) -> Scenarios:
+    models: list[CellModel] = []
+
+    def risk_of(part: ContingencyTable) -> RecordRisk:
+        risk, model = side_risk_and_model(part, data, config)
+        models.append(model)
+        return risk
+
+    found = assess_scenarios(table, config.scenarios, risk_of=risk_of)
+    return replace(found, each=tuple(replace(one, model=model) for one, model in zip(found.each, models, strict=True)))
 
 
 def side_choice(table: ContingencyTable, config: RunConfig) -> model_choice.ModelChoice:
@@ -103,10 +115,15 @@ def side_choice(table: ContingencyTable, config: RunConfig) -> model_choice.Mode
 
 def side_risk(table: ContingencyTable, data: Microdata, config: RunConfig) -> RecordRisk:
     """The risk of a table beside that of the run's keys, under a model of the run's kind."""
+    return side_risk_and_model(table, data, config)[0]
+
+
+def side_risk_and_model(table: ContingencyTable, data: Microdata, config: RunConfig) -> tuple[RecordRisk, CellModel]:
+    """:func:`side_risk`, and the model that it comes from."""
     weighed = model_choice.with_design_weights(table, config, stratum_of_records(data, table, config))
     prepared = _prepared(weighed, config)
     model = model_choice.risk_model(prepared, replace(config, cliques=()))
-    return model_choice.risk_of(prepared, model, config)
+    return model_choice.risk_of(prepared, model, config), model
 
 
 def _prepared(table: ContingencyTable, config: RunConfig) -> ContingencyTable:

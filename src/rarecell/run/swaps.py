@@ -28,13 +28,12 @@ from rarecell.run.area_swaps import planned_places
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.results import Assessment
 from rarecell.run.roles import side_choice
+from rarecell.run.scenario_swaps import plan_for_all, planning_of, reach_for_all
 from rarecell.swap.affected import weight_classes
 from rarecell.swap.apply import Exchange, MarginCheck
 from rarecell.swap.distance import Distances
-from rarecell.swap.households import plan_household_swaps
-from rarecell.swap.plan import SwapPlan, plan_task
+from rarecell.swap.plan import SwapPlan
 from rarecell.swap.rules import SwapConstraints
-from rarecell.swap.scenarios import plan_for_scenarios
 from rarecell.swap.swappable import cost_of_keeping
 from rarecell.swap.target import Target, TargetPlan, plan_to_target
 from rarecell.swap.task import SwapTask
@@ -117,26 +116,21 @@ class Planned:
 
 def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) -> Planned:
     """The swaps that a user asked for."""
-    config = found.config
     task = _task(wanted, found)
     if wanted.swap_rate is not None:
         plan, told, tables = planned_places(wanted, found, task)
         return Planned(plan, places=told, tables=tables)
+    has_several, risk, register = found.roles.scenarios is not None, risk_as_known(found), reporting_register(found)
+    if wanted.has_target and (has_several or wanted.households):
+        reached = reach_for_all(wanted, found, task, risk, register, progress)
+        return Planned(reached.plan, reached)
     if wanted.has_target:
         target = Target(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
-        reached = plan_to_target(task, risk_as_known(found), target, register=reporting_register(found), progress=progress)
+        reached = plan_to_target(task, risk, target, register=register, progress=progress)
         return Planned(reached.plan, reached)
-    if found.roles.scenarios is not None and wanted.risk_above is not None and not wanted.households:
-        return Planned(plan_for_scenarios(task, found.roles.scenarios, wanted.risk_above, progress=progress))
-    records = _chosen_records(found.risk, wanted)
-    if not wanted.households:
-        return Planned(plan_task(task, records, progress=progress))
-    if config.household is None:
-        raise BadInput(
-            "Whole households are to be swapped, but no column says which records live together; name it with --household."
-        )
-    households = found.data.column_codes([config.household])[0][:, 0]
-    return Planned(plan_household_swaps(task, households=households, records=records, progress=progress))
+    if has_several:
+        return Planned(plan_for_all(wanted, found, task, progress))
+    return Planned(planning_of(wanted, found)(task, _chosen_records(found.risk, wanted), progress))
 
 
 def _task(wanted: ProtectConfig, found: Assessment) -> SwapTask:

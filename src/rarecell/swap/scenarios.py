@@ -7,11 +7,12 @@ what that leaves is told. Records are served scenario by scenario, and nobody ta
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rarecell.progress import SILENT, Progress
 from rarecell.risk.scenarios import Scenarios
@@ -22,24 +23,85 @@ from rarecell.swap.task import SwapTask
 
 NOT_FOR_ALL = "no swap changes a key of every scenario in which it is at risk"
 
+Planning = Callable[[SwapTask, NDArray[np.int64], Progress], SwapPlan]
+"""Plans swaps for some records: single ones, or their whole households."""
 
-def plan_for_scenarios(task: SwapTask, scenarios: Scenarios, threshold: float, *, progress: Progress = SILENT) -> SwapPlan:
-    """Swaps for all records that are above ``threshold`` in at least one scenario.
 
-    A record whose swap changes no key of some scenario in which it is at risk counts as not swapped, with the reason.
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Records to protect, by number, and for each the scenarios from which it is to become safe, as bits."""
+
+    records: NDArray[np.int64]
+    mask: NDArray[np.uint64]
+
+    @classmethod
+    def above(cls, scenarios: Scenarios, threshold: float) -> Chosen:
+        """The records above ``threshold`` in at least one scenario."""
+        return cls._where(scenarios, [one.unique_probability > threshold for one in scenarios.each])
+
+    @classmethod
+    def riskiest(cls, scenarios: Scenarios, n: int) -> Chosen:
+        """The ``n`` records with the highest probability in their worst scenario; ties go in the order of the cells."""
+        found = cls.above(scenarios, 0.0)
+        cell = scenarios.table.cell_of(found.records)
+        order = np.lexsort((cell, -scenarios.worst_probability[cell]))[: max(n, 0)]
+        least = scenarios.worst_probability[cell[order]].min(initial=1.0)
+        among = cls._where(scenarios, [one.unique_probability >= max(least, 1e-300) for one in scenarios.each])
+        records = found.records[order]
+        return cls(records, among.mask[np.searchsorted(among.records, records)])
+
+    @classmethod
+    def in_cells_below(cls, scenarios: Scenarios, share: float) -> Chosen:
+        """The records that are alone in a cell of probability below ``share`` in at least one scenario."""
+        below = [
+            ((one.risk.sample_count == 1) & (np.exp(one.risk.log_population_share) < share))[one.cell] for one in scenarios.each
+        ]
+        return cls._where(scenarios, below)
+
+    @classmethod
+    def named(cls, scenarios: Scenarios, records: ArrayLike, threshold: float) -> Chosen:
+        """Records that the user names: safe from whom they are above ``threshold``, or from everybody when that is nobody."""
+        rows = np.asarray(records, dtype=np.int64)
+        everybody = np.uint64((1 << len(scenarios.each)) - 1)
+        # The last place is for dropped records, whose cell is −1.
+        of_cell = np.append(scenarios.masks_above(threshold), np.uint64(0))[scenarios.table.cell_of(rows)]
+        return cls(rows, np.where(of_cell == 0, everybody, of_cell))
+
+    @classmethod
+    def _where(cls, scenarios: Scenarios, at_risk: list[NDArray[np.bool_]]) -> Chosen:
+        """The records of cells that are at risk in a scenario, one mask of cells for each, in the order of the file."""
+        bits = np.zeros(scenarios.table.n_cells + 1, dtype=np.uint64)
+        for position, is_risky in enumerate(at_risk):
+            bits[:-1] |= np.where(is_risky, np.uint64(1 << position), np.uint64(0))
+        table = scenarios.table
+        if table.record_cell is None:
+            cells = np.flatnonzero(bits[:-1])
+            return cls(np.asarray(table.first_row[cells]), bits[cells])
+        rows = np.flatnonzero(bits[table.record_cell])
+        return cls(rows, bits[table.record_cell[rows]])
+
+
+def plan_single(task: SwapTask, records: NDArray[np.int64], progress: Progress) -> SwapPlan:
+    """Swaps of single records."""
+    return plan_task(task, records, progress=progress)
+
+
+def plan_for_scenarios(
+    task: SwapTask, scenarios: Scenarios, chosen: Chosen, *, plan: Planning = plan_single, progress: Progress = SILENT
+) -> SwapPlan:
+    """Swaps for chosen records.
+
+    A record whose swap changes no key of some scenario from which it is to be safe counts as not swapped, with the reason.
     """
-    requested = scenarios.above(threshold)
-    of_cell = scenarios.masks_above(threshold)
-    mask = of_cell[scenarios.table.cell_of(requested)]
     plans: list[SwapPlan] = []
-    waiting = {int(m): requested[mask == m] for m in np.unique(mask)}
+    waiting = {int(m): chosen.records[chosen.mask == m] for m in np.unique(chosen.mask)}
     for turn in ("common", "any"):
         for m, records in waiting.items():
             keys = _keys(scenarios, m, is_common=turn == "common")
             if len(records) and keys:
-                plans.append(_one_plan(task, records, keys, _taken(plans), progress))
+                plans.append(_one_plan(task, records, keys, _taken(plans), plan, progress))
                 waiting[m] = records[~np.isin(records, plans[-1].rows)]
-    return _merged(task, requested, plans, {int(r): int(m) for r, m in zip(requested, mask, strict=True)}, scenarios)
+    return _merged(task, chosen, plans, scenarios)
 
 
 def _keys(scenarios: Scenarios, mask: int, *, is_common: bool) -> set[str]:
@@ -52,34 +114,32 @@ def _taken(plans: list[SwapPlan]) -> NDArray[np.int64]:
 
 
 def _one_plan(
-    task: SwapTask, records: NDArray[np.int64], keys: set[str], taken: NDArray[np.int64], progress: Progress
+    task: SwapTask, records: NDArray[np.int64], keys: set[str], taken: NDArray[np.int64], plan: Planning, progress: Progress
 ) -> SwapPlan:
     rules = task.constraints
     stays = tuple(dict.fromkeys((*rules.never_swap, *(key for key in task.table.keys if key not in keys))))
     untouched = np.union1d(np.asarray(rules.untouched_records, dtype=np.int64), taken)
     changed = replace(rules, never_swap=stays, untouched_records=untouched)
-    return plan_task(replace(task, constraints=changed), records[~np.isin(records, taken)], progress=progress)
+    return plan(replace(task, constraints=changed), records[~np.isin(records, taken)], progress)
 
 
-def _merged(
-    task: SwapTask, requested: NDArray[np.int64], plans: list[SwapPlan], mask_of: dict[int, int], scenarios: Scenarios
-) -> SwapPlan:
+def _merged(task: SwapTask, chosen: Chosen, plans: list[SwapPlan], scenarios: Scenarios) -> SwapPlan:
     """All pairs as one plan; any set of disjoint pairs keeps the margins."""
     if not plans:
-        return plan_task(task, requested)
+        return plan_task(task, chosen.records)
     interactions = Interactions.of_model(task.table, task.model, keep=task.keep, never_swap=task.constraints.never_swap)
     joined: dict[str, Any] = {
         name: np.concatenate([getattr(plan, name) for plan in plans])
         for name in ("records", "partners", "moved", "distance", "cost")
     }
-    whole = replace(plans[0], task=task, interactions=interactions, requested=requested, **joined)
+    whole = replace(plans[0], task=task, interactions=interactions, requested=chosen.records, **joined)
     reasons = {left.record: left.reason for plan in plans for left in plan.unswapped}
     moved_keys: dict[int, set[str]] = {}
     for pair, (record, partner) in enumerate(zip(whole.records.tolist(), whole.partners.tolist(), strict=True)):
         moved_keys[record] = moved_keys[partner] = set(whole.variables(pair))
     left = []
-    for record in requested.tolist():
-        known = [set(one.keys) for place, one in enumerate(scenarios.each) if mask_of[record] >> place & 1]
+    for record, mask in zip(chosen.records.tolist(), chosen.mask.tolist(), strict=True):
+        known = [set(one.keys) for place, one in enumerate(scenarios.each) if mask >> place & 1]
         if record not in moved_keys:
             left.append(Unswapped(record, reasons.get(record, NOT_FOR_ALL)))
         elif not all(moved_keys[record] & keys for keys in known):

@@ -1,0 +1,218 @@
+"""What is left of the risk from each of several intruders, and how many swaps bring all of them down to a target?
+
+Every intruder is tried on the released file as the keys that it knows show it: records that were not changed in these keys are linked
+as before, and swapped ones to the nearest person. The pairs of a plan are independent of each other, so any part of it is a plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels.counting import CellIndex
+from rarecell.intruder.nearest import MovedLinks, moved_links
+from rarecell.intruder.register import Register
+from rarecell.intruder.release import Release
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.risk.scenarios import ScenarioRisk, Scenarios
+from rarecell.swap.apply import Exchange
+from rarecell.swap.distance import Distances
+from rarecell.swap.plan import SwapPlan
+from rarecell.swap.scenarios import Chosen, Planning, plan_for_scenarios, plan_single
+from rarecell.swap.target import Target
+from rarecell.swap.task import SwapTask
+from rarecell.table.contingency import ContingencyTable
+
+MOST_ATTEMPTS = 10
+STAGE = "growing the plan"
+
+
+@dataclass(frozen=True, eq=False)
+class ScenarioAfter:
+    """What one intruder finds after swaps; a record that shares its values with others is not claimed to be anybody.
+
+    Attributes
+    ----------
+    n_sample_uniques : records that are alone with their values of the intruder's keys
+    expected_population_uniques : of these, those expected to be linked to their person with nobody else as near
+    expected_correct_matches : those expected to be linked to their person
+    risks : of each record that is alone the risk by which it is judged
+    """
+
+    n_sample_uniques: int
+    expected_population_uniques: float
+    expected_correct_matches: float
+    risks: NDArray[np.float64]
+
+    @property
+    def highest(self) -> float:
+        return float(self.risks.max(initial=0.0))
+
+
+class ScenarioTrial:
+    """One intruder and the swaps of a plan, all of which are tried once; then any part of them is judged quickly."""
+
+    def __init__(self, scenario: ScenarioRisk, plan: Exchange, distances: Distances, *, seed: int = 0) -> None:
+        assert scenario.model is not None, "an intruder who looks nearby needs a model of the people who were not sampled"
+        self.risk = scenario.risk
+        small = scenario.risk.table
+        places = [plan.table.keys.index(key) for key in scenario.keys]
+        old, new = plan.table.cells[plan.table.cell_of(plan.rows)][:, places], plan.new_cells[:, places]
+        self.is_changed = (old != new).any(axis=1)
+        self.position = np.cumsum(self.is_changed) - 1
+        true, released = (np.ascontiguousarray(codes[self.is_changed]) for codes in (old, new))
+        index = CellIndex(small.cells, [c.n_levels for c in small.categories])
+        self.left, entered = (np.asarray(index.find(np.asfortranarray(codes)), dtype=np.int64) for codes in (true, released))
+        # Cells that were empty are numbered behind the others.
+        outside = entered < 0
+        further, number = np.unique(released[outside], axis=0, return_inverse=True)
+        entered[outside] = small.n_cells + number.ravel()
+        self.entered = entered
+        self.counts = np.concatenate([small.counts, np.zeros(len(further), dtype=np.int64)])
+        self.links = self._tried(scenario, plan.rows[self.is_changed], true, released, distances, seed)
+
+    def _tried(
+        self,
+        scenario: ScenarioRisk,
+        rows: NDArray[np.int64],
+        true: NDArray[np.int32],
+        released: NDArray[np.int32],
+        distances: Distances,
+        seed: int,
+    ) -> MovedLinks:
+        assert scenario.model is not None
+        small = scenario.risk.table
+        n_left = np.bincount(self.left, minlength=small.n_cells)
+        after = ContingencyTable.from_counts(
+            np.concatenate([small.cells, released]),
+            np.concatenate([small.counts - n_left, np.ones(len(released), dtype=np.int64)]),
+            small.categories,
+        )
+        register = Register.modelled(scenario.risk, scenario.model, seed=seed)
+        own = Distances(
+            kinds={key: kind for key, kind in distances.kinds.items() if key in scenario.keys},
+            weights={key: weight for key, weight in distances.weights.items() if key in scenario.keys},
+        )
+        return moved_links(Release(small, after, rows, true, released), register, distances=own)
+
+    def after(self, rows: NDArray[np.bool_] | None = None) -> ScenarioAfter:
+        """What the intruder finds when those of the plan's rows are changed; all of them unless given."""
+        chosen = np.arange(len(self.left)) if rows is None else self.position[rows & self.is_changed]
+        size, n_cells = len(self.counts), self.risk.table.n_cells
+        stayed = self.counts - np.bincount(self.left[chosen], minlength=size)
+        final = stayed + np.bincount(self.entered[chosen], minlength=size)
+        alone = np.flatnonzero((final[:n_cells] == 1) & (stayed[:n_cells] == 1))
+        claimed = chosen[final[self.entered[chosen]] == 1]
+        # The person of a record that is left alone still has the others of its cell around it, in the population.
+        unique, match = self.risk.unique_probability[alone], self.risk.match_probability[alone]
+        return ScenarioAfter(
+            n_sample_uniques=len(alone) + len(claimed),
+            expected_population_uniques=float(unique.sum() + self.links.certain[claimed].sum()),
+            expected_correct_matches=float(match.sum() + self.links.link[claimed].sum()),
+            risks=np.concatenate([unique, self.links.highest[claimed]]),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ScenarioTarget:
+    """A plan that was grown until the target is met in every scenario, or as far as it goes."""
+
+    plan: SwapPlan
+    is_met: bool
+    sentence: str
+
+
+def plan_scenarios_to_target(
+    task: SwapTask,
+    scenarios: Scenarios,
+    target: Target,
+    *,
+    plan: Planning = plan_single,
+    seed: int = 0,
+    progress: Progress = SILENT,
+) -> ScenarioTarget:
+    """Swap until the target holds against each intruder; then leave out swaps that are not needed.
+
+    Parameters
+    ----------
+    task : the file, the model, and all wishes
+    scenarios : the intruders, with their models
+    target : what is to be reached against each of them
+    plan : how swaps for some records are planned
+    seed : of the draws by which what is left is judged
+    progress : is told how far the work is
+    """
+    worst = np.sort(scenarios.worst_probability[scenarios.worst_probability > 0.0])[::-1]
+    n = _first_number(scenarios, target, worst)
+    for _ in range(MOST_ATTEMPTS):
+        found = plan_for_scenarios(task, scenarios, Chosen.riskiest(scenarios, n), plan=plan, progress=progress)
+        trials = [ScenarioTrial(one, found, task.distances, seed=seed) for one in scenarios.each]
+        is_met = all(_holds(target, trial.after()) for trial in trials)
+        if is_met or n >= len(worst):
+            break
+        n = min(len(worst), max(n + 10, n + n // 2))
+        checkpoint(progress, STAGE)
+    if is_met and len(found):
+        found = _enough(found, trials, target, scenarios)
+        trials = [ScenarioTrial(one, found, task.distances, seed=seed) for one in scenarios.each]
+        is_met = all(_holds(target, trial.after()) for trial in trials)
+    return ScenarioTarget(found, is_met, _sentence(found, scenarios, trials, target, is_met))
+
+
+def _first_number(scenarios: Scenarios, target: Target, worst: NDArray[np.float64]) -> int:
+    """How many of the riskiest records would do if every swap took its own risk away in every scenario."""
+    n = 0 if target.max_record_risk is None else int((worst > target.max_record_risk).sum())
+    ranked = np.argsort(-scenarios.worst_probability, kind="stable")[: len(worst)]
+    for one in scenarios.each:
+        for most, each in (
+            (target.max_population_uniques, one.unique_probability),
+            (target.max_correct_links, np.where(one.risk.sample_count == 1, one.risk.match_probability, 0.0)[one.cell]),
+        ):
+            if most is not None:
+                left = each[ranked].sum() - np.cumsum(each[ranked])
+                n = max(n, int(np.searchsorted(-left, -most)) + 1)
+    return min(n, len(worst))
+
+
+def _holds(target: Target, after: ScenarioAfter) -> bool:
+    return (
+        (target.max_population_uniques is None or after.expected_population_uniques <= target.max_population_uniques)
+        and (target.max_correct_links is None or after.expected_correct_matches <= target.max_correct_links)
+        and (target.max_record_risk is None or after.highest <= target.max_record_risk)
+    )
+
+
+def _enough(plan: SwapPlan, trials: list[ScenarioTrial], target: Target, scenarios: Scenarios) -> SwapPlan:
+    """The fewest pairs that are enough, the riskiest first."""
+    risk = scenarios.worst_probability[plan.table.cell_of(plan.rows)].reshape(2, -1).max(axis=0)
+    order = np.argsort(-risk, kind="stable")
+
+    def is_enough(n: int) -> bool:
+        pairs = np.zeros(len(plan), dtype=bool)
+        pairs[order[:n]] = True
+        return all(_holds(target, trial.after(np.tile(pairs, 2))) for trial in trials)
+
+    low, high = 0, len(plan)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle + 1, high)
+    return plan.subset(np.sort(order[:low]))
+
+
+def _sentence(plan: SwapPlan, scenarios: Scenarios, trials: list[ScenarioTrial], target: Target, is_met: bool) -> str:
+    told: list[Any] = []
+    for one, trial in zip(scenarios.each, trials, strict=True):
+        after = trial.after()
+        told.append(
+            f"{one.name} {after.expected_population_uniques:,.1f} expected population uniques, {after.expected_correct_matches:,.1f} "
+            f"expected correct links and a highest risk of {after.highest:.3f}"
+        )
+    reached = "; ".join(told)
+    if is_met:
+        return f"{len(plan):,} swaps that change {plan.n_values_changed:,} values reach {target} in every scenario: {reached}."
+    held = "; ".join(f"{n:,} records because {reason}" for reason, n in plan.reasons.items())
+    blocked = f" Not swapped: {held}." if held else ""
+    return f"The target of {target} is out of reach in some scenario; all swaps together leave {reached}.{blocked}"

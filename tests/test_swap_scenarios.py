@@ -149,4 +149,4 @@ def test_scenarios_read_the_file_no_more_often(in_memory: bool, tmp_path: Path, 
         reads.clear()
         rc.assess(tmp_path / "people.parquet", keys=["age", "sex", "job", "town"], **SIMPLE, **more)
         n_reads.append(len(reads))
-    assert n_reads == [1, 1, 2, 2]
+    assert [n - n_reads[0] for n in n_reads] == [0, 0, 1, 1]

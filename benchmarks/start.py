@@ -2,7 +2,8 @@
 
 Whole commands on the shipped census sample, each as a process of its own, against the import of numpy, pyarrow and DuckDB
 timed in the same run; the best of several times. Seconds of the processor stand beside those of the clock, because other
-work on the machine lengthens the latter.
+work on the machine lengthens the latter. For each stage of a run the processor time is divided by that of the clock: 2 means
+that two cores were busy.
 
     python benchmarks/start.py [--times 5] [--first-use]
 """
@@ -10,7 +11,6 @@ work on the machine lengthens the latter.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import resource
 import subprocess
@@ -35,6 +35,34 @@ def timed(command: list[str], times: int, **environment: str) -> tuple[float, fl
         clock.append(time.perf_counter() - started)
         processor.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return min(clock), min(processor)
+
+
+def stages_of(command: str, folder: Path) -> list[str]:
+    """What each stage of a run takes, by a process of its own; stages that run side by side are one line."""
+    code = f"""
+import sys, time
+from rarecell import datasets
+from rarecell.progress import SilentProgress
+from rarecell.run.{"protection" if command == "protect" else "assessment"} import {command}
+from rarecell.run.config import ProtectConfig, RunConfig
+print("%-24s%9s%11s%8s" % ("stage", "seconds", "processor", "cores"))
+class Watching(SilentProgress):
+    open = []
+    def start(self, stage, total=None):
+        self.open.append((str(stage), time.perf_counter(), time.process_time()))
+    def done(self):
+        stage, clock, processor = self.open.pop()
+        clock, processor = time.perf_counter() - clock, time.process_time() - processor
+        if not self.open:
+            print("%-24s%9.2f%11.2f%8.1f" % (stage, clock, processor, processor / max(clock, 1e-9)))
+print("%-24s%9s%11.2f" % ("python and imports", "", time.process_time()))
+config = RunConfig(input=sys.argv[1], keys=datasets.CENSUS_KEYS, population=datasets.CENSUS_POPULATION,
+                   protect=ProtectConfig(risk_above=0.2) if {command == "protect"} else None)
+{command}(config, out=sys.argv[2], progress=Watching())
+"""
+    arguments = [str(datasets.census_sample_path()), str(folder / f"stages-{command}")]
+    found = subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True)
+    return found.stdout.splitlines()
 
 
 def in_the_app(folder: Path, times: int) -> tuple[float, float]:
@@ -63,6 +91,8 @@ def main() -> None:
     parser.add_argument("--times", type=int, default=5)
     parser.add_argument("--first-use", action="store_true", help="also time the first use, with nothing compiled yet")
     options = parser.parse_args()
+    # Installed modules are kept as bytecode; a machine that writes none would translate all sources at every start.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     data = ["--keys", ",".join(datasets.CENSUS_KEYS), "--population", str(datasets.CENSUS_POPULATION), "--quiet", "--overwrite"]
     base = timed(BASE, max(options.times, 3))
     print(f"{'':34}{'seconds':>9}{'ratio':>8}{'processor':>12}{'ratio':>8}{'wanted':>9}")
@@ -81,14 +111,15 @@ def main() -> None:
         assess = [*COMMAND, "assess", sample, *data, "--out", out]
         timed(assess, 1)
         row("assess, warm", timed(assess, options.times), 10)
-        stages = json.loads((Path(out) / "run.json").read_text())["seconds"]
         protect = [*COMMAND, "protect", sample, *data, "--risk-above", "0.2", "--out", out]
         timed(protect, 1)
         row("protect, warm", timed(protect, options.times), 12)
         row("assess inside the app, warm", in_the_app(folder, min(options.times, 3)), 5)
         if options.first_use:
             row("assess, first use", timed(assess, 1, NUMBA_CACHE_DIR=str(folder / "cache")), 40)
-    print("\nSeconds of the stages of an assess: " + ", ".join(f"{stage} {spent:.2f}" for stage, spent in stages.items()))
+        for command in ("assess", "protect"):
+            print(f"\nStages of {command}, warm:")
+            print("\n".join(stages_of(command, folder)), flush=True)
 
 
 if __name__ == "__main__":

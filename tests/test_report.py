@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import html5lib
+import jinja2
 import pytest
 
 from rarecell.errors import BadInput
@@ -26,6 +27,7 @@ from rarecell.outcome.verdict import verdict
 from rarecell.outcome.words import number, percent
 from rarecell.report import render_report, report_context, write_report
 from rarecell.report.sentences import best_recode, steps
+from rarecell.report.template_cache import TemplateCache
 from tests.summaries import census_summary, demo_summary, protected_summary, riskiest_records, typed, typed_records
 
 EDITIONS = ("internal", "external")
@@ -414,3 +416,27 @@ def test_the_verdict_claims_only_tables_that_were_kept() -> None:
     blanked = protected_summary()
     blanked["swap"]["suppression"] = {"records": 2, "values": 3, "by_key": {"age": 3}}
     assert "but for the values that were blanked" in str(verdict(typed(blanked)))
+
+
+def test_templates_are_translated_once_and_need_no_folder(tmp_path: Path) -> None:
+    def rendered(place: Path) -> tuple[str, int]:
+        environment = jinja2.Environment(
+            loader=jinja2.DictLoader({"page": "{{ n }} records"}), bytecode_cache=TemplateCache(place)
+        )
+        n_translated = 0
+
+        class Counting(environment.code_generator_class):  # type: ignore[name-defined,misc]
+            def visit_Template(self, *given: Any) -> None:
+                nonlocal n_translated
+                n_translated += 1
+                super().visit_Template(*given)
+
+        environment.code_generator_class = Counting
+        return environment.get_template("page").render(n=3), n_translated
+
+    assert rendered(tmp_path / "kept") == ("3 records", 1)
+    assert rendered(tmp_path / "kept") == ("3 records", 0)
+    # A file where the folder should be is like a folder that may not be written to.
+    (tmp_path / "file").write_text("")
+    assert rendered(tmp_path / "file") == ("3 records", 1)
+    assert rendered(tmp_path / "file") == ("3 records", 1)

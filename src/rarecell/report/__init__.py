@@ -7,6 +7,7 @@ lie beside it as CSV files.
 
 from __future__ import annotations
 
+import functools
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -115,13 +116,21 @@ def content_hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
+@functools.cache
 def report_environment(*folders: Path) -> jinja2.Environment:
     """The templates of the report, and those in ``folders`` before them; everything is escaped unless marked safe."""
     import jinja2
 
-    loader = jinja2.FileSystemLoader([*folders, Path(__file__).parent / "templates"])
+    from rarecell.report.template_cache import TemplateCache
+
+    own = Path(__file__).parent / "templates"
     environment = jinja2.Environment(
-        loader=loader, autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+        loader=jinja2.FileSystemLoader([*folders, own]),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+        bytecode_cache=TemplateCache(own / "__pycache__"),
     )
     environment.filters["number"] = words.number
     environment.filters["rounded"] = lambda value: (

@@ -15,6 +15,7 @@ from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff, ra
 from rarecell.model.backoff_conditionals import Betas
 from rarecell.model.backoff_contexts import POWERS, STRENGTHS, Context
 from rarecell.model.log_draws import log_beta_draws
+from rarecell.risk.posterior import gamma_of_log_moments
 from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.table.coarsening import automatic_coarsenings
 from tests.naive import backoff as naive
@@ -334,3 +335,17 @@ def test_mergers_lose_the_least_at_every_step(is_ordered: bool) -> None:
         assert likelihood(after(i, j)) == pytest.approx(best)
         groups[i] = sorted(groups[i] + groups[j])
         del groups[j]
+
+
+def test_the_posterior_of_an_average_has_the_variance_within_and_between_its_networks() -> None:
+    table = census_table()
+    model = fit_backoff(table, n_orders=4)
+    rows = np.stack([network.log_moment_rows(table.cells) for network in model.networks])
+    mean, variance, _ = model.posterior()
+    assert variance == pytest.approx(rows[:, :, 2].mean(axis=0) + rows[:, :, 0].var(axis=0))
+    # The mean of the gamma law is that of the networks on average, whatever its variance.
+    shape, scale = gamma_of_log_moments(mean, variance)
+    within, _ = gamma_of_log_moments(mean, rows[:, :, 2].mean(axis=0))
+    log_mean = rows[:, :, 1].mean(axis=0) + model.log_cell_probability() - rows[:, :, 0].mean(axis=0)
+    wanted = log_mean + np.log(within) - special.digamma(within)
+    assert np.log(shape * scale) == pytest.approx(wanted, abs=1e-6)

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from rarecell._kernels import backoff as kernels
 from rarecell._kernels import gamma
@@ -234,8 +235,8 @@ class BackoffModel(_Backoff):
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
         """Mean and variance of the logarithm of each cell's probability.
 
-        The variance is the mean over the networks, the width of one posterior; the mean is moved so that it belongs to
-        the arithmetic mean of their probabilities.
+        The variance is that within the networks and that between them; the mean is moved so that it belongs to the arithmetic
+        mean of their probabilities. Without the variance between them, risks below 0.1 were too small by an eighth.
         """
         found = self._averaged(cells)
         return LogMoments(found.mean_log, found.variance_log, found.error if len(self.networks) > 1 else None)
@@ -280,12 +281,28 @@ def _average(rows: Sequence[Floats]) -> _Moments:
         log_mean[:] = np.log(np.exp(logs - largest).mean(axis=0)) + largest
         mean_log[:] = np.mean([part[:, 1] for part in parts], axis=0) + log_mean - logs.mean(axis=0)
         variance_log[:] = np.mean([part[:, 2] for part in parts], axis=0)
+        if len(parts) > 1:
+            mean_log += _add_variance(variance_log, logs.var(axis=0))
         # Neighbours are an order and its reverse, which err in opposite directions.
         pairs = logs.reshape(len(logs) // 2, 2, logs.shape[1]).mean(axis=1) if len(logs) % 2 == 0 and len(logs) > 2 else logs
         error[:] = pairs.std(axis=0, ddof=1) / np.sqrt(len(pairs)) if len(pairs) > 1 else 0.0
 
     in_parts(average, *found, *rows)
     return found
+
+
+def _add_variance(variance_log: Floats, more: Floats) -> Floats:
+    """Add to variances of logarithms, in place; what the means of the logarithms change by for gamma variables to keep their means."""
+    before = _mean_of_log(variance_log)
+    variance_log += more
+    return _mean_of_log(variance_log) - before
+
+
+def _mean_of_log(variance_log: Floats) -> Floats:
+    """Mean of the logarithm of a gamma variable with mean 1, from the variance of its logarithm."""
+    shape, scale = np.empty(len(variance_log)), np.empty(len(variance_log))
+    gamma.gamma_of_log_moments(np.zeros(len(variance_log)), variance_log, shape, scale)
+    return np.asarray(special.digamma(shape) - np.log(shape))
 
 
 def fit_backoff(

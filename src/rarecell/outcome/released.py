@@ -35,22 +35,36 @@ class Concentration(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class HouseholdsAfter(Plain):
+    """Households of the released file in which a member is expected to be recognised, and those above the threshold."""
+
+    expected_with_an_identified_member: float
+    above_threshold: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReleasedState(Plain):
-    """The released file: records by risk, by the size of their cell, and above the threshold."""
+    """The released file: records by risk, by the size of their cell, and above the threshold.
+
+    A blanked value counts as a value of its own. The intervals are for the expected population uniques and correct matches.
+    """
 
     sample_uniques: int
     records_above_threshold: int
     edges: tuple[float, ...]
     counts: tuple[int, ...]
     k_anonymity: Mapping[str, int] = field(default_factory=dict)
-    households_above_threshold: int | None = None
+    households: HouseholdsAfter | None = None
+    interval: tuple[float, ...] = ()
+    interval_correct_matches: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance(Plain):
     """Where the numbers come from: when, of which file, by which program, from which seed.
 
-    ``released`` and its hash are those of the protected file; ``by`` is who ran it, if that was said.
+    ``released`` and its hash are those of the protected file; ``by`` is who ran it, if that was said; ``run`` names the run, in its
+    ``run.json``, too.
     """
 
     date: str
@@ -61,3 +75,4 @@ class Provenance(Plain):
     version: str
     seed: int | None = None
     by: str | None = None
+    run: str | None = None

@@ -34,6 +34,8 @@ def _provenance(summary: RunSummary) -> Table | None:
     rows += [("Recoded keys", recoded or "none"), ("Program", f"rarecell {made.version}")]
     if made.seed is not None:
         rows.append(("Seed", made.seed))
+    if made.run:
+        rows.append(("Run", made.run))
     if made.by:
         rows.append(("Run by", made.by))
     return Table("provenance", "Where this comes from", (text_column("What"), text_column("Value")), tuple(rows))

@@ -95,6 +95,7 @@ def risk_interval(
     n_draws: int = 400,
     centre: str | None = None,
     most_uniques: int = MOST_UNIQUES,
+    among: NDArray[np.bool_] | None = None,
     seed: int = 0,
 ) -> RiskInterval:
     """Interval for the number of population uniques among the sample uniques, and for their correct matches.
@@ -115,6 +116,8 @@ def risk_interval(
         estimate for an average or a model with its own posterior, and both for a single model.
     most_uniques : int, optional
         With more sample uniques than this, a random part of them is drawn for.
+    among : array of bool, optional
+        Cells whose uniques are meant, such as those that stay after swaps; all unless given.
     seed : int, optional
         Seed of the draws.
 
@@ -129,7 +132,7 @@ def risk_interval(
     if not 0.0 < level < 1.0:
         raise BadInput(f"The level of the interval was given as {level}; it is a probability between 0 and 1, such as 0.95.")
     rng = np.random.default_rng(seed)
-    uniques = np.flatnonzero(risk.sample_count == 1)
+    uniques = np.flatnonzero((risk.sample_count == 1) & (True if among is None else among))
     drawn = uniques
     if len(uniques) > most_uniques:
         drawn = np.sort(rng.choice(uniques, most_uniques, replace=False))
@@ -147,6 +150,8 @@ def risk_interval(
     if error is not None:
         found = found * np.exp(np.outer(rng.standard_normal(len(found)), error))
     estimate = np.array([risk.expected_population_uniques, risk.expected_correct_matches])
+    if among is not None:
+        estimate = np.array([risk.unique_probability[uniques].sum(), risk.match_probability[uniques].sum()])
     mean = tau.mean(axis=0)
     factor = np.divide(estimate, mean, out=np.ones(2), where=mean > 0.0)
     ends = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]

@@ -37,7 +37,7 @@ from rarecell.run import files, model_choice, summary, swaps
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.copies import find_doubles
 from rarecell.run.findings import Findings, Judgement
-from rarecell.run.groups import concentration_of, groups_of
+from rarecell.run.groups import concentration_of, groups_of, role_columns
 from rarecell.run.keywords import RunOptions, as_config
 from rarecell.run.model_choice import ModelChoice
 from rarecell.run.results import Assessment
@@ -153,7 +153,7 @@ def assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: Pr
     of_households = _of_households(data, risk, config)
     found = Findings(config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles, (own, anything))
     whole = judged(summary.of_findings(found))
-    whole = replace(whole, groups=groups_of(risk), concentration=concentration_of(risk))
+    whole = replace(whole, groups=groups_of(risk, columns=role_columns(data, config, risk)), concentration=concentration_of(risk))
     riskiest = _explained(chosen.best, risk, unsafe)
     return Assessment(config, data, table, zeros, chosen, risk, can_swap, unsafe, roles, riskiest, whole, stages.seconds)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -86,7 +87,18 @@ def provenance_of(found: Assessment, released: Path | None) -> Provenance:
         version=folders.versions()["rarecell"],
         seed=config.seed,
         by=config.by,
+        run=run_name(found, None if released is None else file_hash(released)),
     )
+
+
+def run_name(found: Assessment, released: str | None) -> str:
+    """The name of a run: the same data, choices and release have the same, anything else another.
+
+    Made from nothing that is secret: a seed of swaps could be found again by trying.
+    """
+    config = replace(found.config, input=PurePath(found.config.input).name, protect=None)
+    parts = (str(found.data.source.unchanged_hash()), config.to_toml(), str(released))
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
 def write_assessment(
@@ -141,6 +153,7 @@ def publish(folder: folders.RunFolder, command: str, found: Assessment, stages: 
     if len(source.paths) > 1:
         given["parts"] = len(source.paths)
     seconds = {str(stage): round(spent, 4) for stage, spent in {**found.seconds, **stages.seconds}.items()}
-    record = folders.RunRecord(command, folders.versions(), given, config.seed, seconds, (*folder.names, RECORD))
+    run = json.loads((folder.stage / "summary.json").read_text(encoding="utf-8"))["provenance"]["run"]
+    record = folders.RunRecord(command, folders.versions(), given, config.seed, seconds, (*folder.names, RECORD), run)
     folder.write_text(RECORD, record.to_json())
     folder.publish()

@@ -41,6 +41,7 @@ class RunRecord:
     seed: int
     seconds: Mapping[str, float] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+    run: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"

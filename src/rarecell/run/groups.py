@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.outcome.released import Concentration, GroupRisk, ReleasedState
+from rarecell.data.microdata import Microdata
+from rarecell.outcome.released import Concentration, GroupRisk
 from rarecell.risk.records import RecordRisk
-from rarecell.risk.unsafe import k_anonymity
+from rarecell.run.config import RunConfig
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import RiskAfter
-from rarecell.table.contingency import ContingencyTable
+from rarecell.table.contingency import Categories
 
 MOST_LEVELS = 400
 """Of a key with more levels only those with most risk are told."""
@@ -19,12 +22,69 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Shares of the sample uniques at which the concentration of risk is told."""
 
 
-def groups_of(risk: RecordRisk, plan: SwapPlan | None = None, after: RiskAfter | None = None) -> tuple[GroupRisk, ...]:
-    """The risk of every level of every key; with a plan also in the released file."""
+RoleColumns = Mapping[str, tuple[NDArray[np.int32], Categories]]
+"""Columns with a role that are no keys: the code of each record, and the levels."""
+
+
+def role_columns(data: Microdata, config: RunConfig, risk: RecordRisk) -> RoleColumns:
+    """Areas, strata and sensitive columns with few enough levels to be told one by one; none when records are not held."""
+    if risk.table.record_cell is None:
+        return {}
+    named = dict.fromkeys([*data.areas, *([config.strata] if config.strata else []), *config.sensitive])
+    names = [name for name in named if name not in risk.table.keys]
+    if not names:
+        return {}
+    codes, categories = data.column_codes(names)
+    return {c.key: (codes[:, k], c) for k, c in enumerate(categories) if 1 < c.n_levels <= MOST_LEVELS}
+
+
+def groups_of(
+    risk: RecordRisk, plan: SwapPlan | None = None, after: RiskAfter | None = None, columns: RoleColumns | None = None
+) -> tuple[GroupRisk, ...]:
+    """The risk of every level of every key and of every column with a role; with a plan also in the released file."""
     found: list[GroupRisk] = []
     for k in range(risk.table.n_keys):
         found += _of_key(risk, k, plan, after)
+    for codes, categories in (columns or {}).values():
+        found += _of_column(risk, codes, categories, plan, after)
     return tuple(found)
+
+
+def _of_column(
+    risk: RecordRisk, codes: NDArray[np.int32], categories: Categories, plan: SwapPlan | None, after: RiskAfter | None
+) -> list[GroupRisk]:
+    """Groups by a column outside the keys, which stays with its record."""
+    table = risk.table
+    assert table.record_cell is not None
+
+    def summed(of_record: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(np.bincount(codes, weights=of_record, minlength=categories.n_levels), dtype=np.float64)
+
+    def by_cell(values: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
+        # The last place is for dropped records, whose cell is −1.
+        return np.append(values.astype(np.float64), 0.0)[table.record_cell]
+
+    records, uniques = summed(np.ones(len(codes))), summed(by_cell((table.counts == 1).astype(np.int64)))
+    expected = summed(by_cell(risk.unique_probability))
+    left = swapped = None
+    if plan is not None and after is not None:
+        of_record, moved = by_cell(after.unique_probability), np.zeros(len(codes))
+        of_record[plan.rows] = after.swapped_unique
+        moved[plan.rows] = 1.0
+        left, swapped = summed(of_record), summed(moved)
+    return [
+        GroupRisk(
+            key=categories.key,
+            level=categories.labels[code],
+            records=int(records[code]),
+            sample_uniques=int(uniques[code]),
+            expected_population_uniques=float(expected[code]),
+            records_after=None if left is None else int(records[code]),
+            expected_population_uniques_after=None if left is None else float(left[code]),
+            swapped=None if swapped is None else int(swapped[code]),
+        )
+        for code in range(categories.n_levels)
+    ]
 
 
 def _of_key(risk: RecordRisk, k: int, plan: SwapPlan | None, after: RiskAfter | None) -> list[GroupRisk]:
@@ -73,21 +133,3 @@ def concentration_of(risk: RecordRisk) -> tuple[Concentration, ...]:
     upto = np.cumsum(probability)
     numbers = sorted({max(1, round(share * len(probability))) for share in SHARES})
     return tuple(Concentration(records=n, share=float(upto[n - 1] / total)) for n in numbers)
-
-
-def released_state(after: RiskAfter, table_after: ContingencyTable, threshold: float) -> ReleasedState:
-    """The released file: of each record that is alone in it the risk, and how many records share their cell."""
-    edges = np.linspace(0.0, 1.0, 11)
-    stayed = after.unique_probability[after.counts == 1]
-    # A swapped record is judged by the highest chance of being linked, whatever counts as near.
-    risks = np.concatenate([stayed, after.swapped_highest[after.swapped_highest > 0.0]])
-    n_other = max(0, after.n_sample_uniques - len(risks))
-    counts = np.histogram(risks, edges)[0]
-    counts[0] += n_other
-    return ReleasedState(
-        sample_uniques=after.n_sample_uniques,
-        records_above_threshold=int((risks >= threshold).sum()),
-        edges=tuple(edges.round(1).tolist()),
-        counts=tuple(int(n) for n in counts),
-        k_anonymity={str(k): n for k, n in k_anonymity(table_after).items()},
-    )

@@ -20,8 +20,9 @@ from rarecell.progress import SILENT, Progress
 from rarecell.run import aftermath, files, formal, swaps
 from rarecell.run.assessment import assessed, places
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.groups import groups_of, released_state
+from rarecell.run.groups import groups_of, role_columns
 from rarecell.run.keywords import ProtectOptions, as_config
+from rarecell.run.released import released_state, with_interval_of_links
 from rarecell.run.remaining import left_at_risk
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
@@ -106,10 +107,10 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         stay = {name: column for name, column in columns.items() if name not in {one.column for one in travel.carried}}
         told = aftermath.with_aftermath(_told(wanted, found, planned, margins, links, stay), found, plan, travel)
         swap = with_suppression(told, blanked, after)
-        swap = replace(swap, released=released_state(after, plan.table_after, found.config.threshold))
+        swap = with_interval_of_links(replace(swap, released=released_state(found, plan, after, blanked)))
         remaining, listed = left_at_risk(found, plan, after)
         swap = replace(swap, remaining=remaining)
-        groups = groups_of(risk, plan, after)
+        groups = groups_of(risk, plan, after, role_columns(found.data, found.config, risk))
     notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, plan))
     whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups))
     return Protection(found, plan, whole, stages.seconds, blanked, travel.carried, listed)

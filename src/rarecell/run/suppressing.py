@@ -18,6 +18,7 @@ from rarecell.progress import Progress
 from rarecell.release.suppression import Suppression, suppress_rest
 from rarecell.run import model_choice
 from rarecell.run.config import ProtectConfig
+from rarecell.run.released import released_table
 from rarecell.run.results import Assessment
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import RiskAfter
@@ -50,11 +51,8 @@ def suppressed(
         of_fewer = model_choice.risk_of(fewer, model_choice.quick_model(fewer, config, n_orders=1), config)
         return of_fewer.unique_probability, of_fewer.match_probability
 
-    # Weights and strata are known of the file as it was; the tables of fewer keys are nearly the same.
-    has_design = table.weights is not None or config.strata is not None
-    released = table if has_design else plan.table_after
     return suppress_rest(
-        released.with_coarsenings(()),
+        released_table(found, plan).with_coarsenings(()),
         rows,
         cells,
         risk,

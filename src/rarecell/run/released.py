@@ -1,0 +1,149 @@
+"""What does the released file look like to whoever gets it?
+
+Its table, with blanked values as levels of their own; who is alone in it and how risky that is; households; intervals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.outcome.released import HouseholdsAfter, ReleasedState
+from rarecell.outcome.swap import SwapSummary
+from rarecell.release.suppression import Suppression
+from rarecell.risk.interval import risk_interval
+from rarecell.risk.records import household_risk
+from rarecell.risk.unsafe import k_anonymity
+from rarecell.run import model_choice
+from rarecell.run.config import RunConfig
+from rarecell.run.results import Assessment
+from rarecell.run.roles import stratum_of_records
+from rarecell.swap.plan import SwapPlan
+from rarecell.swap.residual_risk import RiskAfter
+from rarecell.table.contingency import Categories, ContingencyTable
+
+LEVEL_Z = 1.959963984540054
+"""Standard deviations to either side that hold 95 % of a normal law."""
+
+
+# ---------------------------------------------------------------------- the table
+
+
+def released_table(found: Assessment, plan: SwapPlan, blanked: Suppression | None = None) -> ContingencyTable:
+    """The table of the released file, with the weights of its design; a blanked value is a level of its own.
+
+    Needs a table that knows the cell of each record. Weights stay with their record, so that those of a cell change with the
+    records that enter and leave it.
+    """
+    table, config = plan.table, found.config
+    assert table.record_cell is not None, "records are held when values are to be blanked"
+    codes = np.where(table.record_cell[:, None] >= 0, table.cells[table.record_cell], -1)
+    codes[plan.rows] = plan.new_cells
+    categories = list(table.categories)
+    if blanked is not None:
+        for key, of_key in blanked.blanked.items():
+            k = table.keys.index(key)
+            given = categories[k]
+            if not given.has_missing:
+                categories[k] = Categories(key, (*given.levels, None), given.is_ordered)
+            codes[blanked.rows[of_key], k] = categories[k].n_levels - 1
+    weights = found.data.record_weights() if config.weight is not None else None
+    made = ContingencyTable.from_codes(codes.astype(np.int32), _occurring(categories, codes), weights=weights)
+    return _with_strata(made, found, config) if blanked is None else made
+
+
+def _occurring(categories: list[Categories], codes: NDArray[np.int32]) -> list[Categories]:
+    """The levels that occur; a level that was blanked everywhere is gone."""
+    kept = codes[(codes >= 0).all(axis=1)]
+    for k, given in enumerate(categories):
+        there = np.unique(kept[:, k])
+        if len(there) < given.n_levels:
+            new_code = np.full(given.n_levels, -1, dtype=np.int32)
+            new_code[there] = np.arange(len(there), dtype=np.int32)
+            codes[:, k] = np.where(codes[:, k] >= 0, new_code[codes[:, k]], -1)
+            categories[k] = Categories(given.key, tuple(given.levels[code] for code in there.tolist()), given.is_ordered)
+    return categories
+
+
+def _with_strata(table: ContingencyTable, found: Assessment, config: RunConfig) -> ContingencyTable:
+    return model_choice.with_design_weights(table, config, stratum_of_records(found.data, table, config))
+
+
+# ---------------------------------------------------------------------- who is alone in it
+
+
+def released_state(found: Assessment, plan: SwapPlan, after: RiskAfter, blanked: Suppression | None) -> ReleasedState:
+    """The released file: of each record that is alone in it the risk, and how many records share their cell."""
+    threshold = found.config.threshold
+    table = plan.table_after if blanked is None else released_table(found, plan, blanked)
+    edges = np.linspace(0.0, 1.0, 11)
+    stayed = after.unique_probability[after.counts == 1]
+    # A swapped record is judged by the highest chance of being linked, whatever counts as near.
+    risks = np.concatenate([stayed, after.swapped_highest[after.swapped_highest > 0.0]])
+    n_alone = after.n_sample_uniques if blanked is None else int((table.counts == 1).sum())
+    counts = np.histogram(risks, edges)[0]
+    counts[0] += max(0, n_alone - len(risks))
+    return ReleasedState(
+        sample_uniques=n_alone,
+        records_above_threshold=int((risks >= threshold).sum()),
+        edges=tuple(edges.round(1).tolist()),
+        counts=tuple(int(n) for n in counts),
+        k_anonymity={str(k): n for k, n in k_anonymity(table).items()},
+        households=_households(found, plan, after),
+        interval=interval_after(found, plan, after, blanked),
+    )
+
+
+def risk_of_records(plan: SwapPlan, stayed: NDArray[np.float64], moved: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A number of each record of the file: that of its cell when it stayed, its own when it was swapped."""
+    assert plan.table.record_cell is not None
+    # The last place is for dropped records, whose cell is −1.
+    of_record = np.append(stayed, 0.0)[plan.table.record_cell]
+    of_record[plan.rows] = moved
+    return np.asarray(of_record, dtype=np.float64)
+
+
+def _households(found: Assessment, plan: SwapPlan, after: RiskAfter) -> HouseholdsAfter | None:
+    """Households whose members could be recognised in the released file."""
+    if found.config.household is None or plan.table.record_cell is None:
+        return None
+    codes = found.data.column_codes([found.config.household])[0][:, 0]
+    of_record = risk_of_records(plan, after.unique_probability, after.swapped_highest)
+    probability = household_risk(of_record, codes)[np.unique(codes, return_index=True)[1]]
+    return HouseholdsAfter(
+        expected_with_an_identified_member=float(probability.sum()),
+        above_threshold=int((probability >= found.config.threshold).sum()),
+    )
+
+
+def interval_after(found: Assessment, plan: SwapPlan, after: RiskAfter, blanked: Suppression | None) -> tuple[float, float]:
+    """Interval for the number of records that could still be recognised.
+
+    Records that stayed and are still alone are drawn for as before protection. Those that moved or lost values are added as
+    independent trials with their probabilities.
+    """
+    table = plan.table
+    stays = (after.unique_probability > 0.0) & (found.risk.sample_count == 1)
+    others = [after.swapped_unique]
+    if blanked is not None and len(blanked.rows):
+        cells = table.cell_of(np.setdiff1d(blanked.rows, plan.rows))
+        stays[cells] = False
+        others.append(after.unique_probability[cells])
+    chance = np.minimum(np.concatenate(others), 1.0)
+    mean, spread = float(chance.sum()), LEVEL_Z * float(np.sqrt((chance * (1.0 - chance)).sum()))
+    low, high = 0.0, 0.0
+    if stays.any():
+        drawn = risk_interval(found.risk, found.choice.risk_model, among=stays, seed=found.config.seed)
+        low, high = drawn.population_uniques
+    return max(0.0, float(np.floor(low + max(0.0, mean - spread)))), float(np.ceil(high + mean + spread))
+
+
+def with_interval_of_links(swap: SwapSummary) -> SwapSummary:
+    """The state of the released file with the interval of correct links, which the nearest intruder has."""
+    nearest = next((one for one in swap.intruders if one.name == "nearest"), None)
+    if swap.released is None or nearest is None or len(nearest.interval_after) != 2:
+        return swap
+    low, high = nearest.interval_after
+    return replace(swap, released=replace(swap.released, interval_correct_matches=(low, high)))

@@ -440,3 +440,36 @@ def test_templates_are_translated_once_and_need_no_folder(tmp_path: Path) -> Non
     (tmp_path / "file").write_text("")
     assert rendered(tmp_path / "file") == ("3 records", 1)
     assert rendered(tmp_path / "file") == ("3 records", 1)
+
+
+def test_after_protection_the_report_describes_the_released_file() -> None:
+    import numpy as np
+    import pyarrow as pa
+
+    import rarecell as rc
+
+    draw = np.random.default_rng(4)
+    frame = pa.table(
+        {"age": draw.integers(18, 60, 300), "sex": draw.choice(["f", "m"], 300), "job": draw.choice(["x", "y"], 300)}
+    )
+    done = rc.protect(frame, keys=["age", "sex"], sensitive=["job"], population=500, top=20, model="independence", swap_seed=1)
+    swap = done.summary.swap
+    assert swap
+    assert swap.released
+    context = report_context(done.summary, place="runs/first")
+    page = render_report(done.summary)
+    assert f"before {done.summary.risk.sample_uniques}" in page
+    assert "After protection: " in context["pictures"]["funnel"].caption
+    assert {column for column, _ in context["group_pictures"]} == {"age", "sex", "job"}
+    for _, picture in context["group_pictures"]:
+        assert "before protection and" in picture.caption
+        assert "could be recognised" in picture.caption
+
+
+def test_what_to_do_next_can_be_pasted_where_the_run_was_started() -> None:
+    summary = typed(census_summary())
+    (step, *_) = steps(summary, place="runs/my first")
+    assert step.command.startswith("rarecell protect --config 'runs/my first/run.toml'")
+    assert step.command.endswith("--out runs/protected")
+    assert not step.text.endswith(":")
+    assert steps(summary)[0].command.endswith("--config run.toml --risk-above 0.2 --out protected")

@@ -47,6 +47,7 @@ def write_report(
     edition: Edition = "internal",
     groups: Sequence[HomogeneousGroup] = (),
     remaining: Sequence[RemainingRecord] = (),
+    place: str | None = None,
 ) -> Path:
     """Write the report of a run and its tables into ``folder``.
 
@@ -65,6 +66,8 @@ def write_report(
         Groups that share a sensitive value, with their values. The external edition ignores them.
     remaining : sequence of RemainingRecord
         Records that stay at risk after protection. The external edition ignores them.
+    place : str, optional
+        The run folder as seen from where the run was started, for commands that can be pasted there.
 
     Returns
     -------
@@ -74,7 +77,9 @@ def write_report(
     page_name, tables_name = FILE_NAMES[edition]
     written_run = folder / "run.toml"
     run_toml = written_run.read_text(encoding="utf-8") if written_run.exists() else None
-    context = report_context(summary, riskiest, edition=edition, run_toml=run_toml, groups=groups, remaining=remaining)
+    context = report_context(
+        summary, riskiest, edition=edition, run_toml=run_toml, groups=groups, remaining=remaining, place=place
+    )
     tables_folder = folder / tables_name
     tables_folder.mkdir(exist_ok=True, mode=0o700)
     tables: Mapping[str, Table] = context["tables"]
@@ -151,27 +156,32 @@ def report_context(
     run_toml: str | None = None,
     groups: Sequence[HomogeneousGroup] = (),
     remaining: Sequence[RemainingRecord] = (),
+    place: str | None = None,
 ) -> dict[str, Any]:
     """Everything the templates show; the app renders the same body with it."""
     from rarecell.report import sentences
     from rarecell.report.edition import external
+    from rarecell.report.group_pictures import group_pictures
     from rarecell.report.pictures import all_pictures
     from rarecell.report.tables import all_tables
 
     if edition == "external":
         summary, riskiest, run_toml, groups, remaining = external(summary), (), None, (), ()
     records, uniques = summary.records, summary.risk.sample_uniques
+    if summary.swap is not None and summary.swap.released is not None:
+        uniques = summary.swap.released.sample_uniques
     context = {
         "summary": summary,
         "riskiest": riskiest,
         "edition": edition,
         "verdict": verdict(summary),
         "kept": None if summary.swap is None else what_was_kept(summary.swap),
-        "steps": sentences.steps(summary, edition=edition),
+        "steps": sentences.steps(summary, edition=edition, place=place),
         "share_unique": words.percent(uniques / records)
         if isinstance(records, int) and isinstance(uniques, int) and records
         else None,
         "pictures": all_pictures(summary),
+        "group_pictures": group_pictures(summary),
         "tables": all_tables(summary, riskiest, groups, remaining),
         "folder": FILE_NAMES[edition][1],
         "missing_sentence": sentences.missing_sentence(summary),
@@ -205,7 +215,7 @@ def _contents(context: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("provenance", "Where this comes from, and the decision", "provenance" in tables),
         ("protection", "What protection changed", context["summary"].swap is not None),
         ("data", "What was examined", True),
-        ("risk", f"How the risk is spread{', before protection' if context['summary'].swap is not None else ''}", True),
+        ("risk", f"How the risk is spread{', after protection and before' if context['summary'].swap is not None else ''}", True),
         ("roles", "Areas, groups and other intruders", _has_roles(tables)),
         ("causes", "What makes records rare", "key-costs" in tables or "unsafe-combinations" in tables),
         ("records", "The riskiest records", bool(context["riskiest"])),

@@ -43,9 +43,16 @@ def cell_probability_decades(decades: Mapping[str, int] | Sequence[tuple[str, in
     return _columns(rows, x_title="cell probability, from this power of ten up to the next", y_title="sample uniques")
 
 
-def record_risk_histogram(edges: Sequence[float], counts: Sequence[int], *, threshold: float | None = None) -> Chart:
-    """Sample uniques by risk; bins that begin at the threshold or above are in the colour of risk."""
+def record_risk_histogram(
+    edges: Sequence[float], counts: Sequence[int], *, threshold: float | None = None, before: Sequence[int] | None = None
+) -> Chart:
+    """Sample uniques by risk; bins that begin at the threshold or above are in the colour of risk.
+
+    With ``before``, the numbers before protection stand beside those after it.
+    """
     labels = [f"{low:g}–{high:g}" for low, high in itertools.pairwise(edges)]
+    if before is not None:
+        return _paired_columns(labels, before, counts)
     at_risk = [threshold is not None and low >= threshold - 1e-9 for low in edges[:-1]]
     return _columns(
         list(zip(labels, counts, strict=True)), x_title="risk of the record", y_title="sample uniques", emphasised=at_risk
@@ -74,6 +81,31 @@ def _columns(rows: Sequence[tuple[str, int]], *, x_title: str, y_title: str, emp
         chart.text(x, bottom + 18, label, role="muted", anchor="middle", size=size)
     chart.line(left, bottom, WIDTH, bottom, "muted")
     chart.text((left + WIDTH) / 2, bottom + 40, x_title, role="muted", anchor="middle", size=13)
+    return chart
+
+
+def _paired_columns(labels: Sequence[str], before: Sequence[int], after: Sequence[int]) -> Chart:
+    """Records of each class before and after, as pairs of columns, or of dots on a logarithmic axis."""
+    top, bottom = 62.0, 62.0 + _PLOT_HEIGHT
+    chart = Chart(bottom + _FOOT)
+    scale = Scale.of([float(n) for n in (*before, *after) if n > 0] or [1.0], bottom, top, may_be_log=True, most_ratio=60.0)
+    left = height_room(scale)
+    height_axis(chart, scale, "sample uniques", left=left, right=WIDTH)
+    legend(chart, [("before", "soft", False), ("after", "accent", True)], y=38.0)
+    step = (WIDTH - left) / max(len(labels), 1)
+    for place, (label, old, new) in enumerate(zip(labels, before, after, strict=True)):
+        x = left + step * (place + 0.5)
+        for n, role, side in ((old, "soft", -1.0), (new, "accent", 1.0)):
+            middle = x + side * 0.21 * step
+            if not scale.is_log:
+                chart.bar(middle - 0.19 * step, scale(n), 0.38 * step, bottom - scale(n), role)
+            elif n:
+                chart.dot(middle, scale(n), role, is_diamond=role == "accent", size=5)
+            if n:
+                chart.text(x + side * 2, scale(n) - 9, number(n), anchor="end" if side < 0 else "start", size=11)
+        chart.text(x, bottom + 18, label, role="muted", anchor="middle", size=min(12.5, step / max(len(label) * 0.6, 1)))
+    chart.line(left, bottom, WIDTH, bottom, "muted")
+    chart.text((left + WIDTH) / 2, bottom + 40, "risk of the record", role="muted", anchor="middle", size=13)
     return chart
 
 
@@ -190,6 +222,31 @@ def ranked_areas(areas: Sequence[Mapping[str, Any]]) -> Chart:
         y, role = top + row * place + row / 2, "risk" if area["drives"] else "accent"
         chart.text(4, y + 5, str(area["area"])[:30], role=role)
         chart.dot(scale(float(area["value"])), y, role)
+    return chart
+
+
+def group_risk(groups: Sequence[Mapping[str, Any]]) -> Chart:
+    """Expected population uniques of each group before and, if known, after: a pair of dots on the line of the group."""
+    has_after = any(group["after"] is not None for group in groups)
+    top, row = (38.0 if has_after else 6.0), 24.0
+    bottom = top + row * len(groups)
+    chart = Chart(bottom + _FOOT)
+    labels = [f"{str(group['level'])[:22]} ({number(group['records'])})" for group in groups]
+    left = min(240.0, 18.0 + max((text_width(label, 13) for label in labels), default=0.0))
+    reach = [float(group["before"]) for group in groups] + [float(group["after"] or 0.0) for group in groups]
+    scale = Scale.of(reach, left, WIDTH - 14.0)
+    if has_after:
+        legend(chart, [("before", "risk", False), ("after", "accent", True)], y=16.0)
+    value_axis(chart, scale, "expected population uniques", top=top, bottom=bottom)
+    for place, (group, label) in enumerate(zip(groups, labels, strict=True)):
+        y, before = top + row * place + row / 2, float(group["before"])
+        chart.text(4, y + 5, label, size=13)
+        if group["after"] is not None:
+            chart.line(scale(before), y, scale(float(group["after"])), y, "line", width=3)
+            chart.dot(scale(before), y, "risk", size=5)
+            chart.dot(scale(float(group["after"])), y, "accent", is_diamond=True, size=5)
+        else:
+            chart.dot(scale(before), y, "accent", size=5)
     return chart
 
 

@@ -9,26 +9,18 @@ import functools
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rarecell.outcome.summary import ModelSummary, RiskSummary, RunSummary
 from rarecell.outcome.swap import SwapSummary
-from rarecell.outcome.words import expected, number, percent
+from rarecell.outcome.words import decade, expected, number, percent
 from rarecell.report import charts
 from rarecell.report.drawing import Chart, finished_svg
 from rarecell.report.graph_picture import ModelPicture, graph_svg, junction_tree_svg
+from rarecell.report.picture import Picture
 from rarecell.report.role_tables import MOST_AREAS
 from rarecell.report.sentences import estimator_name
 from rarecell.report.tables import MEASURES, labelled_decades
-
-
-@dataclass(frozen=True)
-class Picture:
-    """An ``svg`` element and what to see in it."""
-
-    svg: str
-    caption: str
 
 
 def all_pictures(summary: RunSummary) -> dict[str, Picture]:
@@ -43,7 +35,7 @@ def all_pictures(summary: RunSummary) -> dict[str, Picture]:
         "sizes": _sizes(risk),
         "areas": _areas(risk),
         "concentration": _concentration(summary),
-        "histogram_after": None if swap is None else _histogram_after(swap, risk.threshold),
+        "histogram_after": None if swap is None else _histogram_after(swap, risk),
         "before_after": None if swap is None else _before_after(swap),
         "frontier": None if swap is None else _frontier(swap),
     }
@@ -84,12 +76,15 @@ def _funnel(summary: RunSummary) -> Picture | None:
     records, uniques = summary.records, summary.risk.sample_uniques
     if not (isinstance(records, int) and isinstance(uniques, int) and records):
         return None
-    alone = summary.risk.expected_population_uniques
+    alone, swap = summary.risk.expected_population_uniques, summary.swap
+    is_after = swap is not None and swap.released is not None
+    if swap is not None and swap.released is not None:
+        uniques, alone = swap.released.sample_uniques, swap.risk_after.expected_population_uniques
     width, bar = 460.0, 20.0
     root = ElementTree.Element("svg", {"viewBox": f"0 0 {width:.0f} 112"})
     rows = (
         (float(records), "line", f"{number(records)} records in the file"),
-        (float(uniques), "soft", f"{number(uniques)} alone in the file"),
+        (float(uniques), "soft", f"{number(uniques)} alone in the {'released ' if is_after else ''}file"),
         (alone, "risk", f"{expected(alone)} expected to be alone in the population"),
     )
     for place, (value, role, words) in enumerate(rows):
@@ -114,9 +109,10 @@ def _funnel(summary: RunSummary) -> Picture | None:
         text.text = words
     description = "; ".join(words for _, _, words in rows) + "."
     svg = finished_svg(root, name="funnel", title="From the file to the population", description=description, width=width)
+    of_file = "After protection" if is_after else "Bars of one scale"
     return Picture(
         svg,
-        f"Bars of one scale: {percent(uniques / records)} of the records are alone in the file with their key values, and "
+        f"{of_file}: {percent(uniques / records)} of the records are alone in the file with their key values, and "
         f"{percent(alone / records)} are expected to be alone in the population.",
     )
 
@@ -159,7 +155,8 @@ def _decades(risk: RiskSummary) -> Picture | None:
     )
     return Picture(
         svg,
-        "Records further to the right lie in cells that the model expects to be nearly empty: those are likely to be alone in the population.",
+        f"{_commonest_decade(decades)} The further to the right, the emptier the model expects the cell to be, and the likelier the record is "
+        "alone in the population.",
     )
 
 
@@ -183,22 +180,30 @@ def _histogram(risk: RiskSummary) -> Picture | None:
     )
 
 
-def _histogram_after(swap: SwapSummary, threshold: float) -> Picture | None:
-    state = swap.released
+def _histogram_after(swap: SwapSummary, risk: RiskSummary) -> Picture | None:
+    state, before = swap.released, risk.histogram
     if state is None:
         return None
+    threshold = risk.threshold
+    has_same_classes = before.edges == state.edges and all(isinstance(n, int) for n in before.counts)
     svg = _chart(
         "record_risk_histogram",
-        {"edges": state.edges, "counts": state.counts, "threshold": threshold},
+        {
+            "edges": state.edges,
+            "counts": state.counts,
+            "threshold": threshold,
+            "before": before.counts if has_same_classes else None,
+        },
         name="histogram-after",
-        title="After protection: sample uniques by risk",
-        description="Columns with the number of records in each class of risk in the released file; the table has the numbers.",
+        title="Sample uniques by risk, after protection and before",
+        description="The number of records in each class of risk in the released file, beside that before; the table has the numbers.",
     )
     above = state.records_above_threshold
     return Picture(
         svg,
-        f"After protection: records that are alone in the released file, by their risk. {number(above)} of {number(state.sample_uniques)} "
-        f"{'is' if above == 1 else 'are'} at the threshold of {threshold:g} or above.",
+        f"Records that are alone in the file, by their risk. After protection {number(above)} of {number(state.sample_uniques)} "
+        f"{'is' if above == 1 else 'are'} at the threshold of {threshold:g} or above; before, {number(risk.records_above_threshold)} of "
+        f"{number(risk.sample_uniques)} were.",
     )
 
 
@@ -232,8 +237,11 @@ def _key_costs(risk: RiskSummary) -> Picture | None:
         title="What each key costs",
         description="For each key the expected number of population uniques when it is left out or made coarser; the table has the numbers.",
     )
+    best = min((cost for cost in risk.key_costs if cost.without is not None), key=lambda cost: cost.without or 0.0)
     return Picture(
-        svg, "The further a mark is from the dashed line, the more it would help to make that key coarser or to leave it out."
+        svg,
+        f"Leaving out {best.key} would help most: {expected(best.without or 0.0)} instead of {expected(risk.expected_population_uniques)} "
+        "records could then be recognised. The dashed line is the file with all keys.",
     )
 
 
@@ -261,7 +269,8 @@ def _estimators(summary: RunSummary) -> Picture | None:
     line = " The dashed line is the truth, which is known for this file." if isinstance(truth, int) else ""
     return Picture(
         svg,
-        f"Estimators differ because they assume different things. The bar is the interval of the number used in this report.{line}",
+        f"{len(values)} {'estimates lie' if len(values) > 1 else 'estimate lies'} between {expected(min(values.values()))} and "
+        f"{expected(max(values.values()))}, because they assume different things. The bar is the interval of the number used in this report.{line}",
     )
 
 
@@ -276,7 +285,12 @@ def _sizes(risk: RiskSummary) -> Picture | None:
         title="Cells by size, observed and expected",
         description="Columns are the observed numbers of cells, lines those expected under the model; the table has the numbers.",
     )
-    return Picture(svg, "Where the line lies on top of the column, the model expects as many cells of that size as the file has.")
+    worst = max(rows, key=lambda row: abs(float(row.observed) - row.expected))
+    return Picture(
+        svg,
+        f"The two differ most at cells with {worst.size} {'record' if str(worst.size) == '1' else 'records'}: {number(worst.observed)} in the file, "
+        f"{expected(worst.expected)} expected by the model.",
+    )
 
 
 def _before_after(swap: SwapSummary) -> Picture:
@@ -288,8 +302,11 @@ def _before_after(swap: SwapSummary) -> Picture:
         title="Risk before and after swapping",
         description="; ".join(f"{name}: {number(before)} before, {number(after)} after" for name, before, after in pairs) + ".",
     )
+    links = pairs[1] if len(pairs) > 1 else pairs[0]
     return Picture(
-        svg, "Every swapped record was tried, too: an intruder who links each record to the nearest person finds so many."
+        svg,
+        f"An intruder who links each record to the nearest person is right {expected(links[1] or 0.0)} times before and {expected(links[2] or 0.0)} times after; "
+        "every swapped record was tried, too.",
     )
 
 
@@ -309,4 +326,19 @@ def _frontier(swap: SwapSummary) -> Picture | None:
         title="Risk left against values changed",
         description="A falling line: the more values are changed, the fewer population uniques are left; the table has the numbers.",
     )
-    return Picture(svg, "Each further swap buys less: choose the point where the risk is low enough.")
+    first, last = swap.frontier[0], swap.frontier[-1]
+    half = swap.frontier[len(swap.frontier) // 2]
+    gone = first.expected_population_uniques - last.expected_population_uniques
+    share = (first.expected_population_uniques - half.expected_population_uniques) / gone if gone > 0.0 else 0.0
+    return Picture(
+        svg,
+        f"The first {number(half.values_changed)} of {number(last.values_changed)} changed values bring {percent(share)} of what all of them bring.",
+    )
+
+
+def _commonest_decade(decades: Mapping[str, Any]) -> str:
+    label, n = max(labelled_decades(decades), key=lambda row: row[1])
+    total = sum(int(n) for n in decades.values())
+    return (
+        f"Of {number(total)} sample uniques most, {number(n)}, have a cell probability from {decade(label)} on." if total else ""
+    )

@@ -6,6 +6,8 @@ say the same thing.
 
 from __future__ import annotations
 
+import posixpath
+import shlex
 from dataclasses import dataclass
 
 from rarecell.choices import MATCHES_ANYTHING
@@ -35,14 +37,16 @@ def estimator_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """What to do next: a sentence, and the command that does it."""
+    """What to do next: a sentence, the command that does it, and the page of the app that does."""
 
     text: str
     command: str = ""
+    page: str = ""
+    button: str = ""
 
 
-def steps(summary: RunSummary, *, edition: str = "internal") -> list[Step]:
-    """What to do next."""
+def steps(summary: RunSummary, *, edition: str = "internal", place: str | None = None) -> list[Step]:
+    """What to do next; ``place`` is the run folder as seen from where the run was started."""
     if edition == "external":
         return [
             Step(
@@ -50,10 +54,19 @@ def steps(summary: RunSummary, *, edition: str = "internal") -> list[Step]:
                 "and in the glossary."
             )
         ]
-    return _before_release(summary) if summary.swap is not None else _after_assessment(summary.risk)
+    folder = place or "."
+    return _before_release(summary, folder) if summary.swap is not None else _after_assessment(summary.risk, folder)
 
 
-def _before_release(summary: RunSummary) -> list[Step]:
+def _protect_command(folder: str, threshold: float, name: str) -> str:
+    """The command that protects with the choices of a run, to be pasted where the run was started."""
+    config, out = posixpath.join(folder, "run.toml"), posixpath.normpath(posixpath.join(folder, "..", name))
+    if folder == ".":
+        config, out = "run.toml", name
+    return f"rarecell protect --config {shlex.quote(config)} --risk-above {threshold:g} --out {shlex.quote(out)}"
+
+
+def _before_release(summary: RunSummary, folder: str) -> list[Step]:
     assert summary.swap is not None
     found = []
     left = sum(part.records for part in summary.swap.not_swapped)
@@ -74,8 +87,10 @@ def _before_release(summary: RunSummary) -> list[Step]:
     elif highest > threshold:
         found.append(
             Step(
-                f"The file still has records with a risk of up to {highest:.2f}. Do not release it before these are protected as well:",
-                f"rarecell protect --config run.toml --risk-above {threshold:g} --out protected",
+                f"The file still has records with a risk of up to {highest:.2f}. Do not release it before these are protected as well",
+                _protect_command(folder, threshold, "protected-again"),
+                "keys",
+                "Start another run from this one",
             )
         )
     else:
@@ -89,17 +104,19 @@ def _before_release(summary: RunSummary) -> list[Step]:
     return found
 
 
-def _after_assessment(risk: RiskSummary) -> list[Step]:
+def _after_assessment(risk: RiskSummary, folder: str) -> list[Step]:
     if not risk.records_above_threshold:
         return [Step("Nothing has to change at this threshold. Keep this report with the file as the reason for releasing it.")]
     found = [
         Step(
-            f"Swap the {counted(risk.records_above_threshold, 'risky record')} with partners, without changing the tables the model rests on:",
-            f"rarecell protect --config run.toml --risk-above {risk.threshold:g} --out protected",
+            f"Swap the {counted(risk.records_above_threshold, 'risky record')} with partners, without changing the tables the model rests on",
+            _protect_command(folder, risk.threshold, "protected"),
+            "protect",
+            "Protect the risky records",
         )
     ]
     gain = best_recode(risk)
-    return [*found, Step(gain)] if gain else found
+    return [*found, Step(gain, page="recode", button="Try coarser keys")] if gain else found
 
 
 def best_recode(risk: RiskSummary) -> str | None:
@@ -266,6 +283,18 @@ def household_sentence(summary: RunSummary) -> str:
         f"A household is recognised when at least one of its members is. The file has {counted(household.households, 'household')}. "
         f"In {about(household.expected_with_an_identified_member)} of them a member is expected to be alone in the population. {also}"
         f"{counted(household.above_threshold, 'household')} {verb(household.above_threshold, 'reaches', 'reach')} the threshold."
+        f"{_households_after(summary)}"
+    )
+
+
+def _households_after(summary: RunSummary) -> str:
+    """The same of the released file."""
+    after = None if summary.swap is None or summary.swap.released is None else summary.swap.released.households
+    if after is None:
+        return ""
+    return (
+        f" That is before protection. In the released file {about(after.expected_with_an_identified_member)} have a member who could be "
+        f"recognised, and {counted(after.above_threshold, 'household')} {verb(after.above_threshold, 'reaches', 'reach')} the threshold."
     )
 
 

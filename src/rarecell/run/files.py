@@ -122,7 +122,16 @@ def write_assessment(
         folder.write_text("run.toml", found.config.to_toml())
         groups = found.roles.homogeneous_groups()
         for edition in ("internal", "external"):
-            write_report(folder.stage, summary, riskiest, edition=edition, groups=groups, remaining=remaining)
+            place = _seen_from_here(folder.target)
+            write_report(folder.stage, summary, riskiest, edition=edition, groups=groups, remaining=remaining, place=place)
+
+
+def _seen_from_here(folder: Path) -> str:
+    """A folder as seen from where the program was started: relative when it lies below."""
+    try:
+        return folder.resolve().relative_to(Path.cwd()).as_posix()
+    except (OSError, ValueError):
+        return folder.resolve().as_posix()
 
 
 def _write_risk(path: Path, found: Assessment) -> tuple[RiskyRecord, ...]:

@@ -50,21 +50,23 @@ def released_table(found: Assessment, plan: SwapPlan, blanked: Suppression | Non
                 categories[k] = Categories(key, (*given.levels, None), given.is_ordered)
             codes[blanked.rows[of_key], k] = categories[k].n_levels - 1
     weights = found.data.record_weights() if config.weight is not None else None
-    made = ContingencyTable.from_codes(codes.astype(np.int32), _occurring(categories, codes), weights=weights)
+    codes, occurring = _occurring(categories, codes.astype(np.int32))
+    made = ContingencyTable.from_codes(codes, occurring, weights=weights)
     return _with_strata(made, found, config) if blanked is None else made
 
 
-def _occurring(categories: list[Categories], codes: NDArray[np.int32]) -> list[Categories]:
-    """The levels that occur; a level that was blanked everywhere is gone."""
+def _occurring(categories: list[Categories], codes: NDArray[np.int32]) -> tuple[NDArray[np.int32], list[Categories]]:
+    """Codes of the levels that occur, and these levels; a level that was blanked everywhere is gone."""
+    codes, found = codes.copy(), []
     kept = codes[(codes >= 0).all(axis=1)]
     for k, given in enumerate(categories):
         there = np.unique(kept[:, k])
-        if len(there) < given.n_levels:
-            new_code = np.full(given.n_levels, -1, dtype=np.int32)
-            new_code[there] = np.arange(len(there), dtype=np.int32)
-            codes[:, k] = np.where(codes[:, k] >= 0, new_code[codes[:, k]], -1)
-            categories[k] = Categories(given.key, tuple(given.levels[code] for code in there.tolist()), given.is_ordered)
-    return categories
+        # The last place is for dropped records, whose code is −1.
+        new_code = np.full(given.n_levels + 1, -1, dtype=np.int32)
+        new_code[there] = np.arange(len(there), dtype=np.int32)
+        codes[:, k] = new_code[codes[:, k]]
+        found.append(Categories(given.key, tuple(given.levels[code] for code in there.tolist()), given.is_ordered))
+    return codes, found
 
 
 def _with_strata(table: ContingencyTable, found: Assessment, config: RunConfig) -> ContingencyTable:

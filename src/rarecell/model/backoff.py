@@ -97,6 +97,7 @@ class BackoffNetwork(_Backoff):
         self.conditionals = tuple(conditionals)
         self._at_cells: Floats | None = total
         self._posteriors: dict[int, Betas] = {}
+        self._n_values: dict[int, Floats] = {}
         self._is_whole = part is None
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
@@ -155,9 +156,10 @@ class BackoffNetwork(_Backoff):
             position = self.table.marginals.positions(conditional.pair, cells).astype(np.int64)
             betas = fitted.at(position)
             unseen = np.flatnonzero(position < 0)
-            for part, value in zip(betas, self._unseen_betas(conditional, cells[unseen]), strict=True):
-                part[unseen] = value
-            position[unseen] = -1 - cells_that_agree(self.table, conditional.pair, cells[unseen])
+            if len(unseen):
+                for part, value in zip(betas, self._unseen_betas(conditional, cells[unseen]), strict=True):
+                    part[unseen] = value
+                position[unseen] = -1 - cells_that_agree(self.table, conditional.pair, cells[unseen])
             yield betas, position
 
     def _posterior_of(self, conditional: Conditional) -> Betas:
@@ -174,7 +176,9 @@ class BackoffNetwork(_Backoff):
         """The posterior where a value was not seen in the longest context, and perhaps not in shorter ones."""
         table = self.table
         codes = table.map_cells(cells, conditional.vertex)
-        found = Betas.uniform(n_values(table, conditional.vertex)[codes])
+        if conditional.vertex not in self._n_values:
+            self._n_values[conditional.vertex] = n_values(table, conditional.vertex)
+        found = Betas.uniform(self._n_values[conditional.vertex][codes])
         for context in conditional.contexts:
             if not len(cells):
                 break

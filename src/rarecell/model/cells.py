@@ -5,16 +5,23 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.graph.masks import holds
+from rarecell.graph.masks import each_member
 from rarecell.table.contingency import ContingencyTable
+
+_LARGEST = 2**62
+"""Numbers of combinations beyond it are numbered anew, so that they never overflow."""
 
 
 def cells_that_agree(table: ContingencyTable, mask: int, cells: NDArray[np.int32]) -> NDArray[np.int64]:
     """A number for each cell, from 0 on, the same for those that agree on a set of vertices."""
     found = np.zeros(len(cells), dtype=np.int64)
-    for vertex in range(table.n_vertices):
-        if holds(table.reduce(mask), vertex):
-            # Numbered anew with each vertex, so that they never overflow.
-            numbers = found * int(table.vertex_levels[vertex]) + table.map_cells(cells, vertex)
-            found = np.unique(numbers, return_inverse=True)[1]
-    return found
+    if not len(cells):
+        return found
+    n_possible = 1
+    for vertex in each_member(table.reduce(mask)):
+        n_levels = int(table.vertex_levels[vertex])
+        if n_possible * n_levels > _LARGEST:
+            found, n_possible = np.unique(found, return_inverse=True)[1], len(cells)
+        found = found * n_levels + table.map_cells(cells, vertex)
+        n_possible *= n_levels
+    return np.unique(found, return_inverse=True)[1]

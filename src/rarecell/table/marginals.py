@@ -35,6 +35,9 @@ _WORTH_A_THREAD = 1_000_000
 _FEW_KEYS = 16
 """Projections are made of tables with at most so many keys: two sets of more keys seldom have one in common."""
 
+_SHORT, _MOST_REMEMBERED = 512, 2048
+"""Levels of a set whose numbering is kept, and how many are: eight megabytes at most."""
+
 WORTH_PROJECTING = 131_072
 """Rows from which a projection to fewer of them pays."""
 
@@ -105,6 +108,8 @@ class Marginals:
         self._levels = [int(n) for n in table.vertex_levels]
         self._level_codes = [table.level_codes(v).astype(np.int64) for v in range(table.n_vertices)]
         self._entropy: dict[int, float] = {0: 0.0}
+        self._radices: dict[int, _Radix] = {}
+        self._short_parts: dict[tuple[int, ...], tuple[NDArray[np.int64], ...]] = {}
         self._table_rows = _Rows(np.asfortranarray(table.cells, short_type(max(self._levels))), self._cell_counts)
         self._bases: Kept[_Rows] = Kept(memory_budget // 2)
         # Rows that few others agree with have only slightly fewer projections; they are kept only where they are needed.
@@ -208,13 +213,15 @@ class Marginals:
         return Marginal(radix.members, radix.strides, keys, counts, position)
 
     def _radix(self, reduced: int) -> _Radix:
-        vertices = members(reduced)
-        strides = []
-        n_possible = 1
-        for v in reversed(vertices):
-            strides.append(n_possible)
-            n_possible *= self._levels[v]
-        return _Radix(vertices, tuple(reversed(strides)), n_possible)
+        if (found := self._radices.get(reduced)) is None:
+            strides, n_possible = [], 1
+            for v in reversed(members(reduced)):
+                strides.append(n_possible)
+                n_possible *= self._levels[v]
+            found = _Radix(members(reduced), tuple(reversed(strides)), n_possible)
+            if len(self._radices) < _MOST_REMEMBERED:
+                self._radices[reduced] = found
+        return found
 
     def _parts(self, sets: Sequence[_Radix]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """What kernels need to number rows in each set: first member of each set; of each member its column, where its levels begin, what each level adds."""
@@ -228,7 +235,16 @@ class Marginals:
     def _numbers(self, rows: NDArray[Any], radix: _Radix) -> NDArray[np.int64]:
         """Mixed-radix number of each row of key codes."""
         same_type = np.asfortranarray(rows, self._table_rows.codes.dtype)  # one type, one compiled loop
-        return np.asarray(kernels.marginal_keys(same_type, *self._parts([radix])[1:]))
+        return np.asarray(kernels.marginal_keys(same_type, *self._parts_of(radix)))
+
+    def _parts_of(self, radix: _Radix) -> tuple[NDArray[np.int64], ...]:
+        """:meth:`_parts` of one set, kept when it is short: small tables are asked for the same sets again and again."""
+        found = self._short_parts.get(radix.members)
+        if found is None:
+            found = self._parts([radix])[1:]
+            if len(found[-1]) <= _SHORT and len(self._short_parts) < _MOST_REMEMBERED:
+                self._short_parts[radix.members] = found
+        return found
 
     def _collapse_rows(self, codes: NDArray[np.int32], members: Sequence[int]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         levels = np.array([self._levels[v] for v in members], dtype=np.int64)

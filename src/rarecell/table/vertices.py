@@ -97,7 +97,13 @@ class Vertices:
 
     def first_level(self, vertex: int) -> NDArray[np.int32]:
         """For each code of ``vertex``, the first level of its key that has it."""
-        return np.unique(self.level_codes(vertex), return_index=True)[1].astype(np.int32)
+        return self._first_levels[vertex]
+
+    @cached_property
+    def _first_levels(self) -> tuple[NDArray[np.int32], ...]:
+        return tuple(
+            np.unique(self.level_codes(vertex), return_index=True)[1].astype(np.int32) for vertex in range(self.n_vertices)
+        )
 
     def mask_of(self, names: Iterable[str]) -> int:
         """Bit mask of the vertices with these names."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,6 +19,7 @@ from rarecell.cli.commands import main
 from rarecell.data.wider import wider_table
 from rarecell.errors import BadInput, RarecellError
 from rarecell.outcome.summary import RunSummary
+from rarecell.progress import SilentProgress
 from rarecell.risk.attributes import Groups, attribute_risk
 
 KEYS = ["age", "sex", "job"]
@@ -90,6 +93,21 @@ def test_without_keys_those_of_all_scenarios_are_taken() -> None:
     )
     assert config.keys == ("age", "sex", "job")
     assert rc.RunConfig.from_toml(config.to_toml()) == config
+
+
+def test_a_register_may_be_a_frame(files: tuple[Path, Path], tmp_path: Path) -> None:
+    _, register = files
+    of_path = rc.assess(SAMPLE, keys=KEYS, register=register, **SIMPLE).summary.risk.register
+    of_frame = rc.assess(SAMPLE, keys=KEYS, register=PEOPLE.to_pandas(), out=tmp_path / "run", **SIMPLE)
+    assert of_frame.summary.risk.register == of_path
+    config = rc.RunConfig.read(tmp_path / "run" / "run.toml")
+    assert config.register == "(a data frame)"
+    again = rc.protect(
+        replace(config, protect=rc.ProtectConfig(top=5)), frame=SAMPLE, register=pl.from_arrow(PEOPLE), progress=SilentProgress()
+    )
+    assert again.summary.risk.register == of_path
+    assert again.summary.swap is not None
+    assert again.summary.swap.intruders[1].estimated_after is not None
 
 
 def test_the_register_is_counted_exactly(files: tuple[Path, Path]) -> None:

@@ -197,3 +197,20 @@ def test_a_rate_is_a_share() -> None:
         plan_area_swaps(task, [0, 0], rate=5)
     with pytest.raises(BadInput, match="for 3 records"):
         plan_area_swaps(task, [0, 0, 0])
+
+
+@settings(max_examples=60, deadline=None)
+@given(_files(), st.floats(0.0, 1.0))
+def test_everybody_who_moves_is_told_once_with_the_reason(file: dict[str, Any], rate: float) -> None:
+    swaps = plan_area_swaps(_task(file), file["risk"], rate=rate, seed=file["seed"])
+    n_in_chance_pairs = len(
+        {file["unit"][row] for row in np.concatenate([swaps.records, swaps.partners])[np.tile(~swaps.is_risky, 2)]}
+    )
+    assert swaps.n_by_chance == n_in_chance_pairs
+    assert swaps.n_partners >= 0
+    assert swaps.n_by_chance >= 0
+    assert swaps.n_risky - swaps.n_left + swaps.n_partners + swaps.n_by_chance == swaps.n_swapped
+    is_exceeded = swaps.n_swapped > round(rate * swaps.n_units) + 1 and rate > 0.0
+    is_missed = swaps.n_swapped < round(rate * swaps.n_units) - 1
+    assert ("exceeded" in (swaps.warning or "")) == is_exceeded
+    assert ("not reached" in (swaps.warning or "")) == is_missed

@@ -191,7 +191,7 @@ protect_options = _options(
         "--swap-rate",
         type=FiniteRange(0, 1),
         metavar="P",
-        help="Share of the records (or --households) that change places between areas, risky ones first.",
+        help="Share of the records (or --households) that change places between areas, at least: all at risk, the rest by chance.",
     ),
     click.option("--similar", help='Columns on which records that change places agree, tried in order: "hhsize,age;hhsize".'),
     click.option(

@@ -154,13 +154,20 @@ class WeightedTable(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class AreaSwapSummary(Plain):
-    """Units that changed places: how many, at which levels of areas, and on which profile partners agree."""
+    """Units that changed places: how many, at which levels of areas, and on which profile partners agree.
+
+    ``partners`` changed places for others who are at risk, ``by_chance`` to reach the rate that was ``wanted``.
+    """
 
     units: int
     swapped: int
     rate: float
     risky: int
     risky_left: int
+    partners: int = 0
+    by_chance: int = 0
+    wanted: float = 0.0
+    unit: str = "record"
     levels: Mapping[str, int]
     profiles: Mapping[str, int]
     sentence: str = ""

@@ -81,6 +81,12 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
             f"Values were rearranged at random with ε = {number(statement.epsilon)} for each record, subject to the invariants listed with "
             f"it; {percent(statement.expected_records_changed)} of the records were expected to change."
         )
+    elif swap.places is not None:
+        places = swap.places
+        done = f"{number(places.swapped)} of {counted(places.units, places.unit)} changed places, {percent(places.rate)}."
+    elif not swap.keeps_model:
+        # The external edition does not say how many changed places.
+        done = "Records changed places with others that are like them."
     elif swap.requested == 0:
         done = "No record was chosen by what was asked for, so that none was swapped."
     else:

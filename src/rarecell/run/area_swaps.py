@@ -113,9 +113,13 @@ def _told(swaps: AreaSwaps, task: AreaSwapTask) -> AreaSwapSummary:
         rate=swaps.rate,
         risky=swaps.n_risky,
         risky_left=swaps.n_left,
+        partners=swaps.n_partners,
+        by_chance=swaps.n_by_chance,
+        wanted=swaps.wanted,
+        unit=swaps.unit,
         levels={task.areas[place]: n for place, n in sorted(levels.items())},
         profiles={", ".join(task.similar[place]) or "any": n for place, n in sorted(profiles.items())},
-        sentence=str(swaps),
+        sentence=f"{swaps} {swaps.warning}" if swaps.warning else str(swaps),
     )
 
 

@@ -38,7 +38,7 @@ from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.copies import find_doubles
 from rarecell.run.findings import Findings, Judgement
 from rarecell.run.groups import concentration_of, groups_of, role_columns
-from rarecell.run.keywords import RunOptions, as_config
+from rarecell.run.keywords import NO_FRAMES, Frames, RunOptions, as_config
 from rarecell.run.model_choice import ModelChoice
 from rarecell.run.results import Assessment
 from rarecell.run.roles import find_roles, stratum_of_records
@@ -78,7 +78,7 @@ def assess(
         Who is told of the stages, and can stop them.
     **options
         Every option of the command, under the names of :class:`RunConfig`: ``keys``, ``population``, ``weight``,
-        ``household``, ``threshold``, ``seed``, …
+        ``household``, ``threshold``, ``seed``, …; ``register`` is the population, as a path or a frame.
 
     Returns
     -------
@@ -94,8 +94,8 @@ def assess(
     """
     config, given = as_config(data, frame, options)
     stages = Stages(progress)
-    with files.run_folder(out, overwrite, places(config, given)) as folder:
-        found = assessed(config, stages, frame=given)
+    with files.run_folder(out, overwrite, places(config, given.data)) as folder:
+        found = assessed(config, stages, given)
         if folder is not None:
             files.write_assessment(folder, found, found.summary, stages)
             files.publish(folder, "assess", found, stages)
@@ -138,9 +138,9 @@ def read(config: RunConfig, frame: Any = None, *, numbered: bool = False) -> Mic
 # ---------------------------------------------------------------------- the steps
 
 
-def assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: ProtectConfig | None = None) -> Assessment:
+def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, wanted: ProtectConfig | None = None) -> Assessment:
     """Assess a file, step by step; ``wanted`` is what a protection will need of its records."""
-    data, table, zeros = _counted(config, stages, frame, wanted)
+    data, table, zeros = _counted(config, stages, frames.data, wanted)
     chosen, unsafe = _modelled(table, config, stages)
     with stages.stage(Stage.RISK):
         own = model_choice.own_level_risk(table, chosen.risk_model, config)
@@ -148,7 +148,7 @@ def assessed(config: RunConfig, stages: Stages, *, frame: Any = None, wanted: Pr
         risk = anything if config.missing == MATCHES_ANYTHING else own
         can_swap = swappability(table, chosen.best)
     with stages.stage(Stage.ROLES):
-        roles = find_roles(data, risk, config)
+        roles = find_roles(data, risk, config, register=frames.register)
     judgement = _judged(data, risk, chosen, config, stages)
     of_households = _of_households(data, risk, config)
     found = Findings(config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles, (own, anything))

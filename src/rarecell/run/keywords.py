@@ -7,7 +7,7 @@ The options of the command are the fields of :class:`~rarecell.run.config.RunCon
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -30,7 +30,7 @@ class RunOptions(TypedDict, total=False):
     populations: Mapping[str, int]
     sensitive: Sequence[str]
     id: str | None
-    register: str | None
+    register: Any
     scenario: Mapping[str, Sequence[str] | Mapping[str, Any]]
     analysis: Mapping[str, Mapping[str, Any]]
     missing: str
@@ -87,8 +87,19 @@ class ProtectOptions(RunOptions, total=False):
     formal: Mapping[str, Any]
 
 
-def as_config(data: Any, frame: Any, options: Mapping[str, Any]) -> tuple[RunConfig, Any]:
-    """The configuration of a call, and its data frame if it has one.
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """Data frames that a call was given beside its configuration: the data, and the register; None for files."""
+
+    data: Any = None
+    register: Any = None
+
+
+NO_FRAMES = Frames()
+
+
+def as_config(data: Any, frame: Any, options: Mapping[str, Any]) -> tuple[RunConfig, Frames]:
+    """The configuration of a call, and its data frames if it has any.
 
     Parameters
     ----------
@@ -99,13 +110,17 @@ def as_config(data: Any, frame: Any, options: Mapping[str, Any]) -> tuple[RunCon
     options : mapping
         The keywords of the call.
     """
+    register = options.get("register")
+    if register is not None and not isinstance(register, str | Path):
+        config, frames = as_config(data, frame, {name: value for name, value in options.items() if name != "register"})
+        return replace(config, register=FRAME), replace(frames, register=register)
     if isinstance(data, RunConfig):
         if options:
             raise BadInput(
                 f"The call has a configuration and the options {', '.join(options)} as well. Put them into the configuration: "
                 "dataclasses.replace(config, …)."
             )
-        return data, frame
+        return data, Frames(frame)
     if frame is not None:
         raise BadInput("The data were given twice. Give the frame as the first argument, or a configuration with frame=.")
     of_protection = {part.name for part in fields(ProtectConfig)}
@@ -120,7 +135,7 @@ def as_config(data: Any, frame: Any, options: Mapping[str, Any]) -> tuple[RunCon
     given["input"] = str(data or "") if is_path else FRAME
     if protect:
         given["protect"] = protect
-    return RunConfig.from_mapping(given, source="the call"), None if is_path else data
+    return RunConfig.from_mapping(given, source="the call"), Frames(None if is_path else data)
 
 
 def _listed(value: Any) -> Any:

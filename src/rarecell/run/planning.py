@@ -67,7 +67,7 @@ def plan(
     """
     config, given = as_config(data, frame, options)
     target = ReleaseTarget(max_correct_links, max_record_risk)
-    records = read(config, given)
+    records = read(config, given.data)
     table = records.table()
     table = model_choice.with_design_weights(table, config, stratum_of_records(records, table, config))
     return plan_release(

@@ -66,8 +66,8 @@ def protect(
         config = swaps.with_secret_seed(config)
     wanted = choosing(config)
     stages = Stages(progress)
-    with files.run_folder(out, overwrite, places(config, given)) as folder:
-        found = assessed(config, stages, frame=given, wanted=wanted)
+    with files.run_folder(out, overwrite, places(config, given.data)) as folder:
+        found = assessed(config, stages, given, wanted=wanted)
         result = protected(wanted, found, stages)
         if folder is not None:
             files.write_protection(folder, result, stages)

@@ -72,8 +72,8 @@ class Roles:
         return found
 
 
-def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig) -> Roles:
-    """Everything that the roles of the columns ask for, beside the risk of the keys."""
+def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig, *, register: Any = None) -> Roles:
+    """Everything that the roles of the columns ask for, beside the risk of the keys; ``register`` is that of the run as a frame."""
     held = risk.table.record_cell is not None
     areas: tuple[AreaLevel, ...] = ()
     of_levels: list[RecordRisk] = []
@@ -89,11 +89,12 @@ def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig) -> Roles:
     scenarios = None
     if config.scenario:
         scenarios = _scenarios(data, data.table(records=held), config)
-    register = None
+    counts = None
     if config.register is not None:
         settings = EngineSettings(memory=MemoryLimit.of(config.memory))
-        register = register_counts(data, config.register, table=data.table(records=held), settings=settings)
-    return Roles(areas, attributes, scenarios, register, tuple(of_levels))
+        people = config.register if register is None else register
+        counts = register_counts(data, people, table=data.table(records=held), settings=settings)
+    return Roles(areas, attributes, scenarios, counts, tuple(of_levels))
 
 
 def _scenarios(data: Microdata, table: ContingencyTable, config: RunConfig) -> Scenarios:

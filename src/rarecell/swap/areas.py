@@ -17,7 +17,7 @@ Shlomo, N., Tudor, C. and Groom, P. (2010). Data swapping for protecting census 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +28,7 @@ from rarecell._kernels.counting import collapse_records
 from rarecell._kernels.pairing import pair_up
 from rarecell.engine.drawing import NamesOfRecords, drawing_order, names_of_records
 from rarecell.errors import BadInput, UnknownColumns
+from rarecell.outcome.words import counted, number, percent
 from rarecell.swap.units import CodedColumn, ColumnValues, code_column
 
 MOST_DRAWS = 12
@@ -48,6 +49,9 @@ class AreaSwaps:
     is_risky : whether a record of the pair was chosen for its risk
     n_units, n_swapped : households or records, and those that change places
     n_risky, n_left : units chosen for their risk, and those of them that found no partner
+    n_by_chance : units that change places by chance, both of a pair
+    wanted : share of the units that were to change places at least
+    are_households : whether a unit is a household
     """
 
     records: Integers = field(repr=False)
@@ -59,6 +63,9 @@ class AreaSwaps:
     n_swapped: int
     n_risky: int
     n_left: int
+    n_by_chance: int = 0
+    wanted: float = 0.0
+    are_households: bool = False
 
     def __len__(self) -> int:
         return len(self.records)
@@ -68,11 +75,37 @@ class AreaSwaps:
         """Share of the units that change places."""
         return self.n_swapped / self.n_units if self.n_units else 0.0
 
+    @property
+    def unit(self) -> str:
+        """What changes places: a household or a record."""
+        return "household" if self.are_households else "record"
+
+    @property
+    def n_partners(self) -> int:
+        """Units that change places because one at risk needed a partner."""
+        return self.n_swapped - self.n_by_chance - (self.n_risky - self.n_left)
+
+    @property
+    def warning(self) -> str | None:
+        """What is to be said of the rate: it is a floor, so that many at risk exceed it, and partners may not suffice for it."""
+        if self.wanted > 0.0 and self.n_by_chance == 0 and self.n_swapped > round(self.wanted * self.n_units) + 1:
+            return (
+                f"The swap rate of {percent(self.wanted)} is exceeded: everybody at risk changes places, and that makes "
+                f"{percent(self.rate)}. A higher --risk-above, or fewer or coarser keys, put fewer {self.unit}s at risk."
+            )
+        if self.n_swapped < round(self.wanted * self.n_units) - 1:
+            return (
+                f"The swap rate of {percent(self.wanted)} is not reached: partners were found for {percent(self.rate)} only. Shorter "
+                "profiles (--similar) or fewer tables to keep leave more partners."
+            )
+        return None
+
     def __str__(self) -> str:
-        left = f" {self.n_left:,} risky ones found no partner." if self.n_left else ""
+        left = f" {counted(self.n_left, self.unit)} at risk found no partner." if self.n_left else ""
         return (
-            f"{self.n_swapped:,} of {self.n_units:,} units ({self.rate:.2%}) change places, {self.n_risky - self.n_left:,} of them for their "
-            f"risk.{left}"
+            f"{number(self.n_swapped)} of {counted(self.n_units, self.unit)} ({percent(self.rate)}) change places: "
+            f"{number(self.n_risky - self.n_left)} for their risk, {number(self.n_partners)} as their partners and "
+            f"{number(self.n_by_chance)} by chance.{left}"
         )
 
 
@@ -217,7 +250,9 @@ class _Swapping:
             self._serve(drawn, n_levels - 1, False)
         # A risky unit that was taken as a partner across a finer area than its own is not protected by that.
         n_left = int((is_risky & (self.crossed > self.risk_level)).sum())
-        return self._swaps(int(is_risky.sum()), n_left)
+        n_by_chance = 2 * sum(len(one) for one, _, _, _, is_for_risk in self.pairs if not is_for_risk)
+        found = self._swaps(int(is_risky.sum()), n_left)
+        return replace(found, n_by_chance=n_by_chance, wanted=rate, are_households=self.task.households is not None)
 
     def _serve(self, waiting: Integers, level: int, is_risky: bool) -> None:
         """Find partners for units that wait, profile by profile."""

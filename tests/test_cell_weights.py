@@ -121,3 +121,36 @@ def test_the_design_effect_holds_the_weights_against_equal_ones(census: rc.Conti
     assert blurred.is_extreme
     assert "independently of the keys" in str(blurred)
     assert design_effect(rc.record_risk(census, model, population=200_000)) is None
+
+
+def test_weights_that_differ_from_cell_to_cell_are_told_from_noise() -> None:
+    """Cells of a dense table with weights of their own: their means count, the noise of their records does not."""
+    rng = np.random.default_rng(3)
+    shape = (12, 10, 6)
+    probability = rng.dirichlet(np.full(720, 0.25))
+    codes = np.stack(np.unravel_index(rng.choice(720, 4_000, p=probability), shape), axis=1).astype(np.int32)
+    table = rc.ContingencyTable.from_codes(codes, categories(list(shape)))
+    true = 10 * np.exp(0.6 * rng.standard_normal(table.n_cells))
+    noise = np.exp(0.9 * rng.standard_normal(4_000) - 0.405)
+    sample = weighted(table, true[table.record_cell] * noise)
+    mean = sample.weights / table.counts
+    smooth = np.average(mean, weights=table.counts)
+
+    def error(weight: np.ndarray) -> float:
+        return float(np.average(np.abs(np.log(weight / true)), weights=table.counts))
+
+    found = smoothed_weights(sample)
+    assert error(found) < 0.6 * error(np.full(table.n_cells, smooth))
+    few = table.counts <= 2
+    assert np.abs(np.log(found / true))[few].mean() < np.abs(np.log(mean / true))[few].mean()
+
+
+def test_the_variance_between_cells_is_that_of_the_simulation() -> None:
+    rng = np.random.default_rng(4)
+    counts = rng.integers(1, 20, 30_000).astype(float)
+    effect = 0.3 * rng.standard_normal(30_000)
+    ratio = 1 + effect + 0.8 * rng.standard_normal(30_000) / np.sqrt(counts)
+    wanted = 1 + counts * 0.09 / (counts * 0.09 + 0.64) * (ratio - 1)
+    np.testing.assert_allclose(cell_weights.own_share(counts, ratio) - 1, wanted - 1, rtol=0.15)
+    assert (cell_weights.own_share(counts, ratio - effect) == 1.0).all()
+    assert (cell_weights.own_share(np.ones(50), np.linspace(0.5, 1.5, 50)) == 1.0).all()

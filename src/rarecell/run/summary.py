@@ -50,6 +50,7 @@ from rarecell.risk.missing_values import has_missing_value
 from rarecell.risk.population_uniques import UniquesEstimate
 from rarecell.risk.reliability import Trust, reliability
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity
+from rarecell.run.config import RunConfig
 from rarecell.run.findings import Findings
 from rarecell.run.paper import paper_table
 from rarecell.run.roles import with_roles
@@ -125,12 +126,21 @@ def of_missing(found: Findings) -> Missing:
 
 def ignored_options(found: Findings) -> list[str]:
     """Options that the chosen model makes no use of, in sentences."""
-    if found.risk.posterior is None or found.config.form == "multinomial":
-        return []
-    return [
-        f"The form '{found.config.form}' plays no part: the model '{found.config.model}' knows how sure it is of each probability, and "
-        "the law of the unseen units follows from that."
-    ]
+    config, search = found.config, found.choice.found
+    said = []
+    if found.risk.posterior is not None and config.form != "multinomial":
+        said.append(
+            f"The form '{config.form}' plays no part: the model '{config.model}' knows how sure it is of each probability, and "
+            "the law of the unseen units follows from that."
+        )
+    if search is not None and search.method != "local" and config.restarts != RunConfig.restarts:
+        said.append(f"The {number(config.restarts)} restarts play no part: the search was {search.method}, which starts once.")
+    if config.cliques and config.model not in ("single", "hierarchical"):
+        said.append(
+            f"The model that was named plays no part in the risk, which comes from the model '{config.model}'; swaps keep its tables. "
+            "Give --model single for its risk."
+        )
+    return said
 
 
 def of_keys(table: ContingencyTable, data: Microdata) -> tuple[KeySummary, ...]:

@@ -31,8 +31,8 @@ from rarecell.table.contingency import Categories
 Floats = NDArray[np.float64]
 Cells = NDArray[np.int32]
 
-CLASSES = np.array([1.5, 3.5, 9.5, 99.5])
-"""Where classes of population counts end: those with one person, two or three, up to nine, up to ninety-nine, and more."""
+N_REGISTERS = 6
+"""Registers that are drawn where there is no real one."""
 
 MOST_CLAIMS = 1_000
 """Of more moved records than this a random part is tried, and stands for all."""
@@ -61,10 +61,9 @@ class Mechanism:
     def of(cls, release: Release, register: Register) -> Mechanism:
         """Read from the moves of a release."""
         before = release.before
-        in_class = np.searchsorted(CLASSES, register.population_count(before.cells))
-        n_in_class = np.bincount(in_class, weights=before.counts, minlength=len(CLASSES) + 1)
-        moved_class = in_class[before.marginals.positions(before.all_keys, release.true)]
-        n_moved = np.bincount(moved_class, minlength=len(CLASSES) + 1)
+        in_class = register.class_probability(before.cells)
+        n_in_class = before.counts @ in_class
+        n_moved = in_class[before.marginals.positions(before.all_keys, release.true)].sum(axis=0)
         mask, n_with_mask = np.unique(differing(release.true, release.released), return_counts=True)
         return cls(
             (n_moved + 0.5) / (n_in_class + 1.0),
@@ -73,9 +72,9 @@ class Mechanism:
             -np.log(n_with_mask / n_with_mask.sum()),
         )
 
-    def cell_costs(self, population_count: Floats) -> tuple[Floats, Floats]:
+    def cell_costs(self, cells: Cells, register: Register) -> tuple[Floats, Floats]:
         """Surprise that a record of a cell stayed, and that it moved."""
-        share = self.share_moved[np.searchsorted(CLASSES, np.maximum(population_count, 1.0))]
+        share = register.class_probability(cells) @ self.share_moved
         return -np.log1p(-share), -np.log(share)
 
 
@@ -115,42 +114,52 @@ def _surprise_of_steps(categories: tuple[Categories, ...], true: Cells, released
 
 
 def informed_links(release: Release, register: Register, *, most_claims: int = MOST_CLAIMS) -> Links:
-    """Links to the likeliest person by the mechanism, over the records that are alone in their cell of the released file."""
-    exact = exact_links(release, register)
+    """Links to the likeliest person by the mechanism, over the records that are alone in their cell of the released file.
+
+    How likely a person is depends on the number of persons in each cell, in ways that a mean does not tell. So without a real
+    register several are drawn, and the intruder holds each of them in turn.
+    """
     if not len(release.rows):
+        exact = exact_links(release, register)
         return Links("informed", exact.row, exact.link, exact.certain, exact.moved, exact.interval)
+    is_real = register.unseen is None
+    registers = [register] if is_real else [register.drawn(draw, N_REGISTERS) for draw in range(N_REGISTERS)]
+    each = [_chances_of_release(release, one, most_claims) for one in registers]
+    link = np.mean([one.link for one in each], axis=0)
+    claims = release.moved_claims
+    return Links(
+        "informed",
+        np.concatenate([release.unmoved_rows(), claims.row]),
+        link,
+        np.mean([one.certain for one in each], axis=0),
+        np.arange(len(link)) >= len(link) - len(claims),
+        interval_of(float(link.sum()), np.concatenate([one.drawn for one in each]), len(link), relative_error(register), 2),
+    )
+
+
+def _chances_of_release(release: Release, register: Register, most_claims: int) -> Chances:
+    """Chances of all claims about a release: records that stayed first, then those that moved."""
     mechanism = Mechanism.of(release, register)
     unmoved_cells = release.before.cells[release.unmoved_cells]
     unmoved = informed_chances(Claims(release.unmoved_rows(), unmoved_cells, unmoved_cells), register, mechanism)
     moved = release.moved_claims
-    rng = np.random.default_rng(0)
     chosen: NDArray[np.int64] = np.arange(len(moved))
     if len(moved) > most_claims:
-        chosen = np.sort(rng.choice(chosen, most_claims, replace=False))
+        chosen = np.sort(np.random.default_rng(0).choice(chosen, most_claims, replace=False))
     tried = informed_chances(moved.part(chosen), register, mechanism)
     # Records that were not tried count like the mean of those that were.
     link, certain = np.full(len(moved), tried.link.sum() / max(len(chosen), 1)), np.zeros(len(moved))
     link[chosen], certain[chosen] = tried.link, tried.certain
-    links, n_unmoved = np.concatenate([unmoved.link, link]), len(unmoved.link)
-    drawn = (
-        unmoved.drawn
-        if not len(tried.drawn)
-        else tried.drawn * (len(moved) / max(len(chosen), 1)) + (unmoved.drawn if len(unmoved.drawn) else 0.0)
-    )
-    return Links(
-        "informed",
-        np.concatenate([release.unmoved_rows(), moved.row]),
-        links,
-        np.concatenate([unmoved.certain, certain]),
-        np.arange(len(links)) >= n_unmoved,
-        interval_of(float(links.sum()), drawn, len(links), relative_error(register), 2),
-    )
+    drawn = unmoved.drawn
+    if len(tried.drawn):
+        drawn = tried.drawn * (len(moved) / max(len(chosen), 1)) + (drawn if len(drawn) else 0.0)
+    return Chances(np.concatenate([unmoved.link, link]), np.concatenate([unmoved.certain, certain]), drawn)
 
 
 def informed_chances(claims: Claims, register: Register, mechanism: Mechanism) -> Chances:
     """Chances of claims with an intruder who knows the mechanism."""
     known = register.known
-    stayed, moved = mechanism.cell_costs(register.population_count(known.table.cells))
+    stayed, moved = mechanism.cell_costs(known.table.cells, register)
     patterns = Patterns(mechanism.mask, mechanism.cost, stayed, moved)
     bounds = _surprise_of_truth(claims, register, mechanism, patterns)
     is_in = np.isfinite(bounds) & (known.count_at(claims.true) > 0)
@@ -162,7 +171,7 @@ def informed_chances(claims: Claims, register: Register, mechanism: Mechanism) -
         link[is_open], certain[is_open] = 1.0 / n_tied, n_tied == 1
         return Chances(link, certain, np.zeros(0))
     ball = known.ball(claims.released[is_open], bounds[is_open], mechanism.near, patterns)
-    stays, moves = mechanism.cell_costs(register.population_count(ball.cells))
+    stays, moves = mechanism.cell_costs(ball.cells, register)
     is_released = (ball.cells == claims.released[is_open][ball.owner]).all(axis=1)
     cost = ball.cost + np.where(is_released, stays, moves)
     within = cost <= bounds[is_open][ball.owner] + TOLERANCE
@@ -177,7 +186,7 @@ def informed_chances(claims: Claims, register: Register, mechanism: Mechanism) -
 
 def _surprise_of_truth(claims: Claims, register: Register, mechanism: Mechanism, patterns: Patterns) -> Floats:
     """−log ω of each claim's own person."""
-    stays, moves = mechanism.cell_costs(register.population_count(claims.true))
+    stays, moves = mechanism.cell_costs(claims.true, register)
     mask = differing(claims.true, claims.released)
     of_mask = np.array([pattern_cost(patterns, one) if one else 0.0 for one in mask], dtype=np.float64)
     return distance_of(mechanism.near, claims.released, claims.true) + np.where(mask == 0, stays, moves + of_mask)

@@ -7,7 +7,7 @@ a weight. How an intruder weighs a year of age against another marital status is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
@@ -70,6 +70,14 @@ class Persons:
     """
 
     table: ContingencyTable
+
+    def with_counts(self, counts: NDArray[np.int64]) -> Persons:
+        """Other numbers of persons in the same cells, none of which is empty."""
+        found = Persons(replace(self.table, counts=counts))
+        occupied, order = self._sorted
+        # Sorting is most of the work, and the cells are the same.
+        found.__dict__["_sorted"] = (occupied._replace(counts=counts[order]), order)
+        return found
 
     @cached_property
     def _key_order(self) -> NDArray[np.int64]:

@@ -12,12 +12,12 @@ little.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import sparse, stats
 
 from rarecell.intruder.persons import Persons
 from rarecell.intruder.release import Release
@@ -27,6 +27,11 @@ from rarecell.table.contingency import ContingencyTable
 
 Floats = NDArray[np.float64]
 Cells = NDArray[np.int32]
+
+CLASSES = np.array([1.5, 3.5, 9.5, 99.5])
+"""Where classes of population counts end: those with one person, two or three, up to nine, up to ninety-nine, and more."""
+
+TINY = float(np.finfo(np.float64).tiny)
 
 N_DRAWS = 8
 """Draws of the parameters of each network."""
@@ -153,6 +158,35 @@ class Register:
         """Persons in each cell, as many as are expected where not everybody is known."""
         known = self.known.count_at(cells).astype(np.float64)
         return known if self.unseen is None else known + self.unseen.expected(cells)
+
+    def drawn(self, draw: int, n_draws: int) -> Register:
+        """One of ``n_draws`` registers that the model thinks possible: the numbers in the cells of the file are drawn.
+
+        Elsewhere there may be unseen people, as before.
+        """
+        assert self.unseen is not None
+        members, weights = self.unseen.members
+        # The members of an average take their turns by their weights.
+        member = members[int(np.searchsorted(np.cumsum(weights), (draw + 0.5) / n_draws * weights.sum()))]
+        one = replace(self.unseen, model=member, n_draws=1, seed=self.unseen.seed + 1_000 * (draw + 1))
+        rates = one.rates(self.known.table.cells)[0][0]
+        rng = np.random.default_rng([self.unseen.seed, draw, 17])
+        counts = self.known.table.counts + rng.poisson(np.minimum(rates, 1e15))
+        elsewhere = replace(one, per_probability=np.zeros_like(one.per_probability), n_draws=self.unseen.n_draws)
+        return Register(self.known.with_counts(counts), elsewhere)
+
+    def class_probability(self, cells: Cells) -> Floats:
+        """For each cell the probabilities that its number of persons is in each of :data:`CLASSES`, given that there is one."""
+        count = self.known.count_at(cells)
+        found = np.eye(len(CLASSES) + 1)[np.searchsorted(CLASSES, np.maximum(count, 1))]
+        empty = np.flatnonzero(count == 0)
+        if self.unseen is None or not len(empty):
+            return np.asarray(found)
+        mean = self.unseen.expected(cells[empty])[:, None]
+        at_most = (stats.poisson.cdf(np.floor(CLASSES), mean) - np.exp(-mean)) / np.maximum(-np.expm1(-mean), TINY)
+        ends = np.zeros_like(mean), np.clip(at_most, 0.0, 1.0), np.ones_like(mean)
+        found[empty] = np.diff(np.concatenate(ends, axis=1), axis=1)
+        return np.asarray(found)
 
     def own_cell(self, cells: Cells) -> tuple[Floats, Floats]:
         """For a person of each cell who looks as in the register: P(a guess in the cell is right), P(nobody else is there)."""

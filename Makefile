@@ -6,16 +6,19 @@ BIN := $(VENV)/bin
 .PHONY: demo test docs links clean
 
 $(BIN)/python:
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
+	@echo "Making an environment of its own in $(VENV) …"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --upgrade pip
 
 # A stamp per set of packages: reinstalled when pyproject.toml changes.
 $(VENV)/.run: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[stats,excel,app]'
+	@echo "Installing rarecell and the packages it needs; this takes up to a minute …"
+	@$(BIN)/python -m pip install --editable '.[stats,excel,app]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@echo "Installing rarecell and everything that its tests need; this takes a few minutes …"
+	@$(BIN)/python -m pip install --editable '.[test]'
 	@touch $@ $(VENV)/.run
 
 demo: $(VENV)/.run

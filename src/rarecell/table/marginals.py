@@ -300,12 +300,13 @@ class Marginals:
     def _sums_of_n_log_n(self, rows: _Rows, sets: list[_Radix]) -> NDArray[np.float64]:
         """Σ n_a log n_a of each set, on all cores."""
         sums = np.empty(len(sets))
+        counts = rows.counts.astype(np.int32) if self.total < 2**31 else rows.counts
 
         def count(start: int, step: int) -> None:
             part = sets[start::step]
             found = np.empty(len(part))
             n_possible = np.array([one.n_possible for one in part], dtype=np.int64)
-            kernels.sums_of_n_log_n(rows.codes, rows.counts, *self._parts(part), n_possible, found)
+            kernels.sums_of_n_log_n(rows.codes, counts, *self._parts(part), n_possible, found)
             sums[start::step] = found
 
         n_parts = min(n_cores(), len(sets)) if len(sets) * len(rows.counts) >= _WORTH_A_THREAD else 1

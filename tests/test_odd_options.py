@@ -170,3 +170,11 @@ def test_a_read_only_installation_without_a_home_still_runs(tmp_path: Path) -> N
     )
     assert done.returncode == 0, done.stderr
     assert not Path(done.stdout.strip()).exists()
+
+
+def test_a_command_leaves_without_a_word_of_its_engines(survey: Path) -> None:
+    """DuckDB complains of everything that is still alive when the interpreter ends."""
+    command = [sys.executable, "-m", "rarecell", "assess", str(survey), "--keys", "agee", "--population", "100"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1, done.stderr

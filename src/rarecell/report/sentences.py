@@ -52,7 +52,11 @@ def steps(summary: RunSummary, *, edition: str = "internal", place: str | None =
             Step(
                 "This edition shows no value of any record and no count below three. What each number means is said beside it "
                 "and in the glossary."
-            )
+            ),
+            Step(
+                "What was found about areas, sensitive columns, further intruders, a register, analyses, weighted totals and the groups that "
+                "were swapped is in the internal edition only: such numbers are of small groups, or could be held against each other."
+            ),
         ]
     folder = place or "."
     return _before_release(summary, folder) if summary.swap is not None else _after_assessment(summary.risk, folder)

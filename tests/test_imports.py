@@ -15,7 +15,7 @@ PACKAGE = Path(rarecell.__file__).parent
 
 # From the bottom up: a module imports only from its own layer or a lower one.
 LAYERS = [
-    ("errors", "choices", "progress", "machine", "_kernels", "datasets"),
+    ("edges", "errors", "choices", "progress", "machine", "_kernels", "datasets"),
     ("outcome",),
     ("engine",),
     ("graph",),

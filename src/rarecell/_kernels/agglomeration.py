@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.compiled import njit
 from rarecell._kernels.margins import n_log_n
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array
 
 
 @njit(cache=True)
@@ -49,7 +52,7 @@ def _first_smallest(tree, n_leaves):
     return node - n_leaves
 
 
-def merge_neighbours(joint: NDArray[Any], totals: NDArray[Any], n_others: float) -> NDArray[np.int64]:
+def merge_neighbours(joint: Array, totals: Array, n_others: float) -> NDArray[np.int64]:
     """Merges of ordered levels: row t says which two groups, each named by its first level, become one in step t.
 
     ``joint`` has a row for each level and the levels of all other keys side by side as columns; it is used up. The losses are kept

@@ -23,9 +23,10 @@ import numpy.typing as npt
 from rarecell._kernels.compiled import njit
 from rarecell._kernels.hashing import fill_slots, find_slots, free_slots
 from rarecell._kernels.ranking import count_runs, deal_out, find_parts, number_runs, pack, rank_values, take_ranks, unpack
+from rarecell.edges import Integers
 from rarecell.machine.threads import n_cores, on_all_cores
 
-IntArray = npt.NDArray[np.integer[Any]]
+IntArray = Integers
 Keys = npt.NDArray[np.int64]
 # The distinct folded values of a stage, and the levels of the keys that were folded onto the ranks of the stage before.
 _Stage = tuple[Keys, list[int]]

@@ -7,13 +7,15 @@ the key itself (:func:`slot_of_key`) or its position in a list of keys (:func:`s
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rarecell._kernels.chordal import popcount
 from rarecell._kernels.compiled import njit
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -23,7 +25,7 @@ def n_slots_for(n_keys: int) -> int:
     return int(1 << max(4, (2 * n_keys - 1).bit_length()))
 
 
-def free_slots(n_keys: int, dtype: type[np.integer[Any]] = np.int32) -> npt.NDArray[Any]:
+def free_slots(n_keys: int, dtype: type[np.integer[Any]] = np.int32) -> Array:
     """An empty hash table for so many keys."""
     return np.full(n_slots_for(n_keys), -1, dtype=dtype)
 

@@ -6,14 +6,10 @@ keys, and numbering the runs of equal keys; :mod:`rarecell._kernels.counting` ch
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-import numpy.typing as npt
-
 from rarecell._kernels.compiled import njit
+from rarecell.edges import Integers
 
-IntArray = npt.NDArray[np.integer[Any]]
+IntArray = Integers
 
 
 @njit(cache=True, nogil=True)

@@ -8,12 +8,15 @@ with it all larger sets. What remains shrinks quickly, which is what makes the w
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.compiled import njit
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array
 
 _ONE = np.uint32(1)
 
@@ -142,7 +145,7 @@ def _supersets_of_all(n_keys: int) -> NDArray[np.uint64]:
 
 
 def minimal_unsafe_sets(
-    codes: NDArray[Any], counts: NDArray[Any], most_levels: int, max_size: int
+    codes: Array, counts: Array, most_levels: int, max_size: int
 ) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
     """All pairs (cell, key set) such that the set, and no smaller one, singles out a cell with one record.
 
@@ -181,6 +184,6 @@ def minimal_unsafe_sets(
         following = _doubled(following)
 
 
-def _doubled(array: NDArray[Any]) -> NDArray[Any]:
+def _doubled(array: Array) -> Array:
     """The same entries with room for as many again."""
     return np.concatenate([array, np.empty_like(array)])

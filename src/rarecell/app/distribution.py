@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rarecell.report.drawing import WIDTH, Chart, Scale, height_axis, height_room, text_width
+
+if TYPE_CHECKING:
+    from rarecell.edges import ReadJson
 
 _PANEL = 110.0
 _FOOT = 34.0
 
 
-def distribution_picture(key: Mapping[str, Any], name: str) -> str:
+def distribution_picture(key: ReadJson, name: str) -> str:
     """Records of each level, above as it is and below recoded; a group is as wide as the levels it holds, if they are neighbours."""
     counts, after = [int(n) for n in key["counts"]], [int(n) for n in key["counts_after"]]
     if not counts:

@@ -17,13 +17,16 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rarecell.errors import BadInput
 from rarecell.machine.private_folder import remove_stale_folders
 from rarecell.progress import StageTree
 from rarecell.run.folder import sweep
 from rarecell.run.stages import Stage, label_of
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json, ReadJson
 
 USUAL_SHARES = {
     Stage.READING: 10.0,
@@ -85,7 +88,7 @@ class Job:
             return None
         return self.seconds * (1 - fraction) / fraction
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> Json:
         """What the progress page shows."""
         left = self.seconds_left()
         return {
@@ -193,7 +196,7 @@ class Jobs:
         elif job.state == "running":
             self._end(job, "failed", "The run ended without a result. The terminal that the app was started from says more.")
 
-    def _hear(self, job: Job, event: Mapping[str, Any]) -> None:
+    def _hear(self, job: Job, event: ReadJson) -> None:
         kind = event.get("event")
         if kind == "start":
             job.tree.start(str(event["stage"]), event.get("total"))

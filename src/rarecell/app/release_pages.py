@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -26,6 +26,7 @@ from rarecell.run.config import ProtectConfig, RunConfig
 
 if TYPE_CHECKING:
     from rarecell.app.pages import Pages
+    from rarecell.edges import Json
 
 _TARGETS = {"max_correct_links": "The number of correct links", "max_record_risk": "The highest risk"}
 
@@ -118,7 +119,7 @@ class ReleasePages:
         text = first(fields, "point")
         if not text.isdecimal() or int(text) >= len(job.result["points"]):
             raise BadInput("Choose one of the points of the plan.")
-        point: dict[str, Any] = job.result["points"][int(text)]
+        point: Json = job.result["points"][int(text)]
         config = RunConfig.from_toml(job.configuration, source="the plan")
         config = self.pages.folder.checked(replace(config, recode={**config.recode, **point["recoding"]}))
         out = self.pages.new_folder(first(fields, "run_name") or self.pages.folder.new_run("release"))
@@ -135,7 +136,7 @@ def _target(fields: dict[str, list[str]]) -> ProtectConfig:
     return ProtectConfig(max_correct_links=found.get("max_correct_links"), max_record_risk=found.get("max_record_risk"))
 
 
-def frontier_picture(points: list[dict[str, Any]], address: str) -> str:
+def frontier_picture(points: list[Json], address: str) -> str:
     """Information lost against records swapped; each point leads to its line in the table."""
     top, bottom = 34.0, 254.0
     chart = Chart(bottom + 48.0)

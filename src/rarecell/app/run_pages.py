@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
@@ -24,6 +24,7 @@ from rarecell.run.record_list import SORTS, STATES, RecordList, Wanted
 
 if TYPE_CHECKING:
     from rarecell.app.pages import Pages
+    from rarecell.edges import Json
 
 PAGE_SIZE = 50
 """Records on a page."""
@@ -163,7 +164,7 @@ def _record_list(place: str, configuration: str, stamp: int) -> RecordList:
 
 
 @lru_cache(maxsize=4)
-def _report_parts(place: str, name: str, stamp: int) -> dict[str, Any]:
+def _report_parts(place: str, name: str, stamp: int) -> Json:
     """What the report shows; drawn once for each run."""
     from rarecell.report import report_context
 

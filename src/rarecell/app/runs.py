@@ -9,11 +9,14 @@ from __future__ import annotations
 import datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rarecell.engine.reach import regular_file
 from rarecell.errors import BadInput
 from rarecell.run.saved import SavedRun
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json
 
 N_STEPS = 100
 """Thresholds of the slider: 0, 0.01, …, 1."""
@@ -55,7 +58,7 @@ class FinishedRun(SavedRun):
         listed = [*protected, *DOWNLOADS.items()]
         return [(name, what, (self.place / name).stat().st_size) for name, what in listed if (self.place / name).is_file()]
 
-    def threshold_costs(self) -> list[dict[str, Any]]:
+    def threshold_costs(self) -> list[Json]:
         """For each threshold of the slider: records above it, what they weigh, and how many can be swapped."""
         path = self.place / "risk.parquet"
         try:
@@ -67,7 +70,7 @@ class FinishedRun(SavedRun):
 
 
 @lru_cache(maxsize=16)
-def _threshold_costs(path: str, stamp: int) -> tuple[dict[str, Any], ...]:
+def _threshold_costs(path: str, stamp: int) -> tuple[Json, ...]:
     import numpy as np
     import pyarrow.dataset as ds
 

@@ -13,10 +13,13 @@ import subprocess
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rarecell.app.jobs import Jobs
 from rarecell.errors import BadInput
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json
 
 PATIENCE = 60.0
 """Seconds that the first answer may take, when the file is read; later ones take a fraction of one."""
@@ -33,7 +36,7 @@ class TrialProcess:
         self._answers: queue.Queue[str | None] = queue.Queue()
         self._about: tuple[str, str] | None = None
 
-    def of(self, configuration: str, stamp: str, recode: Mapping[str, str]) -> dict[str, Any]:
+    def of(self, configuration: str, stamp: str, recode: Mapping[str, str]) -> Json:
         """Try a recoding of the file of a configuration; ``stamp`` changes when the file does."""
         with self._lock:
             if self._about != (configuration, stamp) or self._process is None or self._process.poll() is not None:
@@ -42,7 +45,7 @@ class TrialProcess:
             answer = self._asked(json.dumps(dict(recode)))
         if answer.get("event") != "tried":
             raise BadInput(str(answer.get("message", "The recoding could not be tried.")))
-        result: dict[str, Any] = answer["result"]
+        result: Json = answer["result"]
         return result
 
     def close(self) -> None:
@@ -65,7 +68,7 @@ class TrialProcess:
         threading.Thread(target=listen, daemon=True).start()
         self._tell(json.dumps({"command": "try", "config": configuration, "root": str(self._root)}))
 
-    def _asked(self, line: str) -> dict[str, Any]:
+    def _asked(self, line: str) -> Json:
         self._tell(line)
         try:
             answer = self._answers.get(timeout=PATIENCE)
@@ -77,7 +80,7 @@ class TrialProcess:
         if answer is None:
             self._end()
             raise BadInput("The process that tries recodings ended. The terminal that the app was started from says more.")
-        found: dict[str, Any] = json.loads(answer)
+        found: Json = json.loads(answer)
         return found
 
     def _tell(self, line: str) -> None:

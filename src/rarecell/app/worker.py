@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
+    from rarecell.edges import Json
     from rarecell.run.config import RunConfig
 
 
@@ -72,7 +73,7 @@ def _rehearse() -> None:
         rc.protect(made_up, keys=list(names), population=600, top=3).save(Path(folder) / "run")
 
 
-def _planned(config: RunConfig, progress: ToldProgress) -> dict[str, Any]:
+def _planned(config: RunConfig, progress: ToldProgress) -> Json:
     """The frontier of a plan, whose target is that of the configuration."""
     from rarecell.run.planning import as_json, plan
 
@@ -82,7 +83,7 @@ def _planned(config: RunConfig, progress: ToldProgress) -> dict[str, Any]:
     return as_json(found, config)
 
 
-def _try_recodings(request: dict[str, Any], progress: ToldProgress) -> int:
+def _try_recodings(request: Json, progress: ToldProgress) -> int:
     """Count the file once, and answer every further line, which is a recoding."""
     from rarecell.engine.reach import confined
     from rarecell.errors import RarecellError

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,12 +20,15 @@ from rarecell.machine.numbers import LARGEST_COUNT, LARGEST_INTEGER
 from rarecell.run.config import RunConfig
 from rarecell.swap.formal.wish import FormalWish
 
+if TYPE_CHECKING:
+    from rarecell.edges import Json, ReadJson
+
 
 class FiniteRange(click.FloatRange):
     """A number in a range. "nan" is in none, though it compares as if it were in all, and "inf" is no limit."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = super().convert(value, param, ctx)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value!r} is not a finite number.", param, ctx)
         return number
@@ -243,7 +246,7 @@ _PASSED_ON = (
 """Options with the same name and meaning in a configuration."""
 
 
-def _paper_options(given: Mapping[str, Any]) -> dict[str, str]:
+def _paper_options(given: ReadJson) -> dict[str, str]:
     """The options that --paper stands for, none of which may be given another value beside it."""
     from rarecell.run.paper import PAPER
 
@@ -253,13 +256,13 @@ def _paper_options(given: Mapping[str, Any]) -> dict[str, str]:
     return dict(PAPER)
 
 
-def config_of(options: Mapping[str, Any], *, protect: Mapping[str, Any] | None = None) -> RunConfig:
+def config_of(options: ReadJson, *, protect: ReadJson | None = None) -> RunConfig:
     """The configuration: the file named by --config, then what the command line adds."""
-    base: dict[str, Any] = {}
+    base: Json = {}
     if options["config"]:
         RunConfig.read(options["config"])  # every problem of the file itself is told first
         base = tomllib.loads(Path(options["config"]).read_text(encoding="utf-8"))
-    given: dict[str, Any] = {name: options[name] for name in _PASSED_ON if options.get(name) is not None}
+    given: Json = {name: options[name] for name in _PASSED_ON if options.get(name) is not None}
     if options.get("paper"):
         given.update(_paper_options(given))
     if options["file"]:
@@ -305,9 +308,9 @@ def config_of(options: Mapping[str, Any], *, protect: Mapping[str, Any] | None =
     return RunConfig.from_mapping(merged, source=options["config"] or "the command line")
 
 
-def wishes_of(options: Mapping[str, Any]) -> dict[str, Any]:
+def wishes_of(options: ReadJson) -> Json:
     """The part of a configuration that says what to protect."""
-    chosen: dict[str, Any] = {
+    chosen: Json = {
         name: options[name]
         for name in (
             "risk_above",
@@ -348,7 +351,7 @@ def wishes_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return chosen
 
 
-def words_for_data(options: Mapping[str, Any]) -> list[str]:
+def words_for_data(options: ReadJson) -> list[str]:
     """What was said on the command line of the data and the population, but for the keys."""
     words = [without_password(options["file"])] if options["file"] else []
     for name in ("population", "weight", "missing", "sql", "encoding", "sheet", "decimal", "spark_table", "memory", "config"):

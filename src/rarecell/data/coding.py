@@ -13,13 +13,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.data.levels import MISSING_WORDS, RawLevels
 from rarecell.errors import BadInput, nearest_names
+
+if TYPE_CHECKING:
+    from rarecell.edges import Level, ReadJson
 
 Missing = Literal["level", "drop", "refuse"]
 
@@ -43,17 +46,17 @@ class Coding:
     missing : values that mean "missing", such as 99
     """
 
-    levels: tuple[Any, ...] | None = None
+    levels: tuple[Level, ...] | None = None
     ordered: bool | None = None
     edges: tuple[float, ...] | None = None
     width: float | None = None
     quantiles: int | None = None
     top: float | None = None
     bottom: float | None = None
-    merge: Mapping[str, tuple[Any, ...]] | None = None
+    merge: Mapping[str, tuple[Level, ...]] | None = None
     groups: int | None = None
     hierarchy: int | None = None
-    missing: tuple[Any, ...] = ()
+    missing: tuple[Level, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("levels", "edges", "missing"):
@@ -99,7 +102,7 @@ class Coding:
             raise BadInput(f"A coding was given bottom {self.bottom} and top {self.top}; the bottom lies below the top.")
 
     @classmethod
-    def of(cls, given: Coding | Mapping[str, Any] | str, *, key: str) -> Coding:
+    def of(cls, given: Coding | ReadJson | str, *, key: str) -> Coding:
         """A coding from itself, from a table of options, or from words such as ``"5-year bands"``."""
         if isinstance(given, Coding):
             return given
@@ -156,10 +159,10 @@ class Coding:
 
 
 def joined_codings(
-    coding: Mapping[str, Coding | Mapping[str, Any] | str], recode: Mapping[str, str]
-) -> dict[str, Coding | Mapping[str, Any] | str]:
+    coding: Mapping[str, Coding | ReadJson | str], recode: Mapping[str, str]
+) -> dict[str, Coding | ReadJson | str]:
     """How values become levels, together with how the levels are to be released."""
-    found: dict[str, Coding | Mapping[str, Any] | str] = dict(coding)
+    found: dict[str, Coding | ReadJson | str] = dict(coding)
     for key, words in recode.items():
         try:
             found[key] = Coding.of(coding.get(key, Coding()), key=key).joined(Coding.of(words, key=key))
@@ -172,7 +175,7 @@ def joined_codings(
 class CodedLevels:
     """The levels of a key, and the code of each distinct value; -1 takes the records with that value out."""
 
-    levels: tuple[Any, ...]
+    levels: tuple[Level, ...]
     is_ordered: bool
     code_of_value: NDArray[np.int32]
     n_missing: int
@@ -185,7 +188,7 @@ def code_levels(
     coding: Coding,
     *,
     missing: Missing = "level",
-    level_order: Sequence[Any] | None = None,
+    level_order: Sequence[Level] | None = None,
 ) -> CodedLevels:
     """Give each distinct value of a key its level.
 
@@ -227,7 +230,7 @@ def code_levels(
     return CodedLevels(tuple(levels), is_ordered, np.array(codes, dtype=np.int32), n_missing)
 
 
-def _declared(key: str, observed: Sequence[Any], declared: Sequence[Any]) -> tuple[dict[Any, Any], list[Any]]:
+def _declared(key: str, observed: Sequence[Level], declared: Sequence[Level]) -> tuple[dict[Level, Level], list[Level]]:
     """Observed values under the declared levels, matched by their text so that ``1`` and ``"1"`` are the same."""
     by_text = {str(level): position for position, level in enumerate(declared)}
     strangers = sorted({str(value) for value in observed if str(value) not in by_text})
@@ -241,10 +244,10 @@ def _declared(key: str, observed: Sequence[Any], declared: Sequence[Any]) -> tup
     return {value: value for value in in_order}, in_order
 
 
-def _checked_merge(merge: Any) -> dict[str, tuple[Any, ...]]:
+def _checked_merge(merge: Any) -> dict[str, tuple[Level, ...]]:
     if not isinstance(merge, Mapping) or not merge:
         raise BadInput(f"'merge' of a coding was given as {merge!r}; it is a table of new levels with the values of each.")
-    found: dict[str, tuple[Any, ...]] = {}
+    found: dict[str, tuple[Level, ...]] = {}
     seen: set[str] = set()
     for label, values in merge.items():
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
@@ -260,8 +263,8 @@ def _checked_merge(merge: Any) -> dict[str, tuple[Any, ...]]:
 
 
 def _merged(
-    key: str, observed: Sequence[Any], merge: Mapping[str, Sequence[Any]], level_order: Sequence[Any] | None
-) -> tuple[dict[Any, Any], list[Any], bool]:
+    key: str, observed: Sequence[Level], merge: Mapping[str, Sequence[Level]], level_order: Sequence[Level] | None
+) -> tuple[dict[Level, Level], list[Level], bool]:
     """Values under their new levels, each level at the place of its first value; whether all merge neighbours only."""
     order = [value for value in level_order or () if value in set(observed)]
     in_order = order if len(order) == len(set(observed)) else sorted(set(observed))
@@ -285,8 +288,8 @@ def _merged(
 
 
 def _bounded(
-    key: str, values: Sequence[Any], counts: NDArray[np.int64], coding: Coding, is_numeric: bool
-) -> tuple[dict[Any, Any], list[Any]]:
+    key: str, values: Sequence[Level], counts: NDArray[np.int64], coding: Coding, is_numeric: bool
+) -> tuple[dict[Level, Level], list[Level]]:
     """Levels of numbers that are binned or bounded: a number for a single value, a text for a range."""
     numbers = {value: int(count) for value, count in zip(values, counts, strict=True) if value is not None and count}
     if not is_numeric:
@@ -317,7 +320,7 @@ def _bounded(
     return level_of_value, levels
 
 
-def _binned(numbers: Mapping[Any, int], coding: Coding, is_whole: bool) -> tuple[dict[Any, Any], list[Any]]:
+def _binned(numbers: Mapping[Level, int], coding: Coding, is_whole: bool) -> tuple[dict[Level, Level], list[Level]]:
     in_order = sorted(numbers)
     if not coding.is_binned:
         return {value: value for value in in_order}, in_order
@@ -345,7 +348,7 @@ def _binned(numbers: Mapping[Any, int], coding: Coding, is_whole: bool) -> tuple
     return level_of_value, [labels[bin_] for bin_ in sorted(set(bin_of_value))]
 
 
-def _quantile_bins(in_order: Sequence[Any], counts: Sequence[int], n_bins: int) -> list[int]:
+def _quantile_bins(in_order: Sequence[Level], counts: Sequence[int], n_bins: int) -> list[int]:
     """The bin of a value is that of the middle record among those that have it, so equal values stay together."""
     total = sum(counts)
     bins, before = [], 0
@@ -373,6 +376,6 @@ def _text(number: Any) -> str:
     return str(int(number)) if float(number).is_integer() else f"{float(number):.12g}"
 
 
-def _is_finite_number(value: Any) -> bool:
+def _is_finite_number(value: Level) -> bool:
     # By comparison, which works for whole numbers too large to become a float.
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 1e300

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ from rarecell.table.level_order import unordered_note, with_meant_orders
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rarecell.edges import Array, Level
+
 
 @dataclass(frozen=True, eq=False)
 class CodedKey:
@@ -34,7 +36,7 @@ class CodedKey:
 
     key: str
     values: pa.Array
-    meanings: tuple[Any, ...]
+    meanings: tuple[Level, ...]
     coded: CodedLevels
     note: str | None
 
@@ -45,13 +47,13 @@ class Counted:
 
     table: ContingencyTable
     lookups: tuple[EncodedColumn, ...]
-    meanings: tuple[tuple[Any, ...], ...]
+    meanings: tuple[tuple[Level, ...], ...]
     n_missing: dict[str, int]
     n_dropped: int
     notes: tuple[str, ...]
 
     @cached_property
-    def code_of_raw(self) -> tuple[dict[Any, int], ...]:
+    def code_of_raw(self) -> tuple[dict[Level, int], ...]:
         """For each key the code of each value."""
         return tuple(code_by_value(lookup) for lookup in self.lookups)
 
@@ -254,7 +256,7 @@ def number_of_each(column: EncodedColumn, numbers: NDArray[np.int64] | None) -> 
     return found
 
 
-def _sums(row_cell: NDArray[np.int64], values: NDArray[Any], n_cells: int) -> NDArray[np.float64]:
+def _sums(row_cell: NDArray[np.int64], values: Array, n_cells: int) -> NDArray[np.float64]:
     """Sum of the values of the rows of each cell; sums of whole numbers are exact below 2^53."""
     kept = row_cell >= 0
     if kept.all():
@@ -264,7 +266,7 @@ def _sums(row_cell: NDArray[np.int64], values: NDArray[Any], n_cells: int) -> ND
 
 def _without_unobserved(
     codes: NDArray[np.int32], coded: CodedLevels, was_dropped: bool
-) -> tuple[NDArray[np.int32], tuple[Any, ...], NDArray[np.int32]]:
+) -> tuple[NDArray[np.int32], tuple[Level, ...], NDArray[np.int32]]:
     """Leave out levels that occur in dropped records only: codes of cells, levels, and the new code of each distinct value."""
     # Without a dropped record every level was observed, because levels come from the records.
     observed = np.unique(codes) if was_dropped else np.arange(len(coded.levels))

@@ -18,12 +18,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from rarecell.engine.source import Column
 from rarecell.errors import BadInput
+
+if TYPE_CHECKING:
+    from rarecell.edges import Level
 
 MISSING_WORDS = frozenset({"NA", "N/A", "#N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "."})
 """Words that mean "no value" in a text file's column of numbers."""
@@ -36,7 +39,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 class RawLevels:
     """The distinct values of a column, each as what it means; ``None`` is missing and may occur more than once."""
 
-    values: tuple[Any, ...]
+    values: tuple[Level, ...]
     is_ordered: bool
     is_numeric: bool
     note: str | None = None
@@ -62,7 +65,7 @@ def settle(values: pa.Array, column: Column, *, decimal_mark: str = ".") -> RawL
     return settled
 
 
-def _settle_numbers(values: Sequence[Any], name: str) -> RawLevels:
+def _settle_numbers(values: Sequence[Level], name: str) -> RawLevels:
     exact = {value for value in values if isinstance(value, Decimal)}
     if len({float(value) for value in exact}) < len(exact):
         note = f"Column '{name}' holds decimal numbers that differ only beyond 15 digits; they are taken as words, each its own level."
@@ -71,11 +74,11 @@ def _settle_numbers(values: Sequence[Any], name: str) -> RawLevels:
     return RawLevels(tuple(_whole_if_possible(values)), is_ordered=True, is_numeric=True)
 
 
-def _is_missing(value: Any) -> bool:
+def _is_missing(value: Level) -> bool:
     return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
 
 
-def _whole_if_possible(values: Sequence[Any]) -> list[Any]:
+def _whole_if_possible(values: Sequence[Level]) -> list[Level]:
     if all(value is None or (math.isfinite(value) and value == int(value)) for value in values):
         return [None if value is None else int(value) for value in values]
     return [float(value) if isinstance(value, Decimal) else value for value in values]

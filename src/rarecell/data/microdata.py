@@ -31,6 +31,7 @@ from rarecell.table.contingency import Categories, ContingencyTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from rarecell.edges import Array, Columns, Frame, Level, Places, ReadJson
     from rarecell.engine.duck import EngineSettings
     from rarecell.engine.source import ProductColumns
     from rarecell.engine.written_levels import Recodes
@@ -69,7 +70,7 @@ class Microdata(Shown):
 
     def __init__(
         self,
-        data: Any,
+        data: Frame,
         keys: Sequence[str],
         *,
         weight: str | None = None,
@@ -79,7 +80,7 @@ class Microdata(Shown):
         sensitive: Sequence[str] = (),
         id: str | None = None,
         missing: str = "level",
-        coding: Mapping[str, Coding | Mapping[str, Any] | str] | None = None,
+        coding: Mapping[str, Coding | ReadJson | str] | None = None,
         hierarchies: Mapping[str, str | Path] | None = None,
         sql: str | None = None,
         settings: EngineSettings | None = None,
@@ -104,7 +105,7 @@ class Microdata(Shown):
         )
 
     @property
-    def native_frame(self) -> Any:
+    def native_frame(self) -> Frame:
         """The data frame that was given, or None when the records are in a file or on a server."""
         return self.source.native_frame
 
@@ -169,7 +170,7 @@ class Microdata(Shown):
         """The same data with further columns as keys, after the others; a missing value is a level."""
         return Microdata(self.source, [*self.keys, *columns], weight=self.weight, missing="level", coding=self.coding)
 
-    def record_names(self, rows: NDArray[np.int64]) -> list[Any]:
+    def record_names(self, rows: NDArray[np.int64]) -> list[Level]:
         """What names these records when equal ones are drawn: the value of the id column, or the row number without one."""
         return list(rows if self.id is None else self.values_at(rows, [self.id])[self.id].to_pylist())
 
@@ -235,7 +236,7 @@ class Microdata(Shown):
         """For each key whose coding changes values, the level that is released in the place of each value."""
         return written.recodes_of(self._any_counted, self.coding)
 
-    def replaced(self, rows: Any, columns: Mapping[str, Any]) -> Any:
+    def replaced(self, rows: Places, columns: Columns) -> Frame:
         """A frame like the one given, or a pyarrow table of a file, with new values at some records.
 
         Records are given as :meth:`drawn_records` gives them. Recoded keys hold their levels.
@@ -243,16 +244,16 @@ class Microdata(Shown):
         frame = self.source.released(rows, columns, self.recodes, id_column=self.id)
         return written.with_types(frame, self.source) if self.native_frame is None and not self.recodes else frame
 
-    def write_with_replacements(self, path: str | Path, rows: Any, columns: Mapping[str, Any]) -> Path:
+    def write_with_replacements(self, path: str | Path, rows: Places, columns: Columns) -> Path:
         """The data in their own format and order, with new values at some records and recoded keys as their levels."""
         return self.source.write_released(path, rows, columns, self.recodes, id_column=self.id)
 
-    def write_cell_values(self, path: Path, table: ContingencyTable, values: Mapping[str, NDArray[Any]]) -> None:
+    def write_cell_values(self, path: Path, table: ContingencyTable, values: Mapping[str, Array]) -> None:
         """For every record without a position the values of its cell, under its id, or under its keys without one."""
         named = {key: key for key in self.keys} if self.id is None else {"record": self.id}
         self.source.write_cell_values(path, self.key_cells(table), values, named)
 
-    def read_back(self, written: Path) -> Any:
+    def read_back(self, written: Path) -> Frame:
         """What :meth:`write_with_replacements` wrote, as data."""
         return self.source.read_back(written)
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from rarecell.data.coding import Coding
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
+    from rarecell.edges import Json
     from rarecell.table.contingency import Categories, Coarsening
 
 AS_IT_IS = "as it is"
@@ -74,7 +75,7 @@ def parse_recoding(words: str, *, key: str) -> Coding:
     >>> parse_recoding("5-year bands, top 85", key="age")
     Coding(levels=None, ordered=None, edges=None, width=5, quantiles=None, top=85, bottom=None, merge=None, groups=None, hierarchy=None, missing=())
     """
-    given: dict[str, Any] = {}
+    given: Json = {}
     phrases = [phrase.strip() for phrase in _SEPARATOR.split(words) if phrase.strip()]
     # A list of edges may have commas between them, so a phrase that is a number belongs to the edges before it.
     joined: list[str] = []
@@ -98,7 +99,7 @@ def parse_recoding(words: str, *, key: str) -> Coding:
         raise BadInput(f"The recoding '{words}' of key '{key}': {problem}") from None
 
 
-def _meaning(phrase: str, key: str) -> dict[str, Any]:
+def _meaning(phrase: str, key: str) -> Json:
     for pattern, meaning in _PHRASES:
         found = pattern.fullmatch(phrase)
         if found is not None:
@@ -114,7 +115,7 @@ def _values(text: str) -> tuple[str, ...]:
     return tuple(value.strip().strip('"') for value in _PLUS.split(text) if value.strip())
 
 
-def _merge(found: re.Match[str]) -> dict[str, Any]:
+def _merge(found: re.Match[str]) -> Json:
     values = _values(found["values"])
     label = (found["label"] or "").strip().strip('"') or "+".join(values)
     return {"merge": {label: values}}
@@ -124,7 +125,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(text.replace("NUMBER", _NUMBER), re.IGNORECASE)
 
 
-_PHRASES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], dict[str, Any]]], ...] = (
+_PHRASES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Json]], ...] = (
     (_pattern(r"(NUMBER)(?:[- ]?(?:year|years|unit|units|wide))?[- ]bands?"), lambda m: {"width": _number(m[1])}),
     (_pattern(r"(?:in )?bands? of (NUMBER)(?: years?)?"), lambda m: {"width": _number(m[1])}),
     (_pattern(r"ordered"), lambda _: {"ordered": True}),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +19,12 @@ from rarecell.table.contingency import Categories
 
 if TYPE_CHECKING:
     from rarecell.data.counting import Counted
+    from rarecell.edges import Level
 
 
-def levels_to_write(values: pa.Array, codes: NDArray[np.int32], meanings: Sequence[Any], categories: Categories) -> WrittenLevels:
+def levels_to_write(
+    values: pa.Array, codes: NDArray[np.int32], meanings: Sequence[Level], categories: Categories
+) -> WrittenLevels:
     """What is written for each distinct value of a key.
 
     A value that only records have which were left out of the table has no level there, and is written as missing.
@@ -33,7 +36,7 @@ def levels_to_write(values: pa.Array, codes: NDArray[np.int32], meanings: Sequen
     """
     n_levels = categories.n_levels - categories.has_missing
     of_value = np.where((codes >= 0) & (codes < n_levels), codes, -1).astype(np.int32)
-    members: list[list[Any]] = [[] for _ in range(n_levels)]
+    members: list[list[Level]] = [[] for _ in range(n_levels)]
     for meaning, level in zip(meanings, of_value.tolist(), strict=True):
         if level >= 0 and meaning is not None and meaning not in members[level]:
             members[level].append(meaning)
@@ -64,12 +67,12 @@ def coding_of_output(source: Source, coding: Mapping[str, Coding], recodes: Reco
     return found
 
 
-def recode_table(recodes: Recodes) -> dict[str, list[Any]]:
+def recode_table(recodes: Recodes) -> dict[str, list[Level]]:
     """The mapping as a table: a row for each key and value, with the level that is released and its place in the order.
 
     A value that is released as missing has no level.
     """
-    rows: dict[str, list[Any]] = {"key": [], "value": [], "level": [], "order": []}
+    rows: dict[str, list[Level]] = {"key": [], "value": [], "level": [], "order": []}
     for key, written in recodes.items():
         for level, members in enumerate(written.members):
             for member in members:

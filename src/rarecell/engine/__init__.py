@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rarecell.engine.addresses import check_place
 
 if TYPE_CHECKING:
+    from rarecell.edges import Frame
     from rarecell.engine.duck import EngineSettings
     from rarecell.engine.source import Source
 
 __all__ = ["open_source", "open_table"]
 
 
-def open_source(data: Any, *, sql: str | None = None, settings: EngineSettings | None = None) -> Source:
+def open_source(data: Frame, *, sql: str | None = None, settings: EngineSettings | None = None) -> Source:
     """The source for a path, a frame of any kind, or a query.
 
     Parameters

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,7 @@ from rarecell.engine.source import Column, Source
 from rarecell.machine.disk import new_private_file
 
 if TYPE_CHECKING:
+    from rarecell.edges import Columns
     from rarecell.engine.written_levels import Recodes
 
 
@@ -76,7 +77,7 @@ class CachedSource(Source):
     ) -> GroupedCounts:
         return self._inner.counts(columns, weight=weight, recodes=recodes)
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
         return self._inner.write_with_replacements(path, rows, columns)
 
     def write_levels(self, path: str | Path, recodes: Recodes) -> Path:

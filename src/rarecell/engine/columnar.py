@@ -22,6 +22,7 @@ from rarecell.engine.replacing import DictionaryForms, dictionary_forms, replace
 from rarecell.engine.source import BATCH_ROWS, Column
 
 if TYPE_CHECKING:
+    from rarecell.edges import Columns, Level
     from rarecell.engine.written_levels import Recodes
 
 
@@ -36,7 +37,7 @@ class ColumnarSource(FileSource):
             Column(field.name, kind_of(field.type), level_order=self._declared_order(field)) for field in self.arrow_schema
         )
 
-    def _declared_order(self, field: pa.Field) -> tuple[Any, ...] | None:
+    def _declared_order(self, field: pa.Field) -> tuple[Level, ...] | None:
         if not (pa.types.is_dictionary(field.type) and field.type.ordered):
             return None
         first = next(iter(self.batches([field.name])), None)
@@ -98,7 +99,7 @@ class ParquetSource(ColumnarSource):
         self,
         path: str | Path,
         rows: NDArray[np.int64],
-        columns: Mapping[str, Any],
+        columns: Columns,
         *,
         added: Mapping[str, pa.Scalar] | None = None,
         forms: DictionaryForms | None = None,
@@ -206,7 +207,7 @@ class ArrowSource(ColumnarSource):
             for first in range(0, chosen.num_rows, BATCH_ROWS):
                 yield chosen.slice(first, BATCH_ROWS)
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
         pieces = (pa.Table.from_batches([batch.select(list(columns))]) for batch in self._whole_batches())
         forms = dictionary_forms(pieces, list(columns)) if columns else {}
         options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=not self._is_stream)

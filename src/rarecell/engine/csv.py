@@ -17,8 +17,10 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from gzip import GzipFile
+from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -366,12 +368,12 @@ def _stem_suffix(path: Path) -> str:
     return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
 
 
-def reading(path: Path, is_compressed: bool) -> Any:
+def reading(path: Path, is_compressed: bool) -> GzipFile | FileIO:
     """The bytes of a text file, unpacked."""
     return gzip.open(path, "rb") if is_compressed else open(path, "rb", buffering=0)
 
 
-def read_up_to(stream: Any, n_bytes: int, path: Path) -> bytes:
+def read_up_to(stream: GzipFile | FileIO, n_bytes: int, path: Path) -> bytes:
     """As many bytes as asked for, fewer only at the end of the file."""
     parts, missing = [], n_bytes
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ def write_levels(path: Path, source: Path, dialect: csv.Dialect, recodes: Recode
     wanted = np.array([dialect.names.index(name) for name in names], dtype=np.int64)
     texts, first, first_text = _encoded_labels([recodes[name] for name in names], dialect.delimiter)
     with atomic_path(path) as temporary, open(temporary, "wb") as raw:
-        out: Any = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if dialect.is_gzipped else raw
+        out: gzip.GzipFile | BinaryIO = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if dialect.is_gzipped else raw
         out.write(csv.header_of(source, dialect))
         for piece in csv.read_records(source, dialect):
             out.write(_recoded(piece, dialect, wanted, [recodes[name] for name in names], (texts, first, first_text)))

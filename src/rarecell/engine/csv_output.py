@@ -11,7 +11,7 @@ import gzip
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +43,7 @@ def write_records(
         forms = Forms([(source, dialect)], list(columns) if len(rows) else ())
     with atomic_path(path) as temporary, open(temporary, "wb") as raw:
         # Neither a name nor a time inside the compressed file: the same data give the same bytes.
-        out: Any = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if dialect.is_gzipped else raw
+        out: gzip.GzipFile | BinaryIO = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if dialect.is_gzipped else raw
         out.write(header_of(source, dialect))
         first = 0
         for piece in read_records(source, dialect):
@@ -58,7 +58,9 @@ def write_records(
             out.close()
 
 
-def _copy_piece(out: Any, piece: Records, dialect: Dialect, new: Mapping[int, Mapping[str, str | None]], forms: Forms) -> None:
+def _copy_piece(
+    out: gzip.GzipFile | BinaryIO, piece: Records, dialect: Dialect, new: Mapping[int, Mapping[str, str | None]], forms: Forms
+) -> None:
     copied = 0
     for record in sorted(new):
         start, end = int(piece.starts[record]), int(piece.ends[record])

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from hashlib import sha256
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rarecell.edges import Level
 from rarecell.errors import BadInput
 
-NamesOfRecords = Callable[[NDArray[np.int64]], Iterable[Any]]
+NamesOfRecords = Callable[[NDArray[np.int64]], Iterable[Level]]
 """What names each of these records: whole numbers or text."""
 
 
@@ -25,7 +25,7 @@ def hashed_text(seed: int, name: object) -> str:
     return f"{seed}|{name}"
 
 
-def drawing_order(seed: int, names: Iterable[Any]) -> NDArray[np.uint64]:
+def drawing_order(seed: int, names: Iterable[Level]) -> NDArray[np.uint64]:
     """The first eight bytes of each hash, as a number: records are drawn in the order of these."""
     digests = b"".join(sha256(hashed_text(seed, name).encode()).digest()[:8] for name in names)
     return np.frombuffer(digests, dtype=">u8").astype(np.uint64)

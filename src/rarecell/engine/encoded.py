@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array, Integers, Level
 
 SMALL_RANGE = 4096
 """Whole numbers within a range this small are coded by their distance from the smallest."""
@@ -27,14 +30,14 @@ class EncodedColumn:
     """
 
     values: pa.Array
-    codes: NDArray[Any]
+    codes: Array
 
 
 class CodedChunk(NamedTuple):
     """Some records of a column as codes; values that do not occur may be listed, and a null has the code after all values."""
 
     values: pa.Array
-    codes: NDArray[Any]
+    codes: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +71,7 @@ class KeyCells:
         return tuple(int(lookup.codes.max(initial=-1)) + 1 for lookup in self.lookups)
 
     @cached_property
-    def code_of_raw(self) -> tuple[dict[Any, int], ...]:
+    def code_of_raw(self) -> tuple[dict[Level, int], ...]:
         """For each key the code of each value."""
         return tuple(code_by_value(lookup) for lookup in self.lookups)
 
@@ -81,12 +84,12 @@ class Pairs(NamedTuple):
     records: NDArray[np.int64]
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: Level) -> Any:
     """NaN differs from itself and so cannot be looked up; it is missing."""
     return None if value is None or value != value else value
 
 
-def code_by_value(lookup: EncodedColumn) -> dict[Any, int]:
+def code_by_value(lookup: EncodedColumn) -> dict[Level, int]:
     """The code of each distinct value."""
     return {plain_value(value): int(code) for value, code in zip(lookup.values.to_pylist(), lookup.codes, strict=True)}
 
@@ -135,7 +138,7 @@ def unified(chunks: Sequence[CodedChunk]) -> EncodedColumn:
     occurs = numbers > 0
     if occurs[null_code]:
         values = pa.concat_arrays([values, pa.nulls(1, values.type)])
-    final: NDArray[np.integer[Any]] = (np.cumsum(occurs) - 1).astype(np.uint16 if occurs.sum() <= 2**16 else np.int32)
+    final: Integers = (np.cumsum(occurs) - 1).astype(np.uint16 if occurs.sum() <= 2**16 else np.int32)
     codes = np.empty(n_records, dtype=final.dtype)
     first = 0
     for chunk, new_code in zip(chunks, new_codes, strict=True):

@@ -31,6 +31,7 @@ from rarecell.errors import BadInput, RarecellError
 if TYPE_CHECKING:
     import duckdb
 
+    from rarecell.edges import Columns
     from rarecell.engine.written_levels import Recodes
 
 
@@ -170,7 +171,7 @@ class CsvSource(FileSource):
         return pa.schema([(name, pa.string()) for name in columns])
 
     def write_with_replacements(
-        self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any], *, forms: Forms | None = None
+        self, path: str | Path, rows: NDArray[np.int64], columns: Columns, *, forms: Forms | None = None
     ) -> Path:
         """As for every source; ``forms`` are those of all parts when the file is one of several."""
         self._refuse_change()

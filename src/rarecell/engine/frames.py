@@ -26,12 +26,13 @@ from rarecell.engine.source import BATCH_ROWS, Column, Source
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
+    from rarecell.edges import Columns, Frame, Level
     from rarecell.engine.written_levels import Recodes
 
 _LIBRARIES = "pandas, polars, pyarrow, DuckDB or Spark"
 
 
-def open_frame(native: Any) -> Source:
+def open_frame(native: Frame) -> Source:
     """The source for a data frame."""
     try:
         frame = nw.from_native(native)
@@ -64,10 +65,10 @@ class FrameSource(Source):
             )
 
     @property
-    def native_frame(self) -> Any:
+    def native_frame(self) -> Frame:
         return self.frame.to_native()
 
-    def _column_names(self) -> list[Any]:
+    def _column_names(self) -> list[Level]:
         try:
             return list(self.frame.collect_schema().names())
         except Exception as problem:
@@ -162,7 +163,7 @@ class FrameSource(Source):
 
     # ------------------------------------------------------------------ writing
 
-    def replaced(self, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Any:
+    def replaced(self, rows: NDArray[np.int64], columns: Columns) -> Frame:
         if isinstance(self.frame, nw.DataFrame) and not self.frame.implementation.is_pyarrow():
             return _scattered(self.frame, np.asarray(rows, dtype=np.int64), columns).to_native()
         if self.frame.implementation.is_polars():
@@ -175,13 +176,13 @@ class FrameSource(Source):
             return duckdb.from_arrow(table)
         return table
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
         table = replaced_table(self._arrow([c.name for c in self._columns]), 0, rows, columns)
         with atomic_path(path) as temporary:
             pq.write_table(table, temporary)
         return Path(path)
 
-    def with_levels(self, recodes: Recodes) -> Any:
+    def with_levels(self, recodes: Recodes) -> Frame:
         from rarecell.engine.written_levels import recoded_table
 
         if isinstance(self.frame, nw.DataFrame) and not self.frame.implementation.is_pyarrow():
@@ -219,7 +220,7 @@ class FrameSource(Source):
         return Path(path)
 
 
-def _scattered(frame: nw.DataFrame[Any], rows: NDArray[np.int64], columns: Mapping[str, Any]) -> nw.DataFrame[Any]:
+def _scattered(frame: nw.DataFrame[Any], rows: NDArray[np.int64], columns: Columns) -> nw.DataFrame[Any]:
     changed = []
     for name, values in columns.items():
         series = frame.get_column(name)

@@ -13,13 +13,16 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rarecell.errors import NotWritten
 from rarecell.machine.disk import flush_to_disk, remove
+
+if TYPE_CHECKING:
+    from rarecell.edges import Columns
 
 
 @contextlib.contextmanager
@@ -71,7 +74,7 @@ def temporary_folder(beside: str | Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def write_parquet(path: str | Path, columns: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> Path:
+def write_parquet(path: str | Path, columns: Columns | Iterable[Mapping[str, Any]]) -> Path:
     """Write columns of arrays, or a stream of such pieces one after the other, as a Parquet file.
 
     All pieces have the same columns; a stream is never held in memory as a whole.

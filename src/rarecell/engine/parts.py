@@ -33,6 +33,7 @@ from rarecell.engine.suffixes import PARQUET_SUFFIXES, PART_SUFFIXES
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
+    from rarecell.edges import Columns, Level
     from rarecell.engine.written_levels import Recodes
 
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -200,7 +201,7 @@ class ParquetPartsSource(SeveralFiles, ColumnarSource):
         ]
         return pa.record_batch(found, names=list(columns))
 
-    def _declared_order(self, field: pa.Field) -> tuple[Any, ...] | None:
+    def _declared_order(self, field: pa.Field) -> tuple[Level, ...] | None:
         if field.name in self._constants:
             return None
         orders = {part._declared_order(field) for part in self._parts if part.n_rows}
@@ -222,7 +223,7 @@ class ParquetPartsSource(SeveralFiles, ColumnarSource):
             return None
         return self._connection.read_parquet([str(path) for path in self.paths], hive_partitioning=False)
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
         """Write a folder of the same parts.
 
         A column that folders stood for is written into the parts, because records may have to change it; the parts then

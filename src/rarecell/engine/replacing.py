@@ -8,12 +8,15 @@ dictionary that was declared, the same for all pieces, stays as it is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from rarecell.edges import Columns, Level
 
 DictionaryForms = Mapping[str, pa.Array | None]
 """The dictionary that every piece of a column gets; None for one of its own values in sorted order."""
@@ -22,7 +25,7 @@ DictionaryForms = Mapping[str, pa.Array | None]
 def dictionary_forms(pieces: Iterable[pa.Table], columns: Sequence[str]) -> DictionaryForms:
     """The dictionaries of those columns that have some, decided over all pieces of the data."""
     known: dict[str, pa.Array] = {}
-    met: dict[str, list[Any]] = {}
+    met: dict[str, list[Level]] = {}
     is_shared: dict[str, bool] = {}
     ordered: set[str] = set()
     for piece in pieces:
@@ -63,7 +66,7 @@ def replaced_table(
     table: pa.Table,
     first: int,
     rows: NDArray[np.int64],
-    columns: Mapping[str, Any],
+    columns: Columns,
     forms: DictionaryForms | None = None,
     *,
     remakes_all: bool = True,

@@ -29,6 +29,7 @@ from rarecell.engine.weights import check_record_weights
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
+    from rarecell.edges import Array, Columns, Frame, Level, Places
     from rarecell.engine.duck import EngineSettings
     from rarecell.engine.written_levels import Recodes, WrittenLevels
 
@@ -54,12 +55,12 @@ class Column:
 
     name: str
     kind: Kind
-    value_labels: Mapping[Any, str] = field(default_factory=dict)
-    user_missing: tuple[Any, ...] = ()
-    level_order: tuple[Any, ...] | None = None
+    value_labels: Mapping[Level, str] = field(default_factory=dict)
+    user_missing: tuple[Level, ...] = ()
+    level_order: tuple[Level, ...] | None = None
     is_ordered: bool | None = None
 
-    def is_user_missing(self, value: Any) -> bool:
+    def is_user_missing(self, value: Level) -> bool:
         """True when the source declares this value to mean "missing"."""
         for declared in self.user_missing:
             if isinstance(declared, tuple):
@@ -289,9 +290,7 @@ class Source(ABC):
 
         return counted_pairs(self, cells, keys, columns, most_values=most_values)
 
-    def write_cell_values(
-        self, path: Path, cells: KeyCells, values: Mapping[str, NDArray[Any]], columns: Mapping[str, str]
-    ) -> None:
+    def write_cell_values(self, path: Path, cells: KeyCells, values: Mapping[str, Array], columns: Mapping[str, str]) -> None:
         """Write for every record without a position the values of its cell, after some ``columns`` of it under new names."""
         raise BadInput(f"The records of {self.name} have an order; write what belongs to each of them in that order.")
 
@@ -316,7 +315,7 @@ class Source(ABC):
 
     # ------------------------------------------------------------------ writing
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
         """Write the data again, in their order, format and types, with new values at some records.
 
         Parameters
@@ -327,12 +326,12 @@ class Source(ABC):
         """
         raise BadInput(f"{self.name} cannot be written back; write its data to a Parquet file first.")
 
-    def replaced(self, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Any:
+    def replaced(self, rows: NDArray[np.int64], columns: Columns) -> Frame:
         """The data with new values at some records: a frame in the type that it came in, a pyarrow table for a file."""
         names = [column.name for column in self.columns()]
         return replaced_table(pa.Table.from_batches(self.batches(names)), 0, rows, columns)
 
-    def released(self, places: Any, columns: Mapping[str, Any], recodes: Recodes, *, id_column: str | None = None) -> Any:
+    def released(self, places: Places, columns: Columns, recodes: Recodes, *, id_column: str | None = None) -> Frame:
         """:meth:`replaced` at places that :meth:`drawn_records` gave, with the levels of recoded columns."""
         from rarecell.engine import open_source
 
@@ -340,7 +339,7 @@ class Source(ABC):
         return open_source(frame).with_levels(recodes) if recodes else frame
 
     def write_released(
-        self, path: str | Path, places: Any, columns: Mapping[str, Any], recodes: Recodes, *, id_column: str | None = None
+        self, path: str | Path, places: Places, columns: Columns, recodes: Recodes, *, id_column: str | None = None
     ) -> Path:
         """Write the data with new values at some places and the levels of recoded columns; moved into place when complete."""
         from rarecell.engine import open_source
@@ -353,12 +352,12 @@ class Source(ABC):
             swapped = self.write_with_replacements(folder / f"swapped{self.suffix}", places, columns)
             return open_source(swapped, settings=self.settings_of_output).write_levels(path, recodes)
 
-    def read_back(self, written: Path) -> Any:
+    def read_back(self, written: Path) -> Frame:
         """What :meth:`write_released` wrote, as data that can be opened."""
         return written
 
     @property
-    def native_frame(self) -> Any:
+    def native_frame(self) -> Frame:
         """The data frame that was given, or None when the records are in a file or on a server."""
         return None
 
@@ -366,11 +365,11 @@ class Source(ABC):
         """Write the data again, in their order and format, with the levels of some columns in the place of their values."""
         raise BadInput(f"{self.name} cannot be written with recoded keys; write its data to a Parquet file first.")
 
-    def with_levels(self, recodes: Recodes) -> Any:
+    def with_levels(self, recodes: Recodes) -> Frame:
         """Data in memory with the levels of some columns in the place of their values."""
         raise BadInput(f"{self.name} is not a frame in memory; write it to a file instead.")
 
-    def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Any, ...]:
+    def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Level, ...]:
         """What stands for the levels of a column once they are written."""
         return written.levels if written.only_blanks else written.labels
 

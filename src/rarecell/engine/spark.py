@@ -39,6 +39,7 @@ from rarecell.errors import BadInput, TooLarge
 from rarecell.machine.disk import remove
 
 if TYPE_CHECKING:
+    from rarecell.edges import Columns, Frame, Places
     from rarecell.engine.written_levels import Recodes
 
 MOST_CELLS = 50_000_000
@@ -57,7 +58,7 @@ class SparkSource(FrameSource):
         self.most_cells = most_cells
 
     @property
-    def native(self) -> Any:
+    def native(self) -> Frame:
         return self.frame.to_native()
 
     def numbered(self, id_column: str | None) -> Source:
@@ -107,7 +108,7 @@ class SparkSource(FrameSource):
         self._n_rows = int(grouped.counts.sum())
         return grouped
 
-    def _refuse_too_many(self, native: Any, columns: Sequence[str]) -> None:
+    def _refuse_too_many(self, native: Frame, columns: Sequence[str]) -> None:
         from pyspark.sql import functions
 
         # A struct with nulls in it counts as one value; approx_count_distinct passes over nulls on their own.
@@ -125,14 +126,14 @@ class SparkSource(FrameSource):
 
     # ------------------------------------------------------------------ going back
 
-    def with_cell_values(self, cells: KeyCells, values: Mapping[str, Any]) -> Any:
+    def with_cell_values(self, cells: KeyCells, values: Columns) -> Frame:
         """The Spark frame with further columns: one value for each cell, null where a record was dropped."""
         coded, codes = self._coded(cells)
         small = spark_table(coded, {**code_columns(cells.cells), **values})
         return joined(coded, small, len(cells.cells), codes, "left").drop(*codes)
 
     @spark_job("joining the risk to the records")
-    def write_cell_values(self, path: Path, cells: KeyCells, values: Mapping[str, Any], columns: Mapping[str, str]) -> None:
+    def write_cell_values(self, path: Path, cells: KeyCells, values: Columns, columns: Mapping[str, str]) -> None:
         """Write for every record the values of its cell, after some ``columns`` of it, which are given by their new names."""
         from pyspark.sql import functions
 
@@ -277,7 +278,7 @@ class SparkSource(FrameSource):
         return native, codes
 
     @spark_job("exchanging the values")
-    def replaced_by_id(self, id_column: str | None, ids: pa.Array, columns: Mapping[str, Any]) -> Any:
+    def replaced_by_id(self, id_column: str | None, ids: pa.Array, columns: Columns) -> Frame:
         """The Spark frame with new values in the records that have these ids; a null replaces a value by null."""
         from pyspark.sql import functions
 
@@ -300,7 +301,7 @@ class SparkSource(FrameSource):
         return joined.select(*chosen)
 
     @spark_job("recoding")
-    def with_levels_of(self, native: Any, recodes: Recodes) -> Any:
+    def with_levels_of(self, native: Frame, recodes: Recodes) -> Frame:
         """A Spark frame like this one with the levels of some columns in the place of their values."""
         from pyspark.sql import functions
 
@@ -318,7 +319,7 @@ class SparkSource(FrameSource):
         return native
 
     @spark_job("writing")
-    def write(self, native: Any, path: str | Path) -> Path:
+    def write(self, native: Frame, path: str | Path) -> Path:
         """Write a Spark frame as a folder of Parquet files that this machine sees."""
         folder = Path(path).absolute()
         native.write.option("compression", "zstd").parquet(folder.as_uri())
@@ -335,16 +336,16 @@ class SparkSource(FrameSource):
             )
         return Path(path)
 
-    def released(self, places: Any, columns: Mapping[str, Any], recodes: Recodes, *, id_column: str | None = None) -> Any:
+    def released(self, places: Places, columns: Columns, recodes: Recodes, *, id_column: str | None = None) -> Frame:
         return self.with_levels_of(self.replaced_by_id(id_column, places, columns), recodes)
 
     def write_released(
-        self, path: str | Path, places: Any, columns: Mapping[str, Any], recodes: Recodes, *, id_column: str | None = None
+        self, path: str | Path, places: Places, columns: Columns, recodes: Recodes, *, id_column: str | None = None
     ) -> Path:
         return self.write(self.released(places, columns, recodes, id_column=id_column), path)
 
-    def read_back(self, written: Path) -> Any:
+    def read_back(self, written: Path) -> Frame:
         return self.native.sparkSession.read.parquet(written.absolute().as_uri())
 
-    def write_with_replacements(self, path: str | Path, rows: Any, columns: Mapping[str, Any]) -> Path:
+    def write_with_replacements(self, path: str | Path, rows: Places, columns: Columns) -> Path:
         raise BadInput("A Spark frame is not written to a single file; change it with replaced_by_id and write it with Spark.")

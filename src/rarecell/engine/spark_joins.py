@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from rarecell.engine.encoded import EncodedColumn, Pairs
 from rarecell.engine.grouping import new_names
 
+if TYPE_CHECKING:
+    from rarecell.edges import Columns, Frame
+
 MOST_BROADCAST = 1_000_000
 """Tables of up to this many rows are sent to every machine; larger ones are joined by a shuffle."""
 
 
-def recoded(native: Any, name: str, recode: EncodedColumn) -> Any:
+def recoded(native: Frame, name: str, recode: EncodedColumn) -> Frame:
     """The frame with the values of a column replaced by their codes."""
     value, code = new_names(2, "recoded")
     small = spark_table(native, {value: recode.values, code: recode.codes.astype(np.int32)})
@@ -26,24 +29,24 @@ def recoded(native: Any, name: str, recode: EncodedColumn) -> Any:
     return joined.select(*kept)
 
 
-def looked_up(native: Any, column: str, small: Any, value: str) -> Any:
+def looked_up(native: Frame, column: str, small: Frame, value: str) -> Frame:
     """A small table joined by the value of a column; a missing value is a value."""
     from pyspark.sql import functions
 
     return native.join(functions.broadcast(small), native[quoted(column)].eqNullSafe(small[value]), "left")
 
 
-def joined(coded: Any, small: Any, n_rows: int, codes: Sequence[str], how: str) -> Any:
+def joined(coded: Frame, small: Frame, n_rows: int, codes: Sequence[str], how: str) -> Frame:
     return coded.join(sent(small, n_rows), list(codes), how)
 
 
-def sent(small: Any, n_rows: int) -> Any:
+def sent(small: Frame, n_rows: int) -> Frame:
     from pyspark.sql import functions
 
     return functions.broadcast(small) if n_rows <= MOST_BROADCAST else small
 
 
-def with_cell(coded: Any, codes: Sequence[str]) -> Any:
+def with_cell(coded: Frame, codes: Sequence[str]) -> Frame:
     """The records whose keys all have a code."""
     from pyspark.sql import functions
 
@@ -52,7 +55,7 @@ def with_cell(coded: Any, codes: Sequence[str]) -> Any:
     return coded
 
 
-def counted_pairs(coded: Any, code_of: Mapping[str, str], columns: Sequence[str]) -> dict[str, dict[str, Pairs]]:
+def counted_pairs(coded: Frame, code_of: Mapping[str, str], columns: Sequence[str]) -> dict[str, dict[str, Pairs]]:
     """For each column its pairs with each key, counted in one reading; ``code_of`` has for each key the column of its codes."""
     from pyspark.sql import functions
 
@@ -79,7 +82,7 @@ def code_columns(cells: NDArray[np.int32]) -> dict[str, NDArray[np.int32]]:
     return {name: np.ascontiguousarray(cells[:, k]) for k, name in enumerate(new_names(cells.shape[1], "code"))}
 
 
-def spark_table(native: Any, columns: Mapping[str, Any]) -> Any:
+def spark_table(native: Frame, columns: Columns) -> Frame:
     return native.sparkSession.createDataFrame(pa.table({name: pa.array(values) for name, values in columns.items()}))
 
 

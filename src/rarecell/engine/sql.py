@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,6 +32,9 @@ from rarecell.engine.source import BATCH_ROWS, Column
 from rarecell.engine.unchanged import file_hash
 from rarecell.errors import BadInput
 from rarecell.machine.disk import new_private_file
+
+if TYPE_CHECKING:
+    from rarecell.edges import Level
 
 
 class SqlSource(CachedSource):
@@ -190,7 +193,7 @@ def _copy_from_sqlite(database: str, query: str, path: Path) -> None:
         ) from None
 
 
-def _chunks(cursor: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
+def _chunks(cursor: sqlite3.Cursor) -> Iterator[list[tuple[Level, ...]]]:
     while rows := cursor.fetchmany(BATCH_ROWS // 4):
         yield rows
 

@@ -13,13 +13,16 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.engine.output import atomic_path
 from rarecell.errors import BadInput
+
+if TYPE_CHECKING:
+    from rarecell.edges import Level
 
 
 @dataclass(frozen=True)
@@ -56,7 +59,7 @@ _NEW_TYPES = {65_530: "b", 65_529: "h", 65_528: "i", 65_527: "f", 65_526: "d"}
 
 
 def write_changed(
-    path: Path, source: Path, rows: NDArray[np.int64], columns: Mapping[str, Sequence[Any]], *, n_rows: int
+    path: Path, source: Path, rows: NDArray[np.int64], columns: Mapping[str, Sequence[Level]], *, n_rows: int
 ) -> None:
     """Copy a Stata file with other values at some records. Text ``.a`` in a numeric column is that missing value."""
     layout = read_layout(source)
@@ -86,7 +89,7 @@ def _clear_padding(path: Path, layout: StataLayout, column: StataColumn, n_rows:
     rows.flush()
 
 
-def encoded(value: Any, column: StataColumn, layout: StataLayout, name: str) -> bytes:
+def encoded(value: Level, column: StataColumn, layout: StataLayout, name: str) -> bytes:
     """The bytes of a value."""
     if column.code == "L":
         raise BadInput(

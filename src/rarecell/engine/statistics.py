@@ -30,6 +30,7 @@ from rarecell.engine.unchanged import FileStamp
 from rarecell.errors import BadInput, MissingExtra, RarecellError
 
 if TYPE_CHECKING:
+    from rarecell.edges import Columns, Level
     from rarecell.engine.statistics_levels import NewColumn
     from rarecell.engine.written_levels import Recodes, WrittenLevels
 
@@ -90,7 +91,7 @@ class StatisticsSource(CachedSource):
     def _column(self, column: Column) -> Column:
         metadata, name = self.metadata, column.name
         labels = dict(metadata.variable_value_labels.get(name, {}))
-        missing: list[Any] = []
+        missing: list[Level] = []
         for part in metadata.missing_ranges.get(name, []):
             missing.append((part["lo"], part["hi"]) if isinstance(part["lo"], (int, float)) else part["lo"])
         is_number = metadata.readstat_variable_types[name] != "string"
@@ -141,7 +142,7 @@ class StatisticsSource(CachedSource):
 
     # ------------------------------------------------------------------ writing
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
         self._inner  # noqa: B018 - what is written is compared with what was read, which is read now at the latest
         self._stamp.refuse_change()
         changes = {name: pa.array(values).to_pylist() for name, values in columns.items()}
@@ -160,7 +161,7 @@ class StatisticsSource(CachedSource):
         write_statistics_levels(self, Path(path), recodes)
         return Path(path)
 
-    def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Any, ...]:
+    def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Level, ...]:
         from rarecell.engine.statistics_levels import codes_of
 
         codes = None if written.only_blanks else codes_of(self, column, written)
@@ -175,7 +176,7 @@ class StatisticsSource(CachedSource):
         found = [written.levels_of(batch.column(0)) for batch in self.batches([column])]
         return np.concatenate([np.empty(0, dtype=np.int32), *found])
 
-    def _write_anew(self, path: Path, rows: NDArray[np.int64], changes: Mapping[str, Sequence[Any]]) -> None:
+    def _write_anew(self, path: Path, rows: NDArray[np.int64], changes: Mapping[str, Sequence[Level]]) -> None:
         # Kinds of missing that SAS tells apart by letters have no place in a transport file written here.
         values, metadata = self._read(output_format="dict", user_missing=self.kind in (".sav", ".zsav"))
         for name, new in changes.items():
@@ -191,7 +192,7 @@ class StatisticsSource(CachedSource):
             values[name] = column.values
         self._write_values(path, values, metadata, columns)
 
-    def _write_values(self, path: Path, values: Mapping[str, Any], metadata: Any, new: Mapping[str, NewColumn]) -> None:
+    def _write_values(self, path: Path, values: Columns, metadata: Any, new: Mapping[str, NewColumn]) -> None:
         import pyreadstat
 
         def unchanged(of_columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,7 +231,7 @@ class _LettersFound(Exception):
         self.column = column
 
 
-def _arrow_column(name: str, values: Sequence[Any], wanted: pa.DataType, has_letters: bool) -> pa.Array:
+def _arrow_column(name: str, values: Sequence[Level], wanted: pa.DataType, has_letters: bool) -> pa.Array:
     if has_letters:
         return pa.array([_number_or_letter(value) for value in values], wanted)
     if not pa.types.is_string(wanted) and any(isinstance(value, str) for value in values):
@@ -238,18 +239,18 @@ def _arrow_column(name: str, values: Sequence[Any], wanted: pa.DataType, has_let
     return pa.array(values, wanted, from_pandas=True)
 
 
-def _number_or_letter(value: Any) -> str | None:
+def _number_or_letter(value: Level) -> str | None:
     """A number in full, or a letter with a dot before it, as Stata and SAS print kinds of missing values."""
     if value is None or isinstance(value, str):
         return None if value is None else f".{value}"
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
-def _as_number(value: Any) -> float | None:
+def _as_number(value: Level) -> float | None:
     return None if isinstance(value, str) and value.startswith(".") and value[1:].isalpha() else float(value)
 
 
-def _frame(values: Mapping[str, Any]) -> Any:
+def _frame(values: Columns) -> Any:
     for library in ("polars", "pandas"):
         if importlib.util.find_spec(library) is not None:
             return importlib.import_module(library).DataFrame(dict(values))

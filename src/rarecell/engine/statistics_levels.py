@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,13 +17,14 @@ from rarecell.engine.written_levels import Recodes, WrittenLevels
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
+    from rarecell.edges import Level
     from rarecell.engine.statistics import StatisticsSource
 
 
 class NewColumn(NamedTuple):
     """Values of a column, the labels of those that have one, and whether they have an order."""
 
-    values: list[Any]
+    values: list[Level]
     labels: dict[int, str]
     is_ordered: bool
 
@@ -98,7 +99,7 @@ def value_labels(source: StatisticsSource, name: str, written: WrittenLevels) ->
     codes = codes_of(source, name, written)
     if codes is None:
         return {}
-    old: Mapping[Any, str] = source.metadata.variable_value_labels.get(name, {})
+    old: Mapping[Level, str] = source.metadata.variable_value_labels.get(name, {})
     found = {}
     for code, level, members in zip(codes, written.levels, written.members, strict=True):
         # A number that stands for itself needs no label but the one it has.

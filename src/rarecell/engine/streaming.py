@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from rarecell.engine.drawing import drawing_order
 from rarecell.engine.encoded import KeyCells, Pairs, code_chunk, plain_value
 
 if TYPE_CHECKING:
+    from rarecell.edges import Level
     from rarecell.engine.source import Source
 
 FIRST_VALUES = 64
@@ -33,7 +34,7 @@ def key_codes(
     The code of a dropped record is −1 in at least one key.
     """
 
-    def codes_of(array: pa.Array, code_of_raw: Mapping[Any, int]) -> NDArray[np.int32]:
+    def codes_of(array: pa.Array, code_of_raw: Mapping[Level, int]) -> NDArray[np.int32]:
         chunk = code_chunk(array)
         # A value that is listed in a chunk without occurring in it may be in no record, and has no code.
         new_code = [code_of_raw.get(plain_value(value), -1) for value in (*chunk.values.to_pylist(), None)]
@@ -106,7 +107,7 @@ class _GrowingCounts:
     """
 
     def __init__(self, n_levels: Sequence[int], most_values: int, first_values: int) -> None:
-        self.values: dict[Any, int] | None = {}
+        self.values: dict[Level, int] | None = {}
         self._type: pa.DataType | None = None
         self._most_values = most_values
         self._joint = [np.zeros((n, first_values), dtype=np.int64) for n in n_levels]

@@ -6,10 +6,10 @@ columns must agree, and each is written back under its own name, byte by byte bu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +21,11 @@ from rarecell.engine.files import CsvSource
 from rarecell.engine.opening import open_text
 from rarecell.engine.output import atomic_folder
 from rarecell.engine.parts import SeveralFiles, find_parts
-from rarecell.engine.source import Column
+from rarecell.engine.source import Column, Source
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
+    from rarecell.edges import Columns
     from rarecell.engine.written_levels import Recodes
 
 
@@ -69,7 +70,7 @@ class TextPartsSource(SeveralFiles):
     def _schema(self, columns: Sequence[str]) -> pa.Schema:
         return pa.schema([(name, pa.string()) for name in columns])
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
         """Write a folder of the same parts."""
         self._refuse_change()
         wanted = np.asarray(rows, dtype=np.int64)
@@ -102,7 +103,7 @@ class TextPartsSource(SeveralFiles):
         return target
 
 
-def _refuse_other_form(first_name: str, first: Sequence[str], decimal_mark: str, name: str, part: Any) -> None:
+def _refuse_other_form(first_name: str, first: Sequence[str], decimal_mark: str, name: str, part: Source) -> None:
     """Parts of one file have the same columns, in any order, and the same mark of decimals."""
     remedy = "Write all parts in the same form, or name those that belong together by a wildcard."
     columns = [column.name for column in part.columns()]

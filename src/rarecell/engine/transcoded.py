@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import codecs
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from rarecell.engine.unchanged import FileStamp
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
+    from rarecell.edges import Columns
     from rarecell.engine.written_levels import Recodes
 
 _CHUNK = 1 << 22
@@ -116,7 +117,7 @@ class TranscodedSource(CachedSource):
 
     # ------------------------------------------------------------------ writing
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Mapping[str, Any]) -> Path:
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
         with temporary_folder(path) as folder:
             return self._encode(self._inner.write_with_replacements(folder / self.copy_name, rows, columns), Path(path))
 
@@ -133,7 +134,7 @@ class TranscodedSource(CachedSource):
             atomic_path(path) as temporary,
             open(temporary, "wb") as raw,
         ):
-            out: Any = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if self._is_gzipped else raw
+            out: gzip.GzipFile | BinaryIO = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if self._is_gzipped else raw
             out.write(self._mark)
             while piece := text.read(_CHUNK):
                 try:

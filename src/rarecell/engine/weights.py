@@ -6,7 +6,7 @@ so that their sums are exact and do not depend on the order in which an engine a
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,9 @@ def check_weights(name: str, column: str, smallest: float, n_unusable: int) -> N
         raise bad_weight(name, column, f"{smallest:g}", 1, "negative" if smallest < 0 else "below 1")
 
 
-def check_record_weights(name: str, column: str, weights: NDArray[np.float64], value_at: Any) -> NDArray[np.float64]:
+def check_record_weights(
+    name: str, column: str, weights: NDArray[np.float64], value_at: Callable[[int], object]
+) -> NDArray[np.float64]:
     """The weights of records, rounded; ``value_at`` gives what stands in the data at a position."""
     # A comparison with NaN is False, so missing weights are bad as well.
     is_bad = ~((weights >= 1) & (weights < LARGEST_WEIGHT))

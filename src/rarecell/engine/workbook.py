@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rarecell.engine import csv
 from rarecell.engine.cached import CachedSource
@@ -23,6 +23,9 @@ from rarecell.engine.files import CsvSource, FileSource
 from rarecell.engine.source import Column
 from rarecell.engine.unchanged import FileStamp
 from rarecell.errors import BadInput, MissingExtra, nearest_names
+
+if TYPE_CHECKING:
+    from rarecell.edges import Level
 
 _TIMES = (datetime.date, datetime.time, datetime.timedelta)
 
@@ -106,7 +109,7 @@ class WorkbookSource(CachedSource):
         except BadInput as problem:
             raise BadInput(str(problem).replace(str(path), f"sheet '{self.sheet}' of {self.path}")) from None
 
-    def _rows(self) -> Iterator[list[Any]]:
+    def _rows(self) -> Iterator[list[Level]]:
         import python_calamine
 
         try:
@@ -149,7 +152,7 @@ class WorkbookSource(CachedSource):
 
     # ------------------------------------------------------------------ cells
 
-    def _header(self, row: list[Any], number: int) -> list[str]:
+    def _header(self, row: list[Level], number: int) -> list[str]:
         """The names of the columns; none when the row is empty."""
         names = [_shown(value) for value in row]
         while names and not names[-1].strip():
@@ -161,7 +164,7 @@ class WorkbookSource(CachedSource):
             )
         return names
 
-    def _cells(self, row: list[Any], number: int, header: list[str]) -> list[str]:
+    def _cells(self, row: list[Level], number: int, header: list[str]) -> list[str]:
         cells = [_shown(value) for value in row]
         if any(cells[len(header) :]):
             raise BadInput(
@@ -192,7 +195,7 @@ def _has_errors(path: Path) -> bool:
     return False
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Level) -> str:
     """A cell as text, as a CSV file would have it."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -11,13 +11,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from rarecell.engine.encoded import code_chunk, plain_value
+
+if TYPE_CHECKING:
+    from rarecell.edges import Level
 
 _STRANGE = -2
 _BOUND = re.compile(r"≤?(-?[0-9]+)(\+|–-?[0-9]+)?")
@@ -36,11 +39,11 @@ class WrittenLevels:
     members : for each level the values that became it, as numbers or text
     """
 
-    values: tuple[Any, ...]
+    values: tuple[Level, ...]
     level_of_value: NDArray[np.int32]
-    levels: tuple[Any, ...]
+    levels: tuple[Level, ...]
     is_ordered: bool
-    members: tuple[tuple[Any, ...], ...]
+    members: tuple[tuple[Level, ...], ...]
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -53,7 +56,7 @@ class WrittenLevels:
         return all(members == (level,) for level, members in zip(self.levels, self.members, strict=True))
 
     @cached_property
-    def _level_by_value(self) -> dict[Any, int]:
+    def _level_by_value(self) -> dict[Level, int]:
         return {plain_value(value): int(level) for value, level in zip(self.values, self.level_of_value, strict=True)}
 
     def levels_of(self, array: pa.Array) -> NDArray[np.int32]:
@@ -86,7 +89,7 @@ class WrittenLevels:
         return tuple(range(1, len(self.levels) + 1))
 
 
-def _number_of(level: Any, members: Sequence[Any]) -> int | None:
+def _number_of(level: Level, members: Sequence[Level]) -> int | None:
     # A bound is read off the label: the smallest value observed would tell more than the band does.
     if isinstance(level, str):
         bound = _BOUND.fullmatch(level)

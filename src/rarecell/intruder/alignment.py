@@ -12,13 +12,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput
 from rarecell.table.contingency import Categories, ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.edges import Level
 
 Codes = NDArray[np.int32]
 
@@ -110,7 +113,7 @@ def _recoding(before: Categories, after: Categories, codes: Codes, new_codes: Co
     return image if has_new or merges else None
 
 
-def _recoded_alike(levels: Sequence[Any], known_levels: Sequence[Any], image: Codes) -> Codes:
+def _recoded_alike(levels: Sequence[Level], known_levels: Sequence[Level], image: Codes) -> Codes:
     """What further levels become by a recoding that is known for some: a number what both of its neighbours become, if they do."""
     known = {_meaning(level): int(code) for level, code in zip(known_levels, image, strict=True)}
     found = _coded(levels, known)
@@ -126,11 +129,11 @@ def _recoded_alike(levels: Sequence[Any], known_levels: Sequence[Any], image: Co
     return found
 
 
-def _coded(levels: Sequence[Any], place: dict[Any, Any]) -> Codes:
+def _coded(levels: Sequence[Level], place: dict[Level, Level]) -> Codes:
     return np.array([place.get(_meaning(level), -1) for level in levels], dtype=np.int32)
 
 
-def _meaning(level: Any) -> Any:
+def _meaning(level: Level) -> Any:
     """What a level is compared by."""
     if level is None:
         return None
@@ -140,14 +143,14 @@ def _meaning(level: Any) -> Any:
         return str(level)
 
 
-def places(levels: Sequence[Any], among: Sequence[Any]) -> Codes:
+def places(levels: Sequence[Level], among: Sequence[Level]) -> Codes:
     """Where each level is among others; −1 for one that is not."""
     return _coded(levels, {_meaning(level): code for code, level in enumerate(among)})
 
 
-def together(lists: Sequence[Sequence[Any]], is_ordered: bool) -> tuple[Any, ...]:
+def together(lists: Sequence[Sequence[Level]], is_ordered: bool) -> tuple[Level, ...]:
     """The levels of several files, each once, the missing one last; further ones in their order where they have one."""
-    found: dict[Any, Any] = {}
+    found: dict[Level, Level] = {}
     for levels in lists:
         for level in levels:
             if level is not None:

@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from rarecell.machine.system import n_cores as n_cores
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array
+
+_T = TypeVar("_T")
 
 WORTH_A_THREAD = 20_000
 """Elements from which a further thread pays."""
 
 
-def in_parts(work: Callable[..., Any], *arrays: Any) -> list[Any]:
+def in_parts(work: Callable[..., _T], *arrays: Array) -> list[_T]:
     """Call ``work`` with a part of each array, on all cores; what the parts returned, in order."""
     length = len(arrays[0])
     n_parts = max(1, min(n_cores(), length // WORTH_A_THREAD))
@@ -24,7 +29,7 @@ def in_parts(work: Callable[..., Any], *arrays: Any) -> list[Any]:
     return on_all_cores(work, [[array[start:stop] for array in arrays] for start, stop in pairwise(bounds)])
 
 
-def on_all_cores(work: Callable[..., Any], calls: Sequence[Sequence[Any]]) -> list[Any]:
+def on_all_cores(work: Callable[..., _T], calls: Sequence[Sequence[object]]) -> list[_T]:
     """Call ``work`` with each of these arguments; what the calls returned, in order."""
     if len(calls) <= 1:
         return [work(*arguments) for arguments in calls]

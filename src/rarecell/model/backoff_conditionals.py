@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rarecell._kernels import backoff as kernels
 from rarecell.graph.masks import single
 from rarecell.model.backoff_contexts import POWERS, STRENGTHS, Context, Floats, Rows, n_values, parent_of
 from rarecell.table.contingency import ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.edges import Integers
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Betas(NamedTuple):
         """The start of every chain of contexts: all values are equally likely, and that is taken as known."""
         return cls(1.0 / n_values, (n_values - 1.0) / n_values, np.zeros(len(n_values)))
 
-    def at(self, places: NDArray[np.integer[Any]]) -> Betas:
+    def at(self, places: Integers) -> Betas:
         return Betas(self.mean[places], self.rest[places], self.variance[places])
 
     def given(self, of_pair: Floats, of_context: Floats, context: Context) -> Betas:

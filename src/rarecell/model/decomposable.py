@@ -7,9 +7,9 @@ of the separators, so nothing larger than a clique is ever counted (Lauritzen 19
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from rarecell.model.likelihood import LikelihoodMeasures
 from rarecell.model.protocol import PluggedIn, Uncertainty
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json, ReadJson
 
 
 class DecomposableModel(PluggedIn, LikelihoodMeasures):
@@ -173,7 +176,7 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
     def __repr__(self) -> str:
         return f"DecomposableModel(cliques={self.cliques!r})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """What identifies the model, ready for JSON: vertices and cliques, not the counts."""
         names = self.table.vertex_names
         return {
@@ -188,7 +191,7 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
         }
 
     @classmethod
-    def from_dict(cls, table: ContingencyTable, stored: Mapping[str, Any]) -> DecomposableModel:
+    def from_dict(cls, table: ContingencyTable, stored: ReadJson) -> DecomposableModel:
         """Fit a stored model structure to ``table``, which must have its keys and coarsenings."""
         if list(stored["keys"]) != list(table.keys):
             raise KeyMismatch.between(table.keys, stored["keys"])

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from rarecell.edges import Array, Integers
 
-def draw_within(
-    weights: NDArray[Any], group: NDArray[np.integer[Any]], wanted: NDArray[np.integer[Any]], rng: np.random.Generator
-) -> NDArray[np.int64]:
+
+def draw_within(weights: Array, group: Integers, wanted: Integers, rng: np.random.Generator) -> NDArray[np.int64]:
     """For each group in ``wanted`` one of its members, drawn in proportion to the weights.
 
     Weights are divided by the total of their group before they are added up, so that a group of tiny weights is drawn from

@@ -7,9 +7,9 @@ the decomposable ones, have a closed form; the others are fitted by iterative pr
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from rarecell.model.protocol import PluggedIn
 from rarecell.progress import SILENT, Progress
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json, ReadJson
 
 TOLERANCE = 1e-3
 """Records by which a fitted marginal may deviate from the observed one."""
@@ -159,7 +162,7 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
     def __repr__(self) -> str:
         return f"HierarchicalModel(generators={self.generators!r})"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """What identifies the model, ready for JSON: vertices and generators, not the counts."""
         table = self.table
         return {
@@ -174,8 +177,8 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
         }
 
     @classmethod
-    def from_dict(cls, table: ContingencyTable, stored: Mapping[str, Any], **options: Any) -> HierarchicalModel:
+    def from_dict(cls, table: ContingencyTable, stored: ReadJson) -> HierarchicalModel:
         """Fit a stored model structure to ``table``, which must have its keys and coarsenings."""
         if list(stored["keys"]) != list(table.keys):
             raise KeyMismatch.between(table.keys, stored["keys"])
-        return cls(table, [tuple(names) for names in stored["generators"]], **options)
+        return cls(table, [tuple(names) for names in stored["generators"]])

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from rarecell.model.quasi_newton import minimise
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json
 
 MOST_CELLS = 5e6
 """Cells of all cliques that are walked for one gradient."""
@@ -188,7 +191,7 @@ class RegularisedModel(PluggedIn):
 
     __str__ = describe
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """What the model is, ready for JSON: its terms and their variances, not the parameters."""
         return {
             "kind": "regularised",

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rarecell.edges import Columns, Frame
 
 
-def in_library_of(like: Any, columns: Mapping[str, Any], types: Mapping[str, str] | None = None) -> Any:
+def in_library_of(like: Frame, columns: Columns, types: Mapping[str, str] | None = None) -> Frame:
     """Columns as a frame of the library that ``like`` comes from: pandas, polars or pyarrow; a pyarrow table if none of them.
 
     Parameters

@@ -11,15 +11,18 @@ import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
-from typing import Any, Self, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Self, Union, get_args, get_origin, get_type_hints
 
 from rarecell.errors import BadInput
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json
 
 
 class Plain:
     """A frozen dataclass that can be written as JSON and read again."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Nested dictionaries, lists and numbers, for JSON."""
         return _dictionary(self)
 
@@ -30,12 +33,12 @@ class Plain:
         return made
 
 
-def _dictionary(part: Any) -> dict[str, Any]:
+def _dictionary(part: Any) -> Json:
     values = ((field.name, getattr(part, field.name)) for field in fields(part))
     return {name: _plain(value) for name, value in values if value is not None}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if is_dataclass(value):
         return _dictionary(value)
     if isinstance(value, Mapping):
@@ -46,7 +49,7 @@ def _plain(value: Any) -> Any:
 
 
 @cache
-def _types(cls: Any) -> dict[str, Any]:
+def _types(cls: Any) -> Json:
     return get_type_hints(cls)
 
 

@@ -14,7 +14,7 @@ import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from rarecell.release.remainder import Fitted, ReleaseTarget, swap_remainder
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.utility import BothFiles, hellinger_distances
 from rarecell.table.contingency import ContingencyTable
+
+if TYPE_CHECKING:
+    pass
 
 MOST_CANDIDATES = 40
 """Candidates that are fitted and swapped, unless said otherwise."""
@@ -151,7 +154,6 @@ def plan_release(
     most: int = MOST_CANDIDATES,
     seed: int = 0,
     progress: Progress = SILENT,
-    **swap_options: Any,
 ) -> ReleaseFrontier:
     """Search over recodings of keys, with swaps for what remains.
 
@@ -166,7 +168,6 @@ def plan_release(
     most : candidates that are fitted
     seed : of every choice by chance
     progress : is told of each candidate, and can stop
-    swap_options : further fields of :class:`~rarecell.swap.task.SwapTask`
 
     Returns
     -------
@@ -178,7 +179,7 @@ def plan_release(
     n_candidates = math.prod(len(of_key) for of_key in steps)
     chosen = _all(steps) if n_candidates <= most else _promising(table, steps, most)
     progress.start(STAGE, len(chosen))
-    asked = _Question(table, target, tuple(columns), swap_options, seed, progress)
+    asked = _Question(table, target, tuple(columns), seed, progress)
     found: dict[tuple[int, ...], ReleasePoint] = {}
     for candidate in chosen:
         found[candidate] = asked.answer(fit, _steps_of(steps, candidate))
@@ -203,14 +204,13 @@ class _Question:
     table: ContingencyTable
     target: ReleaseTarget
     columns: tuple[OtherColumn, ...]
-    swap_options: Mapping[str, Any]
     seed: int
     progress: Progress
 
     def answer(self, fit: Fit, steps: Sequence[Step]) -> ReleasePoint:
         changed = recoded(self.table, steps)
         fitted = fit(changed)
-        swapped = swap_remainder(fitted, self.target, seed=self.seed, progress=self.progress, **self.swap_options)
+        swapped = swap_remainder(fitted, self.target, seed=self.seed, progress=self.progress)
         counts = key_counts(self.table)
         lost = bits_lost(counts, steps)
         total = sum(entropy(of_key) for of_key in counts.values())

@@ -6,7 +6,6 @@ The one place where planning a release asks the swaps and the intruders.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from rarecell.errors import BadInput
 from rarecell.intruder.register import Register
@@ -63,12 +62,12 @@ class Fitted:
     risk: RecordRisk
 
 
-def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress: Progress, **options: Any) -> TargetPlan:
+def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress: Progress) -> TargetPlan:
     """Swap the riskiest records until the target is met, or no further swap helps.
 
     The intruder against whom the target is to hold knows other draws of the model than the plan is made by.
     """
     planned, reported = (Register.modelled(fitted.risk, fitted.risk_model, seed=seed + more) for more in (0, 1))
-    task = SwapTask(fitted.table, fitted.model, risk=fitted.risk, register=planned, seed=seed, **options)
+    task = SwapTask(fitted.table, fitted.model, risk=fitted.risk, register=planned, seed=seed)
     wish = Target(max_record_risk=target.max_record_risk, max_correct_links=target.max_correct_links)
     return plan_to_target(task, fitted.risk, wish, register=reported, progress=OnlyCancelled(progress))

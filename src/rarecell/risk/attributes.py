@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,9 @@ from numpy.typing import ArrayLike, NDArray
 from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.table.contingency import Categories, ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array, Json
 
 MOST_VALUES = 20
 """A column of numbers with more values than this is cut into so many bands."""
@@ -76,8 +79,8 @@ class Groups:
         keys: tuple[Categories, ...],
         cells: NDArray[np.int32],
         sensitive: Categories,
-        value: NDArray[Any],
-        counts: NDArray[Any],
+        value: Array,
+        counts: Array,
     ) -> Groups:
         groups, _, group = collapse_records(cells, [c.n_levels for c in keys])
         pairs, _, position = collapse_records([group, value], [len(groups), sensitive.n_levels])
@@ -86,7 +89,7 @@ class Groups:
         kept, new_group = np.unique(pairs[occupied, 0], return_inverse=True)
         return cls(keys, groups[kept], sensitive, new_group, pairs[occupied, 1].astype(np.int64), sums[occupied])
 
-    def moved(self, old: NDArray[np.int32], new: NDArray[np.int32], value: NDArray[Any]) -> Groups:
+    def moved(self, old: NDArray[np.int32], new: NDArray[np.int32], value: Array) -> Groups:
         """The groups after some records, with their sensitive values, went from ``old`` to ``new`` key codes."""
         n_moved = len(old)
         cells = np.asfortranarray(np.concatenate([self.cells[self.group], old, new]))
@@ -209,7 +212,7 @@ class AttributeRisk:
             raise BadInput(f"A match probability was given for {of_group.size:,} groups; there are {len(self.size):,}.")
         return float((self.size * np.minimum(1.0, self.size * of_group))[self.is_homogeneous].sum())
 
-    def named(self, most: int = 20) -> list[dict[str, Any]]:
+    def named(self, most: int = 20) -> list[Json]:
         """Homogeneous groups of two or more records, the largest first, with their values: for internal use only."""
         found = np.flatnonzero(self.is_homogeneous & (self.size > 1))
         found = found[np.lexsort((found, -self.size[found]))][:most]
@@ -225,7 +228,7 @@ class AttributeRisk:
             for g, at in zip(found.tolist(), first.tolist(), strict=True)
         ]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The numbers of the whole file, ready for JSON; no group is named."""
         return {
             "column": self.column,
@@ -295,7 +298,7 @@ def attribute_risk(groups: Groups, *, ordered: bool | None = None) -> AttributeR
     )
 
 
-def compared(before: Mapping[str, AttributeRisk], after: Mapping[str, AttributeRisk]) -> list[dict[str, Any]]:
+def compared(before: Mapping[str, AttributeRisk], after: Mapping[str, AttributeRisk]) -> list[Json]:
     """What protection changed, column by column."""
     return [{**one.to_dict(), "after": after[name].to_dict()} for name, one in before.items()]
 

@@ -15,6 +15,7 @@ from rarecell.graph.chordal import ChordalGraph
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
+    from rarecell.edges import Frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,7 @@ class CliqueRisk:
     expected_population_uniques, expected_correct_matches : as of :class:`~rarecell.RecordRisk`
     """
 
-    frame: Any = field(repr=False)
+    frame: Frame = field(repr=False)
     population: float
     n_records: int
     n_sample_uniques: int

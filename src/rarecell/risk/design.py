@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 from rarecell.errors import BadInput, PopulationTooSmall, UnknownChoice
 from rarecell.risk.cell_weights import smoothed_weights
 from rarecell.table.contingency import ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array, Level
 
 Floats = NDArray[np.float64]
 
@@ -78,7 +81,7 @@ class SamplingDesign:
             reference_population=everywhere * self.population,
         )
 
-    def at(self, cells: NDArray[Any] | slice) -> SamplingDesign:
+    def at(self, cells: Array | slice) -> SamplingDesign:
         """The design of some cells alone."""
         return replace(
             self,
@@ -90,9 +93,9 @@ class SamplingDesign:
 def sampling_design(
     table: ContingencyTable,
     *,
-    population: float | Mapping[Any, float] | None = None,
+    population: float | Mapping[Level, float] | None = None,
     sampling: str = "srs",
-    strata: str | Sequence[Hashable] | NDArray[Any] | None = None,
+    strata: str | Sequence[Hashable] | Array | None = None,
 ) -> SamplingDesign:
     """The design of a sample, checked; see :func:`rarecell.risk.records.record_risk` for the parameters."""
     if sampling not in SAMPLINGS:
@@ -126,7 +129,7 @@ def sampling_design(
 
 
 def with_stratum_weights(
-    table: ContingencyTable, strata: Sequence[Hashable] | NDArray[Any], populations: Mapping[Any, float]
+    table: ContingencyTable, strata: Sequence[Hashable] | Array, populations: Mapping[Level, float]
 ) -> ContingencyTable:
     """The same table with the weights N_h/n_h of a stratified sample.
 
@@ -178,7 +181,7 @@ def _by_weights(table: ContingencyTable, population: float | None) -> SamplingDe
     return SamplingDesign(size, table.n_records, np.maximum(weight, 1.0), np.full(table.n_cells, size), notes)
 
 
-def _within_strata(table: ContingencyTable, key: str, populations: Mapping[Any, float]) -> SamplingDesign:
+def _within_strata(table: ContingencyTable, key: str, populations: Mapping[Level, float]) -> SamplingDesign:
     vertex = table.keys.index(key) if key in table.keys else -1
     if vertex < 0:
         raise BadInput(f"The strata '{key}' are not a key; give the stratum of each record instead of a name.")
@@ -196,7 +199,7 @@ def _within_strata(table: ContingencyTable, key: str, populations: Mapping[Any, 
     return SamplingDesign(float(sizes.sum()), table.n_records, weight[codes], sizes[codes])
 
 
-def _check_strata(labels: Sequence[Any], sizes: Floats, n_sampled: NDArray[Any]) -> None:
+def _check_strata(labels: Sequence[Level], sizes: Floats, n_sampled: Array) -> None:
     for label, size, sampled in zip(labels, sizes, n_sampled, strict=True):
         if size < sampled:
             raise PopulationTooSmall(

@@ -25,7 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,6 +38,9 @@ from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 from rarecell.table.subsample import random_part
 from rarecell.table.uniqueness import Columns, Undecided
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json
 
 STAGE = "scanning sets of keys"
 
@@ -104,7 +107,7 @@ class Scan:
         """Whether no set that is not listed makes more records unique than one that is."""
         return self.n_counted + self.n_ruled_out >= self.n_possible
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Plain values, ready for JSON."""
         return {
             "size": self.size,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,9 @@ from rarecell.risk import formulas
 from rarecell.risk.design import SamplingDesign, sampling_design
 from rarecell.risk.posterior import gamma_of_log_moments, posterior_match_probability, posterior_unique_probability
 from rarecell.table.contingency import ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array, Frame, Level
 
 Floats = NDArray[np.float64]
 
@@ -203,7 +206,7 @@ class RecordRisk(Shown):
         record_cell = self.table.record_cell
         return np.arange(self.table.n_cells) if record_cell is None else record_cell
 
-    def per_record(self) -> dict[str, NDArray[Any]]:
+    def per_record(self) -> dict[str, Array]:
         """Arrays with one entry for each record of the file, in its order.
 
         Keys are ``cell_count``, ``cell_probability``, ``unique_probability`` and ``match_probability``. A record that was
@@ -212,7 +215,7 @@ class RecordRisk(Shown):
         """
         cell = self._cell_of_row
         dropped = cell < 0
-        columns: dict[str, NDArray[Any]] = {"cell_count": np.where(dropped, 0, self.sample_count[cell])}
+        columns: dict[str, Array] = {"cell_count": np.where(dropped, 0, self.sample_count[cell])}
         for name, values in (
             ("cell_probability", np.exp(self.log_population_share)),
             ("unique_probability", self.unique_probability),
@@ -248,7 +251,7 @@ class RecordRisk(Shown):
         row_of_cell[of_record[rows]] = rows
         return row_of_cell[cells]
 
-    def to_frame(self, like: Any = None) -> Any:
+    def to_frame(self, like: Frame = None) -> Frame:
         """One row for each record, in the dataframe library of ``like``.
 
         Parameters
@@ -271,9 +274,9 @@ def record_risk(
     table: ContingencyTable,
     model: CellModel,
     *,
-    population: float | Mapping[Any, float] | None = None,
+    population: float | Mapping[Level, float] | None = None,
     sampling: str = "srs",
-    strata: str | Sequence[Hashable] | NDArray[Any] | None = None,
+    strata: str | Sequence[Hashable] | Array | None = None,
     form: str = "multinomial",
     shape: float | None = None,
 ) -> RecordRisk:
@@ -352,7 +355,7 @@ def overdispersion_shape(table: ContingencyTable, log_cell_probability: Floats) 
     return float("inf") if loss(high) <= loss(found) + 1e-6 else math.exp(found)
 
 
-def household_risk(record_probability: ArrayLike, household: Sequence[Any] | NDArray[Any]) -> Floats:
+def household_risk(record_probability: ArrayLike, household: Sequence[Level] | Array) -> Floats:
     """Probability that at least one member of a record's household is identified, carried to each member.
 
     1 − Π(1−r) over the members, as in µ-ARGUS, which takes them as independent.
@@ -379,11 +382,11 @@ def household_risk(record_probability: ArrayLike, household: Sequence[Any] | NDA
     return np.asarray(-np.expm1(log_safe)[codes], dtype=np.float64)
 
 
-def _household_codes(labels: NDArray[Any]) -> NDArray[np.int64]:
+def _household_codes(labels: Array) -> NDArray[np.int64]:
     """A code for each household; a record without one gets a code of its own."""
     if labels.dtype.kind in "iuUSb":
         return np.asarray(np.unique(labels, return_inverse=True)[1], dtype=np.int64)
-    code_of: dict[Any, int] = {}
+    code_of: dict[Level, int] = {}
     codes = np.empty(len(labels), dtype=np.int64)
     for row, label in enumerate(labels.tolist()):
         is_missing = label is None or label != label  # not a number is the one value unlike itself

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ from rarecell.table.contingency import Categories, ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
+    from rarecell.edges import Frame, Level
     from rarecell.engine.duck import EngineSettings
 
 CALIBRATION_EDGES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
@@ -155,7 +156,7 @@ class CountedRisk(RecordRisk):
 
 
 def register_counts(
-    data: Microdata, register: Any, *, table: ContingencyTable | None = None, settings: EngineSettings | None = None
+    data: Microdata, register: Frame, *, table: ContingencyTable | None = None, settings: EngineSettings | None = None
 ) -> RegisterCounts:
     """Count the people of a register in every cell of a file.
 
@@ -223,7 +224,7 @@ class _Joint:
     codes: NDArray[np.int32]
 
     @classmethod
-    def of(cls, of_key: Categories, values: Sequence[Any], in_file: NDArray[np.int32]) -> _Joint:
+    def of(cls, of_key: Categories, values: Sequence[Level], in_file: NDArray[np.int32]) -> _Joint:
         further = [value for value, code in zip(values, in_file, strict=True) if code < 0]
         if not further:
             return cls(of_key, in_file)
@@ -243,7 +244,7 @@ class _FileKey:
     """A key of the file: its distinct values as what they mean, and their codes."""
 
     key: str
-    values: Sequence[Any]
+    values: Sequence[Level]
     codes: NDArray[np.int32]
     coding: Coding
 
@@ -262,7 +263,7 @@ class _FileKey:
         code_of = {_text(value): int(code) for value, code in zip(self.values, self.codes, strict=True)}
         return np.array([code_of.get(_text(value), -1) for value in self.plain(raw)], dtype=np.int32)
 
-    def plain(self, raw: RawLevels) -> list[Any]:
+    def plain(self, raw: RawLevels) -> list[Level]:
         """Values of the register, those that the file declares to be missing as None."""
         declared = {str(value) for value in self.coding.missing}
         return [None if value is None or str(value) in declared else value for value in raw.values]
@@ -294,7 +295,7 @@ def _bands(source: Source, columns: Mapping[str, Column], keys: Mapping[str, _Fi
     return found
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Level) -> str | None:
     return None if value is None else str(value)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from rarecell.data.names import check_scenarios
 from rarecell.model.protocol import CellModel
 from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array, Json
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +48,7 @@ class ScenarioRisk:
         """Probability of each cell of the table of all keys: that its records are unique in the population to this intruder."""
         return self.risk.unique_probability[self.cell]
 
-    def to_dict(self, threshold: float) -> dict[str, Any]:
+    def to_dict(self, threshold: float) -> Json:
         """The numbers of the whole file, ready for JSON."""
         alone = self.risk.unique_probability[self.risk.sample_count == 1]
         return {
@@ -94,7 +97,7 @@ class Scenarios:
             found |= np.where(one.unique_probability > threshold, np.uint64(1 << position), np.uint64(0))
         return found
 
-    def per_record(self) -> dict[str, NDArray[Any]]:
+    def per_record(self) -> dict[str, Array]:
         """``worst_scenario`` and its probability for each record of the file, in its order; each cell once without records."""
         cell = np.arange(self.table.n_cells) if self.table.record_cell is None else self.table.record_cell
         names = np.array([*(one.name for one in self.each), ""], dtype=object)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +18,16 @@ from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.earlier import held_against
 from rarecell.run.results import Assessment
 from rarecell.run.roles import of_attribute
-from rarecell.swap.affected import affected_groups, weighted_changes
+from rarecell.swap.affected import GroupShare, affected_groups, weighted_changes
 from rarecell.swap.apply import Exchange
 from rarecell.swap.carry import Travel, what_travels
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.scenario_risk import ScenarioTrial
 from rarecell.swap.units import CodedColumn
 from rarecell.table.crossed import CrossedColumn
+
+if TYPE_CHECKING:
+    from rarecell.edges import Columns, ReadJson
 
 MOST_GROUPS = 30
 """Groups on which swaps fall most that are told."""
@@ -34,7 +36,7 @@ SMALLEST_GROUP = 3
 """A group is told when so many of its records were swapped: one record of two says little."""
 
 
-def travelling(wanted: ProtectConfig, found: Assessment, plan: Exchange, columns: Mapping[str, Any]) -> Travel:
+def travelling(wanted: ProtectConfig, found: Assessment, plan: Exchange, columns: Columns) -> Travel:
     """Columns outside the keys that travel with the keys that were swapped; those that depend on them are found."""
     own = np.arange(len(plan.rows))
     moves = {key: plan.taken_from(key) != own for key in plan.table.keys}
@@ -47,7 +49,7 @@ def travelling(wanted: ProtectConfig, found: Assessment, plan: Exchange, columns
     return what_travels(joint, moves, carry=carry, areas=found.data.areas, stays=sorted(kept - set(carry)))
 
 
-def _joint(plan: Exchange, moves: Mapping[str, Any], column: CodedColumn | CrossedColumn) -> dict[str, NDArray[np.int64]]:
+def _joint(plan: Exchange, moves: ReadJson, column: CodedColumn | CrossedColumn) -> dict[str, NDArray[np.int64]]:
     """Records of each pair of a key's level and a column's value, for the keys that move."""
     table = plan.table
     if isinstance(column, CrossedColumn):
@@ -68,7 +70,7 @@ def with_aftermath(swap: SwapSummary, found: Assessment, plan: SwapPlan, travel:
     told = [one for one in affected_groups(plan) if one.swapped >= SMALLEST_GROUP][:MOST_GROUPS]
     return replace(
         swap,
-        affected=tuple(AffectedGroup(**vars(one)) for one in sorted(told, key=lambda one: -one.ratio)),
+        affected=tuple(_told_group(one) for one in sorted(told, key=lambda one: -one.ratio)),
         weighted=_weighted(found, plan),
         attributes=tuple(
             _attribute_after(found, plan, name, risk.groups_as_read) for name, risk in found.roles.attributes.items()
@@ -88,6 +90,10 @@ def with_aftermath(swap: SwapSummary, found: Assessment, plan: SwapPlan, travel:
             for one, why in travel.left_behind
         ),
     )
+
+
+def _told_group(one: GroupShare) -> AffectedGroup:
+    return AffectedGroup(column=one.column, level=one.level, records=one.records, swapped=one.swapped, ratio=one.ratio)
 
 
 def _weighted(found: Assessment, plan: SwapPlan) -> tuple[WeightedTable, ...]:

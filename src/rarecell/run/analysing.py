@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from rarecell.outcome.swap import AnalysisSummary, AnalysisTerm
 from rarecell.run.results import Assessment
-from rarecell.swap.analyses import MOST_RECORDS, Analysis, compare
+from rarecell.swap.analyses import MOST_RECORDS, Analysis, Compared, compare
 from rarecell.swap.carry import Travel
 from rarecell.swap.plan import SwapPlan
 from rarecell.table.contingency import Categories
@@ -38,7 +38,7 @@ def compared_analyses(found: Assessment, plan: SwapPlan, travel: Travel) -> tupl
                 formula=one.formula,
                 weighted=weights is not None,
                 records=len(rows),
-                terms=tuple(AnalysisTerm(**vars(term), overlap=term.overlap, relative_bias=term.relative_bias) for term in terms),
+                terms=tuple(_told_term(term) for term in terms),
             )
         )
     return tuple(told)
@@ -58,3 +58,15 @@ def codes_after(codes: NDArray[np.int32], names: list[str], plan: SwapPlan, trav
 
 def _values(categories: Categories, codes: NDArray[np.int32]) -> list[object]:
     return list(np.array([*categories.levels, None], dtype=object)[codes])
+
+
+def _told_term(term: Compared) -> AnalysisTerm:
+    return AnalysisTerm(
+        name=term.name,
+        before=term.before,
+        after=term.after,
+        error_before=term.error_before,
+        error_after=term.error_after,
+        overlap=term.overlap,
+        relative_bias=term.relative_bias,
+    )

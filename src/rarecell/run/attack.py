@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,9 @@ from rarecell.progress import SILENT, Progress
 from rarecell.risk.records import record_risk
 from rarecell.run import model_choice
 from rarecell.run.swaps import told_intruder
+
+if TYPE_CHECKING:
+    from rarecell.edges import Frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +68,11 @@ class Attack:
 
 
 def attack(
-    released: Any,
+    released: Frame,
     *,
-    original: Any,
+    original: Frame,
     keys: Sequence[str],
-    register: Any = None,
+    register: Frame = None,
     population: float | None = None,
     seed: int = 0,
     progress: Progress = SILENT,

@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rarecell import choices
 from rarecell.data.names import all_keys, check_scenarios, nested_areas
@@ -20,6 +20,9 @@ from rarecell.errors import BadInput, UnknownChoice, nearest_names
 from rarecell.machine.memory import MemoryLimit
 from rarecell.machine.numbers import LARGEST_COUNT, check_numbers, check_range
 from rarecell.swap.formal.wish import FormalWish
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json, ReadJson
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "missing": choices.MISSING,
@@ -286,10 +289,10 @@ class RunConfig:
         return cls.from_mapping(given, source=source)
 
     @classmethod
-    def from_mapping(cls, given: Mapping[str, Any], *, source: str = "the configuration") -> RunConfig:
+    def from_mapping(cls, given: ReadJson, *, source: str = "the configuration") -> RunConfig:
         """Build from plain values, checking every name and type."""
         _check_names(given, cls, source)
-        values: dict[str, Any] = {name: _typed(cls, name, value, source) for name, value in given.items() if name != "protect"}
+        values: Json = {name: _typed(cls, name, value, source) for name, value in given.items() if name != "protect"}
         if "keys" not in values and "scenario" in values:
             values["keys"] = all_keys(_keys_of(values["scenario"]))
         for needed in ("input", "keys"):
@@ -313,7 +316,7 @@ class RunConfig:
         return cls.from_toml(text, source=str(path))
 
 
-def _keys_of(scenario: Mapping[str, Mapping[str, Any]]) -> dict[str, tuple[str, ...]]:
+def _keys_of(scenario: Mapping[str, ReadJson]) -> dict[str, tuple[str, ...]]:
     """The keys that each intruder knows."""
     found = {}
     for name, given in scenario.items():
@@ -330,7 +333,7 @@ def _default(part: Any) -> Any:
     return part.default_factory() if part.default_factory is not MISSING else None
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Tuples as lists and mappings as dictionaries, as TOML wants them."""
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
@@ -339,7 +342,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _check_names(given: Mapping[str, Any], owner: type, source: str) -> None:
+def _check_names(given: ReadJson, owner: type, source: str) -> None:
     known = [part.name for part in fields(owner)]
     unknown = [name for name in given if name not in known]
     if unknown:
@@ -359,7 +362,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 
-def _typed(owner: type, name: str, value: Any, source: str) -> Any:
+def _typed(owner: type, name: str, value: object, source: str) -> Any:
     """Check a value against the annotation of its field, and make lists tuples."""
     annotation = str(next(part.type for part in fields(owner) if part.name == name))
     if value is None and "None" in annotation:
@@ -378,7 +381,7 @@ def _typed(owner: type, name: str, value: Any, source: str) -> Any:
     return value
 
 
-def _typed_sequence(annotation: str, name: str, value: Any, source: str) -> Any:
+def _typed_sequence(annotation: str, name: str, value: object, source: str) -> Any:
     is_nested = annotation.startswith("tuple[tuple")
     inner: type = int if "int" in annotation else Mapping if "Mapping" in annotation else str
     problem = BadInput(

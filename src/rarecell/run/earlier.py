@@ -42,7 +42,14 @@ def held_against(found: Assessment, plan: SwapPlan, travel: Travel) -> ReleasedB
         elif np.array_equal(then, now):
             links[name] = now
     told = compare_releases(list(links.values()), list(links), old, new)
-    return ReleasedBefore(**vars(told), sentence=told.sentence)
+    return ReleasedBefore(
+        records=told.records,
+        differing=told.differing,
+        linked=told.linked,
+        exposed=told.exposed,
+        link_columns=told.link_columns,
+        sentence=told.sentence,
+    )
 
 
 def _earlier(folder: Path, data: Microdata) -> Microdata:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
 from rarecell.run.suppressing import blank_file
 from rarecell.swap.apply import write_plan
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json
 
 
 @contextlib.contextmanager
@@ -155,7 +158,7 @@ def _write_risk(path: Path, found: Assessment) -> tuple[RiskyRecord, ...]:
 def publish(folder: folders.RunFolder, command: str, found: Assessment, stages: Stages) -> None:
     """Write the run record and move the finished files into place."""
     config = found.config
-    given: dict[str, Any] = {"path": config.spark_table or without_password(config.input), "records": found.data.n_records}
+    given: Json = {"path": config.spark_table or without_password(config.input), "records": found.data.n_records}
     source = found.data.source
     if (sha256 := source.unchanged_hash()) is not None:
         given["sha256"] = sha256

@@ -15,13 +15,16 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput, NotWritten, OutputExists, RarecellError
 from rarecell.machine import system
 from rarecell.run import publishing
 from rarecell.run.publishing import RECORD
+
+if TYPE_CHECKING:
+    from rarecell.edges import ReadJson
 
 _LOCK = ".rarecell.lock"
 
@@ -37,7 +40,7 @@ class RunRecord:
 
     command: str
     versions: Mapping[str, str]
-    input: Mapping[str, Any]
+    input: ReadJson
     seed: int
     seconds: Mapping[str, float] = field(default_factory=dict)
     files: tuple[str, ...] = ()

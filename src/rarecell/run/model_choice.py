@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rarecell.choices import MATCHES_ANYTHING
 from rarecell.engine.reach import reachable, read_small_text
@@ -44,6 +43,9 @@ from rarecell.table.marginals import Marginals
 from rarecell.table.structural_zeros import StructuralZeros
 from rarecell.table.subsample import random_part
 from rarecell.table.zero_detection import find_structural_zeros
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array
 
 SKINNER_SHLOMO = "skinner-shlomo"
 """The criterion that asks how the penalty would have to be for the test of Skinner and Shlomo to see no bias."""
@@ -214,7 +216,7 @@ def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals
     return fit_backoff(table, seed=config.seed, progress=progress)
 
 
-def with_design_weights(table: ContingencyTable, config: RunConfig, stratum: NDArray[Any] | None) -> ContingencyTable:
+def with_design_weights(table: ContingencyTable, config: RunConfig, stratum: Array | None) -> ContingencyTable:
     """The table with the weights N_h/n_h of a stratified sample; ``stratum`` is that of each record, where it is no key."""
     if config.strata is None:
         return table

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
@@ -26,18 +26,21 @@ from rarecell.run.roles import stratum_of_records
 from rarecell.search import select_model
 from rarecell.table.contingency import ContingencyTable
 
+if TYPE_CHECKING:
+    from rarecell.edges import Frame, Json
+
 MOST_LEVELS_OF_OTHERS = 200
 """Columns outside the keys with more levels than this are not looked at."""
 
 
 def plan(
-    data: Any,
+    data: Frame,
     *,
     max_correct_links: float | None = None,
     max_record_risk: float | None = None,
     recodable: Sequence[str] | None = None,
     candidates: int = MOST_CANDIDATES,
-    frame: Any = None,
+    frame: Frame = None,
     progress: Progress = SILENT,
     **options: Unpack[RunOptions],
 ) -> ReleaseFrontier:
@@ -164,7 +167,7 @@ def command_for(point: ReleasePoint, target: ReleaseTarget, config: RunConfig, *
     return f"{shlex.join(words)} {target.options} --out {out}"
 
 
-def as_json(found: ReleaseFrontier, config: RunConfig) -> dict[str, Any]:
+def as_json(found: ReleaseFrontier, config: RunConfig) -> Json:
     """The frontier as plain values."""
     return {
         "target": {name: value for name, value in asdict(found.target).items() if value is not None},
@@ -175,5 +178,5 @@ def as_json(found: ReleaseFrontier, config: RunConfig) -> dict[str, Any]:
     }
 
 
-def _points(points: Sequence[ReleasePoint], found: ReleaseFrontier, config: RunConfig) -> list[dict[str, Any]]:
+def _points(points: Sequence[ReleasePoint], found: ReleaseFrontier, config: RunConfig) -> list[Json]:
     return [{**asdict(point), "command": command_for(point, found.target, config)} for point in points]

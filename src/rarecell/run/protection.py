@@ -5,10 +5,9 @@ A protection is an assessment, a plan of swaps, and the comparison of what was t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from rarecell.errors import BadInput
 from rarecell.intruder.nearest import MovedLinks
@@ -33,11 +32,14 @@ from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.swap.summary import first_found_distance, swap_summary
 from rarecell.swap.target import frontier
 
+if TYPE_CHECKING:
+    from rarecell.edges import Columns, Frame
+
 
 def protect(
-    data: Any,
+    data: Frame,
     *,
-    frame: Any = None,
+    frame: Frame = None,
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress = SILENT,
@@ -144,7 +146,7 @@ def _told(
     planned: swaps.Planned,
     margins: tuple[MarginCheck, ...],
     links: MovedLinks,
-    columns: Mapping[str, Any],
+    columns: Columns,
 ) -> SwapSummary:
     plan, target, risk = planned.plan, planned.target, swaps.risk_as_known(found)
     swap = swap_summary(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +13,19 @@ from rarecell.risk.records import household_risk
 from rarecell.risk.unsafe import individual_risk
 
 if TYPE_CHECKING:
+    from rarecell.edges import Array, Json
     from rarecell.run.results import Assessment
 
 _PIECE = 1_000_000
 
 
-def risk_columns(found: Assessment) -> dict[str, NDArray[Any]]:
+def risk_columns(found: Assessment) -> dict[str, Array]:
     """The columns of the risk file, for all records at once."""
     pieces = list(risk_pieces(found, np.full(found.table.n_cells + 1, -1, dtype=np.int64)))
     return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
 
 
-def risk_of_cells(found: Assessment) -> dict[str, NDArray[Any]]:
+def risk_of_cells(found: Assessment) -> dict[str, Array]:
     """What is told of every cell: a record has the numbers of its cell."""
     table, risk = found.table, found.risk
     return {
@@ -41,7 +42,7 @@ def risk_of_cells(found: Assessment) -> dict[str, NDArray[Any]]:
     }
 
 
-def risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[dict[str, Any]]:
+def risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[Json]:
     """The risk file, some records at a time, in the order of the input; ``last_row`` becomes the last record of each cell."""
     of_cell = risk_of_cells(found)
     household: dict[str, NDArray[np.float64]] | None = None
@@ -56,7 +57,7 @@ def risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[dict
     for cells in _record_cells(found):
         dropped = np.flatnonzero(cells < 0)
         rows = np.arange(first, first + len(cells))
-        piece: dict[str, Any] = {"record": found.data.source.places(rows)}
+        piece: Json = {"record": found.data.source.places(rows)}
         last_row[cells] = rows
         piece.update(zip(of_cell, on_all_cores(np.take, [(values, cells) for values in of_cell.values()]), strict=True))
         for name, values in of_cell.items():

@@ -6,11 +6,10 @@ released file, of which only the records that are shown are read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +19,9 @@ from rarecell.engine.opening import open_file
 from rarecell.engine.source import Source
 from rarecell.errors import BadInput
 from rarecell.run.config import RunConfig
+
+if TYPE_CHECKING:
+    from rarecell.edges import Columns, Frame
 
 SORTS = ("risk", "record", "distance")
 """By what records can be sorted."""
@@ -170,7 +172,7 @@ class RecordList:
         after = None if self.released is None else self.released.take(rows, self.config.keys)
         return [self._listed(int(row), place, before, after) for place, row in enumerate(rows)]
 
-    def _listed(self, row: int, place: int, before: Mapping[str, Any], after: Mapping[str, Any] | None) -> ListedRecord:
+    def _listed(self, row: int, place: int, before: Columns, after: Columns | None) -> ListedRecord:
         partner, moved, distance = self.swapped.get(row, (None, frozenset(), None))
         values = [
             _value(
@@ -184,7 +186,7 @@ class RecordList:
         return ListedRecord(row, float(self.risk[row]), int(self.cell_count[row]), tuple(values), partner, distance)
 
 
-def _value(column: str, original: Any, released: str | None, done: str) -> ListedValue:
+def _value(column: str, original: Frame, released: str | None, done: str) -> ListedValue:
     """A value beside what it became; a value that differs though nobody moved it was recoded."""
     shown = _shown(original)
     is_same = released is None or shown == released
@@ -200,7 +202,7 @@ def _difference(one: str, other: str) -> float | None:
         return None
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     """A value as people write it; a missing one is empty."""
     if value is None:
         return ""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rarecell.data.microdata import Microdata
 from rarecell.model.decomposable import DecomposableModel
@@ -33,6 +33,7 @@ from rarecell.table.contingency import ContingencyTable
 from rarecell.table.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
+    from rarecell.edges import Frame
     from rarecell.release.suppression import Suppression
     from rarecell.swap.apply import SwapResult
 
@@ -91,7 +92,7 @@ class Assessment:
     def verdict(self) -> Verdict:
         return verdict(self.summary)
 
-    def to_frame(self, like: Any = None) -> Any:
+    def to_frame(self, like: Frame = None) -> Frame:
         """The columns of ``risk.parquet`` for every record, in the dataframe library of the data, or of ``like``."""
         from rarecell.run.record_columns import risk_columns
 
@@ -157,7 +158,7 @@ class Protection:
         return apply_plan(self.plan, self.assessment.data, carried=self.carried)
 
     @property
-    def frame(self) -> Any:
+    def frame(self) -> Frame:
         """The protected data, in the type they came in; a pyarrow table for a file."""
         from rarecell.run.suppressing import blank_frame
 

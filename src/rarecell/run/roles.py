@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rarecell.data.microdata import Microdata
 from rarecell.data.wider import wider_table
@@ -29,14 +28,17 @@ from rarecell.outcome.roles import (
 )
 from rarecell.outcome.summary import RiskSummary
 from rarecell.outcome.words import number
-from rarecell.risk.areas import AreaLevel, area_levels, finest_safe
+from rarecell.risk.areas import AreaLevel, AreaRisk, area_levels, finest_safe
 from rarecell.risk.attributes import AttributeRisk, Groups, attribute_risk
 from rarecell.risk.records import RecordRisk
-from rarecell.risk.register import RegisterCounts, register_counts
+from rarecell.risk.register import CalibrationBand, RegisterCounts, register_counts
 from rarecell.risk.scenarios import Scenarios, assess_scenarios
 from rarecell.run import model_choice
 from rarecell.run.config import RunConfig
 from rarecell.table.contingency import ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array, Json
 
 N_NAMED = 20
 """Homogeneous groups of each sensitive column that the internal report names."""
@@ -60,9 +62,9 @@ class Roles:
             for one in risk.named(N_NAMED)
         )
 
-    def of_cells(self) -> dict[str, NDArray[Any]]:
+    def of_cells(self) -> dict[str, Array]:
         """Further columns of the risk file: a value for each cell of the keys."""
-        found: dict[str, NDArray[Any]] = {}
+        found: dict[str, Array] = {}
         if self.scenarios is not None:
             names = np.array([*(one.name for one in self.scenarios.each), ""], dtype=object)
             found["worst_scenario"] = names[self.scenarios.worst]
@@ -135,7 +137,7 @@ def _prepared(table: ContingencyTable, config: RunConfig) -> ContingencyTable:
     return fine.with_structural_zeros(model_choice.structural_zeros(fine, config).project(fine.keys) or None)
 
 
-def stratum_of_records(data: Microdata, table: ContingencyTable, config: RunConfig) -> NDArray[Any] | None:
+def stratum_of_records(data: Microdata, table: ContingencyTable, config: RunConfig) -> Array | None:
     """The stratum of each record as text, when strata are given by a column that is not a key of the table."""
     if config.strata is None or config.strata in table.keys:
         return None
@@ -166,8 +168,23 @@ def with_roles(risk: RiskSummary, roles: Roles, of_run: RecordRisk) -> RiskSumma
     )
 
 
-def _listed(given: dict[str, Any]) -> dict[str, Any]:
+def _listed(given: Json) -> Json:
     return {**given, "keys": tuple(given["keys"])}
+
+
+def _told_area(area: AreaRisk) -> AreaSummary:
+    return AreaSummary(
+        area=area.area,
+        records=area.records,
+        sample_uniques=area.sample_uniques,
+        expected_population_uniques=area.expected_population_uniques,
+        expected_correct_matches=area.expected_correct_matches,
+        above_threshold=area.above_threshold,
+    )
+
+
+def _told_band(band: CalibrationBand) -> CalibrationSummary:
+    return CalibrationSummary(low=band.low, high=band.high, records=band.records, estimated=band.estimated, true=band.true)
 
 
 def of_area_level(level: AreaLevel) -> AreaLevelSummary:
@@ -177,7 +194,7 @@ def of_area_level(level: AreaLevel) -> AreaLevelSummary:
         expected_population_uniques=level.expected_population_uniques,
         expected_correct_matches=level.expected_correct_matches,
         above_threshold=level.above_threshold,
-        areas=tuple(AreaSummary(**vars(area)) for area in level.areas),
+        areas=tuple(_told_area(area) for area in level.areas),
         drivers=tuple(area.area for area in level.drivers),
     )
 
@@ -201,7 +218,7 @@ def of_register(found: RegisterCounts, risk: RecordRisk, interval: tuple[float, 
         estimated_population_uniques=risk.expected_population_uniques,
         estimated_correct_matches=risk.expected_correct_matches,
         is_inside_interval=inside,
-        calibration=tuple(CalibrationSummary(**vars(band)) for band in found.calibration(risk)),
+        calibration=tuple(_told_band(band) for band in found.calibration(risk)),
         sentence=(
             f"{found} The model, which has not seen it, estimates {number(risk.expected_population_uniques, 1)} population uniques; the "
             f"true number lies {'inside' if inside else 'outside'} its interval."

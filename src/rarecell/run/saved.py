@@ -6,10 +6,9 @@ Everything comes from its files: the summary, the configuration, the riskiest re
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput
@@ -19,6 +18,9 @@ from rarecell.outcome.verdict import Verdict, verdict
 from rarecell.report import RISKIEST_FILE
 from rarecell.run.config import RunConfig
 from rarecell.run.folder import finish_publishing
+
+if TYPE_CHECKING:
+    from rarecell.edges import Frame, ReadJson
 
 
 @dataclass(frozen=True, repr=False)
@@ -40,7 +42,7 @@ class SavedRun:
     place: Path
     name: str
     summary: RunSummary
-    record: Mapping[str, Any]
+    record: ReadJson
 
     @classmethod
     def read(cls, place: str | Path, name: str | None = None) -> Self:
@@ -83,7 +85,7 @@ class SavedRun:
         except (OSError, ValueError, TypeError, RecursionError, BadInput):
             return ()
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> Frame:
         """The risk of every record, as a pyarrow table."""
         import pyarrow.parquet as pq
 
@@ -101,7 +103,7 @@ class SavedRun:
         return card(self.summary)
 
 
-def _checked_record(record: Any) -> Mapping[str, Any]:
+def _checked_record(record: Any) -> ReadJson:
     """A run record whose parts are what they are taken for."""
     is_sound = isinstance(record, dict) and isinstance(record.get("input", {}), dict)
     seconds = record.get("seconds", {}) if is_sound else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,9 @@ from rarecell.run.results import Assessment
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import RiskAfter
 from rarecell.table.contingency import ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.edges import Frame
 
 
 def highest_wanted(wanted: ProtectConfig, threshold: float) -> float:
@@ -126,7 +129,7 @@ def blank_file(path: Path, found: Suppression | None) -> None:
         done.replace(path)
 
 
-def blank_frame(frame: Any, found: Suppression | None) -> Any:
+def blank_frame(frame: Frame, found: Suppression | None) -> Frame:
     """Data in memory with values blanked."""
     if found is None or not len(found.rows):
         return frame

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from rarecell.run.config import RunConfig
 from rarecell.run.planning import other_columns
 from rarecell.run.roles import stratum_of_records
 from rarecell.table.contingency import ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.edges import Frame, Json
 
 N_STEPS = 100
 """Thresholds at which records are counted: 0, 0.01, …, 1."""
@@ -78,14 +81,14 @@ class Trial:
         before = sum(key.bits for key in self.keys)
         return sum(key.bits_after for key in self.keys) / before if before > 0.0 else 1.0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         return {**asdict(self), "information_kept": self.information_kept}
 
 
 class Trials:
     """A file that was counted once, on which recodings are tried."""
 
-    def __init__(self, config: RunConfig, frame: Any = None) -> None:
+    def __init__(self, config: RunConfig, frame: Frame = None) -> None:
         self.config = config
         data = read(replace(config, coding={}, recode={}), frame)
         table = data.table()

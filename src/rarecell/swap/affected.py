@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
+    from rarecell.edges import Array
     from rarecell.swap.plan import SwapPlan
 
 Floats = NDArray[np.float64]
@@ -72,9 +73,7 @@ class WeightedChange:
         )
 
 
-def swapped_by_group(
-    column: str, labels: Sequence[str], codes: NDArray[Any], counts: ArrayLike, rows: NDArray[Any]
-) -> list[GroupShare]:
+def swapped_by_group(column: str, labels: Sequence[str], codes: Array, counts: ArrayLike, rows: Array) -> list[GroupShare]:
     """How many records of each level of a column were swapped, the most affected first.
 
     Parameters

@@ -13,14 +13,17 @@ protect confidentiality. The American Statistician 60, 224–232 (overlap of con
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput, MissingExtra, UnknownColumns
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array, Columns, ReadJson
 
 MOST_RECORDS = 200_000
 """Analyses of longer files are run on a random sample of so many records, the same in both files."""
@@ -53,7 +56,7 @@ class Analysis:
     family: str = "linear"
 
     @classmethod
-    def of(cls, name: str, given: Mapping[str, Any]) -> Analysis:
+    def of(cls, name: str, given: ReadJson) -> Analysis:
         """Read ``[analysis.NAME]`` of a configuration."""
         kinds = [kind for kind in KINDS if kind in given]
         unknown = [option for option in given if option not in (*KINDS, "family")]
@@ -111,9 +114,7 @@ class Compared:
         return None if self.before == 0.0 else (self.after - self.before) / abs(self.before)
 
 
-def compare(
-    analysis: Analysis, before: Mapping[str, Any], after: Mapping[str, Any], weights: Floats | None = None
-) -> tuple[Compared, ...]:
+def compare(analysis: Analysis, before: Columns, after: Columns, weights: Floats | None = None) -> tuple[Compared, ...]:
     """Run an analysis on both files, given as columns of values; a number that only one of them has is left out."""
     first, second = (_estimates(analysis, columns, weights) for columns in (before, after))
     return tuple(
@@ -121,7 +122,7 @@ def compare(
     )
 
 
-def _estimates(analysis: Analysis, columns: Mapping[str, Any], weights: Floats | None) -> Estimates:
+def _estimates(analysis: Analysis, columns: Columns, weights: Floats | None) -> Estimates:
     n_records = len(next(iter(columns.values())))
     of_records = np.ones(n_records) if weights is None else weights
     if analysis.kind == "regression":
@@ -132,12 +133,12 @@ def _estimates(analysis: Analysis, columns: Mapping[str, Any], weights: Floats |
     return _totals(_labels(columns, analysis._parts()), of_records)
 
 
-def _labels(columns: Mapping[str, Any], names: Sequence[str]) -> NDArray[Any]:
+def _labels(columns: Columns, names: Sequence[str]) -> Array:
     parts = [[("missing" if value is None else str(value)) for value in columns[name]] for name in names]
     return np.array([", ".join(values) for values in zip(*parts, strict=True)], dtype=object)
 
 
-def _totals(labels: NDArray[Any], weights: Floats) -> Estimates:
+def _totals(labels: Array, weights: Floats) -> Estimates:
     """Weighted total of each cell; its error is that of a sum of n independent draws."""
     n = len(weights)
     found = {}
@@ -147,7 +148,7 @@ def _totals(labels: NDArray[Any], weights: Floats) -> Estimates:
     return found
 
 
-def _means(values: Floats, labels: NDArray[Any], weights: Floats) -> Estimates:
+def _means(values: Floats, labels: Array, weights: Floats) -> Estimates:
     """Weighted mean of each group, with the linearised error of a ratio; records without a value are left out."""
     found = {}
     for label in sorted(set(labels.tolist())):
@@ -160,7 +161,7 @@ def _means(values: Floats, labels: NDArray[Any], weights: Floats) -> Estimates:
     return found
 
 
-def _regression(analysis: Analysis, columns: Mapping[str, Any], weights: Floats | None) -> Estimates:
+def _regression(analysis: Analysis, columns: Columns, weights: Floats | None) -> Estimates:
     try:
         import pandas as pd
         import statsmodels.api as sm

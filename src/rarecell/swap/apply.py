@@ -23,6 +23,7 @@ from rarecell.machine.disk import remove
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
+    from rarecell.edges import Frame, Json, Places
     from rarecell.swap.carry import Carried
     from rarecell.swap.interactions import Interactions
     from rarecell.swap.plan import SwapPlan
@@ -65,7 +66,7 @@ class Exchange(Protocol):
     def taken_from(self, key: str) -> NDArray[np.int64]:
         """For each of ``rows``, which of them its value of ``key`` comes from; itself when the value stays."""
 
-    def to_frame(self, like: Any = None, *, places: Any = None) -> Any:
+    def to_frame(self, like: Frame = None, *, places: Places = None) -> Frame:
         """What was exchanged, in the dataframe library of ``like``."""
 
 
@@ -100,13 +101,13 @@ class SwapResult:
     """
 
     plan: Exchange
-    frame: Any
+    frame: Frame
     margins: tuple[MarginCheck, ...]
-    places: Any = None
+    places: Places = None
     path: Path | None = None
 
     @property
-    def audit(self) -> Any:
+    def audit(self) -> Frame:
         """One row a swap: record, partner, variables, distance, risk before; a frame like ``frame``."""
         return self.plan.to_frame(like=self.frame, places=self.places)
 
@@ -166,7 +167,7 @@ def _expect_records(plan: Exchange, data: Microdata) -> None:
         )
 
 
-def _check_recount(plan: Exchange, data: Microdata, output: Any) -> None:
+def _check_recount(plan: Exchange, data: Microdata, output: Frame) -> None:
     """Read the keys of the output as those of the input were read, and compare the table with the planned one."""
     from rarecell.data.microdata import Microdata
     from rarecell.data.written import coding_of_output
@@ -193,7 +194,7 @@ def _labels_read_back(data: Microdata, categories: Categories) -> tuple[str, ...
     return (*labels, *categories.labels[len(labels) :])
 
 
-def replacements(plan: Exchange, data: Microdata, carried: Sequence[Carried] = ()) -> tuple[Any, dict[str, Any]]:
+def replacements(plan: Exchange, data: Microdata, carried: Sequence[Carried] = ()) -> tuple[Any, Json]:
     """Where the rows of the plan are, and for each key or carried column that moves anywhere the new value of each of these rows.
 
     A row whose value of a key stays gets its own value again.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 from rarecell.errors import BadInput
 from rarecell.graph.masks import all_below, components, each_member
+from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.protocol import CellModel
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.units import ColumnValues, Units
@@ -136,7 +136,7 @@ class PaperTriple:
         return f"{braced(self.clique)} {braced(self.other)} {braced(self.shared)}{mark}"
 
 
-def paper_triples(model: Any) -> tuple[PaperTriple, ...]:
+def paper_triples(model: DecomposableModel) -> tuple[PaperTriple, ...]:
     """The triples (C, C′, S = C∩C′) of Takemura and Endo's condition, those marked whose S does not separate.
 
     Their S is a separator of the graph, so that the empty set counts only where the graph is disconnected.

@@ -14,7 +14,7 @@ from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,9 @@ from rarecell.swap.interactions import Interactions
 from rarecell.swap.rules import matching_levels
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import Units
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array
 
 MOST_MOVES = 96
 """So many pairs of a separator and a side are looked at for one record."""
@@ -113,7 +116,7 @@ class PartnerSearch:
         self.units = Units.of(table, (*self.interactions.columns, *others), task.columns)
         self.is_closed = np.zeros(table.n_cells, dtype=bool)
         self.is_risky = np.zeros(self.units.n_units, dtype=bool)
-        self._indexes: dict[Move, tuple[NDArray[Any], ...]] = {}
+        self._indexes: dict[Move, tuple[Array, ...]] = {}
 
     def stricter(self, factor: float) -> PartnerSearch:
         """The same search with links that cost more."""
@@ -239,7 +242,7 @@ class PartnerSearch:
         of_table = self.table.all_vertices
         return [*members(self.table.reduce(mask & of_table)), *members(mask & ~of_table)]
 
-    def _index(self, move: Move) -> tuple[NDArray[Any], ...]:
+    def _index(self, move: Move) -> tuple[Array, ...]:
         """Units sorted by separator, then side: order, start of each run, run of each unit, run range of its group."""
         if move in self._indexes:
             return self._indexes[move]

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +35,7 @@ from rarecell.swap.units import ColumnValues, Units
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
+    from rarecell.edges import Array, Frame, Level, Places
     from rarecell.risk.records import RecordRisk
     from rarecell.swap.apply import SwapResult
 
@@ -148,7 +149,7 @@ class SwapPlan(Shown):
         """How many requested records were left for each reason."""
         return dict(Counter(left.reason for left in self.unswapped).most_common())
 
-    def subset(self, pairs: NDArray[Any]) -> SwapPlan:
+    def subset(self, pairs: Array) -> SwapPlan:
         """The plan with only these pairs (positions or a mask); any part of a plan keeps the margins, too.
 
         Records of the pairs left out are requested no more.
@@ -161,13 +162,13 @@ class SwapPlan(Shown):
 
     # ------------------------------------------------------------------ results
 
-    def apply(self, data: Any) -> SwapResult:
+    def apply(self, data: Frame) -> SwapResult:
         """Exchange the values in ``data`` (a ``Microdata``); see :func:`rarecell.swap.apply.apply_plan`."""
         from rarecell.swap.apply import apply_plan
 
         return apply_plan(self, data)
 
-    def audit(self, places: Any = None) -> dict[str, list[Any]]:
+    def audit(self, places: Places = None) -> dict[str, list[Level]]:
         """One row a pair: record, partner, the keys exchanged, distance, risk before.
 
         ``places`` are where ``rows`` are in the data, when that is not their number: see ``SwapResult.places``.
@@ -181,7 +182,7 @@ class SwapPlan(Shown):
             "risk_before": self.risk_before.tolist(),
         }
 
-    def to_frame(self, like: Any = None, *, places: Any = None) -> Any:
+    def to_frame(self, like: Frame = None, *, places: Places = None) -> Frame:
         """:meth:`audit` in the dataframe library of ``like``; anything else, or nothing, gives a pyarrow table."""
         rows = self.audit(places)
         name = "String" if any(isinstance(record, str) for record in rows["record"]) else "Int64"

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +35,10 @@ from rarecell.swap.rules import matching_levels
 from rarecell.swap.swappable import swappability
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import Units
+
+if TYPE_CHECKING:
+    from rarecell._kernels.swapping import Lists
+    from rarecell.edges import Array
 
 ENOUGH = 2
 """Partners that leave nobody linked, of which a unit has enough."""
@@ -88,7 +92,7 @@ class Planner:
         self.untouched = Untouched.of(self.search)
         self.reason: dict[int, str] = {}
         self.waiting = requested
-        self._pairs: list[tuple[NDArray[Any], ...]] = []
+        self._pairs: list[tuple[Array, ...]] = []
         self.cost_at_least = 0.0
         self.first_penalty: dict[int, float] = {}
 
@@ -225,7 +229,7 @@ class Planner:
         lists = self.search.further(exposed, is_free, n_candidates=WIDER * self.task.max_candidates, progress=progress)
         return Candidates.joined([candidates, priced(self.search, exposed, lists)])
 
-    def _look_everywhere(self, units: NDArray[np.int64], is_free: NDArray[np.bool_], lists: Any, budget: int, turn: int) -> int:
+    def _look_everywhere(self, units: NDArray[np.int64], is_free: NDArray[np.bool_], lists: Lists, budget: int, turn: int) -> int:
         """Read all groups of units that found nobody nearby; who still has nobody is done, with the reason."""
         search = self.search
         empty = np.flatnonzero(lists.unit[:, 0] < 0)

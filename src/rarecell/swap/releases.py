@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
+from rarecell.edges import Array
 from rarecell.errors import BadInput
 
-Codes = NDArray[Any]
+Codes = Array
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ shares its cell of the released file with others is not claimed to be anybody.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from rarecell.intruder.register import Register
 from rarecell.intruder.release import Release
 
 if TYPE_CHECKING:
+    from rarecell.edges import Array, Integers
     from rarecell.risk.records import RecordRisk
     from rarecell.swap.apply import Exchange
     from rarecell.swap.plan import SwapPlan
@@ -79,7 +80,7 @@ def links_of_plan(plan: SwapPlan, register: Register) -> MovedLinks:
     return moved_links(register.seen(Release.of_plan(plan)), register, distances=plan.task.distances)
 
 
-def risk_after(risk: RecordRisk, plan: SwapPlan, links: MovedLinks, pairs: NDArray[Any] | None = None) -> RiskAfter:
+def risk_after(risk: RecordRisk, plan: SwapPlan, links: MovedLinks, pairs: Array | None = None) -> RiskAfter:
     """Risk after all swaps of a plan, or after some of its ``pairs`` (positions or a mask).
 
     Parameters
@@ -131,12 +132,12 @@ def risk_after_exchange(risk: RecordRisk, exchange: Exchange, links: MovedLinks)
     )
 
 
-def _number_in(touched: NDArray[np.int64], cells: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+def _number_in(touched: NDArray[np.int64], cells: Integers) -> NDArray[np.int64]:
     """How many of ``cells`` are each of the increasing ``touched`` ones, among which they all are."""
     return np.bincount(np.searchsorted(touched, cells), minlength=len(touched))
 
 
-def _entered(exchange: Exchange) -> tuple[NDArray[np.integer[Any]], NDArray[np.int64], int]:
+def _entered(exchange: Exchange) -> tuple[Integers, NDArray[np.int64], int]:
     """Of each swapped row the cell of the original table that it enters (−1: one that was empty) and the swapped rows that do.
 
     The third number is that of the new cells with one record.

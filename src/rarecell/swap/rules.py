@@ -14,19 +14,20 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.edges import Json, Level, ReadJson
 from rarecell.errors import BadInput, UnknownColumns
 
 if TYPE_CHECKING:
     from rarecell.table.structural_zeros import StructuralZeros
 
-Condition = Mapping[str, Any]
+Condition = ReadJson
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "<=": operator.le,
@@ -59,7 +60,7 @@ class SwapConstraints:
     structural_zeros: StructuralZeros | None = None
 
     @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> SwapConstraints:
+    def from_dict(cls, given: ReadJson) -> SwapConstraints:
         """Read a table of a configuration file; every name in it is checked."""
         known = [f.name for f in fields(cls) if f.name != "structural_zeros"]
         unknown = [name for name in given if name not in known]
@@ -68,7 +69,7 @@ class SwapConstraints:
         for name in ("never_swap", "within"):
             if isinstance(given.get(name), str):
                 raise BadInput(f"The swap constraint '{name}' is a list of columns, as in {name} = [\"{given[name]}\"].")
-        named: dict[str, Any] = {name: tuple(value) for name, value in given.items()}
+        named: Json = {name: tuple(value) for name, value in given.items()}
         return cls(**named)
 
     @property
@@ -78,7 +79,7 @@ class SwapConstraints:
         return tuple(dict.fromkeys([*self.within, *conditions]))
 
 
-def matching_levels(column: str, levels: Sequence[Any], wanted: Any) -> NDArray[np.bool_]:
+def matching_levels(column: str, levels: Sequence[Level], wanted: Level) -> NDArray[np.bool_]:
     """Which of ``levels`` the value of a condition means.
 
     Raises
@@ -105,7 +106,7 @@ def matching_levels(column: str, levels: Sequence[Any], wanted: Any) -> NDArray[
     return same
 
 
-def _is_level(level: Any, wanted: Any) -> bool:
+def _is_level(level: Level, wanted: Level) -> bool:
     if level is None or wanted is None:
         return level is None and wanted is None
     return bool(level == wanted) or str(level) == str(wanted)
@@ -118,7 +119,7 @@ def _number(text: Any) -> float | None:
         return None
 
 
-def _compared(column: str, levels: Sequence[Any], sign: str, bound: str) -> NDArray[np.bool_]:
+def _compared(column: str, levels: Sequence[Level], sign: str, bound: str) -> NDArray[np.bool_]:
     if sign == "!=":
         return np.array([level is not None and not _is_level(level, bound) for level in levels], dtype=bool)
     compare = _COMPARISONS[sign]

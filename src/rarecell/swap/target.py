@@ -6,8 +6,8 @@ they remove for each value they change, and the plan grows along that order unti
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,7 +202,7 @@ def _further_records(plan: SwapPlan, after: RiskAfter, records: NDArray[np.int64
     return found
 
 
-def _smallest(n: int, is_enough: Any) -> int:
+def _smallest(n: int, is_enough: Callable[[int], bool]) -> int:
     """The smallest number of pairs that is enough, given that n is; risk falls as pairs are added."""
     low, high = 0, n
     while low < high:

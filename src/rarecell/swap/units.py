@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,13 +19,14 @@ from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
+    from rarecell.edges import Level
 
 
 class CodedColumn(NamedTuple):
     """A column as codes: ``levels[codes[r]]`` is the value of record r; a missing value is the level None, the last."""
 
     codes: NDArray[np.int32]
-    levels: tuple[Any, ...]
+    levels: tuple[Level, ...]
 
 
 ColumnValues = ArrayLike | CodedColumn
@@ -59,7 +60,7 @@ class Units:
 
     table: ContingencyTable
     columns: tuple[str, ...]
-    levels: tuple[tuple[Any, ...], ...]
+    levels: tuple[tuple[Level, ...], ...]
     codes: NDArray[np.int32]
     counts: NDArray[np.int64]
     cell: NDArray[np.int64]
@@ -116,7 +117,7 @@ class Units:
         """Column of ``codes`` that holds the key, coarsening or further column ``name``."""
         return (*self.table.vertex_names, *self.columns).index(name)
 
-    def values_of(self, name: str) -> Sequence[Any]:
+    def values_of(self, name: str) -> Sequence[Level]:
         """The values that the codes of a key or further column stand for."""
         if name in self.columns:
             return self.levels[self.columns.index(name)]
@@ -153,7 +154,7 @@ def code_column(name: str, values: ColumnValues, n_records: int) -> CodedColumn:
         is_missing = distinct != distinct if distinct.dtype.kind in "fc" else np.zeros(len(distinct), dtype=bool)
         levels = tuple(None if gone else level for level, gone in zip(distinct.tolist(), is_missing, strict=True))
         return CodedColumn(codes.astype(np.int32), levels)
-    known: dict[Any, int] = {}
+    known: dict[Level, int] = {}
     first = np.array([known.setdefault(None if value != value else value, len(known)) for value in given.tolist()])
     ordered = sorted(known, key=lambda level: (level is None, type(level).__name__, str(level)))
     rank = np.empty(len(known), dtype=np.int32)

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput, UnknownColumns
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array, Level
 
 
 @dataclass(frozen=True)
@@ -23,7 +26,7 @@ class Categories:
     """
 
     key: str
-    levels: tuple[Any, ...]
+    levels: tuple[Level, ...]
     is_ordered: bool = False
 
     def __post_init__(self) -> None:
@@ -75,7 +78,7 @@ class Coarsening:
         return bool(pairs.shape[1] == finer.n_levels)
 
 
-def members_of_groups(group_of_level: NDArray[Any], n_groups: int) -> list[NDArray[np.int64]]:
+def members_of_groups(group_of_level: Array, n_groups: int) -> list[NDArray[np.int64]]:
     """The levels in each group, in their order, found in one sort."""
     order = np.argsort(group_of_level, kind="stable")
     ends = np.cumsum(np.bincount(group_of_level, minlength=n_groups))

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,7 @@ from rarecell.table.categories import Categories, Coarsening, nested_by_key
 from rarecell.table.vertices import Vertices
 
 if TYPE_CHECKING:
+    from rarecell.edges import Level
     from rarecell.table.marginals import Marginals
     from rarecell.table.possible_cells import Compatibility
     from rarecell.table.structural_zeros import StructuralZeros
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Categories", "Coarsening", "ContingencyTable"]
 
 
-def _levels_of(coarsening: Coarsening, categories: Categories) -> tuple[Any, ...]:
+def _levels_of(coarsening: Coarsening, categories: Categories) -> tuple[Level, ...]:
     """The groups as levels; the missing level stays missing unless it is put together with others."""
     groups = coarsening.group_of_level
     is_alone = categories.has_missing and groups[-1] == coarsening.n_levels - 1 and groups[-1] not in groups[:-1]

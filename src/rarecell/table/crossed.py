@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from rarecell.edges import Level
 
 
 class CrossedColumn(NamedTuple):
@@ -16,6 +19,6 @@ class CrossedColumn(NamedTuple):
     levels, and ``of_rows`` the code of the column in the records that were asked for.
     """
 
-    levels: Sequence[Any]
+    levels: Sequence[Level]
     joint: Mapping[str, NDArray[np.int64]]
     of_rows: NDArray[np.int32]

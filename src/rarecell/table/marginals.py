@@ -25,6 +25,7 @@ from rarecell.machine.threads import n_cores, on_all_cores
 from rarecell.table.kept import Kept
 
 if TYPE_CHECKING:
+    from rarecell.edges import Array, Integers
     from rarecell.table.contingency import ContingencyTable
 
 _LARGEST_KEY = 2**62
@@ -53,15 +54,15 @@ class _Radix(NamedTuple):
 class _Rows(NamedTuple):
     """Rows of key codes, and the count of each."""
 
-    codes: NDArray[Any]
-    counts: NDArray[Any]
+    codes: Array
+    counts: Array
 
 
 class MarginalCells(NamedTuple):
     """The occupied cells of a projection: mixed-radix numbers in increasing order, and counts."""
 
     keys: NDArray[np.int64]
-    counts: NDArray[Any]
+    counts: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +76,7 @@ class Marginal:
     members: tuple[int, ...]
     strides: tuple[int, ...]
     keys: NDArray[np.int64] | None
-    counts: NDArray[Any]
+    counts: Array
     position: NDArray[np.int32]
 
     @property
@@ -104,7 +105,7 @@ class Marginals:
         self._worth_projecting = worth_projecting
         memory_budget = marginals_budget(table.n_cells) if memory_budget is None else memory_budget
         self.total: float = table.n_records
-        self._cell_counts: NDArray[Any] = table.counts
+        self._cell_counts: Array = table.counts
         self._levels = [int(n) for n in table.vertex_levels]
         self._level_codes = [table.level_codes(v).astype(np.int64) for v in range(table.n_vertices)]
         self._entropy: dict[int, float] = {0: 0.0}
@@ -129,7 +130,7 @@ class Marginals:
             self._kept.put(reduced, found, found.nbytes)
         return found
 
-    def counts(self, mask: int) -> NDArray[Any]:
+    def counts(self, mask: int) -> Array:
         """Counts of the occupied marginal cells."""
         if self._radix(self.table.reduce(mask)).n_possible >= _LARGEST_KEY:
             return self.project(mask).counts
@@ -139,22 +140,22 @@ class Marginals:
         """Position in :meth:`counts` of the marginal cell that each cell of the table falls into."""
         return self.project(mask).position
 
-    def at_cells(self, mask: int) -> NDArray[Any]:
+    def at_cells(self, mask: int) -> Array:
         """n(i_a) for each occupied cell i of the table."""
         marginal = self.project(mask)
         return marginal.counts[marginal.position]
 
-    def at_cell(self, mask: int, cell: int) -> Any:
+    def at_cell(self, mask: int, cell: int) -> float:
         """n(i_a) of one occupied cell of the table."""
         marginal = self.project(mask)
-        return marginal.counts[marginal.position[cell]]
+        return float(marginal.counts[marginal.position[cell]])
 
-    def lookup(self, mask: int, cells: NDArray[np.int32]) -> NDArray[Any]:
+    def lookup(self, mask: int, cells: NDArray[np.int32]) -> Array:
         """n(i_a) for any cells, given by key codes; 0 where nothing was observed."""
         position = self.positions(mask, cells)
         return np.where(position >= 0, self.counts(mask)[position], 0)
 
-    def positions(self, mask: int, cells: NDArray[np.int32] | None) -> NDArray[np.integer[Any]]:
+    def positions(self, mask: int, cells: NDArray[np.int32] | None) -> Integers:
         """Position in :meth:`counts` of any cells, given by key codes; −1 where nothing was observed.
 
         None stands for the occupied cells of the table; unlike :meth:`cell_index` it keeps nothing.
@@ -192,7 +193,7 @@ class Marginals:
             rows[:, self.table.vertex_key[v]] = self.table.first_level(v)[self.table.vertex_codes(v)[cell]]
         return rows
 
-    def _level_rows(self, keys: NDArray[np.int64], radix: _Radix, code_type: np.dtype[Any]) -> NDArray[Any]:
+    def _level_rows(self, keys: NDArray[np.int64], radix: _Radix, code_type: np.dtype[Any]) -> Array:
         rows = np.zeros((len(keys), self.table.n_keys), dtype=code_type, order="F")
         levels = [self.table.first_level(v) for v in radix.members]
         begins = np.cumsum([0, *map(len, levels)]).astype(np.int64)
@@ -232,7 +233,7 @@ class Marginals:
         columns = np.array([self.table.vertex_key[v] for v, _ in placed], dtype=np.int64)
         return first, columns, begins, np.concatenate([np.empty(0, np.int64), *adds])
 
-    def _numbers(self, rows: NDArray[Any], radix: _Radix) -> NDArray[np.int64]:
+    def _numbers(self, rows: Array, radix: _Radix) -> NDArray[np.int64]:
         """Mixed-radix number of each row of key codes."""
         same_type = np.asfortranarray(rows, self._table_rows.codes.dtype)  # one type, one compiled loop
         return np.asarray(kernels.marginal_keys(same_type, *self._parts_of(radix)))
@@ -379,7 +380,7 @@ class Marginals:
         return MarginalCells(distinct[order], _added_up(number, rows.counts, n_distinct)[order])
 
 
-def _added_up(positions: NDArray[Any], values: NDArray[Any], n_sums: int) -> NDArray[Any]:
+def _added_up(positions: Array, values: Array, n_sums: int) -> Array:
     sums = np.zeros(n_sums, dtype=values.dtype)
     kernels.add_up(positions, values, sums)
     return sums

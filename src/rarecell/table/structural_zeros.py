@@ -9,9 +9,9 @@ A structural zero never sets a probability to zero: what looks impossible but do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from rarecell.errors import BadInput, UnknownColumns
 from rarecell.table.contingency import Categories, ContingencyTable
 from rarecell.table.full_marginals import FullMarginals
 from rarecell.table.possible_cells import Compatibility
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json, Level, ReadJson
 
 Levels = tuple[tuple[str, Any], ...]
 """Key and level, in the order of the table's keys."""
@@ -98,7 +101,7 @@ class StructuralZeros:
             dependencies=tuple(d for d in self.dependencies if kept >= {d.determinant, d.dependent}),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Plain lists and numbers, fit for JSON and TOML; a missing level is written as ``"missing"``."""
         return {
             "combinations": [
@@ -114,7 +117,7 @@ class StructuralZeros:
         }
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> StructuralZeros:
+    def from_dict(cls, stored: ReadJson) -> StructuralZeros:
         """What :meth:`to_dict` wrote, or a user's own list; levels are matched by value, else by how they read."""
         try:
             found = cls(
@@ -199,7 +202,7 @@ def _key_position(table: ContingencyTable, key: str) -> int:
     return table.keys.index(key)
 
 
-def _code(categories: Categories, level: Any) -> int | None:
+def _code(categories: Categories, level: Level) -> int | None:
     """The code of a level given by value or as it reads; None when no record has it."""
     if level in categories.levels:
         return categories.levels.index(level)
@@ -207,10 +210,10 @@ def _code(categories: Categories, level: Any) -> int | None:
     return labels.index(_label(level)) if _label(level) in labels else None
 
 
-def _label(level: Any) -> str:
+def _label(level: Level) -> str:
     return "missing" if level is None else str(level)
 
 
-def _plain(level: Any) -> Any:
+def _plain(level: Level) -> Any:
     """A level as JSON and TOML can hold it."""
     return level if isinstance(level, str | bool | int | float) else _label(level)

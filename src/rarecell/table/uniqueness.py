@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import refinement as kernels
 from rarecell.table.contingency import ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array
 
 LARGEST_GROUP = 1 << 14
 """Groups are told apart by size up to here unless asked otherwise."""
@@ -27,9 +30,9 @@ class Columns:
         self.table = table
         self.levels = [int(n) for n in table.vertex_levels]
         self.counts = np.minimum(table.counts, 2).astype(np.uint8)
-        self._codes: dict[int, NDArray[Any]] = {}
+        self._codes: dict[int, Array] = {}
 
-    def codes(self, vertex: int) -> NDArray[Any]:
+    def codes(self, vertex: int) -> Array:
         """Codes of one vertex."""
         if vertex not in self._codes:
             n = self.levels[vertex]

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
+    from rarecell.edges import Frame, Level, Places
     from rarecell.swap.apply import SwapResult
 
 LARGEST_EPSILON = 300.0
@@ -108,7 +109,7 @@ class FormalRelease:
         expect_records_at_hand(data)
         return apply_plan(self, data)
 
-    def audit(self, places: Any = None) -> dict[str, list[Any]]:
+    def audit(self, places: Places = None) -> dict[str, list[Level]]:
         """One row for each changed record and record that had the values it has now, with their keys. For internal use only.
 
         ``places`` name the rows, as :func:`rarecell.swap.apply.write_plan` returns them; row numbers unless given.
@@ -125,7 +126,7 @@ class FormalRelease:
             "variables": [",".join(moved[pair]) for pair in pairs],
         }
 
-    def to_frame(self, like: Any = None, *, places: Any = None) -> Any:
+    def to_frame(self, like: Frame = None, *, places: Places = None) -> Frame:
         """:meth:`audit` in the dataframe library of ``like``; anything else, or nothing, gives a pyarrow table."""
         return in_library_of(like, self.audit(places), {"record": "Int64", "partner": "Int64", "variables": "String"})
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rarecell.errors import BadInput, nearest_names
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json, ReadJson
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class FormalWish:
             )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> FormalWish:
+    def of(cls, given: ReadJson) -> FormalWish:
         """Read plain values, as a configuration has them."""
         known = [part.name for part in fields(cls)]
         for name in given:
@@ -50,9 +53,9 @@ class FormalWish:
         )
 
     @classmethod
-    def plain(cls, words: Sequence[str]) -> dict[str, Any]:
+    def plain(cls, words: Sequence[str]) -> Json:
         """Plain values from words of the command line, such as ``epsilon=12`` or ``root=age,sex``."""
-        found: dict[str, Any] = {}
+        found: Json = {}
         for word in words:
             name, equals, value = word.partition("=")
             name = name.strip()
@@ -74,19 +77,19 @@ def _parsed(name: str, text: str) -> float | int:
         raise BadInput(f"'{name}' of a formal release was given as '{text}'; it is a number.") from None
 
 
-def _number(name: str, value: Any) -> float:
+def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadInput(f"'{name}' of a formal release was given as {value!r}; it is a number.")
     return float(value)
 
 
-def _number_or_numbers(value: Any) -> float | tuple[float, ...]:
+def _number_or_numbers(value: object) -> float | tuple[float, ...]:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return tuple(_number("epsilon", one) for one in value)
     return _number("epsilon", value)
 
 
-def _names(value: Any) -> tuple[str, ...]:
+def _names(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     if not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
@@ -94,7 +97,7 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _whole(name: str, value: Any) -> int:
+def _whole(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadInput(f"'{name}' of a formal release was given as {value!r}; it is a whole number.")
     return value

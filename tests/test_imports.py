@@ -92,3 +92,62 @@ def test_importing_the_package_loads_nothing() -> None:
 def test_every_public_name_loads() -> None:
     for name in rarecell.__all__:
         assert getattr(rarecell, name) is not None
+
+
+NOT_REQUIRED = {
+    "adbc_driver_postgresql",
+    "fcntl",
+    "msvcrt",
+    "networkx",
+    "pandas",
+    "pyreadstat",
+    "pyspark",
+    "python_calamine",
+    "starlette",
+    "statsmodels",
+    "uvicorn",
+}
+"""Packages that come with an extra, or with one system only: whoever does not need them need not have them."""
+
+IMPORTED_LATE = {
+    "app/__init__.py": "the app is an extra",
+    "app/worker.py": "a worker answers before it loads what a run needs",
+    "cli/": "help is quick",
+    "data/coding.py": "words for a coding are read by the module that makes codings",
+    "data/names.py": "part of what help loads",
+    "datasets/__init__.py": "the paths of the files are known without reading them",
+    "engine/__init__.py": "a source loads its own engine only",
+    "engine/frames.py": "a source loads its own engine only",
+    "engine/opening.py": "a source loads its own engine only",
+    "engine/parts.py": "a source loads its own engine only",
+    "engine/spark.py": "frames with row numbers are Spark frames themselves",
+    "engine/sql.py": "a source loads its own engine only",
+    "machine/compiled_code.py": "numba is told of its cache before it is loaded",
+    "machine/system.py": "part of what help loads",
+    "outcome/shown.py": "the package shows itself",
+    "run/config.py": "part of what help loads",
+    "run/results.py": "results save and show themselves by modules that read results",
+    "run/saved.py": "results save and show themselves by modules that read results",
+    "table/contingency.py": "structural zeros are read by the module that makes tables of them",
+}
+"""Where functions import parts of the package or required packages, and why they cannot at the top of the module."""
+
+
+def _late_imports(path: Path) -> set[str]:
+    """Modules that functions import."""
+    found = set()
+    for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            for node in ast.walk(function):
+                if isinstance(node, ast.ImportFrom):
+                    found.add(node.module or "")
+                elif isinstance(node, ast.Import):
+                    found.update(alias.name for alias in node.names)
+    return {name for name in found if name.split(".")[0] not in NOT_REQUIRED}
+
+
+def test_functions_import_only_where_there_is_a_reason() -> None:
+    late = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.py") if _late_imports(path)}
+    with_reason = {name for name in late if any(name.startswith(place) for place in IMPORTED_LATE)}
+    assert late == with_reason
+    assert all(any(name.startswith(place) for name in late) for place in IMPORTED_LATE), "a reason that is not needed any more"

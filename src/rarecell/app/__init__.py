@@ -6,8 +6,11 @@ On this computer only, for one person: see :mod:`rarecell.app.security`.
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import sys
+import tempfile
+import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,10 +103,6 @@ def serve(folder: str | Path = ".", *, file: str | Path | None = None, open_brow
 
 def _open(gate: Gate, ended: contextlib.ExitStack) -> None:
     """Open the browser by a page in a private file: the names of processes are public, and the link must not be in one."""
-    import os
-    import tempfile
-    import webbrowser
-
     handle, path = tempfile.mkstemp(prefix="rarecell-", suffix=".html")
     ended.callback(lambda: Path(path).unlink(missing_ok=True))
     with os.fdopen(handle, "w", encoding="utf-8") as page:

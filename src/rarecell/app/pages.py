@@ -29,7 +29,9 @@ from rarecell.app.release_pages import ReleasePages
 from rarecell.app.run_pages import RunPages
 from rarecell.app.runs import DOWNLOADS, TABLE_OF_THRESHOLDS, FinishedRun
 from rarecell.app.security import Gate, read_form, shown_report
+from rarecell.datasets import census_sample_path
 from rarecell.errors import BadInput, OutputExists, RarecellError
+from rarecell.report import report_environment
 
 if TYPE_CHECKING:
     import jinja2
@@ -152,8 +154,6 @@ class Pages:
 
     def sample(self, request: Request, fields: dict[str, list[str]]) -> Response:
         """Put the census sample into the folder, so that there is something to try."""
-        from rarecell.datasets import census_sample_path
-
         place = self.folder.resolve("census_sample.csv.gz", must_exist=False)
         if not place.exists():
             shutil.copyfile(census_sample_path(), place)
@@ -279,8 +279,6 @@ class Pages:
 
 @lru_cache(maxsize=1)
 def environment() -> jinja2.Environment:
-    from rarecell.report import report_environment
-
     made = report_environment(_HERE / "templates")
     made.filters["quote"] = lambda text: quote(str(text))
     made.filters["size"] = _size

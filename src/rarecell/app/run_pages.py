@@ -17,6 +17,7 @@ from rarecell.app.runs import FinishedRun
 from rarecell.engine.reach import confined
 from rarecell.errors import BadInput
 from rarecell.release.ladders import MANY_NUMBERS
+from rarecell.report import report_context
 from rarecell.run.config import RunConfig
 from rarecell.run.folder import delete_run, read_note, rename_run, write_note
 from rarecell.run.publishing import old_results
@@ -166,7 +167,5 @@ def _record_list(place: str, configuration: str, stamp: int) -> RecordList:
 @lru_cache(maxsize=4)
 def _report_parts(place: str, name: str, stamp: int) -> Json:
     """What the report shows; drawn once for each run."""
-    from rarecell.report import report_context
-
     run = FinishedRun.read(Path(place), name)
     return report_context(run.summary, run.riskiest(), run_toml=run.run_toml or None)

@@ -8,14 +8,19 @@ random path, because browsers send cookies to every port of a host.
 
 from __future__ import annotations
 
+import re
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rarecell.errors import BadInput
+from rarecell.report import content_hash
 
 COOKIE = "rarecell"
 """Beginning of the name of the cookie."""
@@ -149,10 +154,6 @@ class Guard:
 
 async def read_form(request: Request) -> dict[str, list[str]]:
     """The fields of a form of limited size."""
-    from urllib.parse import parse_qs
-
-    from rarecell.errors import BadInput
-
     body = bytearray()
     async for piece in request.stream():
         body += piece
@@ -168,10 +169,6 @@ async def read_form(request: Request) -> dict[str, list[str]]:
 
 def shown_report(place: Path) -> Response:
     """A report as it lies in its folder: boxed in, with its own style sheet and nothing else."""
-    import re
-
-    from rarecell.report import content_hash
-
     page = place.read_text(encoding="utf-8")
     style = re.search(r"<style>(.*?)</style>", page, flags=re.DOTALL)
     allowed = f"'{content_hash(style.group(1))}'" if style else "'none'"

@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels.counting import collapse_records, count_values
 from rarecell.data.coding import CodedLevels, Coding, code_levels
+from rarecell.data.hierarchies import read_hierarchy
 from rarecell.data.levels import settle
 from rarecell.engine.encoded import EncodedColumn, code_by_value, plain_value
 from rarecell.engine.source import Column, Source
@@ -77,8 +79,6 @@ class KeyCounting:
 
     def count(self, wants_records: bool) -> Counted:
         """The table of the keys, which knows the cell of each record when ``wants_records``."""
-        from rarecell._kernels.counting import collapse_records
-
         numbers: NDArray[np.int64] | None = None
         recoded: dict[str, CodedKey] = {}
         if wants_records:
@@ -207,8 +207,6 @@ class KeyCounting:
         return [f"The key {told} has the same value in every record and tells nobody apart."] if constant else []
 
     def _coarsenings(self, categories: Sequence[Categories]) -> list[Coarsening]:
-        from rarecell.data.hierarchies import read_hierarchy
-
         found = []
         for c in categories:
             if c.key in self.hierarchies:
@@ -246,8 +244,6 @@ def _numbers_of(coded_keys: Sequence[CodedKey]) -> str:
 
 def number_of_each(column: EncodedColumn, numbers: NDArray[np.int64] | None) -> NDArray[np.int64]:
     """Records that have each value of a column; ``numbers`` are the records behind each code."""
-    from rarecell._kernels.counting import count_values
-
     found = np.zeros(len(column.values), dtype=np.int64)
     if numbers is None:
         count_values(column.codes, found)

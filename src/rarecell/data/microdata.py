@@ -23,6 +23,7 @@ from rarecell.data.names import check_names, nested_areas
 from rarecell.engine import open_source
 from rarecell.engine.encoded import EncodedColumn, KeyCells
 from rarecell.engine.source import Source
+from rarecell.engine.streaming import record_cells
 from rarecell.errors import UnknownChoice, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.shown import Shown
@@ -150,8 +151,6 @@ class Microdata(Shown):
 
         ``table`` is the table of these data, or one with the same categories and cells.
         """
-        from rarecell.engine.streaming import record_cells
-
         return record_cells(self.source, self.key_cells(table or self._any_counted.table))
 
     def check_id(self) -> None:

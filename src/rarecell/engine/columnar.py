@@ -20,6 +20,7 @@ from rarecell.engine.kinds import kind_of
 from rarecell.engine.output import atomic_path, write_in_turn
 from rarecell.engine.replacing import DictionaryForms, dictionary_forms, replaced_table
 from rarecell.engine.source import BATCH_ROWS, Column
+from rarecell.engine.written_levels import recoded_schema, recoded_table
 
 if TYPE_CHECKING:
     from rarecell.edges import Columns, Level
@@ -138,8 +139,6 @@ class ParquetSource(ColumnarSource):
         return Path(path)
 
     def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-        from rarecell.engine.written_levels import recoded_schema, recoded_table
-
         self._refuse_change()
         with readable_errors(self.path_in_messages):
             file = pq.ParquetFile(self.path)
@@ -225,8 +224,6 @@ class ArrowSource(ColumnarSource):
         return Path(path)
 
     def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-        from rarecell.engine.written_levels import recoded_schema, recoded_table
-
         options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=not self._is_stream)
         new_writer = pa.ipc.new_stream if self._is_stream else pa.ipc.new_file
         with (

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rarecell._kernels.counting import count_values, recode
+
 if TYPE_CHECKING:
     from rarecell.edges import Array, Integers, Level
 
@@ -116,8 +118,6 @@ def code_chunk(array: pa.Array) -> CodedChunk:
 
 def unified(chunks: Sequence[CodedChunk]) -> EncodedColumn:
     """One list of values for all chunks, each of which occurs; records without a value share a code, after all others."""
-    from rarecell._kernels.counting import count_values, recode
-
     n_records = sum(len(chunk.codes) for chunk in chunks)
     if not chunks or pa.types.is_null(chunks[0].values.type):
         return EncodedColumn(pa.nulls(min(n_records, 1)), np.zeros(n_records, dtype=np.uint16))

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,7 @@ from rarecell.engine.kinds import Kind, kind_of
 from rarecell.engine.output import atomic_path
 from rarecell.engine.replacing import replaced_table
 from rarecell.engine.source import BATCH_ROWS, Column, Source
+from rarecell.engine.written_levels import recoded_table
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
@@ -171,8 +173,6 @@ class FrameSource(Source):
             return _scattered(eager, np.asarray(rows, dtype=np.int64), columns).to_native().lazy()
         table = replaced_table(self._arrow([c.name for c in self._columns]), 0, rows, columns)
         if self.frame.implementation.is_duckdb():
-            import duckdb
-
             return duckdb.from_arrow(table)
         return table
 
@@ -183,8 +183,6 @@ class FrameSource(Source):
         return Path(path)
 
     def with_levels(self, recodes: Recodes) -> Frame:
-        from rarecell.engine.written_levels import recoded_table
-
         if isinstance(self.frame, nw.DataFrame) and not self.frame.implementation.is_pyarrow():
             return self._with_level_columns(self.frame, recodes).to_native()
         if self.frame.implementation.is_polars():
@@ -192,8 +190,6 @@ class FrameSource(Source):
             return self._with_level_columns(eager, recodes).to_native().lazy()
         table = recoded_table(self._arrow([c.name for c in self._columns]), recodes)
         if self.frame.implementation.is_duckdb():
-            import duckdb
-
             return duckdb.from_arrow(table)
         return table
 
@@ -212,8 +208,6 @@ class FrameSource(Source):
         return frame.with_columns(*changed)
 
     def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-        from rarecell.engine.written_levels import recoded_table
-
         table = recoded_table(self._arrow([c.name for c in self._columns]), recodes)
         with atomic_path(path) as temporary:
             pq.write_table(table, temporary)

@@ -20,10 +20,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rarecell._kernels.counting import collapse_records
+from rarecell.engine import open_source
 from rarecell.engine.encoded import CodedChunk, EncodedColumn, EncodedRecords, GroupedCounts, KeyCells, Pairs, code_chunk, unified
 from rarecell.engine.kinds import Kind, kind_of
 from rarecell.engine.output import temporary_folder
+from rarecell.engine.recoding import recoded_column
 from rarecell.engine.replacing import replaced_table
+from rarecell.engine.streaming import counted_pairs, drawn_rows
 from rarecell.engine.unchanged import Watch, files_hash
 from rarecell.engine.weights import check_record_weights
 from rarecell.errors import BadInput
@@ -180,9 +184,6 @@ class Source(ABC):
         A column named in ``recodes`` is first replaced: a value equal to ``values[v]`` counts as the integer
         ``codes[v]``.
         """
-        from rarecell._kernels.counting import collapse_records
-        from rarecell.engine.recoding import recoded_column
-
         records = self.encode(columns, weight=weight)
         encoded = list(records.columns)
         for position, name in enumerate(columns):
@@ -277,8 +278,6 @@ class Source(ABC):
 
         A place is a row number, or the id of a record without a position.
         """
-        from rarecell.engine.streaming import drawn_rows
-
         rows = drawn_rows(self, cells, wanted, rank, id_column=id_column, seed=seed)
         return rows, self.take(rows, columns) if columns else {}
 
@@ -286,8 +285,6 @@ class Source(ABC):
         self, cells: KeyCells, keys: Sequence[str], columns: Sequence[str], *, most_values: int
     ) -> dict[str, dict[str, Pairs]]:
         """For each column its pairs with each key, of all records with a cell; columns of more than ``most_values`` are left out."""
-        from rarecell.engine.streaming import counted_pairs
-
         return counted_pairs(self, cells, keys, columns, most_values=most_values)
 
     def write_cell_values(self, path: Path, cells: KeyCells, values: Mapping[str, Array], columns: Mapping[str, str]) -> None:
@@ -333,8 +330,6 @@ class Source(ABC):
 
     def released(self, places: Places, columns: Columns, recodes: Recodes, *, id_column: str | None = None) -> Frame:
         """:meth:`replaced` at places that :meth:`drawn_records` gave, with the levels of recoded columns."""
-        from rarecell.engine import open_source
-
         frame = self.replaced(places, columns)
         return open_source(frame).with_levels(recodes) if recodes else frame
 
@@ -342,8 +337,6 @@ class Source(ABC):
         self, path: str | Path, places: Places, columns: Columns, recodes: Recodes, *, id_column: str | None = None
     ) -> Path:
         """Write the data with new values at some places and the levels of recoded columns; moved into place when complete."""
-        from rarecell.engine import open_source
-
         if not recodes:
             return self.write_with_replacements(path, places, columns)
         if not len(places):

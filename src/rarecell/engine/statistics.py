@@ -26,6 +26,8 @@ from rarecell.engine.csv import refuse_duplicates
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.output import atomic_path
 from rarecell.engine.source import BATCH_ROWS, Column
+from rarecell.engine.stata import write_changed
+from rarecell.engine.statistics_levels import codes_of, write_statistics_levels
 from rarecell.engine.unchanged import FileStamp
 from rarecell.errors import BadInput, MissingExtra, RarecellError
 
@@ -147,8 +149,6 @@ class StatisticsSource(CachedSource):
         self._stamp.refuse_change()
         changes = {name: pa.array(values).to_pylist() for name, values in columns.items()}
         if self.kind == ".dta":
-            from rarecell.engine.stata import write_changed
-
             write_changed(Path(path), self.path, np.asarray(rows, dtype=np.int64), changes, n_rows=self.n_rows)
         else:
             self._write_anew(Path(path), np.asarray(rows, dtype=np.int64), changes)
@@ -156,14 +156,10 @@ class StatisticsSource(CachedSource):
         return Path(path)
 
     def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-        from rarecell.engine.statistics_levels import write_statistics_levels
-
         write_statistics_levels(self, Path(path), recodes)
         return Path(path)
 
     def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Level, ...]:
-        from rarecell.engine.statistics_levels import codes_of
-
         codes = None if written.only_blanks else codes_of(self, column, written)
         return super().levels_read_back(column, written) if codes is None else codes
 

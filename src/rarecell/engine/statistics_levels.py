@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rarecell.engine.output import temporary_folder
+from rarecell.engine.stata import read_layout
+from rarecell.engine.stata_levels import WHOLE_NUMBERS, StataRecode, write_stata_levels
 from rarecell.engine.written_levels import Recodes, WrittenLevels
 from rarecell.errors import BadInput
 
@@ -60,8 +62,6 @@ def _write(source: StatisticsSource, path: Path, recodes: Recodes) -> None:
     if source.kind != ".dta":
         source.write_anew(path, {name: new_column(source, name, written) for name, written in recodes.items()})
         return
-    from rarecell.engine.stata_levels import StataRecode, write_stata_levels
-
     columns = []
     for name, written in recodes.items():
         levels = source.levels_of_records(name, written)
@@ -81,9 +81,6 @@ def codes_of(source: StatisticsSource, name: str, written: WrittenLevels) -> tup
         return None
     if source.kind != ".dta":
         return written.codes
-    from rarecell.engine.stata import read_layout
-    from rarecell.engine.stata_levels import WHOLE_NUMBERS
-
     low, high = WHOLE_NUMBERS.get(read_layout(source.path).columns[name].code, (-(2**24), 2**24))
     for codes in (written.codes, tuple(range(1, len(written.levels) + 1))):
         if all(low <= code <= high for code in codes):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import neighbours as kernels
-from rarecell._kernels.distance import Nearness
+from rarecell._kernels.distance import Nearness, distances
 from rarecell._kernels.neighbours import Patterns
 from rarecell.machine.threads import n_cores, on_all_cores
 from rarecell.swap.distance import Distances
@@ -162,8 +162,6 @@ class Persons:
 
 def distance_of(near: Nearness, one: Cells, other: Cells) -> NDArray[np.float64]:
     """Distance of two lists of cells, row by row."""
-    from rarecell._kernels.distance import distances
-
     codes = np.ascontiguousarray(np.concatenate([one, other]))
     pairs = np.stack([np.arange(len(one)), np.arange(len(one)) + len(one)], axis=1)
     everything = np.full(len(one), np.iinfo(np.uint64).max, dtype=np.uint64)

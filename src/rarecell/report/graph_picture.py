@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rarecell.graph.junction import maximum_weight_tree
 from rarecell.graph.masks import holds, mask_of
 from rarecell.outcome.summary import ModelSummary, Vertex
 from rarecell.report import graph_layout
@@ -101,8 +102,6 @@ class ModelPicture:
 
 def _rooted(masks: Sequence[int]) -> tuple[list[int], list[int]]:
     """Parents and order of a junction tree rooted where it is least deep."""
-    from rarecell.graph.junction import maximum_weight_tree
-
     around: list[list[int]] = [[] for _ in masks]
     for a, b in maximum_weight_tree(masks):
         around[a].append(b)

@@ -20,11 +20,13 @@ from rarecell.model.average import AverageModel
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import RunSummary, Vertex
+from rarecell.outcome.verdict import verdict
 from rarecell.outcome.words import expected, listed, number
 from rarecell.report import charts, style_sheet
 from rarecell.report.card import card as card_of_run
 from rarecell.report.drawing import PALETTE
 from rarecell.report.graph_picture import ModelPicture, graph_svg
+from rarecell.report.sentences import fixed_sentence, household_sentence, model_sentences, steps
 from rarecell.risk.records import RecordRisk
 from rarecell.search.result import SearchResult
 from rarecell.swap.plan import SwapPlan
@@ -231,9 +233,6 @@ def explain(result: Any) -> Explanation:
     Explanation
         Text in paragraphs, without any value of a record.
     """
-    from rarecell.outcome.verdict import verdict
-    from rarecell.report.sentences import fixed_sentence, household_sentence, model_sentences, steps
-
     summary = getattr(result, "summary", None)
     if not isinstance(summary, RunSummary):
         raise BadInput(f"Only a run can be explained: an Assessment, a Protection or a loaded run, not {type(result).__name__}.")

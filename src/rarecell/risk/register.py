@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels.counting import CellIndex
 from rarecell.data.coding import Coding, code_levels
 from rarecell.data.levels import RawLevels, settle
 from rarecell.engine import open_source
@@ -181,8 +182,6 @@ def register_counts(
     >>> found.in_register.tolist(), found.population_uniques, found.correct_matches
     ([1, 2, 1], 2, 2.5)
     """
-    from rarecell._kernels.counting import CellIndex
-
     counted_for = data.table() if table is None else table
     source = open_source(register, settings=settings)
     columns = {column.name: column for column in source.columns()}

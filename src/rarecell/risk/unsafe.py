@@ -26,6 +26,8 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels.counting import short_type
+from rarecell._kernels.unsafe import minimal_unsafe_sets
 from rarecell.errors import BadInput, PopulationTooSmall, UnknownChoice
 from rarecell.risk import formulas
 from rarecell.table.contingency import ContingencyTable
@@ -153,9 +155,6 @@ def unsafe_combinations(table: ContingencyTable, *, max_size: int | None = None)
     >>> found.suda_score
     array([0., 3., 3.])
     """
-    from rarecell._kernels.counting import short_type
-    from rarecell._kernels.unsafe import minimal_unsafe_sets
-
     n_keys = table.n_keys
     largest = _default_max_size(n_keys, table.n_cells) if max_size is None else min(max_size, n_keys)
     if largest < 1:

@@ -10,13 +10,16 @@ import contextlib
 import errno
 import json
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rarecell.engine.output import atomic_path
 from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput, NotWritten, OutputExists, RarecellError
 from rarecell.machine import system
@@ -52,9 +55,6 @@ class RunRecord:
 
 def versions() -> dict[str, str]:
     """The versions that could change a result."""
-    import platform
-    from importlib.metadata import version
-
     names = ("rarecell", "numpy", "scipy", "numba", "duckdb", "narwhals", "pyarrow")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
@@ -202,8 +202,6 @@ def read_note(target: Path) -> str:
 
 def write_note(target: Path, text: str) -> None:
     """Write something about a run into its folder; an empty text takes the note away."""
-    from rarecell.engine.output import atomic_path
-
     if not publishing.is_written_here(target):
         raise BadInput(f"{target.name} was not written by rarecell, so nothing is written into it.")
     if len(text) > LONGEST_NOTE:

@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from rarecell.data.microdata import Microdata
 from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput
@@ -83,8 +85,6 @@ def partners(folder: str | Path, record: int, *, most: int = 20) -> CandidateLis
 
 def explain_record(folder: str | Path, record: int) -> RecordStory:
     """Why a record of a finished run is risky."""
-    import pyarrow.parquet as pq
-
     _, _, table, model = _of_run(folder)
     if not 0 <= record < table.n_rows:
         raise BadInput(f"There is no record {record + 1:,}; the records are counted from 1 to {table.n_rows:,}.")

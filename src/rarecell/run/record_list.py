@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rarecell.engine.duck import EngineSettings
@@ -81,8 +82,6 @@ class RecordList:
     """
 
     def __init__(self, place: Path, config: RunConfig) -> None:
-        import pyarrow.parquet as pq
-
         self.place = place
         self.config = config
         risk = pq.read_table(place / "risk.parquet", columns=["record", "cell_count", "unique_probability"])
@@ -96,8 +95,6 @@ class RecordList:
 
     def _swapped(self) -> dict[int, tuple[int, frozenset[str], float]]:
         """Of each record that exchanged values: its partner, the keys, and how far apart the two were."""
-        import pyarrow.parquet as pq
-
         path = self.place / "swaps.parquet"
         found: dict[int, tuple[int, frozenset[str], float]] = {}
         if path.is_file():
@@ -109,8 +106,6 @@ class RecordList:
         return found
 
     def _blanked(self) -> dict[int, frozenset[str]]:
-        import pyarrow.parquet as pq
-
         path = self.place / "suppressed.parquet"
         if not path.is_file():
             return {}

@@ -23,8 +23,10 @@ from rarecell.risk.records import RecordRisk
 from rarecell.risk.unsafe import UnsafeCombinations
 from rarecell.run.config import RunConfig
 from rarecell.run.model_choice import ModelChoice
+from rarecell.run.record_columns import risk_columns
 from rarecell.run.roles import Roles
 from rarecell.run.stages import Stage, Stages
+from rarecell.swap.apply import apply_plan
 from rarecell.swap.carry import Carried
 from rarecell.swap.formal.release import FormalRelease
 from rarecell.swap.plan import SwapPlan
@@ -94,8 +96,6 @@ class Assessment:
 
     def to_frame(self, like: Frame = None) -> Frame:
         """The columns of ``risk.parquet`` for every record, in the dataframe library of the data, or of ``like``."""
-        from rarecell.run.record_columns import risk_columns
-
         return in_library_of(self.data.native_frame if like is None else like, risk_columns(self))
 
     def save(self, folder: str | Path, *, overwrite: bool = False, progress: Progress = SILENT) -> Path:
@@ -153,8 +153,6 @@ class Protection:
     @cached_property
     def result(self) -> SwapResult:
         """The swaps carried out on the data, with the comparison of margins."""
-        from rarecell.swap.apply import apply_plan
-
         return apply_plan(self.plan, self.assessment.data, carried=self.carried)
 
     @property

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import pyarrow.parquet as pq
+
 from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput
 from rarecell.outcome.records import RiskyRecord
@@ -87,8 +89,6 @@ class SavedRun:
 
     def to_frame(self) -> Frame:
         """The risk of every record, as a pyarrow table."""
-        import pyarrow.parquet as pq
-
         return pq.read_table(self.place / "risk.parquet")
 
     def __str__(self) -> str:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rarecell.engine import open_source
 from rarecell.engine.output import temporary_folder
 from rarecell.engine.source import Source
+from rarecell.machine.disk import remove
 from rarecell.outcome.swap import RiskNumbers, SuppressionSummary, SwapSummary
 from rarecell.progress import Progress
 from rarecell.release.suppression import Suppression, suppress_rest
@@ -123,8 +124,6 @@ def blank_file(path: Path, found: Suppression | None) -> None:
     with temporary_folder(path) as folder:
         done = source.write_with_replacements(folder / path.name, found.rows, blanked_values(source, found))
         if path.is_dir():
-            from rarecell.machine.disk import remove
-
             remove(path)
         done.replace(path)
 

@@ -17,6 +17,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
+from rarecell.data.microdata import Microdata
+from rarecell.data.written import coding_of_output
 from rarecell.errors import BadInput
 from rarecell.graph.masks import members
 from rarecell.machine.disk import remove
@@ -169,9 +171,6 @@ def _expect_records(plan: Exchange, data: Microdata) -> None:
 
 def _check_recount(plan: Exchange, data: Microdata, output: Frame) -> None:
     """Read the keys of the output as those of the input were read, and compare the table with the planned one."""
-    from rarecell.data.microdata import Microdata
-    from rarecell.data.written import coding_of_output
-
     counted = Microdata(
         output,
         data.keys,

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rarecell._kernels.distance import Nearness
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.graph.masks import holds
 
@@ -72,8 +73,6 @@ class Distances:
 
     def arrays(self, table: ContingencyTable) -> Nearness:
         """The form that kernels take: for each key its kind, weight, and places or table of distances."""
-        from rarecell._kernels.distance import Nearness
-
         unknown = [key for key in (*self.kinds, *self.weights) if key not in table.keys]
         if unknown:
             raise UnknownColumns.among(list(dict.fromkeys(unknown)), table.keys, role="key")

@@ -32,6 +32,7 @@ from rarecell.swap.interactions import Interactions
 from rarecell.swap.rules import matching_levels
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import Units
+from rarecell.table.structural_zeros import compatibility
 
 if TYPE_CHECKING:
     from rarecell.edges import Array
@@ -169,8 +170,6 @@ class PartnerSearch:
         """The structural zeros as tables over the keys they speak of: cells, start and strides of each."""
         if not self.constraints.structural_zeros:
             return np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64), np.zeros((0, self.table.n_keys), dtype=np.int64)
-        from rarecell.table.structural_zeros import compatibility
-
         tables = compatibility(self.table, self.constraints.structural_zeros).excluded
         stride = np.zeros((len(tables), self.table.n_keys), dtype=np.int64)
         for row, (keys, excluded) in enumerate(tables.items()):

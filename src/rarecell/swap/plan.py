@@ -24,6 +24,7 @@ from rarecell.model.protocol import CellModel
 from rarecell.outcome.frame import in_library_of
 from rarecell.outcome.shown import Shown
 from rarecell.progress import SILENT, Progress
+from rarecell.swap.apply import apply_plan
 from rarecell.swap.distance import Distances
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.planner import Planner, row_numbers
@@ -164,8 +165,6 @@ class SwapPlan(Shown):
 
     def apply(self, data: Frame) -> SwapResult:
         """Exchange the values in ``data`` (a ``Microdata``); see :func:`rarecell.swap.apply.apply_plan`."""
-        from rarecell.swap.apply import apply_plan
-
         return apply_plan(self, data)
 
     def audit(self, places: Places = None) -> dict[str, list[Level]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rarecell._kernels.distance import distances
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.outcome.swap import (
     AssociationChange,
@@ -17,6 +18,7 @@ from rarecell.outcome.swap import (
     RiskNumbers,
     SwapSummary,
 )
+from rarecell.swap.partners import PartnerSearch
 from rarecell.swap.residual_risk import RiskAfter, links_of_plan, risk_after_exchange
 from rarecell.swap.units import ColumnValues
 from rarecell.swap.utility import MarginDistance, utility
@@ -121,9 +123,6 @@ def first_found_distance(plan: SwapPlan) -> float:
 
     Margins, constraints and distances are those of the plan.
     """
-    from rarecell._kernels.distance import distances
-    from rarecell.swap.partners import PartnerSearch
-
     if not len(plan):
         return 0.0
     search = PartnerSearch(plan.task)

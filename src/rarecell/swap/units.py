@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.table.contingency import ContingencyTable
 
@@ -77,8 +78,6 @@ class Units:
         missing = [name for name in columns if name not in values]
         if missing:
             raise UnknownColumns.among(missing, [*table.keys, *values])
-        from rarecell._kernels.counting import collapse_records
-
         coded = [code_column(name, values[name], len(record_cell)) for name in columns]
         sizes = [table.n_cells, *(len(levels) for _, levels in coded)]
         rows, counts, record_unit = collapse_records([record_cell, *(codes for codes, _ in coded)], sizes)
@@ -127,8 +126,6 @@ class Units:
         """Rank of each unit's combination of these columns, in lexicographic order, and the number of combinations."""
         if not len(columns):
             return np.zeros(self.n_units, dtype=np.int64), 1
-        from rarecell._kernels.counting import collapse_records
-
         found = collapse_records([self.codes[:, c] for c in columns], [self.column_levels[c] for c in columns])
         return found[2], len(found[1])
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, cg
 
 from rarecell._kernels import regression
 from rarecell._kernels.counting import collapse_records
@@ -173,8 +174,6 @@ def _logistic_scores(both: BothFiles, order: int, most_terms: int, *, tolerance:
     of the files has from running away to infinity. ``tolerance`` is in records, for every margin cell. Of very many cells
     fewer steps are taken; the first alone is exact where the files differ little, because all scores are then near ½.
     """
-    from scipy.sparse.linalg import LinearOperator, cg
-
     design = _Dummies.of(both, order)
     total = (both.before + both.after).astype(np.float64)
     coefficients = np.zeros(design.n_columns)

@@ -24,6 +24,7 @@ from rarecell.graph.masks import MAX_VERTICES, each_member
 from rarecell.outcome.shown import Shown
 from rarecell.outcome.words import counted, number, verb
 from rarecell.table.categories import Categories, Coarsening, nested_by_key
+from rarecell.table.marginals import Marginals
 from rarecell.table.vertices import Vertices
 
 if TYPE_CHECKING:
@@ -320,8 +321,6 @@ class ContingencyTable(Vertices, Shown):
     @cached_property
     def marginals(self) -> Marginals:
         """The marginals of this table, each computed once."""
-        from rarecell.table.marginals import Marginals
-
         return Marginals(self)
 
     def __str__(self) -> str:

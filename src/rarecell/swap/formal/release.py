@@ -26,6 +26,7 @@ from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.formal import EdgeStatement, FormalStatement
 from rarecell.outcome.frame import in_library_of
 from rarecell.progress import SILENT, Progress
+from rarecell.swap.apply import apply_plan
 from rarecell.swap.formal.calibration import Calibrated, Calibration, reference_file
 from rarecell.swap.formal.edges import RootedTree, rooted_tree
 from rarecell.swap.formal.mechanism import Rearranged, rearranged
@@ -104,8 +105,6 @@ class FormalRelease:
 
     def apply(self, data: Microdata) -> SwapResult:
         """Rearrange the values in ``data``; see :func:`rarecell.swap.apply.apply_plan`."""
-        from rarecell.swap.apply import apply_plan
-
         expect_records_at_hand(data)
         return apply_plan(self, data)
 

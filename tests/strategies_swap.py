@@ -69,7 +69,7 @@ def vertex_rows(table: rc.ContingencyTable) -> list[tuple[int, ...]]:
 
 
 def swapped_table(plan: SwapPlan) -> rc.ContingencyTable:
-    """The table of the swapped file, collapsed anew from its records."""
+    """The table of the swapped file, collapsed again from its records."""
     codes = plan.table.cells[plan.table.record_cell]
     codes[plan.rows] = plan.new_cells
     return replace(rc.ContingencyTable.from_codes(codes, plan.table.categories), coarsenings=plan.table.coarsenings)

@@ -1,4 +1,4 @@
-"""Columns counted against keys while the records stream by, held against counting them one by one."""
+"""Columns counted against keys while the records stream by, compared with counting them one by one."""
 
 from __future__ import annotations
 

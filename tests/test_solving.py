@@ -1,4 +1,4 @@
-"""Zeros and minima of functions of one number, held against scipy and closed forms."""
+"""Zeros and minima of functions of one number, compared with scipy and closed forms."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """rarecell: find the records of a microdata file that could be recognised, and protect them.
 
-The public names are below; each is loaded from its module on first use, so that importing the package is quick.
+The public names are listed below; each is loaded from its module on first use, so that importing the package is quick.
 """
 
 from __future__ import annotations

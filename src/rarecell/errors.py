@@ -138,12 +138,12 @@ class Cancelled(RarecellError):
 
 
 class EngineFailed(RarecellError):
-    """An engine gave up on a piece of work."""
+    """An engine failed at a piece of work."""
 
     @classmethod
     def during(cls, engine: str, work: str, reason: str) -> EngineFailed:
         return cls(
-            f"{engine} gave up while {work}: {reason}. Nothing was written, and the input is untouched. The log of {engine} has the cause, "
+            f"{engine} failed while {work}: {reason}. Nothing was written, and the input is untouched. The log of {engine} has the cause, "
             "often an executor that ran out of memory or was lost: give executors more memory or fewer cores, and run again. A rerun "
             "starts afresh."
         )
@@ -165,5 +165,5 @@ class NotWritten(RarecellError):
         reason = problem.strerror or str(problem)
         return cls(
             f"The results are complete, but could not be moved to their place in {folder}: {reason}. They wait in a hidden folder "
-            "there. Mend the cause; the next run or look at that folder moves them, and nothing has to be computed again."
+            "there. Fix the cause; the next run or look at that folder moves them, and nothing has to be computed again."
         )

@@ -50,7 +50,7 @@ SILENT = SilentProgress()
 
 
 class OnlyCancelled(SilentProgress):
-    """Passes on that the user wants to stop, and tells nothing: for work beside other work."""
+    """Passes on that the user wants to stop, and tells nothing: for work that runs alongside other work."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

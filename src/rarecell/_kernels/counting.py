@@ -103,7 +103,7 @@ def count_values(keys: IntArray, histogram: IntArray) -> None:
 
 
 def short_type(n_levels: int) -> type[np.integer[Any]]:
-    """The shortest type that holds the codes of so many levels: looking codes up takes as long as getting them from memory."""
+    """The shortest type that holds the codes of this many levels: looking codes up takes as long as getting them from memory."""
     return next(kind for kind in (np.uint8, np.uint16, np.int32) if n_levels - 1 <= np.iinfo(kind).max)
 
 
@@ -278,7 +278,7 @@ def _sorted_in_parts(keys: Keys) -> tuple[Keys, IntArray]:
     """The keys in order, and the record that each of them came from."""
     slices = _slices(keys.size)
     shift = max(0, int(keys.max()).bit_length() - _PREFIX_BITS)
-    # Consecutive prefixes share a part until it has its share of a sample: parts are of like size unless one prefix is
+    # Consecutive prefixes share a part until it has its share of a sample: parts are of similar size unless one prefix is
     # very common, and such a part is only slower to sort.
     sampled = np.bincount(keys[:: max(1, keys.size // (_N_PARTS * 64))] >> shift, minlength=2**_PREFIX_BITS)
     share = (np.cumsum(sampled) - sampled) * _N_PARTS // sampled.sum()

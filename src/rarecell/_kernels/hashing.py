@@ -26,7 +26,7 @@ def n_slots_for(n_keys: int) -> int:
 
 
 def free_slots(n_keys: int, dtype: type[np.integer[Any]] = np.int32) -> Array:
-    """An empty hash table for so many keys."""
+    """An empty hash table for this many keys."""
     return np.full(n_slots_for(n_keys), -1, dtype=dtype)
 
 

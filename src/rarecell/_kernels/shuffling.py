@@ -329,7 +329,7 @@ def mean_changed(theta, groups, start, stop, nodes, weights):
 
 @njit(cache=True, nogil=True)
 def total_mean_changed(thetas, groups, group_start, strata, times, nodes, weights):
-    """For each θ the sum of :func:`mean_changed` over these strata, each counted so many times."""
+    """For each θ the sum of :func:`mean_changed` over these strata, each counted this many times."""
     total = np.zeros(thetas.size)
     for k in range(thetas.size):
         for i in range(strata.size):

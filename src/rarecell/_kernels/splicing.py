@@ -1,4 +1,4 @@
-"""Other bytes in the place of some fields of a text."""
+"""Other bytes in place of some fields of a text."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _ONE = np.uint32(1)
 
 MOST_MARKED_KEYS = 10
-"""Up to so many keys a cell has a mark for every set of keys, 128 bytes at most; with more, a list of what was found."""
+"""Up to this many keys a cell has a mark for every set of keys, 128 bytes at most; with more, a list of what was found."""
 
 
 @njit(cache=True, nogil=True)

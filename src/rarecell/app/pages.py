@@ -77,7 +77,7 @@ class Pages:
     # ------------------------------------------------------------------ plumbing
 
     def endpoint(self, show: Callable[[Request, dict[str, list[str]]], Response]) -> Callable[[Request], Any]:
-        """An endpoint that reads the form, works beside the event loop, and shows errors as pages."""
+        """An endpoint that reads the form, works outside the event loop, and shows errors as pages."""
 
         async def answer(request: Request) -> Response:
             try:
@@ -122,7 +122,7 @@ class Pages:
         elsewhere does not yet present a strict cookie on a redirect."""
         if not self.gate.take(request.query_params.get("token", "")):
             return self.render("problem.html", status=403, step=None, entering=True, problem=(
-                "This link was used already, or is not complete. A link works once; start 'rarecell app' again for a new one."
+                "This link has already been used, or is incomplete. A link works once; start 'rarecell app' again for a new one."
             ))  # fmt: skip
         response = self.render("enter.html")
         self.gate.admit(response)

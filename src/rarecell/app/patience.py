@@ -21,12 +21,12 @@ Made = TypeVar("Made")
 
 
 async def made_in_time(make: Callable[[], Made], *, patience: float = PATIENCE) -> Made:
-    """What ``make`` returns, made beside the event loop.
+    """What ``make`` returns, made outside the event loop.
 
     Raises
     ------
     BadInput
-        When it takes too long; the thread is left to its fate.
+        When it takes too long; the thread is abandoned.
     """
     loop = asyncio.get_running_loop()
     result: asyncio.Future[Made] = loop.create_future()
@@ -57,5 +57,5 @@ async def made_in_time(make: Callable[[], Made], *, patience: float = PATIENCE) 
         return await asyncio.wait_for(result, patience)
     except TimeoutError:
         raise BadInput(
-            f"This took longer than {patience:g} seconds, and was given up. Is the disk or the network drive still there?"
+            f"This took longer than {patience:g} seconds, and was stopped. Is the disk or the network drive still there?"
         ) from None

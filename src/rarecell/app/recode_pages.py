@@ -127,7 +127,7 @@ class RecodePages:
         except BadInput as refused:
             if not state.steps or problem is not None:
                 raise
-            # The step that cannot be taken is told of, and the page stays where it was.
+            # The step that cannot be taken is reported, and the page stays where it was.
             return self._show(state.without_last(), config, file, str(refused))
         recode = state.recode(config)
         changed = [key for key in found["keys"] if key["n_levels"] != key["n_levels_after"]]

@@ -1,6 +1,6 @@
 """How are recodings tried within a second, while the pages stay alive?
 
-One process holds the counts of one file and answers recodings, one JSON object a line, until another file is asked for or the
+One process holds the counts of one file and answers recodings, one JSON object per line, until another file is asked for or the
 app ends. It is a process like that of a run, so that it reads inside the chosen folder only and can always be ended.
 """
 

@@ -29,7 +29,7 @@ _EXIT_RISKY = 3
 
 
 class _Group(click.Group):
-    """Turns an error the user can mend into one paragraph and exit code 1, and lists commands with whole sentences."""
+    """Turns an error the user can fix into one paragraph and exit code 1, and lists commands with whole sentences."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -182,7 +182,7 @@ def plan(**options: Any) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of tables.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def demo(**options: Any) -> None:
-    """Assess and protect a census sample whose population is known, and hold the estimate against the truth.
+    """Assess and protect a census sample whose population is known, and compare the estimate with the truth.
 
     \b
     Example:

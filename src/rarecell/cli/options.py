@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class FiniteRange(click.FloatRange):
-    """A number in a range. "nan" is in none, though it compares as if it were in all, and "inf" is no limit."""
+    """A number in a range. "nan" is in none, though it compares as if it were in all, and "inf" is not a limit."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
@@ -205,14 +205,14 @@ protect_options = _options(
     ),
     click.option("--carry", help="Columns that travel with a swapped key, separated by commas."),
     click.option(
-        "--weight-classes", type=click.IntRange(0), metavar="K", help="Classes of like weight to swap within (default 10)."
+        "--weight-classes", type=click.IntRange(0), metavar="K", help="Classes of similar weight to swap within (default 10)."
     ),
     click.option("--households", is_flag=True, help="Swap whole households with others of the same composition."),
     click.option(
         "--decoys",
         type=FiniteRange(0, 10),
         metavar="SHARE",
-        help="Also swap records that are not at risk, so many times as many as are: having moved is then no sign of risk.",
+        help="Also swap records that are not at risk, as a share of those that are: having moved is then no sign of risk.",
     ),
     click.option(
         "--formal",
@@ -260,7 +260,7 @@ def config_of(options: ReadJson, *, protect: ReadJson | None = None) -> RunConfi
     """The configuration: the file named by --config, then what the command line adds."""
     base: Json = {}
     if options["config"]:
-        RunConfig.read(options["config"])  # every problem of the file itself is told first
+        RunConfig.read(options["config"])  # problems of the file itself are reported first
         base = tomllib.loads(Path(options["config"]).read_text(encoding="utf-8"))
     given: Json = {name: options[name] for name in _PASSED_ON if options.get(name) is not None}
     if options.get("paper"):
@@ -301,7 +301,7 @@ def config_of(options: ReadJson, *, protect: ReadJson | None = None) -> RunConfi
         merged["protect"] = {**base.get("protect", {}), **protect}
     for needed, how in (
         ("input", "Name the microdata file."),
-        ("keys", "Name the columns an intruder could know with --keys a,b,c."),
+        ("keys", "Use --keys a,b,c to name the columns an intruder could know."),
     ):
         if needed not in merged and not (needed == "keys" and "scenario" in merged):
             raise click.UsageError(f"{how} 'rarecell assess --help' has an example.")
@@ -352,7 +352,7 @@ def wishes_of(options: ReadJson) -> Json:
 
 
 def words_for_data(options: ReadJson) -> list[str]:
-    """What was said on the command line of the data and the population, but for the keys."""
+    """What the command line says about the data and the population, except the keys."""
     words = [without_password(options["file"])] if options["file"] else []
     for name in ("population", "weight", "missing", "sql", "encoding", "sheet", "decimal", "spark_table", "memory", "config"):
         if options[name] is not None:

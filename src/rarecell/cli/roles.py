@@ -31,7 +31,7 @@ def show_roles(risk: RiskSummary, rows: Rows, say: Callable[[str], None]) -> Non
             )
             for one in risk.attributes
         ]
-        rows("Sensitive columns: what groups of like records give away", headers, lines, right=range(1, 8))
+        rows("Sensitive columns: what groups of look-alike records give away", headers, lines, right=range(1, 8))
     if risk.register is not None:
         say(risk.register.sentence)
 

@@ -218,7 +218,7 @@ class KeyCounting:
 
 
 def group_levels(table: ContingencyTable, key: str, coding: Coding) -> Coarsening:
-    """The groups that a coding asks for: a column of the key's hierarchy, or so many groups.
+    """The groups that a coding asks for: a column of the key's hierarchy, or a given number of groups.
 
     A number of groups that the hierarchy has means those groups.
     """

@@ -103,7 +103,7 @@ def _settle_text(values: Sequence[str | None], name: str, decimal_mark: str) -> 
 
 
 def _numbers(texts: Sequence[str], decimal_mark: str) -> dict[str, int | float] | None:
-    """What each text means as a number; None when one is no plain number or two mean the same."""
+    """What each text means as a number; None when one is not a plain number or two mean the same."""
     decimal = re.compile(rf"-?(0|[1-9][0-9]*)?{re.escape(decimal_mark)}[0-9]+")
     meaning: dict[str, int | float] = {}
     for text in texts:

@@ -232,7 +232,7 @@ class Microdata(Shown):
 
     @cached_property
     def recodes(self) -> Recodes:
-        """For each key whose coding changes values, the level that is released in the place of each value."""
+        """For each key whose coding changes values, the level that is released in place of each value."""
         return written.recodes_of(self._any_counted, self.coding)
 
     def replaced(self, rows: Places, columns: Columns) -> Frame:

@@ -1,4 +1,4 @@
-"""Which level is released in the place of each value of a recoded key, and what became of which values?"""
+"""Which level is released in place of each value of a recoded key, and what became of which values?"""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def levels_to_write(
 
 
 def recodes_of(counted: Counted, coding: Mapping[str, Coding]) -> Recodes:
-    """For each key whose coding changes values, the level that is released in the place of each value."""
+    """For each key whose coding changes values, the level that is released in place of each value."""
     found = {}
     for k, categories in enumerate(counted.table.categories):
         if coding.get(categories.key, Coding()).changes_values:

@@ -1,4 +1,4 @@
-"""A census sample with its population, so that every estimate can be held against the truth.
+"""A census sample with its population, so that every estimate can be compared with the truth.
 
 277,677 persons of Massachusetts from the American Community Survey Public Use Microdata, 2015–2018 pooled, recoded to
 the variables of Takemura and Endo's example and treated as a population; a sample of 9,809 of them is the demo file.

@@ -1,4 +1,4 @@
-"""Data that are slow or unsafe to read twice, read once into a private file.
+"""Data that are slow or unsafe to read twice are read once into a private file.
 
 A statistics file is decoded value by value, and a query need not give its rows in the same order when it is asked again;
 a copy that only its owner can read, and that vanishes at the end, makes both as good as a Parquet file.

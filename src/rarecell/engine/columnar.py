@@ -56,7 +56,7 @@ class ParquetSource(ColumnarSource):
         with readable_errors(path):
             file = pq.ParquetFile(path)
             self.arrow_schema = file.schema_arrow
-            self.arrow_schema.names  # noqa: B018 - raises now when a name is no text
+            self.arrow_schema.names  # noqa: B018 - raises now when a name is not text
             self._n_rows = int(file.metadata.num_rows)
 
     @property
@@ -87,7 +87,7 @@ class ParquetSource(ColumnarSource):
     def can_scan(self) -> bool:
         """Whether DuckDB can read the file by itself.
 
-        It does not tell upper from lower case in names, knows no empty ones, and takes some characters of a path as
+        It ignores case in names, does not allow empty ones, and takes some characters of a path as
         wildcards.
         """
         names = [name.casefold() for name in self.arrow_schema.names]
@@ -114,7 +114,7 @@ class ParquetSource(ColumnarSource):
         schema = self.arrow_schema
         for name, value in (added or {}).items():
             schema = schema.append(pa.field(name, value.type))
-        # Only reading speaks of a damaged file: what goes wrong in writing is told by atomic_path.
+        # Only reading speaks of a damaged file: what goes wrong in writing is reported by atomic_path.
         with readable_errors(self.path_in_messages):
             file = pq.ParquetFile(self.path)
             compression = _compression(file)
@@ -176,7 +176,7 @@ class ArrowSource(ColumnarSource):
         with readable_errors(path):
             with self._open() as reader:
                 self.arrow_schema = reader.schema
-                self.arrow_schema.names  # noqa: B018 - raises now when a name is no text
+                self.arrow_schema.names  # noqa: B018 - raises now when a name is not text
             self._n_rows: int = sum(batch.num_rows for batch in self._whole_batches())
 
     @contextlib.contextmanager

@@ -232,13 +232,13 @@ def _damaged(path: Path, line: int, problem: int, n_fields: int, dialect: Dialec
         )
     elif problem == text.PROBLEM_NUL:
         what = (
-            "holds a zero byte, so part of the file is not text. The file may have been cut off or copied wrongly; save it anew"
+            "holds a zero byte, so part of the file is not text. The file may have been cut off or copied wrongly; save it again"
         )
     elif problem == text.PROBLEM_QUOTE:
         what = "has text after a closing quote. Inside quotes a quote is written twice; correct the line"
     elif problem == text.PROBLEM_LINE_END:
         what = (
-            "holds a carriage return that does not end a line. Put quotes around a text with line breaks, or save the file anew"
+            "holds a carriage return that does not end a line. Put quotes around a text with line breaks, or save the file again"
         )
     else:
         what = "opens a quote that is never closed. Close it, or double a quote that belongs to the text"
@@ -288,7 +288,7 @@ def _column_names(path: Path, line: bytes, delimiter: int) -> tuple[str, ...]:
         names = next(csv.reader([text], delimiter=chr(delimiter), strict=True), [])
     except csv.Error:
         raise BadInput(
-            f"The first line of {path} is no line of column names: it has text after a closing quote. Correct it."
+            f"The first line of {path} is not a line of column names: it has text after a closing quote. Correct it."
         ) from None
     if all(_NUMBER.fullmatch(name.strip()) for name in names):
         raise BadInput(
@@ -328,7 +328,7 @@ def field_bytes(value: str | None, delimiter: int, *, is_quoted: bool) -> bytes:
 def field_spans(record: bytes, delimiter: int, *, strict: bool = True) -> list[tuple[int, int]]:
     """Where each field of one record begins and ends, its quotes included.
 
-    The beginning of a file may be no record yet: without ``strict`` a quote that is not closed goes to the end.
+    The beginning of a file may not be a whole record: without ``strict`` a quote that is not closed goes to the end.
     """
     spans: list[tuple[int, int]] = []
     start = 0
@@ -354,7 +354,7 @@ def is_gzipped(path: Path) -> bool:
     with open(path, "rb") as stream:
         is_compressed = stream.read(2) == b"\x1f\x8b"
     if path.suffix.lower() == ".gz" and not is_compressed and path.stat().st_size:
-        raise BadInput(f"{path} ends in .gz but is not compressed by gzip. Rename it, or compress it anew.")
+        raise BadInput(f"{path} ends in .gz but is not compressed by gzip. Rename it, or compress it again.")
     return is_compressed
 
 
@@ -383,7 +383,5 @@ def read_up_to(stream: GzipFile | FileIO, n_bytes: int, path: Path) -> bytes:
             "the file anew."
         ) from None
     except OSError as problem:
-        raise BadInput(
-            f"{path} could not be read to its end: {problem.strerror or problem}. Copy it anew and run again."
-        ) from None
+        raise BadInput(f"{path} could not be read to its end: {problem.strerror or problem}. Copy it again and rerun.") from None
     return b"".join(parts)

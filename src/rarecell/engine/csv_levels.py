@@ -1,4 +1,4 @@
-"""How is a delimited text written with the levels of some columns in the place of their values?
+"""How is a delimited text written with the levels of some columns in place of their values?
 
 Everything but the recoded fields is copied byte by byte: other fields, quotes, line ends, empty lines.
 """

@@ -2,7 +2,7 @@
 
 The bytes of all other fields are copied. An exchanged field is quoted, or not, as its value is quoted in the rest of the
 file: with the quotes of the row it comes into, a value that is otherwise bare would show that it is foreign there. Where
-the file quotes the same value now so, now so, every record gets the commoner form, in the columns that are exchanged.
+the file quotes the same value in some records and not in others, every record gets the commoner form, in the columns that are exchanged.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""How are the values of a column told by codes?
+"""How are the values of a column coded?
 
-A column is its distinct values and one code a record, so that everything after reading works on small integers.
+A column is its distinct values and one code per record, so that everything after reading works on small integers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class CodedChunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EncodedRecords:
-    """Columns as codes, one a record in the order of the records, and the weights of the records."""
+    """Columns as codes, one per record in the order of the records, and the weights of the records."""
 
     columns: tuple[EncodedColumn, ...]
     weights: NDArray[np.float64] | None = None
@@ -52,7 +52,7 @@ class EncodedRecords:
 
 @dataclass(frozen=True, eq=False)
 class GroupedCounts:
-    """Every combination of values that occurs, as one coded column a variable, with its number of records."""
+    """Every combination of values that occurs, as one coded column per variable, with its number of records."""
 
     columns: tuple[EncodedColumn, ...]
     counts: NDArray[np.int64]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def _not_written(target: Path) -> Iterator[None]:
-    """What the system refuses, told as a result that could not be written."""
+    """What the system refuses, reported as a result that could not be written."""
     try:
         yield
     except OSError as problem:

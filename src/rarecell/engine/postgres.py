@@ -156,7 +156,7 @@ def _is_kept(field: pa.Field) -> bool:
     kind = field.type
     if pa.types.is_list(kind):
         return _is_kept(kind.value_field)
-    # Blanks at the end of a char(n) are no part of its value, and money would come in cents.
+    # Blanks at the end of a char(n) are not part of its value, and money would come in cents.
     if _type_name(field) in ("bpchar", "money") or b"ADBC:postgresql:typname" in (field.metadata or {}):
         return False
     tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_binary)
@@ -174,7 +174,7 @@ def _with_text(query: str, schema: pa.Schema) -> str:
 
 
 def _n_digits(text: pa.Array) -> tuple[int, int] | None:
-    """Most digits before and after the point, or None when a value is no finite number."""
+    """Most digits before and after the point, or None when a value is not a finite number."""
     parts = pc.extract_regex(text, r"^-?(?P<before>[0-9]+)(?:\.(?P<after>[0-9]+))?$")
     if parts.null_count > text.null_count:
         return None
@@ -275,7 +275,7 @@ def _running(driver: Any, *, is_statement: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _streaming() -> Iterator[None]:
-    """Errors while rows come are told by Arrow, in the words of the server."""
+    """Errors while rows arrive are reported by Arrow, in the words of the server."""
     try:
         yield
     except (pa.ArrowException, OSError) as problem:

@@ -69,7 +69,7 @@ def reachable(path: str | Path) -> Path:
     Raises
     ------
     OutsideFolder
-        When only files inside a folder may be read, and this is none.
+        When only files inside a folder may be read, and this is not one.
     """
     root = _root.get()
     return Path(path) if root is None else place_inside(root, Path.cwd() / path)

@@ -50,7 +50,7 @@ class Column:
 
     Attributes
     ----------
-    kind : ``untyped`` is text of which the values decide whether they are numbers; ``other`` can be no key
+    kind : ``untyped`` is text of which the values decide whether they are numbers; ``other`` cannot be a key
     value_labels : words for codes, as statistics packages keep them
     user_missing : codes that the source declares to mean "missing", and ranges ``(low, high)`` of such codes
     level_order : the order of values that the source declares, or None
@@ -80,7 +80,7 @@ class Source(ABC):
     """Data that can be counted, read in order and written back."""
 
     name: str
-    """How messages call the data."""
+    """What messages call the data."""
 
     suffix: str = ".parquet"
     """File name ending of what :meth:`write_with_replacements` writes."""
@@ -158,7 +158,7 @@ class Source(ABC):
     # ------------------------------------------------------------------ reading
 
     def encode(self, columns: Sequence[str], *, weight: str | None = None) -> EncodedRecords:
-        """Each column as its distinct values and one code a record, in one reading of the data.
+        """Each column as its distinct values and one code per record, in one reading of the data.
 
         Weights are checked to be numbers of persons.
         """
@@ -217,7 +217,7 @@ class Source(ABC):
         return np.concatenate(parts) if parts else np.empty(0)
 
     def weights(self, column: str) -> NDArray[np.float64]:
-        """The weight of each record in the order of the records; refused when one is no number of persons."""
+        """The weight of each record in the order of the records; refused when one is not a number of persons."""
         return self._checked_weights(column, self.numbers(column))
 
     def _checked_weights(self, column: str, weights: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -262,7 +262,7 @@ class Source(ABC):
     # ------------------------------------------------------------------ records by their cell
 
     def check_id(self, column: str | None) -> None:  # noqa: B027 (records that have a position need no id)
-        """Refuse an id column by which records cannot be found again; None is no id column."""
+        """Refuse an id column by which records cannot be found again; None means there is none."""
 
     def drawn_records(
         self,
@@ -355,11 +355,11 @@ class Source(ABC):
         return None
 
     def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-        """Write the data again, in their order and format, with the levels of some columns in the place of their values."""
+        """Write the data again, in their order and format, with the levels of some columns in place of their values."""
         raise BadInput(f"{self.name} cannot be written with recoded keys; write its data to a Parquet file first.")
 
     def with_levels(self, recodes: Recodes) -> Frame:
-        """Data in memory with the levels of some columns in the place of their values."""
+        """Data in memory with the levels of some columns in place of their values."""
         raise BadInput(f"{self.name} is not a frame in memory; write it to a file instead.")
 
     def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Level, ...]:

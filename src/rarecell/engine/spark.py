@@ -302,7 +302,7 @@ class SparkSource(FrameSource):
 
     @spark_job("recoding")
     def with_levels_of(self, native: Frame, recodes: Recodes) -> Frame:
-        """A Spark frame like this one with the levels of some columns in the place of their values."""
+        """A Spark frame like this one with the levels of some columns in place of their values."""
         from pyspark.sql import functions
 
         for name, written in recodes.items():
@@ -331,7 +331,7 @@ class SparkSource(FrameSource):
                 remove(part)
         if n_written != self.n_rows:
             raise BadInput(
-                f"Spark wrote {self.n_rows:,} records, but {n_written:,} of them are to be seen in {folder.parent} here. Name a folder with "
+                f"Spark wrote {self.n_rows:,} records, but {n_written:,} of them are visible in {folder.parent} here. Name a folder with "
                 "--out that all machines of the cluster and this one share."
             )
         return Path(path)

@@ -1,4 +1,4 @@
-"""How is a Stata file written with levels in the place of values?
+"""How is a Stata file written with levels in place of values?
 
 A numeric column gets whole numbers with value labels, a column of text the labels themselves. The rows are rebuilt because
 text may become longer; everything else is copied, with a table of labels added for each numeric column. The layouts are those
@@ -65,7 +65,7 @@ class StataRecode:
 
 
 def write_stata_levels(path: Path, source: Path, n_rows: int, recodes: list[StataRecode]) -> None:
-    """Copy a Stata file with the levels of some columns in the place of their values."""
+    """Copy a Stata file with the levels of some columns in place of their values."""
     layout = read_layout(source)
     data_end = layout.data_offset + n_rows * layout.row_width
     with open(source, "rb") as stream:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rarecell.engine.written_levels import Recodes, WrittenLevels
 
 MANY_LABELS = 3
-"""A column of codes with at least so many labelled values is a list of categories without an order of its own."""
+"""A column of codes with at least this many labelled values is a list of categories without an order of its own."""
 
 
 class StatisticsSource(CachedSource):

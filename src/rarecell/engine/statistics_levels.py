@@ -1,4 +1,4 @@
-"""How is a file of Stata, SPSS or SAS written with levels in the place of values?
+"""How is a file of Stata, SPSS or SAS written with levels in place of values?
 
 Numeric columns of Stata and SPSS files get whole numbers with value labels, other columns the labels themselves. Labels of
 values that stay are kept.
@@ -32,7 +32,7 @@ class NewColumn(NamedTuple):
 
 
 def write_statistics_levels(source: StatisticsSource, path: Path, recodes: Recodes) -> None:
-    """Write the file anew with the levels of some columns in the place of their values."""
+    """Write the file again with the levels of some columns in place of their values."""
     blanks = {name: written for name, written in recodes.items() if written.only_blanks}
     others = {name: written for name, written in recodes.items() if not written.only_blanks}
     if not blanks:

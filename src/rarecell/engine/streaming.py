@@ -29,7 +29,7 @@ FIRST_VALUES = 64
 def key_codes(
     source: Source, cells: KeyCells, columns: Sequence[str] = ()
 ) -> Iterator[tuple[list[NDArray[np.int32]], list[pa.Array]]]:
-    """Codes of the keys, one array a key, some records at a time, and other columns of these records as they stand.
+    """Codes of the keys, one array per key, some records at a time, and other columns of these records as they stand.
 
     The code of a dropped record is −1 in at least one key.
     """

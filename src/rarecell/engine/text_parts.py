@@ -1,7 +1,7 @@
 """How are many CSV files one file?
 
 As with Parquet parts, the files in the order of their names are one file: their records are numbered through, their
-columns must agree, and each is written back under its own name, byte by byte but for the changed values.
+columns must agree, and each is written back under its own name, byte by byte except for the changed values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TextPartsSource(SeveralFiles):
         self.files = find_parts(path)
         if any(self.files.partitions):
             raise BadInput(
-                f"{self.files.paths[0]} lies below a folder that stands for a column. That is read of Parquet parts only; write the "
+                f"{self.files.paths[0]} lies below a folder that stands for a column. That works for Parquet parts only; write the "
                 "data as Parquet, or put the column into the files."
             )
         self._parts = tuple(open_text(part, settings=settings) for part in self.files.paths)

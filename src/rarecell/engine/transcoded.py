@@ -85,7 +85,7 @@ class TranscodedSource(CachedSource):
             for text in self._decoded():
                 out.write(text.encode("utf-8"))
         self._stamp.refuse_change()
-        # All that is wrong with the text is told here, under the name of the file and not of its copy.
+        # Everything wrong with the text is reported here, under the name of the file and not of its copy.
         try:
             dialect = csv.read_dialect(path)
             for _ in csv.read_records(path, dialect):

@@ -119,7 +119,7 @@ def recoded_schema(schema: pa.Schema, recodes: Recodes) -> pa.Schema:
 
 
 def recoded_table(table: pa.Table, recodes: Recodes) -> pa.Table:
-    """A piece of the data with the levels of some columns in the place of their values."""
+    """A piece of the data with the levels of some columns in place of their values."""
     schema = recoded_schema(table.schema, recodes)
     columns = []
     for field, column in zip(table.schema, table.columns, strict=True):

@@ -16,7 +16,7 @@ from rarecell.machine import system
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 LEAST = 10**9
-"""No run is promised to do with less."""
+"""No run is promised to work with less."""
 
 _MOST = 2.0**60
 _LIBRARIES = 600 * 10**6
@@ -54,7 +54,7 @@ class MemoryLimit:
         size = float(found[1]) * _UNITS[found[2].upper()]
         if size > _MOST:
             raise BadInput(
-                f"The memory was given as '{text[:40]}'; no computer has so much. Give what the run may use, such as 4GB."
+                f"The memory was given as '{text[:40]}'; no computer has that much. Give what the run may use, such as 4GB."
             )
         total = int(size)
         if total < LEAST:
@@ -98,7 +98,7 @@ class MemoryLimit:
             raise TooLarge(
                 f"The run looks at single records, and {n_records:,} of them take about {gigabytes(needed)} on one machine, where "
                 f"{gigabytes(self.total)} may be used. Allow more with --memory. Households, places to exchange, weights to swap alike, "
-                "analyses and columns outside the keys are what needs single records; leave that out to do with counts."
+                "analyses and columns outside the keys are what needs single records; leave these out to work with counts alone."
             )
 
 
@@ -112,7 +112,7 @@ def gigabytes(n_bytes: int) -> str:
 
 
 def machine_memory() -> int:
-    """Memory of this machine; 4 GiB where it cannot be told."""
+    """Memory of this machine; 4 GiB where it is unknown."""
     return system.physical_memory() or 4 << 30
 
 

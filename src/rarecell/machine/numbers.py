@@ -24,7 +24,7 @@ def check_numbers(value: Any, what: str) -> None:
     Parameters
     ----------
     value : what a user gave
-    what : how the message calls it
+    what : what the message calls it
     """
     if isinstance(value, Mapping):
         for name, inner in value.items():
@@ -39,7 +39,7 @@ def check_numbers(value: Any, what: str) -> None:
 
 
 def check_range(value: float | None, what: str, low: float, high: float = math.inf) -> None:
-    """Raise when a number lies outside its range; None is no number."""
+    """Raise when a number lies outside its range; None is allowed."""
     if value is None:
         return
     check_numbers(value, what)

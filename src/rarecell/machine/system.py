@@ -42,7 +42,7 @@ def can_remove_open_files() -> bool:
 
 
 def is_own(status: os.stat_result) -> bool:
-    """True for what belongs to this user. Windows tells no owner; what other users made there is kept out by its folder."""
+    """True for what belongs to this user. Windows does not tell the owner; what other users made there is kept out by its folder."""
     return IS_WINDOWS or status.st_uid == os.geteuid()
 
 
@@ -65,12 +65,12 @@ def flush(path: str | os.PathLike[str]) -> None:
 
 
 def physical_memory() -> int | None:
-    """Bytes of memory that this machine has; None where it cannot be told."""
+    """Bytes of memory that this machine has; None where it is unknown."""
     return _memory_of_windows("total") if IS_WINDOWS else _pages("SC_PHYS_PAGES")
 
 
 def free_memory() -> int | None:
-    """Bytes of memory that can be had without swapping; None where it cannot be told, as on macOS."""
+    """Bytes of memory that can be had without swapping; None where it is unknown, as on macOS."""
     return _memory_of_windows("free") if IS_WINDOWS else _pages("SC_AVPHYS_PAGES")
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 WORTH_A_THREAD = 20_000
-"""Elements from which a further thread pays."""
+"""With at least this many elements a further thread pays off."""
 
 
 def in_parts(work: Callable[..., _T], *arrays: Array) -> list[_T]:

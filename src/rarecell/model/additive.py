@@ -26,7 +26,7 @@ from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 
 _MOST_TERMS = 10_000_000
-"""Up to so many pairs of levels are tabulated; beyond, each pair of keys is looked up at the cells."""
+"""Up to this many pairs of levels are tabulated; beyond, each pair of keys is looked up at the cells."""
 
 
 class AdditiveModel(PluggedIn):
@@ -123,8 +123,10 @@ class AdditiveModel(PluggedIn):
         return int(((self.cell_probability() < 0.0) & (self.table.counts == 1)).sum())
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Not possible: what may be negative is no distribution."""
-        raise BadInput("Lancaster's additive model can be negative and is no distribution, so that nothing can be drawn from it.")
+        """Not possible: what may be negative is not a distribution."""
+        raise BadInput(
+            "Lancaster's additive model can be negative and is not a distribution, so that nothing can be drawn from it."
+        )
 
     def describe(self) -> str:
         """One sentence."""

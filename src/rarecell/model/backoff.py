@@ -130,7 +130,7 @@ class BackoffNetwork(_Backoff):
         return total
 
     def forget_cells(self) -> None:
-        """Give back what is kept of every cell; it is computed anew when it is asked for."""
+        """Give back what is kept of every cell; it is recomputed when it is asked for."""
         self._at_cells = None
         self._posteriors.clear()
 

@@ -26,7 +26,7 @@ STRENGTHS = 2.0 ** np.arange(-4.0, 10.0)
 """What the shorter context may be worth; the best by leave-one-out likelihood is taken."""
 
 POWERS = np.array([0.0, 0.5])
-"""The shorter context counts as so many records, or as so many roots of the records of the longer one; the better is taken."""
+"""The shorter context counts as this many records, or as this many roots of the records of the longer one; the better is taken."""
 
 N_PARTNERS = 8
 """Beyond the first step, a context grows by the keys that helped most in the first step."""

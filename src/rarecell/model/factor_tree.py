@@ -22,7 +22,7 @@ from rarecell.machine.threads import n_cores
 from rarecell.model.drawing import draw_within
 
 CELLS_PER_THREAD = 500_000
-"""A clique is divided among threads when each gets at least so many cells."""
+"""A clique is divided among threads when each gets at least this many cells."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,7 +38,7 @@ class AreaLevelSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class AttributeSummary(Plain):
-    """What groups of like records give away about a sensitive column."""
+    """What groups of look-alike records give away about a sensitive column."""
 
     column: str
     groups: Count

@@ -172,7 +172,7 @@ class FitStatistic(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class SizeIndex(Plain):
-    """Cells with so many records, observed and expected under the model."""
+    """Cells with this many records, observed and expected under the model."""
 
     size: int
     observed: int
@@ -214,7 +214,7 @@ class KeyCostSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class UnsafeCombination(Plain):
-    """Variables that single out so many records."""
+    """Variables that single out this many records."""
 
     variables: tuple[str, ...]
     records: int

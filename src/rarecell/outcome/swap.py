@@ -70,7 +70,7 @@ class KeptMargin(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class MarginDistances(Plain):
-    """Hellinger distances of all tables of so many keys."""
+    """Hellinger distances of all tables of this many keys."""
 
     mean: float
     max: float
@@ -89,7 +89,7 @@ class AssociationChange(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class FrontierSummary(Plain):
-    """Risk left after so many values were changed."""
+    """Risk left after this many values were changed."""
 
     values_changed: int
     expected_population_uniques: float

@@ -109,7 +109,7 @@ def what_was_kept(swap: SwapSummary) -> str:
     if not swap.margins_identical:
         return "Tables that were to be kept have CHANGED: do not release this file"
     blanked = swap.suppression is not None and swap.suppression.values != 0
-    but = ", but for the values that were blanked" if blanked else ""
+    but = ", except for the values that were blanked" if blanked else ""
     if swap.keeps_model:
         return f"Every table that the model rests on is exactly as it was{but}"
     if swap.margins:

@@ -94,7 +94,7 @@ def counted(n: object, one: str, many: str | None = None) -> str:
 
 
 def verb(n: object, one: str, many: str) -> str:
-    """The verb that goes with so many: ``has`` or ``have``."""
+    """The verb that goes with a number: ``has`` or ``have``."""
     return one if n == 1 else many
 
 

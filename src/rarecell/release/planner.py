@@ -140,7 +140,7 @@ class ReleaseFrontier:
             best = min(self.looked_at, key=lambda p: (p.highest, p.correct_links))
             return f"None of {len(self.looked_at):,} recodings reaches {self.target}, swaps included. Nearest comes: {best}"
         named = " ".join(f"{name[:1].upper()}{name[1:]}: {point}" for name, point in self.cheapest.items())
-        return f"{len(self.points):,} of {len(self.looked_at):,} recodings are worth a look for {self.target}. {named}"
+        return f"{len(self.points):,} of {len(self.looked_at):,} recodings are worth considering for {self.target}. {named}"
 
 
 def plan_release(
@@ -163,11 +163,11 @@ def plan_release(
     fit : fits the models of a recoded table; called for every candidate, so it should be quick
     target : what is to be reached
     keys : keys that may be recoded; all unless given
-    columns : columns outside the keys whose relation with the keys is to be told
+    columns : columns outside the keys whose relation with the keys is to be reported
     confirm : fits the models of the points of the frontier once more, with more care; their numbers are then these
     most : candidates that are fitted
     seed : of every choice by chance
-    progress : is told of each candidate, and can stop
+    progress : receives each candidate, and can ask to stop
 
     Returns
     -------

@@ -19,7 +19,7 @@ from rarecell.table.contingency import ContingencyTable
 
 @dataclass(frozen=True)
 class ReleaseTarget:
-    """What a release is to reach: at most so many expected correct links, or no record above a risk, or both."""
+    """What a release is to reach: at most this many expected correct links, or no record above a risk, or both."""
 
     max_correct_links: float | None = None
     max_record_risk: float | None = None

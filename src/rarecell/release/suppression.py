@@ -82,7 +82,7 @@ def suppress_rest(
     rows, cells, risk : the records that are above the threshold, the key codes of each in that file, and its risk there
     cell_risk : the risk of each cell of a table of fewer keys
     threshold : the highest risk that may be left
-    progress : is told of each set of keys, and can stop
+    progress : receives each set of keys, and can ask to stop
     """
     n = len(rows)
     chosen: list[frozenset[int] | None] = [None] * n

@@ -254,7 +254,7 @@ def group_risk(groups: Sequence[Mapping[str, Any]]) -> Chart:
 
 
 def frontier(points: Sequence[Mapping[str, float]], *, target: float | None = None) -> Chart:
-    """How many population uniques are left to expect after so many changed values."""
+    """How many population uniques are left to expect after this many changed values."""
     top, bottom = 34.0, 34.0 + _PLOT_HEIGHT + 20
     chart = Chart(bottom + _FOOT)
     uniques = [float(point["expected_population_uniques"]) for point in points]

@@ -43,12 +43,12 @@ POSSIBILITY = (
 """What is written instead of a small count."""
 
 FEW = 10
-"""So few swaps, or values of a key that moved, could be found again from what is said of them."""
+"""This few swaps, or values of a key that moved, could be found again from what is reported about them."""
 
 HIDDEN_FEW = f"fewer than {FEW}"
 
 SIZE_CLASSES: tuple[tuple[int, int | None], ...] = ((2, 2), (3, 5), (6, 10), (11, None))
-"""Sizes of cells that are told together, beside those with one record."""
+"""Sizes of cells that are shown together, apart from those with one record."""
 
 
 def is_small(count: object) -> bool:

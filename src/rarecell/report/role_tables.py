@@ -98,7 +98,7 @@ def _attributes(summary: RunSummary) -> Table:
         Column("Groups of two or more with one value"),
         Column("Records in them"),
     )
-    return Table("attributes", "What groups of like records give away", columns, rows)
+    return Table("attributes", "What groups of look-alike records give away", columns, rows)
 
 
 def _scenarios(summary: RunSummary) -> Table:

@@ -23,7 +23,7 @@ LARGEST_SIZE_SHOWN = 10
 """Larger cells are in one line of the page's table."""
 
 MOST_REMAINING = 50
-"""Of the records that stay at risk the page shows so many; the file has all."""
+"""Of the records that stay at risk the page shows this many; the file has all."""
 
 
 def all_tables(
@@ -337,7 +337,7 @@ def _frontier(summary: RunSummary) -> Table | None:
         return None
     rows = tuple((row.values_changed, row.expected_population_uniques) for row in summary.swap.frontier)
     columns = (Column("Values changed"), Column("Expected population uniques left"))
-    return Table("frontier", "Risk left after so many changed values", columns, rows)
+    return Table("frontier", "Risk left after this many changed values", columns, rows)
 
 
 def riskiest_table(summary: RunSummary, riskiest: Sequence[RiskyRecord]) -> Table:

@@ -1,6 +1,6 @@
 """At which level of areas is a file safe, and which areas drive the risk?
 
-Areas are nested: municipalities lie in districts, districts in regions. The risk is told at each level as if the file were
+Areas are nested: municipalities lie in districts, districts in regions. The risk is reported at each level as if the file were
 released with that level and no finer one, and without any area, so that a steward can choose the finest level that is safe.
 An area that is missing at some level is an area of its own within the next coarser one.
 """

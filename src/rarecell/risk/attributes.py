@@ -1,4 +1,4 @@
-"""What does a group of like records give away, even when nobody in it can be told apart?
+"""What does a group of look-alike records give away, even when nobody in it can be told apart?
 
 Records that share their key values are a group. Whoever knows that a person took part and finds the person's group learns the
 sensitive value when all of the group share it, and guesses better than from the whole file when most do. The measures are
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rarecell.edges import Array, Json
 
 MOST_VALUES = 20
-"""A column of numbers with more values than this is cut into so many bands."""
+"""A column of numbers with more values than this is cut into this many bands."""
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

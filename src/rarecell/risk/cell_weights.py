@@ -1,7 +1,7 @@
 """For how many people does a sampled record of a cell stand, on average?
 
 Survey weights vary for reasons that have to do with the keys (a region was sampled more densely) and for reasons that have
-not (non-response, calibration, a stratum that is no key). The mean weight of a cell's records is what carries the model of the
+not (non-response, calibration, a stratum that is not a key). The mean weight of a cell's records is what carries the model of the
 sample to the population, and a cell with one record does not show it: the weight of that record is mostly noise. So the mean
 is smoothed along contexts, as the back-off networks smooth probabilities. A context is a set of vertices; it grows by the
 vertex that predicts the weights of cells left out of it best, and the mean in it is shrunk towards the mean in the shorter

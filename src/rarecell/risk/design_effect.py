@@ -1,6 +1,6 @@
 """What did the sampling design do to the estimate?
 
-A survey with unequal weights is held against the same records drawn with equal ones. Two numbers say what the weights did: the
+A survey with unequal weights is compared with the same records drawn with equal ones. Two numbers say what the weights did: the
 population uniques that would be expected if every record stood for N/n people, and Kish's design effect, 1 plus the squared
 coefficient of variation of the weights, by which they blow up the variance of a mean.
 """

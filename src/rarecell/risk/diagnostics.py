@@ -8,7 +8,7 @@ says the same in another way, and says it better when the model has too many int
 
 Both look at the risk that plugs in p̂. A model that integrates over its uncertainty is judged by what it says about a population that
 is known: the file itself. A fifth of the records is drawn, the model is fitted to it, and the number of its uniques that are
-expected to be unique in the file is held against the number that are.
+expected to be unique in the file is compared with the number that are.
 
 The empty cells are visited when the table is small. When it is large, cells are drawn from the model instead: the sum of
 T(p) over the empty cells is their total probability, which is known, times the mean of T(p)/p over draws that are empty.

@@ -180,7 +180,7 @@ def scan_subsets(
         Estimates the number of population uniques from the table of some keys; asked for the sets that are returned, while the
         time lasts, the riskiest first.
     progress : Progress, optional
-        Is told of the sets that are decided and can stop the scan.
+        Receives the number of sets decided so far, and can stop the scan.
 
     Examples
     --------

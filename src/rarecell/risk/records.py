@@ -138,7 +138,7 @@ class RecordRisk(Shown):
         return self._match_at(_EVERYWHERE, self.sample_count)
 
     def at_counts(self, cells: NDArray[np.int64], sample_count: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Unique and match probability of some cells, had they so many records: what a swap leaves behind."""
+        """Unique and match probability of some cells, had they this many records: what a swap leaves behind."""
         return self._unique_at(cells, sample_count), self._match_at(cells, sample_count)
 
     def _unique_at(self, cells: NDArray[np.int64] | slice, sample_count: NDArray[np.int64]) -> Floats:
@@ -184,7 +184,7 @@ class RecordRisk(Shown):
     def _gamma_law(self) -> tuple[Floats, Floats] | None:
         """Shape and scale of the posterior of each cell's probability, for a model that says how sure it is.
 
-        The law of the unseen units follows from these, so that ``form`` plays no part.
+        The law of the unseen units follows from these, so that ``form`` has no effect.
         """
         if self.posterior is None:
             return None

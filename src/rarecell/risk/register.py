@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rarecell.engine.duck import EngineSettings
 
 CALIBRATION_EDGES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Estimated probabilities between two of these are held against the share that was true."""
+"""Estimated probabilities between two of these are compared with the share that was true."""
 
 
 @dataclass(frozen=True)
@@ -276,7 +276,7 @@ class _FileKey:
             )
         if not raw.is_numeric and any(value is not None for value in raw.values):
             raise BadInput(
-                f"Key '{self.key}' is coded in bands of numbers, but the register has values of it that are no numbers."
+                f"Key '{self.key}' is coded in bands of numbers, but the register has values of it that are not numbers."
             )
         together = RawLevels((*self.values, *raw.values), is_ordered=True, is_numeric=True)
         coded = code_levels(self.key, together, np.ones(len(together.values), dtype=np.int64), self.coding)

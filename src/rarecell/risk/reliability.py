@@ -15,7 +15,7 @@ from rarecell.risk.doubles import Doubles
 from rarecell.risk.records import RecordRisk
 
 LEAST_FRACTION = 0.005
-"""Smallest sampling fraction at which estimates were held against known populations (``benchmarks/accuracy.py``)."""
+"""Smallest sampling fraction at which estimates were compared with known populations (``benchmarks/accuracy.py``)."""
 
 SMALL_FRACTION = 0.015
 """Below this fraction estimates of few population uniques tend to be low."""

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from rarecell.edges import Columns, ReadJson
 
 MOST_GROUPS = 30
-"""Groups on which swaps fall most that are told."""
+"""How many of the groups most affected by swaps are reported."""
 
 SMALLEST_GROUP = 3
-"""A group is told when so many of its records were swapped: one record of two says little."""
+"""A group is reported when this many of its records were swapped: one record of two says little."""
 
 
 def travelling(wanted: ProtectConfig, found: Assessment, plan: Exchange, columns: Columns) -> Travel:
@@ -85,7 +85,7 @@ def with_aftermath(swap: SwapSummary, found: Assessment, plan: SwapPlan, travel:
             LeftBehind(
                 column=one.column,
                 key=one.key,
-                sentence=f"'{one.column}' stays although {one.sentence}: {why}. Swapped records can be told by that.",
+                sentence=f"'{one.column}' stays although {one.sentence}: {why}. That can reveal which records were swapped.",
             )
             for one, why in travel.left_behind
         ),

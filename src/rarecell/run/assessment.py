@@ -75,7 +75,7 @@ def assess(
     overwrite : bool
         Allow existing results to be replaced.
     progress : Progress
-        Who is told of the stages, and can stop them.
+        Receives the stages as they begin and end, and can stop them.
     **options
         Every option of the command, under the names of :class:`RunConfig`: ``keys``, ``population``, ``weight``,
         ``household``, ``threshold``, ``seed``, …; ``register`` is the population, as a path or a frame.

@@ -1,6 +1,6 @@
 """What would somebody find in a file that is to be released?
 
-For any released file beside its original, whichever tool made it: swapped, recoded, disturbed or suppressed. The links are
+For any released file beside its original, whichever tool made it: swapped, recoded, perturbed or suppressed. The links are
 counted in a register, or expected by a model of the original.
 """
 
@@ -77,7 +77,7 @@ def attack(
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> Attack:
-    """Let intruders loose on a released file.
+    """Try several intruders on a released file.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def attack(
     seed : int, optional
         Of the model's draws.
     progress : Progress, optional
-        Is told how far the work is.
+        Receives progress reports.
 
     Returns
     -------

@@ -60,7 +60,7 @@ class ProtectConfig:
     similar : profiles of columns on which records that change places agree, tried in this order
     carry : columns that travel with the keys that are swapped
     released : folder of an earlier protection of the same file, which an intruder may hold as well
-    weight_classes : with survey weights, swap within so many classes of like weight; 0 for any weight
+    weight_classes : with survey weights, swap within this many classes of similar weight; 0 for any weight
     formal : instead of all this, a formal release with a stated ε: ``epsilon`` or ``rate``, and ``root`` and ``rare`` if wanted
     """
 
@@ -104,9 +104,7 @@ class ProtectConfig:
             FormalWish.of(self.formal)
         ways = self._ways()
         if self.swap_rate is not None and set(ways) - {"--risk-above"}:
-            raise BadInput(
-                "--swap-rate goes alone, or with --risk-above, which says from which risk on records must change places."
-            )
+            raise BadInput("--swap-rate is given alone, or with --risk-above, the risk above which records must change places.")
         if self.swap_rate is None and self.similar:
             raise BadInput("--similar says who may change places with whom; give --swap-rate as well.")
         if len(ways) > 1:
@@ -142,7 +140,7 @@ class RunConfig:
     population : number of units the sample was drawn from; None takes it from the weights or the strata
     populations : with ``strata``, the number of units of each stratum
     weight, household, sensitive, id, strata : columns with other roles
-    geography : column of the area, or nested areas from coarse to fine, as in ``"region>district"``; the risk is told at each level
+    geography : column of the area, or nested areas from coarse to fine, as in ``"region>district"``; the risk is reported at each level
     register : the population, as any file that the program reads: exact numbers beside the estimates
     analysis : what users want to know from the file, run on the protected file, too, such as
         ``{"wage": {"regression": "income ~ age + sex"}}``; also ``means`` and ``table``

@@ -25,7 +25,7 @@ from rarecell.table.contingency import ContingencyTable
 
 
 def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Progress = SILENT) -> Protection:
-    """Assess and protect the shipped census sample, and hold the estimate against its population."""
+    """Assess and protect the shipped census sample, and compare the estimate with its population."""
     config = RunConfig(
         input=str(datasets.census_sample_path()),
         keys=datasets.CENSUS_KEYS,

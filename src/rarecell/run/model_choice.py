@@ -217,7 +217,7 @@ def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals
 
 
 def with_design_weights(table: ContingencyTable, config: RunConfig, stratum: Array | None) -> ContingencyTable:
-    """The table with the weights N_h/n_h of a stratified sample; ``stratum`` is that of each record, where it is no key."""
+    """The table with the weights N_h/n_h of a stratified sample; ``stratum`` is that of each record, where it is not a key."""
     if config.strata is None:
         return table
     if stratum is not None:
@@ -307,7 +307,7 @@ def quick_model(table: ContingencyTable, config: RunConfig, *, n_orders: int = 2
 
 
 def quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
-    """τ1 of a changed table under the quickest model of the run's kind, to be held against that of the unchanged one."""
+    """τ1 of a changed table under the quickest model of the run's kind, for comparison with that of the unchanged one."""
     model = quick_model(table, config, n_orders=1)
     risk = own_level_risk(table, model, config)
     if config.missing == MATCHES_ANYTHING:

@@ -1,6 +1,6 @@
 """Why is one record of a finished run risky, and with whom could it be swapped?
 
-The file is read again; the model and the risk are those of the run. What is told here shows values of a record: it is for
+The file is read again; the model and the risk are those of the run. What is printed here shows values of a record: it is for
 internal use.
 """
 
@@ -110,7 +110,7 @@ def explain_record(folder: str | Path, record: int) -> RecordStory:
 
 
 def _outside_keys(wishes: ProtectConfig, data: Microdata, table: ContingencyTable) -> dict[str, ColumnValues]:
-    """The columns that are no keys, in marginals that must stay."""
+    """The columns that are not keys, in marginals that must stay."""
     return coded_columns(data, [name for margin in wishes.keep for name in margin if name not in table.vertex_names])
 
 

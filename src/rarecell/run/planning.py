@@ -49,7 +49,7 @@ def plan(
     Parameters
     ----------
     data, frame, progress, **options : as for :func:`rarecell.assess`
-    max_correct_links : at most so many expected correct links in the released file
+    max_correct_links : at most this many expected correct links in the released file
     max_record_risk : no record with a risk above this in the released file
     recodable : keys that may be recoded; all unless given
     candidates : recodings that are tried with swaps

@@ -65,7 +65,7 @@ def old_results(target: Path) -> list[str]:
 def remove_run(target: Path) -> list[str]:
     """Remove the results of the complete run in a folder, and the folder when nothing else is in it; the caller holds the lock.
 
-    What the run's own record does not list, or is no name of a result, stays. The record goes last, so that a removal that was
+    What the run's own record does not list, or is not the name of a result, stays. The record goes last, so that a removal that was
     killed can be repeated.
 
     Returns
@@ -145,7 +145,7 @@ def publish(stage: Path, target: Path, *, overwrite: bool) -> list[Path]:
     names = sorted(entry.name for entry in stage.iterdir())
     for name in names:
         if not is_result(name):
-            raise ValueError(f"'{name}' is no name of a result; see run/publishing.py")
+            raise ValueError(f"'{name}' is not the name of a result; see run/publishing.py")
         if not overwrite and (target / name).exists():
             raise OutputExists.at(target / name)
     make_private(stage)

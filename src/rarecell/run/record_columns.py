@@ -1,4 +1,4 @@
-"""What is told of every record, in the risk file and in a data frame?"""
+"""What is reported about every record, in the risk file and in a data frame?"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def risk_columns(found: Assessment) -> dict[str, Array]:
 
 
 def risk_of_cells(found: Assessment) -> dict[str, Array]:
-    """What is told of every cell: a record has the numbers of its cell."""
+    """What is reported about every cell: a record has the numbers of its cell."""
     table, risk = found.table, found.risk
     return {
         "cell_count": risk.sample_count,

@@ -13,7 +13,7 @@ from rarecell.swap.remaining import Remaining, remaining_records
 from rarecell.swap.residual_risk import RiskAfter
 
 MOST_LISTED = 10_000
-"""Of more records that stay at risk, so many are listed one by one, the riskiest; all are counted."""
+"""Of more records that stay at risk, the riskiest are listed one by one, up to this many; all are counted."""
 
 
 def left_at_risk(

@@ -62,7 +62,7 @@ _LABELS = {
 
 
 def label_of(stage: str) -> str:
-    """What a person is told of a stage; the steps inside one are named by the work they do."""
+    """What people see of a stage; the steps inside one are named by the work they do."""
     return Stage(stage).label if stage in set(Stage) else stage
 
 
@@ -90,7 +90,7 @@ class Stages:
     ) -> tuple[Any, ...]:
         """Stages that do not need each other, on all cores; what they returned, in order.
 
-        Who watches is told how many are finished, or of the steps of the one that is ``shown``, because it takes longest.
+        Observers see how many are finished, or the steps of the one that is ``shown``, because it takes longest.
         """
         checkpoint(self.progress, outer.label)
         self.progress.start(outer, None if shown else len(work))

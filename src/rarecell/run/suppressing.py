@@ -91,7 +91,7 @@ def after_blanking(after: RiskAfter, found: Suppression | None, plan: SwapPlan) 
 
 
 def with_suppression(swap: SwapSummary, found: Suppression | None, after: RiskAfter) -> SwapSummary:
-    """What is told of swaps, with the values that are blanked, and the risk ``after`` both."""
+    """What is reported about swaps, with the values that are blanked, and the risk ``after`` both."""
     if found is None:
         return swap
     left = RiskNumbers(

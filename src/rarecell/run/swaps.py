@@ -40,7 +40,7 @@ from rarecell.swap.task import SwapTask
 from rarecell.swap.units import CodedColumn, ColumnValues
 from rarecell.table.crossed import CrossedColumn
 
-WEIGHT_CLASS = "class of like weight"
+WEIGHT_CLASS = "class of similar weight"
 """Name of the column of weight classes, for messages."""
 
 MOST_LEVELS = 10_000
@@ -134,7 +134,7 @@ def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) 
 
 
 def _task(wanted: ProtectConfig, found: Assessment) -> SwapTask:
-    """All that swaps depend on; with survey weights, partners are of like weight."""
+    """All that swaps depend on; with survey weights, partners are of similar weight."""
     config, table = found.config, found.table
     constraints = replace(_constraints(wanted), structural_zeros=found.zeros or None)
     named = {*constraints.columns, *(name for margin in wanted.keep for name in margin)}
@@ -160,7 +160,7 @@ def _task(wanted: ProtectConfig, found: Assessment) -> SwapTask:
 
 
 def swaps_like_weights(config: RunConfig, wanted: ProtectConfig) -> bool:
-    """Whether partners are to be of like survey weight."""
+    """Whether partners are to be of similar survey weight."""
     return config.weight is not None and wanted.weight_classes > 0
 
 

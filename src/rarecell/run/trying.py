@@ -2,7 +2,7 @@
 
 The data are read and counted once, with every key as it is. Each recoding is then a matter of counts: its table, a quick model
 of the run's kind, the risk, and what the keys lose. Numbers come from that quick model on both sides, so that they can be
-held against each other; a run fits more carefully.
+compared with each other; a run fits more carefully.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ N_STEPS = 100
 """Thresholds at which records are counted: 0, 0.01, …, 1."""
 
 MOST_SHOWN = 400
-"""Levels of a key whose records are told one by one."""
+"""Levels of a key whose records are shown one by one."""
 
 
 @dataclass(frozen=True, kw_only=True)

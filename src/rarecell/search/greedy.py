@@ -29,7 +29,7 @@ _BOTH = local.ADD | local.DELETE
 MAX_SHAKE = 20
 """Most moves of one shake: enough to leave the neighbourhood of a local optimum."""
 KEYS_SHAKEN = 7
-"""A shake stays among so many keys: moves far apart do not help each other."""
+"""A shake stays among this many keys: moves far apart do not help each other."""
 _DRAWS_PER_SHAKE = 100
 
 

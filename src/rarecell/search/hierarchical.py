@@ -42,7 +42,7 @@ LEAST_GAIN = 1e-3
 """A smaller improvement of the score may come from fits that are not quite converged."""
 
 SMALL_LOSS = 5.0
-"""Moves that seem to lose no more than so many degrees of freedom are worth a fit."""
+"""Moves that seem to lose no more than this many degrees of freedom are worth a fit."""
 
 TRIES_PER_STEP = 8
 """The most promising moves that are fitted before a model counts as a local optimum."""
@@ -118,7 +118,7 @@ def improve_model(
     max_seconds : no move is tried after this time; starts share it evenly
     memory_limit : bytes for the tables of the cliques; models that need more than a fifth of it are not compared
     marginals : counts to fit to; those of the records unless given
-    progress : told of the progress, asked whether to stop
+    progress : receives progress reports, and can ask to stop
 
     Notes
     -----

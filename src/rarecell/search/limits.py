@@ -22,9 +22,9 @@ class SearchLimits:
     most_keys : int
         ``auto`` does not try to be exact with more keys.
     few_sets : int
-        Up to so many sets are all compared; of more, those that cannot matter are ruled out first.
+        Up to this many sets are all compared; of more, those that cannot matter are ruled out first.
     patience : float
-        An exact search that was estimated to be quick is given up after so many times the time limit.
+        An exact search that was estimated to be quick is given up after this many times the time limit.
     max_clique_cells : float
         Greedy search makes no clique with more possible cells.
     """

@@ -23,7 +23,7 @@ from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.search.score_cache import KnownScores
 
 MAX_LISTED = 8
-"""Up to so many vertices the paper draws its starts from the list of non-isomorphic graphs."""
+"""Up to this many vertices the paper draws its starts from the list of non-isomorphic graphs."""
 _BOTH = local.ADD | local.DELETE
 _STAGE = "local search"
 _AT_ONCE = 20

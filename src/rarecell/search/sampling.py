@@ -85,7 +85,7 @@ def sample_models(
     max_clique : largest number of keys in a clique
     marginals : counts to fit to; those of the records unless given
     memory_limit : bytes for the tables; what is free on the machine unless given
-    progress : told of the progress, asked whether to stop
+    progress : receives progress reports, and can ask to stop
 
     References
     ----------

@@ -61,12 +61,12 @@ def select_model(
     restarts : runs of Algorithm 1; the greedy search makes ten rounds for each
     seed : of the random choices of local and greedy search; the result of the same seed is the same
     max_clique : largest number of keys in a clique
-    n_best : so many best models are listed in ``optima`` by an exact search
+    n_best : how many of the best models are listed in ``optima`` by an exact search
     max_seconds : limit of the time of a local or greedy search (45 seconds unless given); a search that it ends depends on
         the speed of the machine
     limits : memory of an exact search, and when another search takes its place
     marginals : counts to fit to; those of the records unless given
-    progress : told of the progress, asked whether to stop
+    progress : receives progress reports, and can ask to stop
 
     Examples
     --------

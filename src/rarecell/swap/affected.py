@@ -154,7 +154,7 @@ def _compared(
 
 
 def weight_classes(weights: ArrayLike, n_classes: int) -> NDArray[np.int32]:
-    """Classes of like weight with about equally many records: equal weights share a class.
+    """Classes of similar weight with about equally many records: equal weights share a class.
 
     Partners from one class keep weighted totals nearly as they were.
     """

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rarecell.edges import Array, Columns, ReadJson
 
 MOST_RECORDS = 200_000
-"""Analyses of longer files are run on a random sample of so many records, the same in both files."""
+"""Analyses of longer files are run on a random sample of this many records, the same in both files."""
 
 Z = 1.959963984540054
 """Half the width of a 95 % interval, in standard errors."""
@@ -173,7 +173,7 @@ def _regression(analysis: Analysis, columns: Columns, weights: Floats | None) ->
     kept = frame.notna().all(axis=1)
     frame, options = frame[kept], {}
     if weights is not None:
-        # Weights of a survey are no repetitions of a record, which would make the errors too small.
+        # Weights of a survey are not repetitions of a record, which would make the errors too small.
         options = {"weights" if analysis.family == "linear" else "var_weights": weights[kept.to_numpy()]}
     try:
         if analysis.family == "linear":

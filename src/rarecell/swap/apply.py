@@ -110,7 +110,7 @@ class SwapResult:
 
     @property
     def audit(self) -> Frame:
-        """One row a swap: record, partner, variables, distance, risk before; a frame like ``frame``."""
+        """One row per swap: record, partner, variables, distance, risk before; a frame like ``frame``."""
         return self.plan.to_frame(like=self.frame, places=self.places)
 
     @property

@@ -359,6 +359,6 @@ def _unit_names(households: ArrayLike | None, first: Integers, n_records: int, n
 
 
 def risk_levels(at_risk: Sequence[ArrayLike]) -> Integers:
-    """The coarsest level at which each record is at risk, from one mask a level, the coarsest first; their number where none."""
+    """The coarsest level at which each record is at risk, from one mask per level, the coarsest first; their number where none."""
     masks = np.array([np.asarray(one, dtype=bool) for one in at_risk])
     return np.asarray(np.where(masks.any(axis=0), masks.argmax(axis=0), len(masks)), dtype=np.int64)

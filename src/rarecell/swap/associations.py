@@ -1,7 +1,7 @@
 """How did a swap change the relation of the keys with the other columns?
 
-Columns outside the keys stay with their row, so that a key which moves takes leave of them. How closely the two are related is
-told by Cramér's V, in the input and in the output.
+Columns outside the keys stay with their row, so a key that moves is separated from them. How closely the two are related is
+measured by Cramér's V, in the input and in the output.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def in_groups(column: CrossedColumn) -> CrossedColumn:
 
 
 def _quantiles(values: Floats, counts: NDArray[np.int64], shares: Floats) -> Floats:
-    """Quantiles of values that occur so many times, between neighbours by interpolation; not a number is left out."""
+    """Quantiles of values that occur this many times, between neighbours by interpolation; not a number is left out."""
     order = np.argsort(values)[: int((~np.isnan(values)).sum())]
     ends = np.cumsum(counts[order])
     place = (ends[-1] - 1) * shares

@@ -52,7 +52,7 @@ def plan_household_swaps(
     households : the household of each record; a record without one is a household of its own
     records : row numbers to protect, or a mask with an entry for each record
     composition : columns on which the members must agree one to one, beside the boundary of what moves
-    progress : is told how far the work is
+    progress : receives progress reports
 
     Returns
     -------

@@ -25,7 +25,7 @@ from rarecell.model.protocol import CellModel
 from rarecell.table.contingency import ContingencyTable
 
 MOST_SEPARATORS = 2_000
-"""A graph that is not chordal can have exponentially many minimal separators; so many are listed."""
+"""A graph that is not chordal can have exponentially many minimal separators; at most this many are listed."""
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ EPSILON = 1e-3
 """The auction is at most so far from the least cost, for each record."""
 
 MOST_SWEEPS = 25
-"""The pairs are improved by sweeps over all candidates, at most so many."""
+"""The pairs are improved by sweeps over all candidates, at most this many."""
 
 DEPTH = 5
-"""A record without a swap gets one if so many pairs at most need to change partners for it."""
+"""A record without a swap gets one if at most this many pairs need to change partners for it."""
 
 
 @dataclass(frozen=True, eq=False)

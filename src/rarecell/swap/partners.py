@@ -47,7 +47,7 @@ More looks find nearer partners, and more that are near to each other, so that t
 """
 
 LOOKS_PER_VALUE = 4
-"""Units with the same values on the moving side, of which so many are looked at."""
+"""Units with the same values on the moving side, of which this many are looked at."""
 
 INDEX_BUDGET = 256 * 2**20
 """Bytes of sorted groups kept between rounds."""

@@ -230,7 +230,7 @@ def plan_swaps(
     records : row numbers to protect, such as ``risk.riskiest(50)``, or a mask with an entry for each record
     risk : a ``RecordRisk``, or the risk of each cell of the table: for the audit, and to serve the riskiest first
     population : population size for the residual risk, unless ``risk`` knows it; twice the sample when neither does
-    keep : further margins that must not change, as sets of names; a name that is no key is a column that stays with its row
+    keep : further margins that must not change, as sets of names; a name that is not a key is a column that stays with its row
     columns : for each column outside the keys that ``keep`` or ``constraints`` name, a value for each record
     constraints : what no swap may do
     distances : how far levels are apart; ordinal for ordered keys and nominal for others unless given
@@ -243,7 +243,7 @@ def plan_swaps(
     record_ids : what names each record, for the choice among equal ones, or a function from row numbers to names; row numbers
         unless given
     seed : of that choice
-    progress : is told how far the work is
+    progress : receives progress reports
 
     Returns
     -------

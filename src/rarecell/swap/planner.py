@@ -62,7 +62,7 @@ DECOYS = 13
 """The stream of chance that decoys are drawn from."""
 
 MOST_ROUNDS = 6
-"""Records whose partners went to others look further, so many times."""
+"""Records whose partners went to others look further, this many times."""
 
 
 @dataclass(frozen=True, eq=False)

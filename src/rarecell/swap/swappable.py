@@ -44,7 +44,7 @@ class FixedCell:
     margin : the kept margin that holds it, or the union of those that do together
     n_in_margin : records that agree with it on that margin
     freed_by : two vertices of the margin whose interaction holds it; None when more than one interaction does
-    n_freed : records that would become partners without that interaction; at least so many when the graph is not chordal
+    n_freed : records that would become partners without that interaction; at least this many when the graph is not chordal
     """
 
     cell: int
@@ -213,7 +213,7 @@ def _gains(found: Swappability, cells: NDArray[np.int64]) -> Iterator[tuple[int,
     """For each edge between keys, at the finest resolution: a kept set that holds it, its ends, and the partners it frees.
 
     In a chordal graph an edge u–v that lies in one clique C only leaves a chordal graph, and frees whoever agrees on
-    C∖{u,v} and differs on both. In another graph the partners are counted anew by the separators without the edge.
+    C∖{u,v} and differs on both. In another graph the partners are counted again by the separators without the edge.
     """
     table, graph = found.table, found.interactions
     chordal = graph.chordal_graph

@@ -31,9 +31,9 @@ class Target:
 
     Attributes
     ----------
-    max_population_uniques : at most so many records that are expected to be linked with nobody else as near
+    max_population_uniques : at most this many records that are expected to be linked with nobody else as near
     max_record_risk : no record with a risk above this
-    max_correct_links : at most so many expected correct links
+    max_correct_links : at most this many expected correct links
     """
 
     max_population_uniques: float | None = None
@@ -71,7 +71,7 @@ class Target:
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """Risk that is left after so many values were changed."""
+    """Risk that is left after this many values were changed."""
 
     n_swaps: int
     values_changed: int
@@ -114,7 +114,7 @@ def plan_to_target(
     risk : the risk before
     target : what is to be reached
     register : what the intruder knows against whom the target is to hold; that of the task unless given
-    progress : is told how far the work is
+    progress : receives progress reports
     """
     intruder = register or task.register_of(risk)
     records = _first_choice(risk, target)

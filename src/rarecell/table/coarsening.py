@@ -26,7 +26,7 @@ MANY_LEVELS = 8
 """Keys with fewer levels are left as they are."""
 
 FACTOR = 3
-"""Each coarsening has about this many times fewer groups than the one before, and at least so many."""
+"""Each coarsening has about this many times fewer groups than the one before, and at least this many."""
 
 MOST_NOMINAL_LEVELS = 256
 """Of a key without order and with more levels, the rarest are put together first: all pairs would take too long."""
@@ -76,7 +76,7 @@ def key_coarsenings(table: ContingencyTable, key: int) -> list[Coarsening]:
 
 
 def coarsening_with(table: ContingencyTable, key: str, n_groups: int) -> Coarsening:
-    """A key in so many groups, a missing level counted as one: those from which the automatic coarsenings are chosen.
+    """A key in a given number of groups, a missing level counted as one: those from which the automatic coarsenings are chosen.
 
     Raises
     ------
@@ -132,7 +132,7 @@ def _joint_with_other_keys(table: ContingencyTable, key: int, start: NDArray[np.
     levels = [0 if k == key else c.n_levels for k, c in enumerate(table.categories)]
     first = np.cumsum([0, *levels])
     first[key] = -1
-    # A missing value is no level to be merged.
+    # A missing value is not a level to be merged.
     group = np.append(start, np.full(table.categories[key].n_levels - len(start), -1))
     n_groups = int(start.max()) + 1
     if table.n_keys == 1:

@@ -1,6 +1,6 @@
 """Which combinations of key values occur, and how often?
 
-A file with m keys is a contingency table with one dimension a key. Formally it has as many cells as the product of
+A file with m keys is a contingency table with one dimension per key. Formally it has as many cells as the product of
 the numbers of levels, often more than there are atoms of memory; only the occupied cells are kept.
 
 Models are built on *vertices*: keys and coarsenings of keys (bands of age, rare levels merged, a user's hierarchy);

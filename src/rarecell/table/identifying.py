@@ -37,7 +37,7 @@ def refuse_identifying_keys(table: ContingencyTable, *, few_levels: int = FEW_LE
     Parameters
     ----------
     table : the table of the keys
-    few_levels : keys with at most so many levels are let through unless they name nearly every record
+    few_levels : keys with at most this many levels are let through unless they name nearly every record
     """
     n_records = table.n_records
     for categories in table.categories:

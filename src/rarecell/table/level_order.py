@@ -2,7 +2,7 @@
 
 Codes of a marital status are whole numbers, and so are ages; neighbours are alike in one and not in the other. The data tell
 which: where the order means something, people with neighbouring values are alike in the other keys. The total distance
-between neighbouring levels, each level described by its shares in the other keys, is held against that of random orders.
+between neighbouring levels, each level described by its shares in the other keys, is compared with that of random orders.
 """
 
 from __future__ import annotations

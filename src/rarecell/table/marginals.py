@@ -34,7 +34,7 @@ _WORTH_A_THREAD = 1_000_000
 """Rows times sets from which a second thread pays."""
 
 _FEW_KEYS = 16
-"""Projections are made of tables with at most so many keys: two sets of more keys seldom have one in common."""
+"""Projections are made of tables with at most this many keys: two sets of more keys seldom have one in common."""
 
 _SHORT, _MOST_REMEMBERED = 512, 2048
 """Levels of a set whose numbering is kept, and how many are: eight megabytes at most."""
@@ -346,7 +346,7 @@ class Marginals:
         return mask_of(int(self.table.vertex_key[v]) for v in each_member(mask))
 
     def _enlarged(self, mask: int, base: int, most_cells: int) -> int:
-        """More vertices of ``base``, those of few levels first, while the set has at most so many possible cells; closed."""
+        """More vertices of ``base``, those of few levels first, while the set has at most this many possible cells; closed."""
         own = self._keys_of(mask)
         inside = members(base & ~mask)
         # The set's own keys come first, because their other resolutions are asked for soon; other keys as they are.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rarecell.table.contingency import ContingencyTable
 
 _SMALL_PART = 50
-"""A part of at most one record in so many is drawn record by record, not cell by cell."""
+"""A part of at most one record in this many is drawn record by record, not cell by cell."""
 
 
 def drawn_counts(counts: NDArray[np.int64], n_drawn: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -28,7 +28,7 @@ def drawn_counts(counts: NDArray[np.int64], n_drawn: int, rng: np.random.Generat
 
 
 def part_of(table: ContingencyTable, counts: NDArray[np.int64]) -> ContingencyTable:
-    """The table of so many records of each cell, with the same levels, coarsenings and structural zeros.
+    """The table of this many records of each cell, with the same levels, coarsenings and structural zeros.
 
     Of the weights of a cell its records have equal parts. Cells keep their order, records are not known.
     """

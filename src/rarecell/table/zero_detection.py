@@ -53,7 +53,7 @@ def find_structural_zeros(
     error_rate : flags by chance that are tolerated over all cells
     largest_table : marginals with more cells are not searched
     most_visits : cells times combinations of three keys that are looked at; the most related keys go first
-    progress : told of the progress
+    progress : receives progress reports
 
     Returns
     -------

@@ -43,7 +43,7 @@ LARGEST_EPSILON = 300.0
 """θ = e^−ε is still a number that can be reckoned with."""
 
 _ENOUGH_RECORDS = 200_000
-"""Expected shares are averages over files with at least so many records in all, but over no more than 20 files."""
+"""Expected shares are averages over files with at least this many records in all, but over no more than 20 files."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +161,7 @@ def formal_swaps(
     rare : records whose value of the parent clique occurs at most so often are always shuffled; ε is the same
     is_model_chosen : whether the model was chosen on these data and so counts as an invariant
     seed : for tests; a guarantee needs random numbers that nobody knows, which is the default
-    progress : is told how far the work is
+    progress : receives progress reports
 
     Returns
     -------

@@ -109,14 +109,20 @@ NOT_REQUIRED = {
 }
 """Packages that come with an extra, or with one system only: whoever does not need them need not have them."""
 
+SLOW_TO_LOAD = {"duckdb", "jinja2", "narwhals", "numpy", "pyarrow"}
+"""Packages that take a tenth of a second and more: whoever does not need them need not wait."""
+
 IMPORTED_LATE = {
     "app/__init__.py": "the app is an extra",
     "app/worker.py": "a worker answers before it loads what a run needs",
+    "app/columns.py": "pages are there before the first file is looked at",
     "cli/": "help is quick",
     "data/coding.py": "words for a coding are read by the module that makes codings",
     "data/names.py": "part of what help loads",
-    "datasets/__init__.py": "the paths of the files are known without reading them",
     "engine/__init__.py": "a source loads its own engine only",
+    "engine/csv.py": "only text needs the loops over text",
+    "engine/csv_levels.py": "only text needs the loops over text",
+    "engine/files.py": "only files that DuckDB counts need DuckDB",
     "engine/frames.py": "a source loads its own engine only",
     "engine/opening.py": "a source loads its own engine only",
     "engine/parts.py": "a source loads its own engine only",
@@ -143,7 +149,7 @@ def _late_imports(path: Path) -> set[str]:
                     found.add(node.module or "")
                 elif isinstance(node, ast.Import):
                     found.update(alias.name for alias in node.names)
-    return {name for name in found if name.split(".")[0] not in NOT_REQUIRED}
+    return {name for name in found if name.split(".")[0] not in NOT_REQUIRED | SLOW_TO_LOAD}
 
 
 def test_functions_import_only_where_there_is_a_reason() -> None:

@@ -16,6 +16,7 @@ from rarecell.app.folder import ChosenFolder, stem
 from rarecell.app.forms import ROLES_OF_A_COLUMN, assess_config, first, form_of
 from rarecell.app.runs import FinishedRun
 from rarecell.data.roles import MANY_LEVELS
+from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION
 from rarecell.engine.reach import confined
 from rarecell.errors import BadInput, PopulationTooSmall, RarecellError
 from rarecell.run.config import CHOICES, RunConfig
@@ -82,8 +83,6 @@ class KeysPages:
         return self.pages.folder.checked(config)
 
     def show(self, name: str, fields: Fields, problem: str | None = None) -> Response:
-        from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION
-
         place, reading = self.pages.folder.resolve(name), _reading(fields)
         try:
             profile = self.profile(place, reading)

@@ -11,9 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow.dataset as ds
-
 from rarecell.engine.reach import regular_file
 from rarecell.errors import BadInput
 from rarecell.run.saved import SavedRun
@@ -74,6 +71,9 @@ class FinishedRun(SavedRun):
 
 @lru_cache(maxsize=16)
 def _threshold_costs(path: str, stamp: int) -> tuple[Json, ...]:
+    import numpy as np
+    import pyarrow.dataset as ds
+
     thresholds = np.arange(N_STEPS + 1) / N_STEPS
     records, expected, stuck = (np.zeros(N_STEPS + 1) for _ in range(3))
     total = 0

@@ -26,8 +26,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rarecell._kernels import text
-from rarecell._kernels.text import copy_text, find_fields, scan_records
 from rarecell.errors import BadInput
 
 _CHUNK = 1 << 24
@@ -132,6 +130,8 @@ def read_dialect(path: Path) -> Dialect:
 
 def read_records(path: Path, dialect: Dialect, *, chunk: int = _CHUNK) -> Iterator[Records]:
     """The file after its header, piece by piece; what is damaged in it is refused with its line."""
+    from rarecell._kernels.text import scan_records
+
     n_lines = dialect.header_lines
     decoder = codecs.getincrementaldecoder("utf-8")()
     with reading(path, dialect.is_gzipped) as stream:
@@ -203,6 +203,8 @@ def _batch(arrays: list[pa.Array], names: Sequence[str], columns: Sequence[str])
 
 def fields_of(piece: Records, delimiter: int, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
     """Where the ``wanted`` columns, ascending, begin and end in each record, with their quotes."""
+    from rarecell._kernels.text import find_fields
+
     fields = np.empty((len(wanted), len(piece.starts), 2), dtype=np.int64)
     find_fields(np.frombuffer(piece.data, dtype=np.uint8), piece.starts, piece.ends, delimiter, wanted, fields)
     return fields
@@ -210,6 +212,8 @@ def fields_of(piece: Records, delimiter: int, wanted: NDArray[np.int64]) -> NDAr
 
 def texts_of(piece: Records, delimiter: int, wanted: NDArray[np.int64]) -> list[pa.Array]:
     """The ``wanted`` columns, ascending, as text; an empty field is null."""
+    from rarecell._kernels.text import copy_text
+
     data = np.frombuffer(piece.data, dtype=np.uint8)
     fields = fields_of(piece, delimiter, wanted)
     arrays = []
@@ -224,6 +228,8 @@ def texts_of(piece: Records, delimiter: int, wanted: NDArray[np.int64]) -> list[
 
 
 def _damaged(path: Path, line: int, problem: int, n_fields: int, dialect: Dialect) -> BadInput:
+    from rarecell._kernels import text
+
     delimiter = {9: "tab"}.get(dialect.delimiter, f"'{chr(dialect.delimiter)}'")
     if problem == text.PROBLEM_FIELDS:
         what = (

@@ -12,8 +12,6 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels.splicing import splice_fields
-from rarecell._kernels.text import find_fields
 from rarecell.engine import csv
 from rarecell.engine.output import atomic_path
 from rarecell.engine.written_levels import Recodes, WrittenLevels
@@ -55,6 +53,9 @@ def _recoded(
     columns: list[WrittenLevels],
     encoded: tuple[NDArray[np.uint8], NDArray[np.int64], list[int]],
 ) -> bytes:
+    from rarecell._kernels.splicing import splice_fields
+    from rarecell._kernels.text import find_fields
+
     texts, first, first_text = encoded
     data = np.frombuffer(piece.data, dtype=np.uint8)
     fields = np.empty((len(wanted), len(piece.starts), 2), dtype=np.int64)

@@ -14,19 +14,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 from numpy.typing import NDArray
 
 from rarecell.engine import csv
-from rarecell.engine.csv_levels import write_levels
 from rarecell.engine.csv_output import Forms, write_records
 from rarecell.engine.duck import EngineSettings, connect, renamed
 from rarecell.engine.encoded import EncodedColumn, GroupedCounts
-from rarecell.engine.grouping import count_groups, new_names
 from rarecell.engine.recoding import recoded_batches
 from rarecell.engine.source import Column, Source
 from rarecell.engine.unchanged import FileStamp
@@ -75,6 +71,10 @@ class FileSource(Source):
     def counts(
         self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
     ) -> GroupedCounts:
+        import narwhals.stable.v2 as nw
+
+        from rarecell.engine.grouping import count_groups, new_names
+
         self._refuse_change()
         # What goes wrong in our own reading passes through the engine, which wraps it in words of its own.
         refused: list[RarecellError] = []
@@ -184,6 +184,8 @@ class CsvSource(FileSource):
         return Path(path)
 
     def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
+        from rarecell.engine.csv_levels import write_levels
+
         self._refuse_change()
         write_levels(Path(path), self.path, self.dialect, recodes)
         self._refuse_change()
@@ -193,6 +195,8 @@ class CsvSource(FileSource):
 @contextlib.contextmanager
 def readable_errors(path: str | Path) -> Iterator[None]:
     """Turn what an engine says of a damaged file into one paragraph; its own words may hold records, so they are kept back."""
+    import duckdb
+
     try:
         yield
     except (pa.ArrowException, duckdb.Error, OSError, EOFError, UnicodeError) as problem:

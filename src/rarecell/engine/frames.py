@@ -10,7 +10,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
@@ -173,6 +172,8 @@ class FrameSource(Source):
             return _scattered(eager, np.asarray(rows, dtype=np.int64), columns).to_native().lazy()
         table = replaced_table(self._arrow([c.name for c in self._columns]), 0, rows, columns)
         if self.frame.implementation.is_duckdb():
+            import duckdb
+
             return duckdb.from_arrow(table)
         return table
 
@@ -190,6 +191,8 @@ class FrameSource(Source):
             return self._with_level_columns(eager, recodes).to_native().lazy()
         table = recoded_table(self._arrow([c.name for c in self._columns]), recodes)
         if self.frame.implementation.is_duckdb():
+            import duckdb
+
             return duckdb.from_arrow(table)
         return table
 

@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -128,6 +127,8 @@ def _kind_of_database(database: str | None) -> str:
 
 
 def _refuse_other_than_select(query: str) -> None:
+    import duckdb
+
     with _readable_errors():
         statements = duckdb.extract_statements(query)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
@@ -138,6 +139,8 @@ def _refuse_other_than_select(query: str) -> None:
 
 @contextlib.contextmanager
 def _readable_errors() -> Iterator[None]:
+    import duckdb
+
     try:
         yield
     except duckdb.Error as problem:
@@ -155,6 +158,8 @@ def _missing_extension(message: str) -> str | None:
 
 
 def _how_to_install(extension: str) -> str:
+    import duckdb
+
     aside = " An SQLite database needs none when it is named as FILE, before --sql." if extension == "sqlite" else ""
     return (
         f"The query needs DuckDB's extension '{extension}', which is not on this computer, and nothing is fetched from the network "

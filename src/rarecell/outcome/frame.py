@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import narwhals.stable.v2 as nw
-
 if TYPE_CHECKING:
     from rarecell.edges import Columns, Frame
 
@@ -24,6 +22,8 @@ def in_library_of(like: Frame, columns: Columns, types: Mapping[str, str] | None
         ``Int64``, ``Float64`` or ``String`` by name, for columns that may be empty; taken from the values unless given.
     """
     # Only people who ask for a frame wait for the library.
+    import narwhals.stable.v2 as nw
+
     frame = nw.from_native(like, pass_through=True)
     backend = frame.implementation if isinstance(frame, nw.DataFrame) else nw.Implementation.PYARROW
     schema = None if types is None else {name: getattr(nw, kind)() for name, kind in types.items()}

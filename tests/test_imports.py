@@ -131,6 +131,7 @@ IMPORTED_LATE = {
     "machine/compiled_code.py": "numba is told of its cache before it is loaded",
     "machine/system.py": "part of what help loads",
     "outcome/shown.py": "the package shows itself",
+    "report/__init__.py": "tables and pictures are loaded when a report is written",
     "run/config.py": "part of what help loads",
     "run/results.py": "results save and show themselves by modules that read results",
     "run/saved.py": "results save and show themselves by modules that read results",

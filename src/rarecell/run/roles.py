@@ -38,7 +38,7 @@ from rarecell.run.config import RunConfig
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
-    from rarecell.edges import Array, Json
+    from rarecell.edges import Array, Frame, Json
 
 N_NAMED = 20
 """Homogeneous groups of each sensitive column that the internal report names."""
@@ -74,7 +74,7 @@ class Roles:
         return found
 
 
-def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig, *, register: Any = None) -> Roles:
+def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig, *, register: Frame = None) -> Roles:
     """Everything that the roles of the columns ask for, beside the risk of the keys; ``register`` is that of the run as a frame."""
     held = risk.table.record_cell is not None
     areas: tuple[AreaLevel, ...] = ()

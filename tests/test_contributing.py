@@ -1,0 +1,30 @@
+"""CONTRIBUTING shows the house as it is: every folder and file that it names exists, and every folder is named."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import rarecell
+
+PACKAGE = Path(rarecell.__file__).parent
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+NAMED = sorted({name for name in re.findall(r"(?<![\w/.])((?:\w+/)+(?:\w+\.\w+)?|\w+\.py)(?![\w/(])", PAGE)})
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_what_the_page_names_exists(name: str) -> None:
+    assert (PACKAGE / name).exists() or (ROOT / name).exists()
+
+
+def test_the_page_names_every_folder() -> None:
+    folders = {f"{path.name}/" for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+    assert folders <= set(NAMED)
+
+
+def test_names_are_found() -> None:
+    assert {"engine/", "model/protocol.py", "tests/test_imports.py", "errors.py"} <= set(NAMED)

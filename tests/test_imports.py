@@ -71,6 +71,14 @@ def test_imports_point_downwards(path: Path) -> None:
     assert not upwards
 
 
+def test_a_run_loads_no_library_that_it_does_not_need() -> None:
+    """Each takes a tenth of a second or more of every start."""
+    unneeded = {"scipy.stats", "scipy.optimize", "scipy.interpolate", "pyarrow.dataset", "duckdb", "pandas", "narwhals", "altair"}
+    script = f"import sys, rarecell.run.protection\nprint('loaded:', sorted(set({sorted(unneeded)!r}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "loaded: []"
+
+
 @pytest.mark.parametrize("arguments", [["--help"], ["assess", "--help"], ["protect", "--help"], ["graphs", "--help"]])
 def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     script = (

@@ -32,8 +32,11 @@ def n_log_n(n):
 
 @njit(cache=True, nogil=True)
 def marginal_keys(codes, columns, begins, adds):
-    """Mixed-radix number of each row: member j looks at a column, and code c of it adds ``adds[begins[j] + c]``."""
-    keys = np.empty(codes.shape[0], dtype=np.int64)
+    """Mixed-radix number of each row: member j looks at a column, and code c of it adds ``adds[begins[j] + c]``.
+
+    ``codes`` has a line for each column: a single row in columns would be one more type to compile for.
+    """
+    keys = np.empty(codes.shape[1], dtype=np.int64)
     _fill_keys(codes, np.int64(0), len(keys), columns, begins, adds, np.int64(0), len(columns), keys)
     return keys
 
@@ -46,7 +49,7 @@ def _fill_keys(codes, start, stop, columns, begins, adds, low, high, keys):
     for i in range(stop - start):
         keys[i] = 0
     for j in range(low, high):
-        column, begin = codes[:, columns[j]], np.uint64(begins[j])
+        column, begin = codes[columns[j]], np.uint64(begins[j])
         for i in range(stop - start):
             keys[i] += adds[begin + column[begin_row + np.uint64(i)]]
 
@@ -63,7 +66,7 @@ def _sum_of_n_log_n_dense(codes, counts, columns, begins, adds, low, high, n_pos
     total = 0.0
     for n in sums:
         if n > 1:  # 0 and 1 add nothing, and are most of a sparse marginal
-            total += n_log_n(n)
+            total += n_log_n(np.float64(n))
     return total
 
 
@@ -81,13 +84,13 @@ def _sum_of_n_log_n_hashed(keys, counts):
     total = 0.0
     for slot in range(len(owner)):
         if sums[slot] > 1:
-            total += n_log_n(sums[slot])
+            total += n_log_n(np.float64(sums[slot]))
     return total
 
 
 @njit(cache=True, nogil=True)
 def sums_of_n_log_n(codes, counts, first, columns, begins, adds, n_possible, sums):
-    """Σ n_a log n_a over the cells of each marginal, into ``sums``.
+    """Σ n_a log n_a over the cells of each marginal, into ``sums``; ``codes`` has a line for each column.
 
     Marginal j has the members ``first[j]`` to ``first[j+1]``, each as in :func:`marginal_keys`, and ``n_possible[j]``
     possible cells. It holds no lock, so that several threads can do a part each. Counts of 32 bits make the sums, which are

@@ -17,7 +17,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse, stats
+from scipy import sparse, special
 
 from rarecell.intruder.persons import Persons
 from rarecell.intruder.release import Release
@@ -183,7 +183,7 @@ class Register:
         if self.unseen is None or not len(empty):
             return np.asarray(found)
         mean = self.unseen.expected(cells[empty])[:, None]
-        at_most = (stats.poisson.cdf(np.floor(CLASSES), mean) - np.exp(-mean)) / np.maximum(-np.expm1(-mean), TINY)
+        at_most = (special.pdtr(np.floor(CLASSES), mean) - np.exp(-mean)) / np.maximum(-np.expm1(-mean), TINY)
         ends = np.zeros_like(mean), np.clip(at_most, 0.0, 1.0), np.ones_like(mean)
         found[empty] = np.diff(np.concatenate(ends, axis=1), axis=1)
         return np.asarray(found)

@@ -24,7 +24,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from rarecell.outcome.words import number
 
@@ -72,8 +72,9 @@ class Doubles:
     @property
     def is_suspicious(self) -> bool:
         """Whether there are so many more pairs that copies are the likelier reason, and enough of them to matter."""
-        chance = float(stats.poisson.sf(self.n_pairs - 1, self.n_explained))
-        return chance < _LEVEL and self.n_pairs > self.n_explained and self.share >= LEAST_SHARE
+        if self.n_pairs <= self.n_explained or self.share < LEAST_SHARE:
+            return False
+        return bool(special.pdtrc(self.n_pairs - 1, self.n_explained) < _LEVEL)
 
     def __str__(self) -> str:
         what = (

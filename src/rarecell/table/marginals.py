@@ -236,7 +236,7 @@ class Marginals:
     def _numbers(self, rows: Array, radix: _Radix) -> NDArray[np.int64]:
         """Mixed-radix number of each row of key codes."""
         same_type = np.asfortranarray(rows, self._table_rows.codes.dtype)  # one type, one compiled loop
-        return np.asarray(kernels.marginal_keys(same_type, *self._parts_of(radix)))
+        return np.asarray(kernels.marginal_keys(same_type.T, *self._parts_of(radix)))
 
     def _parts_of(self, radix: _Radix) -> tuple[NDArray[np.int64], ...]:
         """:meth:`_parts` of one set, kept when it is short: small tables are asked for the same sets again and again."""
@@ -307,7 +307,7 @@ class Marginals:
             part = sets[start::step]
             found = np.empty(len(part))
             n_possible = np.array([one.n_possible for one in part], dtype=np.int64)
-            kernels.sums_of_n_log_n(rows.codes, counts, *self._parts(part), n_possible, found)
+            kernels.sums_of_n_log_n(rows.codes.T, counts, *self._parts(part), n_possible, found)
             sums[start::step] = found
 
         n_parts = min(n_cores(), len(sets)) if len(sets) * len(rows.counts) >= _WORTH_A_THREAD else 1

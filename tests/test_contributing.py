@@ -13,7 +13,7 @@ PACKAGE = Path(rarecell.__file__).parent
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
-NAMED = sorted({name for name in re.findall(r"(?<![\w/.])((?:\w+/)+(?:\w+\.\w+)?|\w+\.py)(?![\w/(])", PAGE)})
+NAMED = sorted(set(re.findall(r"(?<![\w/.])((?:\w+/)+(?:\w+\.\w+)?|\w+\.py)(?![\w/(])", PAGE)))
 
 
 @pytest.mark.parametrize("name", NAMED)

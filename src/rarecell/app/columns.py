@@ -19,7 +19,7 @@ _PREVIEW_COLUMNS, _PREVIEW_RECORDS = 12, 5
 """Columns and records that are shown as they are read."""
 
 _FEW_LABELS = 60
-"""Columns with so many values are known by all of them."""
+"""Columns with this many values are known by all of them."""
 
 _AT_ONCE = 100
 """Columns of a columnar file that are held in memory at once."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rarecell.app.numbers import decimal_number, whole_number
 from rarecell.data.recoding_text import parse_recoding
 from rarecell.data.roles import ROLES
 from rarecell.errors import BadInput
 from rarecell.run.config import ProtectConfig, RunConfig
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json
 
 Fields = Mapping[str, Sequence[str]]
 
@@ -53,7 +56,7 @@ def assess_config(
     base : the run that this one starts from, for what the form does not show
     """
     roles = _roles(fields)
-    given: dict[str, Any] = {"input": str(path), "keys": roles["key"]}
+    given: Json = {"input": str(path), "keys": roles["key"]}
     if not roles["key"]:
         raise BadInput("No column is marked as a key. Mark those that somebody outside could know about a person.")
     for role in _SINGLE_ROLES:
@@ -94,12 +97,12 @@ def _roles(fields: Fields) -> dict[str, list[str]]:
         if name.startswith("role:"):
             for role in first(fields, name).split("+"):
                 if role not in roles:
-                    raise BadInput(f"Column '{name[5:]}' was given the role '{role}', which there is not.")
+                    raise BadInput(f"Column '{name[5:]}' was given the role '{role}', which does not exist.")
                 roles[role].append(name[5:])
     return roles
 
 
-def _population(fields: Fields, roles: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def _population(fields: Fields, roles: Mapping[str, Sequence[str]]) -> Json:
     """The size of the population, or those of its strata."""
     if roles["strata"]:
         sizes = stratum_sizes(first(fields, "populations"))
@@ -187,7 +190,7 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
     if way not in _WAYS:
         raise BadInput(f"There is no way to choose records called '{way}'.")
     what, kind = _WAYS[way]
-    chosen: dict[str, Any] = {way: _number(first(fields, way), what, kind)}
+    chosen: Json = {way: _number(first(fields, way), what, kind)}
     if way != "top" and way != "max_population_uniques" and not 0 <= chosen[way] <= 1:
         lies = "a share lies" if way == "swap_rate" else "a risk lies"
         raise BadInput(f"{what} was given as {chosen[way]:g}; {lies} between 0 and 1.")
@@ -223,7 +226,7 @@ def _number(text: str, what: str, kind: Callable[[str], Any]) -> Any:
 
 def form_of(config: RunConfig, file: str) -> dict[str, list[str]]:
     """A configuration as the fields of the Keys page; ``file`` is the name by which the browser knows its input."""
-    fields: dict[str, Any] = {"file": file, "population": config.population, "threshold": f"{config.threshold:g}"}
+    fields: Json = {"file": file, "population": config.population, "threshold": f"{config.threshold:g}"}
     fields |= {f"role:{key}": "key" for key in config.keys}
     fields |= {f"role:{name}": "sensitive" for name in config.sensitive}
     areas = [area.strip() for area in (config.geography or "").split(">") if area.strip()]

@@ -12,7 +12,7 @@ import json
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import rarecell
 from rarecell.outcome import words
@@ -24,6 +24,7 @@ from rarecell.outcome.verdict import verdict, what_was_kept
 if TYPE_CHECKING:
     import jinja2
 
+    from rarecell.edges import Json, ReadJson
     from rarecell.report.table import Table
 
 Edition = Literal["internal", "external"]
@@ -100,7 +101,7 @@ def render_report(
     return _render(report_context(summary, riskiest, edition=edition, run_toml=run_toml) | {"folder": None})
 
 
-def _render(context: Mapping[str, Any]) -> str:
+def _render(context: ReadJson) -> str:
     environment = report_environment()
     style = style_sheet()
     page = environment.get_template("report.html").render(**context, style=style, style_hash=content_hash(style))
@@ -157,7 +158,7 @@ def report_context(
     groups: Sequence[HomogeneousGroup] = (),
     remaining: Sequence[RemainingRecord] = (),
     place: str | None = None,
-) -> dict[str, Any]:
+) -> Json:
     """Everything the templates show; the app renders the same body with it."""
     from rarecell.report import sentences
     from rarecell.report.edition import external
@@ -204,11 +205,11 @@ def _file_name(run_toml: str | None) -> str | None:
         return None
 
 
-def _has_roles(tables: Mapping[str, Any]) -> bool:
+def _has_roles(tables: ReadJson) -> bool:
     return any(name in tables for name in ("areas", "attributes", "scenarios", "register"))
 
 
-def _contents(context: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _contents(context: ReadJson) -> list[tuple[str, str]]:
     tables = context["tables"]
     entries = (
         ("verdict", "The result", True),

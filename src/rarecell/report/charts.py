@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rarecell.outcome.words import decade, expected, number
 from rarecell.report.drawing import (
@@ -24,6 +24,9 @@ from rarecell.report.drawing import (
     text_width,
     value_axis,
 )
+
+if TYPE_CHECKING:
+    from rarecell.edges import ReadJson
 
 _PLOT_HEIGHT = 200.0
 _ROW = 46.0
@@ -109,7 +112,7 @@ def _paired_columns(labels: Sequence[str], before: Sequence[int], after: Sequenc
     return chart
 
 
-def size_indices(rows: Sequence[Mapping[str, Any]]) -> Chart:
+def size_indices(rows: Sequence[ReadJson]) -> Chart:
     """Number of cells of each size, observed and expected under the model, as pairs of marks."""
     top, bottom = 62.0, 62.0 + _PLOT_HEIGHT
     chart = Chart(bottom + _FOOT)
@@ -156,7 +159,7 @@ def estimators(
     return chart
 
 
-def key_costs(costs: Sequence[Mapping[str, Any]], *, with_all: float) -> Chart:
+def key_costs(costs: Sequence[ReadJson], *, with_all: float) -> Chart:
     """Expected population uniques when one key is left out or made coarser, against those with all keys."""
     ordered = sorted(costs, key=lambda cost: float(cost["without"]))
     steps = [[float(step["expected_population_uniques"]) for step in cost.get("coarsened", ())] for cost in ordered]
@@ -210,7 +213,7 @@ def _apart(places: Sequence[float], words: Sequence[str]) -> list[float]:
     return [places[0] - missing, places[1] + missing] if first_is_left else [places[0] + missing, places[1] - missing]
 
 
-def ranked_areas(areas: Sequence[Mapping[str, Any]]) -> Chart:
+def ranked_areas(areas: Sequence[ReadJson]) -> Chart:
     """Expected population uniques of each area as a dot, the riskiest on top; ``drives`` marks small areas that drive the risk."""
     top, row = 6.0, 22.0
     bottom = top + row * len(areas)
@@ -225,7 +228,7 @@ def ranked_areas(areas: Sequence[Mapping[str, Any]]) -> Chart:
     return chart
 
 
-def group_risk(groups: Sequence[Mapping[str, Any]]) -> Chart:
+def group_risk(groups: Sequence[ReadJson]) -> Chart:
     """Expected population uniques of each group before and, if known, after: a pair of dots on the line of the group."""
     has_after = any(group["after"] is not None for group in groups)
     top, row = (38.0 if has_after else 6.0), 24.0

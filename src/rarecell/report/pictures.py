@@ -8,8 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rarecell.outcome.summary import ModelSummary, RiskSummary, RunSummary
 from rarecell.outcome.swap import SwapSummary
@@ -21,6 +20,9 @@ from rarecell.report.picture import Picture
 from rarecell.report.role_tables import MOST_AREAS
 from rarecell.report.sentences import estimator_name
 from rarecell.report.tables import MEASURES, labelled_decades
+
+if TYPE_CHECKING:
+    from rarecell.edges import ReadJson
 
 
 def all_pictures(summary: RunSummary) -> dict[str, Picture]:
@@ -60,7 +62,7 @@ def _model_svgs(model: ModelSummary) -> tuple[str, str]:
     return graph_svg(shape), junction_tree_svg(shape)
 
 
-def _chart(kind: str, values: Mapping[str, Any], *, name: str, title: str, description: str) -> str:
+def _chart(kind: str, values: ReadJson, *, name: str, title: str, description: str) -> str:
     """The SVG of a function of :mod:`rarecell.report.charts`; drawn once when both editions show the same numbers."""
     return _drawn_chart(kind, json.dumps(values), name, title, description)
 
@@ -336,7 +338,7 @@ def _frontier(swap: SwapSummary) -> Picture | None:
     )
 
 
-def _commonest_decade(decades: Mapping[str, Any]) -> str:
+def _commonest_decade(decades: ReadJson) -> str:
     label, n = max(labelled_decades(decades), key=lambda row: row[1])
     total = sum(int(n) for n in decades.values())
     return (

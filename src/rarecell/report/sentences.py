@@ -55,7 +55,7 @@ def steps(summary: RunSummary, *, edition: str = "internal", place: str | None =
             ),
             Step(
                 "What was found about areas, sensitive columns, further intruders, a register, analyses, weighted totals and the groups that "
-                "were swapped is in the internal edition only: such numbers are of small groups, or could be held against each other."
+                "were swapped is in the internal edition only: such numbers are of small groups, or could be compared with each other."
             ),
         ]
     folder = place or "."

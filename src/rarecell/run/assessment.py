@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,14 +48,17 @@ from rarecell.table.contingency import ContingencyTable
 from rarecell.table.identifying import refuse_identifying_keys
 from rarecell.table.structural_zeros import StructuralZeros
 
+if TYPE_CHECKING:
+    from rarecell.edges import Frame
+
 N_LISTED = 50
 """Riskiest records that the internal report explains one by one."""
 
 
 def assess(
-    data: Any,
+    data: Frame,
     *,
-    frame: Any = None,
+    frame: Frame = None,
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress = SILENT,
@@ -102,7 +105,7 @@ def assess(
     return found
 
 
-def places(config: RunConfig, frame: Any) -> list[Path]:
+def places(config: RunConfig, frame: Frame) -> list[Path]:
     """Files and folders that the data of a run are read from."""
     register = named_places(config.register or "")
     if frame is not None or config.spark_table is not None:
@@ -110,7 +113,7 @@ def places(config: RunConfig, frame: Any) -> list[Path]:
     return [*named_places(config.input, config.sql), *register]
 
 
-def read(config: RunConfig, frame: Any = None, *, numbered: bool = False) -> Microdata:
+def read(config: RunConfig, frame: Frame = None, *, numbered: bool = False) -> Microdata:
     """The data of a run, with every name checked; when ``numbered``, each record has a position, perhaps that of its id."""
     given = frame if frame is not None else config.input or None
     if frame is None and config.spark_table is not None:
@@ -159,7 +162,7 @@ def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, w
 
 
 def _counted(
-    config: RunConfig, stages: Stages, frame: Any, wanted: ProtectConfig | None
+    config: RunConfig, stages: Stages, frame: Frame, wanted: ProtectConfig | None
 ) -> tuple[Microdata, ContingencyTable, StructuralZeros]:
     """The table of the keys, at the resolutions that models may use, and what looks impossible in it."""
     with stages.stage(Stage.READING):

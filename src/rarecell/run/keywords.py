@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from rarecell.errors import BadInput
 from rarecell.run.config import ProtectConfig, RunConfig
+
+if TYPE_CHECKING:
+    from rarecell.edges import Frame, ReadJson
 
 FRAME = "(a data frame)"
 """What stands for the input of a run whose data are a frame."""
@@ -30,11 +33,11 @@ class RunOptions(TypedDict, total=False):
     populations: Mapping[str, int]
     sensitive: Sequence[str]
     id: str | None
-    register: Any
-    scenario: Mapping[str, Sequence[str] | Mapping[str, Any]]
-    analysis: Mapping[str, Mapping[str, Any]]
+    register: Frame
+    scenario: Mapping[str, Sequence[str] | ReadJson]
+    analysis: Mapping[str, ReadJson]
     missing: str
-    coding: Mapping[str, Mapping[str, Any]]
+    coding: Mapping[str, ReadJson]
     recode: Mapping[str, str]
     hierarchies: Mapping[str, str]
     sql: str | None
@@ -72,8 +75,8 @@ class ProtectOptions(RunOptions, total=False):
     keep: Sequence[Sequence[str]]
     never_swap: Sequence[str]
     within: Sequence[str]
-    rules: Sequence[Mapping[str, Any]]
-    untouched: Sequence[Mapping[str, Any]]
+    rules: Sequence[ReadJson]
+    untouched: Sequence[ReadJson]
     distances: Mapping[str, str]
     weights: Mapping[str, float]
     households: bool
@@ -84,21 +87,21 @@ class ProtectOptions(RunOptions, total=False):
     carry: Sequence[str]
     weight_classes: int
     released: str | Path | None
-    formal: Mapping[str, Any]
+    formal: ReadJson
 
 
 @dataclass(frozen=True, eq=False)
 class Frames:
     """Data frames that a call was given beside its configuration: the data, and the register; None for files."""
 
-    data: Any = None
-    register: Any = None
+    data: Frame = None
+    register: Frame = None
 
 
 NO_FRAMES = Frames()
 
 
-def as_config(data: Any, frame: Any, options: Mapping[str, Any]) -> tuple[RunConfig, Frames]:
+def as_config(data: Frame, frame: Frame, options: ReadJson) -> tuple[RunConfig, Frames]:
     """The configuration of a call, and its data frames if it has any.
 
     Parameters
@@ -138,7 +141,7 @@ def as_config(data: Any, frame: Any, options: Mapping[str, Any]) -> tuple[RunCon
     return RunConfig.from_mapping(given, source="the call"), Frames(None if is_path else data)
 
 
-def _listed(value: Any) -> Any:
+def _listed(value: object) -> Any:
     """Arrays and sets as lists, and paths as text."""
     if isinstance(value, Path):
         return str(value)

@@ -130,7 +130,7 @@ def ignored_options(found: Findings) -> list[str]:
     said = []
     if found.risk.posterior is not None and config.form != "multinomial":
         said.append(
-            f"The form '{config.form}' plays no part: the model '{config.model}' knows how sure it is of each probability, and "
+            f"The form '{config.form}' has no effect: the model '{config.model}' knows how sure it is of each probability, and "
             "the law of the unseen units follows from that."
         )
     if search is not None and search.method != "local" and config.restarts != RunConfig.restarts:

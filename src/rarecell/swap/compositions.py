@@ -9,7 +9,7 @@ the values that would move and some anywhere.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from rarecell._kernels import swapping as kernels
 from rarecell._kernels.cell_hash import mixed_many
 from rarecell.swap.partners import Move, PartnerSearch, in_threads
 from rarecell.swap.units import code_column
+
+if TYPE_CHECKING:
+    from rarecell.edges import Array
 
 
 class _Sorted(NamedTuple):
@@ -41,7 +44,7 @@ class Members(NamedTuple):
 class Households:
     """Records sorted into households; a record without one is a household of its own."""
 
-    def __init__(self, search: PartnerSearch, labels: NDArray[Any]) -> None:
+    def __init__(self, search: PartnerSearch, labels: Array) -> None:
         self.search = search
         codes, levels = code_column("household", labels, len(search.units.record_unit))
         of_record = codes.astype(np.int64)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,9 @@ from rarecell.swap.planner import DECOYS, ENOUGH, EXPOSED, MENDING, MOST_MENDED,
 from rarecell.swap.pricing import CHANCE, chance, priced_exchanges
 from rarecell.swap.reasons import DROPPED, NO_HOUSEHOLD, TAKEN, UNTOUCHED, Unswapped
 from rarecell.swap.task import SwapTask
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json
 
 STAGE = "looking for households to swap"
 
@@ -211,7 +214,7 @@ class _HouseholdPlanner:
         n_members = np.bincount(members.owner, minlength=len(pairs))
         cost = distance + ((pairs.cost - pairs.distance) / np.maximum(n_members, 1))[members.owner]
         order = np.argsort(one, kind="stable")
-        columns: dict[str, Any] = {
+        columns: Json = {
             "records": one[order],
             "partners": other[order],
             "moved": members.moved[order],

@@ -7,7 +7,7 @@ as before, and swapped ones to the nearest person. The pairs of a plan are indep
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from rarecell.swap.scenarios import Chosen, Planning, plan_for_scenarios, plan_s
 from rarecell.swap.target import Target
 from rarecell.swap.task import SwapTask
 from rarecell.table.contingency import ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.edges import Level
 
 MOST_ATTEMPTS = 10
 STAGE = "growing the plan"
@@ -143,7 +146,7 @@ def plan_scenarios_to_target(
     target : what is to be reached against each of them
     plan : how swaps for some records are planned
     seed : of the draws by which what is left is judged
-    progress : is told how far the work is
+    progress : receives progress reports
     """
     worst = np.sort(scenarios.worst_probability[scenarios.worst_probability > 0.0])[::-1]
     n = _first_number(scenarios, target, worst)
@@ -203,7 +206,7 @@ def _enough(plan: SwapPlan, trials: list[ScenarioTrial], target: Target, scenari
 
 
 def _sentence(plan: SwapPlan, scenarios: Scenarios, trials: list[ScenarioTrial], target: Target, is_met: bool) -> str:
-    told: list[Any] = []
+    told: list[Level] = []
     for one, trial in zip(scenarios.each, trials, strict=True):
         after = trial.after()
         told.append(

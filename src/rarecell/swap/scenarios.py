@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,9 @@ from rarecell.swap.interactions import Interactions
 from rarecell.swap.plan import SwapPlan, plan_task
 from rarecell.swap.reasons import Unswapped
 from rarecell.swap.task import SwapTask
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json
 
 NOT_FOR_ALL = "no swap changes a key of every scenario in which it is at risk"
 
@@ -128,7 +131,7 @@ def _merged(task: SwapTask, chosen: Chosen, plans: list[SwapPlan], scenarios: Sc
     if not plans:
         return plan_task(task, chosen.records)
     interactions = Interactions.of_model(task.table, task.model, keep=task.keep, never_swap=task.constraints.never_swap)
-    joined: dict[str, Any] = {
+    joined: Json = {
         name: np.concatenate([getattr(plan, name) for plan in plans])
         for name in ("records", "partners", "moved", "distance", "cost")
     }

@@ -22,7 +22,6 @@ from rarecell.machine.signals import interrupt, when_asked_to_end
 from rarecell.machine.system import make_output_printable
 
 if TYPE_CHECKING:
-    from rarecell.edges import Json
     from rarecell.run.config import RunConfig
     from rarecell.run.results import Assessment, Protection
 
@@ -67,7 +66,7 @@ def main() -> None:
     """
 
 
-def _finish(result: Assessment | Protection, options: Json) -> None:
+def _finish(result: Assessment | Protection, options: dict[str, Any]) -> None:
     """Print the result and leave with the exit code it deserves."""
     from rarecell.cli import terminal
 
@@ -93,7 +92,7 @@ def _finish(result: Assessment | Protection, options: Json) -> None:
         sys.exit(_EXIT_RISKY)
 
 
-def _run(act: Callable[..., Assessment | Protection], config: RunConfig, options: Json) -> None:
+def _run(act: Callable[..., Assessment | Protection], config: RunConfig, options: dict[str, Any]) -> None:
     from rarecell.cli import terminal
 
     if options["dry_run"]:

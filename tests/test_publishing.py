@@ -264,7 +264,7 @@ def test_a_link_under_the_name_of_a_result_is_not_followed(tmp_path: Path) -> No
 def test_only_names_of_results_are_published(tmp_path: Path) -> None:
     with open_run_folder(tmp_path) as folder:
         folder.write_text("thesis.docx", "")
-        with pytest.raises(ValueError, match="no name of a result"):
+        with pytest.raises(ValueError, match="not the name of a result"):
             folder.publish()
 
 

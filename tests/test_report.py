@@ -415,7 +415,7 @@ def test_the_verdict_claims_only_tables_that_were_kept() -> None:
     assert "no other table was asked to be kept" in str(verdict(typed(moved)))
     blanked = protected_summary()
     blanked["swap"]["suppression"] = {"records": 2, "values": 3, "by_key": {"age": 3}}
-    assert "but for the values that were blanked" in str(verdict(typed(blanked)))
+    assert "except for the values that were blanked" in str(verdict(typed(blanked)))
 
 
 def test_templates_are_translated_once_and_need_no_folder(tmp_path: Path) -> None:

@@ -56,6 +56,6 @@ def test_negative_estimates_are_counted_and_clipped() -> None:
     assert "1 of 5 occupied cells" in model.describe()
     risk = record_risk(table, model, population=1000)
     assert risk.expected_population_uniques == 1.0
-    with pytest.raises(BadInput, match="no distribution"):
+    with pytest.raises(BadInput, match="not a distribution"):
         model.sample(3, np.random.default_rng(0))
     assert model.generator_masks == (3, 5, 9, 6, 10, 12)

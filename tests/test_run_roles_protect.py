@@ -209,7 +209,7 @@ def test_the_command_swaps_places_and_says_so(tmp_path: Path) -> None:
     ("options", "said"),
     [
         ({"swap_rate": 0.1}, "--geography"),
-        ({"swap_rate": 0.1, "geography": "region", "top": 3}, "goes alone"),
+        ({"swap_rate": 0.1, "geography": "region", "top": 3}, "is given alone"),
         ({"swap_rate": 0.1, "geography": "region"}, "must be one of the keys"),
         ({"similar": [["sex"]], "top": 3}, "give --swap-rate"),
         ({"swap_rate": 1.5, "geography": "region"}, "between 0 and 1"),

@@ -27,6 +27,7 @@ NOT_LOADED = {
     "duckdb": "it counts what does not fit into memory and runs queries; the demo is small",
     "markdown-it-py": "rich requires it for Markdown, which we do not print",
     "mdurl": "markdown-it-py requires it",
+    "narwhals": "it reads and returns the data frames of other libraries; the demo reads a file",
     "pygments": "rich requires it for coloured source, which we do not print",
 }
 """Distributions that come with ours although the demo does not load them, and why."""

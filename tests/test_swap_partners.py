@@ -386,5 +386,6 @@ def test_neighbours_in_a_single_key_cover_a_record(model: rc.DecomposableModel, 
                     n_unseen=30.0,
                     link_weight=search.wanted.link_weight,
                     n_probes=n_probes,
+                    negligible=kernels.NEGLIGIBLE,
                 )
                 assert kernels.exchange_cost(task, i, j, np.uint64(moved), np.inf) == pytest.approx(expected)

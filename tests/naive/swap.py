@@ -125,11 +125,13 @@ def exchange_cost(
     n_unseen: float,
     link_weight: float,
     n_probes: int = 0,
+    negligible: float = 0.0,
 ) -> float:
     """Distance plus link risk as the search for candidates sees it: new cells at the mean of the old log probabilities.
 
     ``counts`` are the known persons; a record is covered when its partner, one with its new values, or one who differs from
-    them in a single key by at most ``n_probes`` levels (−1: anybody), is nearer to these than its own person.
+    them in a single key by at most ``n_probes`` levels (−1: anybody), is nearer to these than its own person. For a cost below
+    ``negligible`` nobody looks for those who differ.
     """
     moved = list(moved)
     if any(cell in closed for cell in (exchanged(one, other, moved), exchanged(other, one, moved))):
@@ -138,12 +140,14 @@ def exchange_cost(
     total = 0.0
     for old, partner, new in ((one, other, exchanged(one, other, moved)), (other, one, exchanged(other, one, moved))):
         steps = {person: [abs(a - b) for a, b in zip(person, new, strict=True) if a != b] for person in counts}
-        is_seen = {person: n_probes < 0 or not step or (len(step) == 1 and step[0] <= n_probes) for person, step in steps.items()}
+        cost = link_weight * link[old] * nobody_else(n_unseen, mean)
+        most = n_probes if cost >= negligible else 0
+        is_seen = {person: most < 0 or not step or (len(step) == 1 and step[0] <= most) for person, step in steps.items()}
         others = [person for person in counts if is_seen[person]] + [partner]
         is_covered = any(intruder(new, person) < intruder(new, old) - 1e-9 for person in others)
-        total += 0.0 if is_covered else link[old] * nobody_else(n_unseen, mean)
-        total += link[old] if counts[old] == 2 else 0.0
-    return apart + link_weight * total
+        total += 0.0 if is_covered else cost
+        total += link_weight * link[old] if counts[old] == 2 else 0.0
+    return apart + total
 
 
 def household_cost(

@@ -392,7 +392,7 @@ def test_from_the_file_to_the_protected_file_as_in_the_terminal(folder: Path) ->
     roles = {"role:age": "key", "role:sex": "key", "role:region": "key", "role:job": "key", "role:weight": "none"}
     started = browser.post("/assess", {"file": "people.csv", "population": "100000", "run_name": "one", **roles})
     assert started.status_code == 303, started.text
-    assert "Another run is going on" in browser.post("/assess", {"file": "people.csv", "population": "100000", **roles}).text
+    assert "Another run is in progress" in browser.post("/assess", {"file": "people.csv", "population": "100000", **roles}).text
     shown, told = wait(browser, started.headers["location"])
     assert told["state"] == "done", told["message"]
     assert shown.headers["location"].endswith("/run?name=one")

@@ -56,7 +56,7 @@ def test_a_config_survives_toml(config: RunConfig) -> None:
         ("input = 'a.csv'\nkeys = ['a']\npopulation = true", "whole number"),
         ("input = 'a.csv'\nkeys = ['a']\npopulation = 5\nsearch = 'magic'", "takes one of"),
         ("input = 'a.csv'\nkeys = ['a']\npopulation = 5\n[protect]\ntopp = 3", "did you mean 'top'"),
-        ("keys = ['a']\npopulation = 5", "does not say 'input'"),
+        ("keys = ['a']\npopulation = 5", "lacks 'input'"),
         ("input = ", "not valid TOML"),
         ("input = 'a.csv'\nkeys = []\npopulation = 5", "No key was named"),
         ("input = 'a.csv'\nkeys = ['a']\npopulation = 5\nthreshold = 2", "between 0 and 1"),

@@ -171,7 +171,7 @@ def test_fewer_records_than_asked_for_are_explained(people: pd.DataFrame) -> Non
 
 def test_nothing_to_protect_is_said(people: pd.DataFrame) -> None:
     done = rc.protect(people, keys=["sex", "region"], population=20_000, risk_above=0.9)
-    assert "No record was chosen" in str(done)
+    assert "No record met the choice" in str(done)
 
 
 def test_both_household_risks_are_those_of_the_members_together(people: pd.DataFrame) -> None:

@@ -117,7 +117,7 @@ class OutputExists(RarecellError):
     @classmethod
     def at(cls, path: object) -> OutputExists:
         return cls(
-            f"{path} exists already and would be overwritten. Name another folder with --out, or allow it with --overwrite."
+            f"{path} already exists and would be overwritten. Name another folder with --out, or allow it with --overwrite."
         )
 
 
@@ -145,7 +145,7 @@ class EngineFailed(RarecellError):
         return cls(
             f"{engine} failed while {work}: {reason}. Nothing was written, and the input is untouched. The log of {engine} has the cause, "
             "often an executor that ran out of memory or was lost: give executors more memory or fewer cores, and run again. A rerun "
-            "starts afresh."
+            "starts from the beginning."
         )
 
 
@@ -164,6 +164,6 @@ class NotWritten(RarecellError):
     def after_completion(cls, folder: object, problem: OSError) -> NotWritten:
         reason = problem.strerror or str(problem)
         return cls(
-            f"The results are complete, but could not be moved to their place in {folder}: {reason}. They wait in a hidden folder "
-            "there. Fix the cause; the next run or look at that folder moves them, and nothing has to be computed again."
+            f"The results are complete, but could not be moved to their place in {folder}: {reason}. They are in a hidden folder "
+            "there. Fix the cause; the next run in that folder, or the next look at it, moves them, and nothing has to be computed again."
         )

@@ -72,9 +72,9 @@ class ChosenFolder:
             When it would read something else than files inside this folder.
         """
         if config.sql is not None:
-            raise BadInput("This run reads its data by a query, which could reach any file. Repeat it in the terminal.")
+            raise BadInput("This run reads its data by a query, which could reach any file. Run it in the terminal.")
         if config.spark_table is not None or is_server(config.input):
-            raise BadInput("This run reads its data from Spark or from a database on a server. Repeat it in the terminal.")
+            raise BadInput("This run reads its data from Spark or from a database on a server. Run it in the terminal.")
         return replace(
             config,
             input=str(self.resolve(config.input)),

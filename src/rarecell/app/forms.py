@@ -58,7 +58,7 @@ def assess_config(
     roles = _roles(fields)
     given: Json = {"input": str(path), "keys": roles["key"]}
     if not roles["key"]:
-        raise BadInput("No column is marked as a key. Mark those that somebody outside could know about a person.")
+        raise BadInput("No column is marked as a key. Mark those that an outsider could know about a person.")
     for role in _SINGLE_ROLES:
         if len(roles[role]) > 1:
             raise BadInput(f"{len(roles[role])} columns are marked as {role}: {', '.join(roles[role])}. Only one can be.")
@@ -195,7 +195,7 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
         lies = "a share lies" if way == "swap_rate" else "a risk lies"
         raise BadInput(f"{what} was given as {chosen[way]:g}; {lies} between 0 and 1.")
     if any(value < 0 for value in chosen.values()) or chosen.get("top") == 0:
-        raise BadInput("Choose at least one record, and no negative number.")
+        raise BadInput("Choose at least one record.")
     if way == "swap_rate" and first(fields, "similar"):
         chosen["similar"] = _tables(first(fields, "similar"))
     unknown = [name for name in fields.get("never_swap", ()) if name not in config.keys]

@@ -148,7 +148,7 @@ class Jobs:
         """Start a run; ``usual`` are the seconds of its stages in an earlier run of the same kind."""
         with self._lock:
             if self.running is not None:
-                raise BadInput("Another run is going on. Wait for it to end, or cancel it first.")
+                raise BadInput("Another run is in progress. Wait for it to end, or cancel it first.")
             process = self._taken_worker()
             shares = shares_of(command, usual)
             job = Job(len(self._jobs) + 1, command, title, out, process, shares, back, configuration=configuration)

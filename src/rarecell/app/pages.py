@@ -168,7 +168,7 @@ class Pages:
         if place == self.folder.root or place.name.startswith("."):
             raise BadInput("Give the run a name of its own, such as survey-1.")
         if is_run(place):
-            raise OutputExists(f"There is a run called '{name}' already. Give this one another name.")
+            raise OutputExists(f"A run called '{name}' already exists. Give this one another name.")
         return place
 
     def usual(self, command: str, place: Path) -> dict[str, float] | None:

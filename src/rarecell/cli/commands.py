@@ -29,7 +29,7 @@ _EXIT_RISKY = 3
 
 
 class _Group(click.Group):
-    """Turns an error the user can fix into one paragraph and exit code 1, and lists commands with whole sentences."""
+    """Turn an error the user can fix into one paragraph and exit code 1, and lists commands with whole sentences."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -58,16 +58,16 @@ def main() -> None:
     """Which records of a microdata file could be recognised, how likely is that, and what protects them?
 
     \b
-    Begin with the demo, whose population is known:
+    Start with the demo, whose population is known:
         rarecell demo
-    then take your own file:
+    then try your own file:
         rarecell assess survey.csv --keys age,sex,region \\
             --population 1000000 --out run
     """
 
 
 def _finish(result: Assessment | Protection, options: dict[str, Any]) -> None:
-    """Print the result and leave with the exit code it deserves."""
+    """Print the result and exit with its code."""
     from rarecell.cli import terminal
 
     summary = result.summary
@@ -78,7 +78,7 @@ def _finish(result: Assessment | Protection, options: dict[str, Any]) -> None:
         if summary.swap is not None:
             terminal.show_swap(summary.swap)
         if options["out"]:
-            click.echo(f"\nResults are in {options['out']}. Begin with {Path(options['out']) / 'report.html'}.", err=True)
+            click.echo(f"\nResults are in {options['out']}. Start with {Path(options['out']) / 'report.html'}.", err=True)
         elif summary.swap is not None:
             click.echo(
                 "\nNo file was written: this was a trial. Give --out DIR to write the protected file and the report.", err=True
@@ -144,7 +144,7 @@ def protect(**options: Any) -> None:
 @click.option("--max-record-risk", type=FiniteRange(0, 1), metavar="P", help="No record above P in the released file.")
 @click.option("--recodable", help="Keys that may be recoded, separated by commas (default all).")
 @click.option(
-    "--candidates", type=click.IntRange(1), default=40, show_default=True, help="Recodings that are tried with their swaps."
+    "--candidates", type=click.IntRange(1), default=40, show_default=True, help="How many recodings to try, each with its swaps."
 )
 def plan(**options: Any) -> None:
     """Find recodings of keys, with swaps for what remains, that make FILE safe enough, and what each would cost.

@@ -10,7 +10,7 @@ import click
 @click.argument("record", type=click.IntRange(1))
 @click.argument("partner", type=click.IntRange(1))
 def explain_pair(folder: str, record: int, partner: int) -> None:
-    """Say why two records of the run in FOLDER, counted from 1, can or cannot be swapped.
+    """Explain why two records of the run in FOLDER, counted from 1, can or cannot be swapped.
 
     \b
     Example:
@@ -22,7 +22,7 @@ def explain_pair(folder: str, record: int, partner: int) -> None:
 
 
 _record_option = click.option(
-    "--record", type=click.IntRange(1), required=True, metavar="K", help="Which record, counted from 1, as reports do."
+    "--record", type=click.IntRange(1), required=True, metavar="K", help="The record, counted from 1 as in reports."
 )
 
 
@@ -30,7 +30,7 @@ _record_option = click.option(
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
 @_record_option
 def explain(folder: str, record: int) -> None:
-    """Say why a record of the run in FOLDER is risky. This shows its values: for internal use.
+    """Explain why a record of the run in FOLDER is risky. This shows its values: for internal use.
 
     \b
     Example:

@@ -87,10 +87,10 @@ data_options = _options(
 
 run_options = _options(
     data_options,
-    click.option("--household", help="Column that says which records live together."),
+    click.option("--household", help="Column that identifies households."),
     click.option("--geography", help='Column of the area, or nested areas from coarse to fine: "region>district".'),
     click.option(
-        "--register", metavar="FILE", help="The whole population, when you hold it: exact numbers beside the estimates."
+        "--register", metavar="FILE", help="The whole population, when you hold it: exact numbers next to the estimates."
     ),
     click.option(
         "--scenario",
@@ -112,7 +112,7 @@ run_options = _options(
     ),
     click.option("--criterion", help="aic (default), bic, bayes, skinner-shlomo, or a penalty for each degree of freedom."),
     click.option(
-        "--search", type=click.Choice(["auto", "exact", "local", "greedy"]), help="How the model is searched for (default auto)."
+        "--search", type=click.Choice(["auto", "exact", "local", "greedy"]), help="How to search for the model (default auto)."
     ),
     click.option(
         "--model",
@@ -151,11 +151,11 @@ run_options = _options(
         help="Distribution of the population count of a cell.",
     ),
     click.option("--threshold", type=FiniteRange(0, 1), help="Risk from which a record is listed (default 0.2)."),
-    click.option("--by", metavar="NAME", help="Who runs it, for the first page of the report."),
+    click.option("--by", metavar="NAME", help="Name of the person who runs it, for the first page of the report."),
     click.option("--out", type=click.Path(file_okay=False), help="Folder for the results."),
     click.option("--overwrite", is_flag=True, help="Allow results to be overwritten."),
     click.option("--fail-above", type=FiniteRange(0, 1), metavar="P", help="Exit with 3 when a record's risk is above P."),
-    click.option("--dry-run", is_flag=True, help="Say cells, memory and time, and do nothing."),
+    click.option("--dry-run", is_flag=True, help="Estimate cells, memory and time, and stop."),
 )
 
 
@@ -334,7 +334,7 @@ def wishes_of(options: ReadJson) -> Json:
         except ValueError:
             raise click.UsageError("--records takes numbers of records such as 3,17,250.") from None
         if min(numbers) < 1:
-            raise click.UsageError("--records counts from 1, as reports do; row numbers in files and in Python count from 0.")
+            raise click.UsageError("--records counts from 1, as in reports; row numbers in files and in Python count from 0.")
         chosen["records"] = [number - 1 for number in numbers]
     if options["keep"]:
         chosen["keep"] = [list(_names(part)) for part in options["keep"].split(";") if part.strip()]

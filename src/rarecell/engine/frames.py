@@ -39,7 +39,7 @@ def open_frame(native: Frame) -> Source:
         frame = nw.from_native(native)
     except TypeError:
         raise BadInput(
-            f"The data were given as {type(native).__name__}; they are a path or a frame of {_LIBRARIES}. Arrays and dictionaries "
+            f"The data were given as {type(native).__name__}; give a path or a frame of {_LIBRARIES}. Arrays and dictionaries "
             "become a frame with pyarrow.table({'name': values, …})."
         ) from None
     except Exception as problem:

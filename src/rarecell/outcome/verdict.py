@@ -88,7 +88,7 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
         # The external edition does not say how many changed places.
         done = "Records changed places with others that are like them."
     elif swap.requested == 0:
-        done = "No record was chosen by what was asked for, so that none was swapped."
+        done = "No record met the choice that was made, so none was swapped."
     else:
         done = (
             f"{counted(swap.swapped, 'record')} of {number(swap.requested)} asked for {verb(swap.swapped, 'was', 'were')} swapped "
@@ -107,7 +107,7 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
 def what_was_kept(swap: SwapSummary) -> str:
     """Which tables are as they were: those of the model, or those that the user named where whole records change places."""
     if not swap.margins_identical:
-        return "Tables that were to be kept have CHANGED: do not release this file"
+        return "Tables that had to be kept have CHANGED: do not release this file"
     blanked = swap.suppression is not None and swap.suppression.values != 0
     but = ", except for the values that were blanked" if blanked else ""
     if swap.keeps_model:

@@ -145,7 +145,7 @@ def _register(summary: RunSummary) -> list[Table]:
     )
     of_bands = tuple((band.low, band.high, band.records, band.estimated, band.true) for band in register.calibration)
     return [
-        Table("register", "Exact numbers from the register beside the estimates", columns, rows),
+        Table("register", "Exact numbers from the register next to the estimates", columns, rows),
         Table("calibration", "How good the estimate is on these data", bands, of_bands),
     ]
 

@@ -50,7 +50,7 @@ def steps(summary: RunSummary, *, edition: str = "internal", place: str | None =
     if edition == "external":
         return [
             Step(
-                "This edition shows no value of any record and no count below three. What each number means is said beside it "
+                "This edition shows no value of any record and no count below three. What each number means is explained next to it "
                 "and in the glossary."
             ),
             Step(
@@ -84,8 +84,8 @@ def _before_release(summary: RunSummary, folder: str) -> list[Step]:
     if summary.swap.formal is not None:
         found.append(
             Step(
-                f"Some records may be as they were, with a risk of up to {highest:.2f}: ε limits what a release says of any record and removes "
-                "no chosen risk. Do not protect the released file again, because that would spend further ε."
+                f"Some records may be as they were, with a risk of up to {highest:.2f}: ε limits what the release reveals about any record and does not remove "
+                "the risk of chosen ones. Do not protect the released file again, because that would spend further ε."
             )
         )
     elif highest > threshold:

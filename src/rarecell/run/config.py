@@ -141,7 +141,7 @@ class RunConfig:
     populations : with ``strata``, the number of units of each stratum
     weight, household, sensitive, id, strata : columns with other roles
     geography : column of the area, or nested areas from coarse to fine, as in ``"region>district"``; the risk is reported at each level
-    register : the population, as any file that the program reads: exact numbers beside the estimates
+    register : the population, as any file that the program reads: exact numbers next to the estimates
     analysis : what users want to know from the file, run on the protected file, too, such as
         ``{"wage": {"regression": "income ~ age + sex"}}``; also ``means`` and ``table``
     scenario : further intruders, each with the keys that it knows, such as ``{"neighbour": {"keys": ["age", "sex"]}}``
@@ -295,7 +295,7 @@ class RunConfig:
             values["keys"] = all_keys(_keys_of(values["scenario"]))
         for needed in ("input", "keys"):
             if needed not in values:
-                raise BadInput(f"{source} does not say '{needed}'; it needs at least input and keys.")
+                raise BadInput(f"{source} lacks '{needed}'; it needs at least input and keys.")
         protect = given.get("protect")
         if protect is not None:
             if not isinstance(protect, Mapping):
@@ -348,7 +348,7 @@ def _check_names(given: ReadJson, owner: type, source: str) -> None:
         for name in unknown:
             near = nearest_names(name, known, limit=1)
             hints.append(f"'{name}'" + (f" (did you mean '{near[0]}'?)" if near else ""))
-        raise BadInput(f"{source} has unknown options: {', '.join(hints)}. Known are: {', '.join(known)}.")
+        raise BadInput(f"{source} has unknown options: {', '.join(hints)}. The known ones are: {', '.join(known)}.")
 
 
 _KINDS: dict[str, tuple[tuple[type, ...], str]] = {

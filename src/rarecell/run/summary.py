@@ -84,7 +84,7 @@ def of_findings(found: Findings) -> RunSummary:
 
 
 def _of_missing_values(found: Findings) -> str:
-    """The first thing that a reader must know: what was done with missing values."""
+    """What a reader must know first: what was done with missing values."""
     first = found.data.summary_lines()[0]
     lacking = ", ".join(f"{key} {number(n)}" for key, n in found.data.n_missing.items() if n)
     if found.config.missing != MATCHES_ANYTHING or not lacking:

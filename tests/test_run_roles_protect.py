@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import rarecell as rc
 from rarecell.cli.commands import main
 from rarecell.data.wider import wider_table
-from rarecell.errors import BadInput
+from rarecell.errors import BadInput, RarecellError
 from rarecell.risk.attributes import Groups, attribute_risk
 from tests.test_run_roles import SIMPLE, population
 
@@ -218,3 +218,26 @@ def test_the_command_swaps_places_and_says_so(tmp_path: Path) -> None:
 def test_places_cannot_be_changed_without_areas(options: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         rc.protect(SAMPLE, keys=["age", "sex"], **SIMPLE, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"carry": ["nope"]}, "There is no column 'nope'"),
+        ({"carry": ["age"]}, "'age' is a key"),
+        ({"keep": [["nope", "age"]]}, "There is no column 'nope'"),
+        ({"within": ["nope"]}, "There is no column 'nope'"),
+        ({"analysis": {"wage": {"means": "nope by sex"}}}, "nope"),
+        ({"released": "nowhere"}, "holds no protected file"),
+        ({"scenario": {"one": {"keys": ["age", "town"]}}}, "Add it to --keys"),
+    ],
+)
+def test_what_is_not_there_is_told_before_anything_is_read(
+    options: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_: Any, **__: Any) -> None:
+        raise AssertionError("the data were read")
+
+    monkeypatch.setattr("rarecell.data.microdata.Microdata.table", read)
+    with pytest.raises(RarecellError, match=said):
+        rc.protect(SAMPLE, keys=["age", "sex"], top=5, **options, **SIMPLE)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from rarecell.outcome.summary import RiskSummary
 from rarecell.outcome.swap import SwapSummary
-from rarecell.outcome.words import number
+from rarecell.outcome.words import counted, number, percent
 
 Rows = Callable[..., None]
 """Prints a table: title, headers, lines."""
@@ -52,10 +52,13 @@ def show_aftermath(swap: SwapSummary, rows: Rows, say: Callable[[str], None]) ->
         ]
         rows("Scenarios after protection", ["intruder", "expected population uniques", "above threshold"], lines, right=(1, 2))
     for analysis in swap.analyses:
-        terms = [(t.name, number(t.before, 3), number(t.after, 3), number(t.overlap, 2)) for t in analysis.terms]
-        rows(
-            f"{analysis.name}: {analysis.formula}", ["", "original", "protected", "overlap of intervals"], terms, right=(1, 2, 3)
-        )
+        terms = [
+            (t.name, number(t.before, 3), number(t.after, 3), _bias(t.relative_bias), number(t.overlap, 2))
+            for t in analysis.terms
+        ]
+        how = f"{analysis.kind}{', weighted' if analysis.weighted else ''}, {counted(analysis.records, 'record')}"
+        headers = ["", "original", "protected", "relative bias", "overlap of intervals"]
+        rows(f"{analysis.name}: {analysis.formula} ({how})", headers, terms, right=(1, 2, 3, 4))
     for table in swap.weighted:
         if table.changed:
             say(f"Weighted: {table.sentence}")
@@ -65,6 +68,11 @@ def show_aftermath(swap: SwapSummary, rows: Rows, say: Callable[[str], None]) ->
             f"Swaps fell most on {worst.column} {worst.level}: {worst.swapped:,} of {worst.records:,} records, {worst.ratio:.1f} times the "
             "share of the whole file."
         )
+
+
+def _bias(share: float | None) -> str:
+    """A signed change; a number that was zero before has none."""
+    return "–" if share is None else percent(share).replace("-", "−")
 
 
 def _show_areas(risk: RiskSummary, rows: Rows, say: Callable[[str], None]) -> None:

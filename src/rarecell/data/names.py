@@ -37,7 +37,12 @@ def check_scenarios(scenarios: Mapping[str, Sequence[str]], keys: Sequence[str])
             raise BadInput(f"Scenario '{name}' has no keys; name the columns that this intruder could know.")
         unknown = [key for key in known if key not in keys]
         if unknown:
-            raise UnknownColumns.among(unknown, keys, role=f"key of scenario '{name}'")
+            near = nearest_names(unknown[0], keys)
+            hint = f" Did you mean {' or '.join(repr(key) for key in near)}?" if near else ""
+            raise BadInput(
+                f"Scenario '{name}' names '{unknown[0]}', which is not among the keys {', '.join(keys)}.{hint} Add it to --keys, or leave "
+                "--keys out: those of all scenarios together are then taken."
+            )
         if len(set(known)) < len(known):
             raise BadInput(f"Scenario '{name}' names a key twice; name each once.")
     if len(scenarios) > 64:

@@ -36,6 +36,7 @@ from rarecell.risk.unsafe import UnsafeCombinations, unsafe_combinations
 from rarecell.run import files, model_choice, summary, swaps
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.copies import find_doubles
+from rarecell.run.early_checks import refuse_unknown_names
 from rarecell.run.findings import Findings, Judgement
 from rarecell.run.groups import concentration_of, groups_of, role_columns
 from rarecell.run.keywords import NO_FRAMES, Frames, RunOptions, as_config
@@ -172,6 +173,8 @@ def _counted(
         limit = MemoryLimit.of(config.memory)
         if needs_records or wanted is not None:
             swaps.refuse_without_positions(data, wanted, limit)
+        if wanted is not None:
+            refuse_unknown_names(data, config, wanted)
         table = data.table(records=True if needs_records else None)
         refuse_identifying_keys(table)
         limit.check(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held(table))

@@ -17,6 +17,7 @@ from rarecell.engine import open_source
 from rarecell.errors import BadInput
 from rarecell.outcome.swap import ReleasedBefore
 from rarecell.run.analysing import codes_after
+from rarecell.run.early_checks import earlier_release
 from rarecell.run.results import Assessment
 from rarecell.swap.carry import Travel
 from rarecell.swap.plan import SwapPlan
@@ -53,10 +54,7 @@ def held_against(found: Assessment, plan: SwapPlan, travel: Travel) -> ReleasedB
 
 
 def _earlier(folder: Path, data: Microdata) -> Microdata:
-    written = sorted(folder.glob("protected.*"))
-    if not written:
-        raise BadInput(f"{folder} holds no protected file of an earlier run; name the folder that --out named then.")
-    earlier = Microdata(open_source(data.source.read_back(written[0])).numbered(data.id), keys=data.keys)
+    earlier = Microdata(open_source(data.read_back(earlier_release(folder))).numbered(data.id), keys=data.keys)
     if earlier.n_records != data.n_records:
         raise BadInput(
             f"The earlier release in {folder} has {earlier.n_records:,} records and the file {data.n_records:,}, so they are not releases of "

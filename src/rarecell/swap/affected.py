@@ -7,6 +7,7 @@ the weights of partners are alike.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput
+from rarecell.outcome.words import percent
 
 if TYPE_CHECKING:
     from rarecell.edges import Array
@@ -64,13 +66,12 @@ class WeightedChange:
 
     @property
     def sentence(self) -> str:
-        counts = "counts of records are unchanged" if self.is_count_identical else "counts of records changed"
+        names = ", ".join(self.variables)
+        counts = "counts of records are exactly as they were" if self.is_count_identical else "counts of records changed"
         if not self.changed:
-            return f"{', '.join(self.variables)}: {counts}, and so are weighted totals."
-        return (
-            f"{', '.join(self.variables)}: {counts}; {self.changed:,} of {self.cells:,} weighted totals changed, by at most "
-            f"{self.largest:.1%} ({self.largest_cell})."
-        )
+            return f"{names}: {counts}, {'and so are' if self.is_count_identical else 'but no'} weighted totals."
+        most = f"by at most {percent(self.largest)}" if math.isfinite(self.largest) else "one of them from nothing"
+        return f"{names}: {counts}; {self.changed:,} of {self.cells:,} weighted totals changed, {most} ({self.largest_cell})."
 
 
 def swapped_by_group(column: str, labels: Sequence[str], codes: Array, counts: ArrayLike, rows: Array) -> list[GroupShare]:

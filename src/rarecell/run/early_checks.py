@@ -1,0 +1,40 @@
+"""Is everything there that a protection names?
+
+Asked before anything is counted, so that a mistyped column or folder costs no time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rarecell.data.microdata import Microdata
+from rarecell.errors import BadInput, UnknownColumns
+from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.swap.analyses import Analysis
+
+
+def refuse_unknown_names(data: Microdata, config: RunConfig, wanted: ProtectConfig) -> None:
+    """Raise when a column that is to be kept, matched on, carried or analysed, or an earlier release, is not there."""
+    columns = list(data.columns)
+    named = [name for names in (*wanted.keep, *wanted.similar) for name in names] + [*wanted.within, *wanted.carry]
+    # Coarsenings are named after their key: age/10.
+    unknown = [name for name in dict.fromkeys(named) if name not in columns and name.rpartition("/")[0] not in data.keys]
+    if unknown:
+        raise UnknownColumns.among(unknown, columns)
+    keys = [name for name in wanted.carry if name in data.keys and name not in data.areas]
+    if keys:
+        raise BadInput(
+            f"'{keys[0]}' is a key, which is swapped or stays by itself; --carry names columns that travel with a swapped key."
+        )
+    for name, given in config.analysis.items():
+        Analysis.of(name, given).columns(columns)
+    if wanted.released is not None:
+        earlier_release(Path(wanted.released))
+
+
+def earlier_release(folder: Path) -> Path:
+    """The protected file of an earlier run."""
+    written = sorted(folder.glob("protected.*")) if folder.is_dir() else []
+    if not written:
+        raise BadInput(f"{folder} holds no protected file of an earlier run; name the folder that --out named then.")
+    return written[0]

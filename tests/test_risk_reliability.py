@@ -59,11 +59,11 @@ def test_an_option_that_plays_no_part_says_so(frame: pa.Table) -> None:
 def test_restarts_and_named_models_that_play_no_part_say_so(frame: pa.Table) -> None:
     keys = ["age", "sex", "marital"]
     found = rc.assess(frame, keys=keys, population=277_677, restarts=7, search="exact")
-    assert any("7 restarts play no part" in note for note in found.summary.notes)
+    assert any("7 restarts have no effect" in note for note in found.summary.notes)
     named = rc.assess(frame, keys=keys, population=277_677, cliques=[["age"], ["sex", "marital"]])
-    assert any("named plays no part" in note for note in named.summary.notes)
+    assert any("named has no effect" in note for note in named.summary.notes)
     single = rc.assess(frame, keys=keys, population=277_677, cliques=[["age"], ["sex", "marital"]], model="single")
-    assert not any("no part" in note for note in single.summary.notes)
+    assert not any("no effect" in note for note in single.summary.notes)
 
 
 def test_less_detail_never_raises_the_number_of_population_uniques(frame: pa.Table) -> None:

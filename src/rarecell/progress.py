@@ -21,7 +21,7 @@ class Progress(Protocol):
         """A stage begins, inside the one that is open; ``total`` is its amount of work, or None when that is unknown."""
 
     def advance(self, amount: float = 1.0) -> None:
-        """So much more of the innermost open stage is done."""
+        """This much more of the innermost open stage is done."""
 
     def done(self) -> None:
         """The innermost open stage is finished."""

@@ -204,7 +204,7 @@ class KeyCounting:
                 f"In {self.source.name} the key {told} has the same value in every record, so it cannot tell records apart. Name other "
                 "keys, or check that the right column and coding were named."
             )
-        return [f"The key {told} has the same value in every record and tells nobody apart."] if constant else []
+        return [f"The key {told} has the same value in every record and cannot tell records apart."] if constant else []
 
     def _coarsenings(self, categories: Sequence[Categories]) -> list[Coarsening]:
         found = []

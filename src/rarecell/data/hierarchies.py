@@ -89,7 +89,7 @@ def _rows(file: Path) -> dict[str, list[str]]:
                 )
             if rows.setdefault(level, groups) != groups:
                 raise BadInput(
-                    f"The hierarchy {file}, line {number}, groups the level '{level}' a second time and otherwise. Keep one line."
+                    f"The hierarchy {file}, line {number}, groups the level '{level}' a second time, differently. Keep one line."
                 )
     except csv.Error as problem:
         raise BadInput(f"The hierarchy {file} is not a delimited text: {problem}. Correct its quotes.") from None

@@ -249,7 +249,7 @@ class SparkSource(FrameSource):
         if id_column is None:
             raise BadInput(
                 f"The records of {self.name} have no position, so swaps, and whatever looks at single records, need a column that names each "
-                "record. Name it with --id, or id=… in Python. It holds whole numbers or text, another one in each record."
+                "record. Name it with --id, or id=… in Python. It holds whole numbers or text, different in each record."
             )
         if self._kind(id_column) not in ("integer", "text"):
             raise BadInput(
@@ -267,7 +267,9 @@ class SparkSource(FrameSource):
         small = spark_table(native, {number: distinct})
         same = native.join(functions.broadcast(small), native[quoted(id_column)] == small[number], "left_semi").count()
         if len(distinct) < len(ids) or same > len(ids):
-            raise BadInput(f"The id column '{id_column}' of {self.name} has a value twice; swaps need another id in each record.")
+            raise BadInput(
+                f"The id column '{id_column}' of {self.name} has a value twice; swaps need a different id in each record."
+            )
 
     def _coded(self, cells: KeyCells) -> tuple[Any, list[str]]:
         """The Spark frame with the codes of the keys in further columns, and the names of these."""

@@ -1,4 +1,4 @@
-"""What does an intruder hold against the released file?
+"""What does an intruder compare the released file with?
 
 A register is persons by their key values. A real one is counted. Without one, the sampled persons are known (they are
 somewhere in the population) and the model says how many others each cell holds: Poisson numbers whose rates are uncertain.

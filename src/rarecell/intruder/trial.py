@@ -51,7 +51,7 @@ class Found:
 def try_intruders(
     release: Release, register: Register, *, distances: Distances | None = None, moved: MovedLinks | None = None
 ) -> tuple[Found, ...]:
-    """Let every intruder loose on the original and on the released file.
+    """Try every intruder on the original and on the released file.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ MANY_NUMBERS = 20
 """Whole numbers with fewer levels are more likely codes than measures, and are put into groups instead of bands."""
 
 MOST_BANDS = 3
-"""So many widths are offered of one key at most."""
+"""At most this many widths are offered for one key."""
 
 _NEARLY_AS_MANY = 1.35
 """Groups are offered beside bands when all bands have more levels than this many times theirs."""

@@ -138,7 +138,7 @@ class ReleaseFrontier:
     def __str__(self) -> str:
         if not self.cheapest:
             best = min(self.looked_at, key=lambda p: (p.highest, p.correct_links))
-            return f"None of {len(self.looked_at):,} recodings reaches {self.target}, swaps included. Nearest comes: {best}"
+            return f"None of {len(self.looked_at):,} recodings reaches {self.target}, swaps included. The nearest is: {best}"
         named = " ".join(f"{name[:1].upper()}{name[1:]}: {point}" for name, point in self.cheapest.items())
         return f"{len(self.points):,} of {len(self.looked_at):,} recodings are worth considering for {self.target}. {named}"
 
@@ -199,7 +199,7 @@ def plan_release(
 
 @dataclass(frozen=True, eq=False)
 class _Question:
-    """What every candidate is asked."""
+    """What every candidate is judged by."""
 
     table: ContingencyTable
     target: ReleaseTarget

@@ -49,7 +49,7 @@ class Suppression:
         return int(sum(of_key.sum() for of_key in self.blanked.values()))
 
     def audit(self) -> dict[str, list[object]]:
-        """One row a record: its number, the keys that are blanked, its risk before and after."""
+        """One row per record: its number, the keys that are blanked, its risk before and after."""
         return {
             "record": self.rows.tolist(),
             "variables": [

@@ -1,4 +1,4 @@
-"""What would a recoding do to the table of a file, and what would it cost? Told from counts, without reading again.
+"""What would a recoding do to the table of a file, and what would it cost? Computed from counts, without reading again.
 
 The fine table has every key as it is. A coding puts the levels of a key together just as it would when the file is read with
 it; numbers into bands first, then levels into groups, which are found in the table with all bands.

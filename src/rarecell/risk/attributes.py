@@ -66,7 +66,9 @@ class Groups:
         if column not in table.keys:
             raise UnknownColumns.among([column], table.keys, role="column")
         if table.n_keys < 2:
-            raise BadInput(f"Groups need a key beside the sensitive column '{column}'; name the columns an intruder could know.")
+            raise BadInput(
+                f"Groups need a key in addition to the sensitive column '{column}'; name the columns an intruder could know."
+            )
         place = table.keys.index(column)
         others = [k for k in range(table.n_keys) if k != place]
         categories = tuple(table.categories[k] for k in others)
@@ -248,7 +250,7 @@ class AttributeRisk:
     def __str__(self) -> str:
         return (
             f"'{self.column}' is guessed right for {self.right_from_groups:,} of {self.n_records:,} people by whoever knows that they took "
-            f"part and finds their group, for {self.right_from_file:,} by whoever guesses from the whole file. {self.n_homogeneous:,} groups "
+            f"part and finds their group, for {self.right_from_file:,} by anyone who guesses from the whole file. {self.n_homogeneous:,} groups "
             f"of two or more records ({self.records_in_homogeneous:,} records) have one value only."
         )
 

@@ -168,7 +168,11 @@ def risk_interval(
         centre,
         n_draws,
         _basis(model.uncertainty, error)
-        + ("" if len(drawn) == len(uniques) else f" A random {len(drawn):,} of the {len(uniques):,} uniques stand for all."),
+        + (
+            ""
+            if len(drawn) == len(uniques)
+            else f" A random {len(drawn):,} of the {len(uniques):,} uniques represent all of them."
+        ),
     )
 
 
@@ -227,9 +231,11 @@ def _one_chunk(
 
 def _basis(uncertainty: Uncertainty, error: tuple[float, float] | None) -> str:
     if error is not None:
-        return f"It holds chance, the uncertainty of the model's probabilities, and the error of such models on known populations, {error[0]:.0%}."
+        return f"It accounts for chance, the uncertainty of the model's probabilities, and the error of such models on known populations, {error[0]:.0%}."
     if uncertainty is Uncertainty.NONE:
-        return "It holds the chance of the population only, because the model has no posterior."
+        return "It accounts for chance in the population only, because the model has no posterior."
     if uncertainty is Uncertainty.PARTLY:
-        return "It holds chance and, for those members that are decomposable, the uncertainty of the model's probabilities."
-    return "It holds chance and the uncertainty of the model's probabilities, not that the model may miss an interaction."
+        return (
+            "It accounts for chance and, for those members that are decomposable, the uncertainty of the model's probabilities."
+        )
+    return "It accounts for chance and the uncertainty of the model's probabilities, but not for interactions that the model may miss."

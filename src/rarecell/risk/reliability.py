@@ -21,7 +21,7 @@ SMALL_FRACTION = 0.015
 """Below this fraction estimates of few population uniques tend to be low."""
 
 FEW_RECORDS = 500
-"""With fewer records no model of several keys can be told from another."""
+"""Fewer records are not enough to tell one model of several keys from another."""
 
 MANY_LEVELS = 0.3
 """Levels of a key over records, from which on most levels were seen once or never."""
@@ -72,7 +72,7 @@ def reliability(risk: RecordRisk, fit: FitDiagnostics, design: DesignEffect | No
             f"From samples of less than {SMALL_FRACTION:.1%} small numbers of population uniques tend to be estimated too low."
         )
     if table.n_records < FEW_RECORDS:
-        cautions.append(f"The file has {table.n_records:,} records; with so few no model can be told from another.")
+        cautions.append(f"The file has {table.n_records:,} records, too few to tell one model from another.")
     for categories in table.categories:
         if categories.n_levels > MANY_LEVELS * table.n_records:
             cautions.append(

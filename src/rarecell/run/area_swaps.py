@@ -55,7 +55,7 @@ def planned_places(
 def _households(wanted: ProtectConfig, found: Assessment) -> CodedColumn:
     if found.config.household is None:
         raise BadInput(
-            "Whole households are to change places, but no column says which records live together; name it with --household."
+            "Whole households are to change places, but no column identifies the households; name it with --household."
         )
     codes, (categories,) = found.data.column_codes([found.config.household])
     return CodedColumn(np.ascontiguousarray(codes[:, 0]), categories.levels)

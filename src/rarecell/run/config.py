@@ -224,7 +224,7 @@ class RunConfig:
         if not self.keys:
             raise BadInput("No key was named. Name the columns an intruder could know, for example --keys age,sex,region.")
         if (self.strata is None) != (not self.populations):
-            raise BadInput("Strata need both: the column that says the stratum of a record, and the population of each stratum.")
+            raise BadInput("Strata need both the column with the stratum of each record and the population of each stratum.")
         if self.strata is not None and self.weight is not None:
             raise BadInput(
                 "Both strata and survey weights were given; strata with their populations imply the weights, so give one of them."

@@ -36,5 +36,5 @@ def earlier_release(folder: Path) -> Path:
     """The protected file of an earlier run."""
     written = sorted(folder.glob("protected.*")) if folder.is_dir() else []
     if not written:
-        raise BadInput(f"{folder} holds no protected file of an earlier run; name the folder that --out named then.")
+        raise BadInput(f"{folder} holds no protected file of an earlier run; name the folder that was given with --out.")
     return written[0]

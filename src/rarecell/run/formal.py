@@ -43,7 +43,7 @@ _REASONS = {
     "distances": "Near partners depend on the values exchanged, which voids the guarantee; leave out {}.",
     "weights": "Near partners depend on the values exchanged, which voids the guarantee; leave out {}.",
     "households": "A formal release moves parts of single records, not whole households; leave out {}.",
-    "suppress_rest": "Blanking values of chosen records would tell which they are, which voids the guarantee; leave out {}.",
+    "suppress_rest": "Blanking values of chosen records would reveal which they are, which voids the guarantee; leave out {}.",
     "decoys": "A formal release has no chosen records that decoys could hide; leave out {}.",
 }
 
@@ -51,7 +51,7 @@ _REASONS = {
 _LOOKED_AT = ("formal", "keep", "within", "never_swap", "swap_seed")
 """Options that can go with a formal release, or have no part in it."""
 
-_UNKNOWN = "Nothing is proved of a formal release together with {0}; leave out {0}."
+_UNKNOWN = "Nothing is proved about a formal release together with {0}; leave out {0}."
 
 
 def refuse_what_voids(wanted: ProtectConfig) -> None:
@@ -116,7 +116,7 @@ def notes(wanted: ProtectConfig) -> tuple[str, ...]:
     """What a user who gave a seed should know."""
     if wanted.swap_seed is None:
         return ()
-    return ("The seed has no part in the formal release: a seed that somebody knows would void its guarantee.",)
+    return ("The seed has no effect on the formal release: a seed that somebody knows would void its guarantee.",)
 
 
 def _refuse_lists_of_zeros(zeros: str) -> None:

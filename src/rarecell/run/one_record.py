@@ -56,7 +56,7 @@ class RecordStory:
         parts = [first, *self.reasons]
         if self.enough:
             sets = "; ".join(listed(list(names)) for names in self.enough[:5])
-            parts.append(f"To single it out in the file it is enough to know: {sets}.")
+            parts.append(f"To single it out in the file, it is enough to know: {sets}.")
         return " ".join(parts)
 
 
@@ -95,7 +95,7 @@ def explain_record(folder: str | Path, record: int) -> RecordStory:
         raise BadInput(f"{folder} has no risk of this record: {problem}.") from None
     cell = int(table.cell_of([record])[0])
     if cell < 0:
-        raise BadInput(f"Record {record + 1:,} was left out for a missing key, so nothing is known of its risk.")
+        raise BadInput(f"Record {record + 1:,} was left out for a missing key, so nothing is known about its risk.")
     values = tuple((c.key, c.labels[code]) for c, code in zip(table.categories, table.cells[cell], strict=True))
     alone = stored["cell_count"] == 1
     return RecordStory(

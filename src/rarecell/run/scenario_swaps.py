@@ -53,9 +53,7 @@ def planning_of(wanted: ProtectConfig, found: Assessment) -> Planning:
     if not wanted.households:
         return plan_single
     if found.config.household is None:
-        raise BadInput(
-            "Whole households are to be swapped, but no column says which records live together; name it with --household."
-        )
+        raise BadInput("Whole households are to be swapped, but no column identifies the households; name it with --household.")
     households = found.data.column_codes([found.config.household])[0][:, 0]
 
     def plan(task: SwapTask, records: NDArray[np.int64], progress: Progress) -> SwapPlan:

@@ -134,10 +134,10 @@ def ignored_options(found: Findings) -> list[str]:
             "the law of the unseen units follows from that."
         )
     if search is not None and search.method != "local" and config.restarts != RunConfig.restarts:
-        said.append(f"The {number(config.restarts)} restarts play no part: the search was {search.method}, which starts once.")
+        said.append(f"The {number(config.restarts)} restarts have no effect: the search was {search.method}, which starts once.")
     if config.cliques and config.model not in ("single", "hierarchical"):
         said.append(
-            f"The model that was named plays no part in the risk, which comes from the model '{config.model}'; swaps keep its tables. "
+            f"The model that was named has no effect on the risk, which comes from the model '{config.model}'; swaps keep its tables. "
             "Give --model single for its risk."
         )
     return said

@@ -342,7 +342,8 @@ def test_the_posterior_of_an_average_has_the_variance_within_and_between_its_net
     model = fit_backoff(table, n_orders=4)
     rows = np.stack([network.log_moment_rows(table.cells) for network in model.networks])
     mean, variance, _ = model.posterior()
-    assert variance == pytest.approx(rows[:, :, 2].mean(axis=0) + rows[:, :, 0].var(axis=0))
+    pairs = 0.5 * (rows[::2, :, 0] + rows[1::2, :, 0])
+    assert variance == pytest.approx(rows[:, :, 2].mean(axis=0) + pairs.var(axis=0, ddof=1))
     # The mean of the gamma law is that of the networks on average, whatever its variance.
     shape, scale = gamma_of_log_moments(mean, variance)
     within, _ = gamma_of_log_moments(mean, rows[:, :, 2].mean(axis=0))

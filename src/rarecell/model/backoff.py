@@ -239,8 +239,8 @@ class BackoffModel(_Backoff):
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
         """Mean and variance of the logarithm of each cell's probability.
 
-        The variance is that within the networks and that between them; the mean is moved so that it belongs to the arithmetic
-        mean of their probabilities. Without the variance between them, risks below 0.1 were too small by an eighth.
+        The variance is that within the networks and that between pairs of them, an order and its reverse; the mean is moved so that it
+        belongs to the arithmetic mean of their probabilities.
         """
         found = self._averaged(cells)
         return LogMoments(found.mean_log, found.variance_log, found.error if len(self.networks) > 1 else None)
@@ -285,11 +285,15 @@ def _average(rows: Sequence[Floats]) -> _Moments:
         log_mean[:] = np.log(np.exp(logs - largest).mean(axis=0)) + largest
         mean_log[:] = np.mean([part[:, 1] for part in parts], axis=0) + log_mean - logs.mean(axis=0)
         variance_log[:] = np.mean([part[:, 2] for part in parts], axis=0)
-        if len(parts) > 1:
-            mean_log += _add_variance(variance_log, logs.var(axis=0))
         # Neighbours are an order and its reverse, which err in opposite directions.
-        pairs = logs.reshape(len(logs) // 2, 2, logs.shape[1]).mean(axis=1) if len(logs) % 2 == 0 and len(logs) > 2 else logs
-        error[:] = pairs.std(axis=0, ddof=1) / np.sqrt(len(pairs)) if len(pairs) > 1 else 0.0
+        has_pairs = len(logs) % 2 == 0 and len(logs) > 2
+        pairs = logs.reshape(len(logs) // 2, 2, logs.shape[1]).mean(axis=1) if has_pairs else logs
+        if len(pairs) > 1:
+            between = pairs.var(axis=0, ddof=1)
+            error[:] = np.sqrt(between / len(pairs))
+            mean_log += _add_variance(variance_log, between if has_pairs else 0.5 * between)
+        else:
+            error[:] = 0.0
 
     in_parts(average, *found, *rows)
     return found

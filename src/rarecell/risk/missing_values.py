@@ -23,7 +23,7 @@ is a sum over cells, most of them empty. Where it is not summed to the end, it i
 
 How much more probable than c itself the cells are that differ in some keys is asked of a model that predicts these keys from all others
 (:meth:`~rarecell.model.protocol.CellModel.with_last`): whether somebody answers depends on who it is, not the other way round. On census
-samples with three to ten per cent of missing ages the number of population uniques was right within a fifth; the default's average
+samples with three per cent of missing ages the number of population uniques was right within a tenth; the default's average
 over orders gave one and a half to two times the truth.
 
 What is uncertain about the probability of c is taken to be uncertain about A(c) to the same relative degree, or to the degree of its

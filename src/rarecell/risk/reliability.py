@@ -18,7 +18,7 @@ LEAST_FRACTION = 0.005
 """Smallest sampling fraction at which estimates were compared with known populations (``benchmarks/accuracy.py``)."""
 
 SMALL_FRACTION = 0.015
-"""Below this fraction estimates of few population uniques tend to be low."""
+"""Below this fraction estimates of few population uniques were off by up to a fifth."""
 
 FEW_RECORDS = 500
 """Fewer records are not enough to tell one model of several keys from another."""
@@ -69,7 +69,8 @@ def reliability(risk: RecordRisk, fit: FitDiagnostics, design: DesignEffect | No
         )
     elif fraction < SMALL_FRACTION and risk.expected_population_uniques < 50:
         cautions.append(
-            f"From samples of less than {SMALL_FRACTION:.1%} small numbers of population uniques tend to be estimated too low."
+            f"From samples of less than {SMALL_FRACTION:.1%} small numbers of population uniques were estimated up to a fifth too low or too "
+            "high."
         )
     if table.n_records < FEW_RECORDS:
         cautions.append(f"The file has {table.n_records:,} records, too few to tell one model from another.")

@@ -1,8 +1,9 @@
 """How long does a plan of swaps take, and how does the time grow with the file?
 
 Records are drawn from a decomposable model with the dimensions of Takemura and Endo's census file. One record in twenty,
-the riskiest, is to be protected. Prints time, peak memory, and the ratios between successive sizes; beside the plan the
-time of one count of all cells, as a measure of the machine.
+the riskiest, is to be protected, once with the nearest partners and once with partners against an intruder who looks nearby. Prints
+processor time, peak memory, and the ratios between successive sizes; beside the plans the time of one count of all cells, as a
+measure of the machine.
 
     python benchmarks/swap.py              1e4, 1e5 and 1e6 records
     python benchmarks/swap.py 20000 40000  these numbers of records
@@ -18,6 +19,7 @@ import numpy as np
 
 import rarecell as rc
 from rarecell.swap.plan import plan_swaps
+from rarecell.swap.task import LINK_WEIGHT
 
 LEVELS = (14, 2, 91, 5, 14, 7, 2, 5)
 CLIQUES = ((0, 1, 5), (0, 5, 6), (1, 5, 7), (2, 5, 6), (3, 5), (4, 5))
@@ -50,21 +52,24 @@ def measured(n_records: int) -> tuple[float, float]:
         :n_records
     ]
     categories = [rc.Categories(f"key{k}", tuple(range(n)), n > 20) for k, n in enumerate(LEVELS)]
-    begun = time.perf_counter()
+    begun = time.process_time()
     table = rc.ContingencyTable.from_codes(codes, categories)
-    counted = time.perf_counter() - begun
+    counted = time.process_time() - begun
     model = rc.DecomposableModel(table, cliques=[tuple(f"key{v}" for v in clique) for clique in CLIQUES])
     risk = rc.record_risk(table, model, population=50 * n_records)
     records = risk.riskiest(int(SHARE * n_records))
-    begun = time.perf_counter()
-    plan = plan_swaps(table, model, records=records, risk=risk, seed=0)
-    planned = time.perf_counter() - begun
+    spent = []
+    for weight in (0.0, LINK_WEIGHT):
+        begun = time.process_time()
+        plan = plan_swaps(table, model, records=records, risk=risk, link_weight=weight, seed=0)
+        spent.append(time.process_time() - begun)
+    nearest, planned = spent
     after = plan.table_after
     assert all(np.array_equal(table.marginals.counts(c), after.marginals.counts(c)) for c in model.generator_masks)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
         f"{n_records:>9,} records {table.n_cells:>9,} cells {risk.n_sample_uniques:>8,} uniques {len(records):>7,} risky: "
-        f"plan {planned:7.2f} s, count {counted:6.3f} s, peak {peak:6.0f} MB; "
+        f"plan {planned:7.2f} s, nearest partners {nearest:7.2f} s, count {counted:6.3f} s, peak {peak:6.0f} MB; "
         f"{plan.n_protected:,} protected by {len(plan):,} swaps, mean distance {plan.distance.mean():.3f}, "
         f"cost at most {plan.penalised_cost / max(plan.cost_at_least, 1e-12):.3f} times the least",
         flush=True,

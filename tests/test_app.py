@@ -97,7 +97,7 @@ def test_columns_come_with_a_role_and_a_reason(folder: Path) -> None:
     same = {column.name: column.role for column in profile_file(folder / "deep" / "people.parquet").columns}
     assert same == roles
     page = Browser(folder).get("/keys?file=people.csv").text
-    assert "Every record has another value." in page
+    assert "Every record has a different value." in page
     assert "something an intruder would like to learn" in page
     assert "P0001" not in page, "values that occur once may single a person out"
 

@@ -45,7 +45,7 @@ class CodedKey:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """A table with what a reader must know of how it was counted; ``lookups`` has for each key the code of each value."""
+    """A table with what a reader must know about how it was counted; ``lookups`` has for each key the code of each value."""
 
     table: ContingencyTable
     lookups: tuple[EncodedColumn, ...]

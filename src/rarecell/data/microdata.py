@@ -269,7 +269,7 @@ class Microdata(Shown):
         return self._any_counted.n_dropped
 
     def summary_lines(self) -> list[str]:
-        """What a reader must know of the data first: what was done with missing values, then how values were read."""
+        """What a reader must know about the data first: what was done with missing values, then how values were read."""
         counted = self._any_counted
         lacking = ", ".join(f"{key} {number:,}" for key, number in counted.n_missing.items() if number)
         if not lacking:

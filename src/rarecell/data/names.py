@@ -55,7 +55,7 @@ def all_keys(scenarios: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
 
 
 def check_names(data: Microdata, coded: Sequence[str], with_hierarchy: Sequence[str]) -> None:
-    """Find everything that is wrong with the names of roles, and say it all at once."""
+    """Find everything that is wrong with the names of roles, and report it all at once."""
     from rarecell.graph.masks import MAX_VERTICES
 
     single = {"weight": data.weight, "household": data.household, "stratum": data.strata, "id": data.id}

@@ -60,9 +60,7 @@ def parse_recodings(options: Iterable[str]) -> dict[str, str]:
         if not sign or not key.strip() or not words.strip():
             raise BadInput(f"A recoding was given as '{option}'; it is KEY=HOW, such as \"age=5-year bands\".")
         if key.strip() in found:
-            raise BadInput(
-                f"Key '{key.strip()}' is given two recodings; put them into one, such as \"age=5-year bands, top 85\"."
-            )
+            raise BadInput(f"Key '{key.strip()}' has two recodings; combine them, as in \"age=5-year bands, top 85\".")
         found[key.strip()] = words.strip()
     return found
 
@@ -89,9 +87,9 @@ def parse_recoding(words: str, *, key: str) -> Coding:
             if name == "merge":
                 value = {**given.get("merge", {}), **value}
                 if len(value) != len(given.get("merge", {})) + 1:
-                    raise BadInput(f"The recoding '{words}' of key '{key}' names two groups alike; give each its own name.")
+                    raise BadInput(f"The recoding '{words}' of key '{key}' gives two groups the same name; give each its own.")
             elif name in given:
-                raise BadInput(f"The recoding '{words}' of key '{key}' says '{name}' twice; say it once.")
+                raise BadInput(f"The recoding '{words}' of key '{key}' gives '{name}' twice; give it once.")
             given[name] = value
     try:
         return Coding(**given)

@@ -83,7 +83,7 @@ def suggest_role(
     if n_levels == 0:
         return "none", "No record has a value here."
     if n_levels == 1:
-        return "none", "All records have the same value, which tells nobody apart."
+        return "none", "All records have the same value, so it cannot tell records apart."
     is_measured = numbers is not None and not is_whole
     if (word := _says(name, _WEIGHT)) and numbers is not None:
         if min(numbers) >= 1:
@@ -92,11 +92,11 @@ def suggest_role(
     if (word := _says(name, _HOUSEHOLD)) and n_levels > n_records / 20:
         return "household", f"The name says “{word}”, and few records share a value."
     if (word := _says(name, _ID)) and n_levels > n_records / 2:
-        return "id", f"The name says “{word}”, and nearly every record has another value."
+        return "id", f"The name says “{word}”, and nearly every record has a different value."
     if word := _says(name, _SECRET):
         return "sensitive", f"The name says “{word}”: something an intruder would like to learn."
     if n_levels == n_records and n_records > 20 and not is_measured:
-        return "id", "Every record has another value."
+        return "id", "Every record has a different value."
     if word := _says(name, _KNOWN):
         if n_levels > MANY_LEVELS and is_measured:
             return (
@@ -106,4 +106,4 @@ def suggest_role(
         return "key", f"The name says “{word}”: something neighbours, colleagues or a register could know."
     if n_levels > MANY_LEVELS:
         return "none", f"{n_levels:,} different values, and the name says nothing known about people."
-    return "none", "Make it a key if somebody outside could know it about a person."
+    return "none", "Make it a key if an outsider could know it about a person."

@@ -1,6 +1,6 @@
 """How do two files, and a register, speak of the same levels?
 
-A released file may have other levels than its original: recoded into bands, disturbed by noise, suppressed. A key is
+A released file may have other levels than its original: recoded into bands, perturbed by noise, suppressed. A key is
 *recoded* when each of its original values always became the same released one, and that merged some of them or gave them other
 names; then an intruder recodes the register in the same way, and so is the original here. Any other key keeps its values, and
 its levels are those of all files together. Values are compared by what they mean: the number 1, the text "1" and 1.0 are the

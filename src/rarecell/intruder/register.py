@@ -39,7 +39,7 @@ N_DRAWS = 8
 
 @dataclass(frozen=True, eq=False)
 class Unseen:
-    """The persons that nobody sampled, as a model knows them.
+    """The persons outside the sample, as a model knows them.
 
     Attributes
     ----------

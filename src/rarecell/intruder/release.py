@@ -1,4 +1,4 @@
-"""What does a released file say of each person of the original?
+"""What does a released file say about each person of the original?
 
 Records keep their order, so a record of the released file is the person of the same row of the original. Most records are as
 they were, so only those that moved are held one by one; of the others the table of cells says enough.

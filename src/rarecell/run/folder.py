@@ -1,4 +1,4 @@
-"""Who may write into an output folder, and what is recorded of a run?
+"""Who may write into an output folder, and what is recorded about a run?
 
 A run writes into a hidden folder inside its output folder; :mod:`rarecell.run.publishing` moves the finished files into
 place. A lock keeps a second run out. Files are for their owner alone.

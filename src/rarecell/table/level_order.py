@@ -47,7 +47,7 @@ class OrderTest:
 
 
 def unordered_note(tests: Sequence[OrderTest]) -> list[str]:
-    """What a reader must know of keys whose numbers were taken as names: one sentence, or none."""
+    """What a reader must know about keys whose numbers were taken as names: one sentence, or none."""
     keys = [test.key for test in tests if not test.is_ordered]
     if not keys:
         return []
@@ -66,7 +66,7 @@ def is_in_question(categories: Categories) -> bool:
 
 
 def order_test(table: ContingencyTable, key: int, *, n_orders: int = N_ORDERS, seed: int = 0) -> OrderTest:
-    """Hold the order of a key's levels against random ones.
+    """Compare the order of a key's levels with random ones.
 
     1. Describe each level by its shares in every other key, with half a record added to each share.
     2. The distance of two levels is the sum over the other keys of the squared Hellinger distance of these shares.

@@ -1,7 +1,7 @@
 """How many records agree on these variables?
 
 Projections of a table to fewer vertices. Each is computed once; what is needed again and again (the entropy term of
-a set, a number) is kept for ever, what is large (the position of every cell in the marginal) within a budget of memory.
+a set, a number) is kept for good, what is large (the position of every cell in the marginal) within a budget of memory.
 Counts are exact integers, of records as they are: survey weights come in where the sample is carried to the population.
 """
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _LARGEST_KEY = 2**62
 
 _WORTH_A_THREAD = 1_000_000
-"""Rows times sets from which a second thread pays."""
+"""Rows times sets from which a second thread pays off."""
 
 _FEW_KEYS = 16
 """Projections are made of tables with at most this many keys: two sets of more keys seldom have one in common."""
@@ -40,7 +40,7 @@ _SHORT, _MOST_REMEMBERED = 512, 2048
 """Levels of a set whose numbering is kept, and how many are: eight megabytes at most."""
 
 WORTH_PROJECTING = 131_072
-"""Rows from which a projection to fewer of them pays."""
+"""Rows from which a projection to fewer of them pays off."""
 
 
 class _Radix(NamedTuple):

@@ -1,6 +1,6 @@
 """Which combinations of values are empty although chance does not explain it?
 
-Candidates for structural zeros, with the evidence for each; whoever knows the data confirms, rejects or adds.
+Candidates for structural zeros, with the evidence for each; a person who knows the data confirms, rejects or adds.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _most_related_triples(relatedness: NDArray[np.float64], n_most: int) -> list
 
 
 def _mutual_information(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
-    """Of two keys, a record: Σ n log(n / e) / n."""
+    """Of two keys, per record: Σ n log(n / e) / n."""
     occupied = observed > 0
     return float((observed[occupied] * np.log(observed[occupied] / expected[occupied])).sum() / observed.sum())
 

@@ -24,7 +24,7 @@ from rarecell._kernels.compiled import njit
 
 _NEGLIGIBLE = 1e-19
 _FEW = 8
-"""So few terms are added up from the first, without finding the largest; for v up to 1e30 their powers do not overflow."""
+"""This few terms are added up from the first, without finding the largest; for v up to 1e30 their powers do not overflow."""
 _MOST_STEPS = 60
 _LARGE = 200.0
 """With more free rows than this, the mean of u comes from an expansion around its mode."""

@@ -92,7 +92,7 @@ class MemoryLimit:
             )
 
     def check_records(self, *, n_records: int, n_keys: int) -> None:
-        """Refuse a run that looks at single records, when so many of them cannot be held."""
+        """Refuse a run that looks at single records, when that many cannot be held."""
         needed = self.needed(n_cells=0, n_keys=n_keys, n_records=n_records)
         if needed > self.total:
             raise TooLarge(

@@ -116,7 +116,7 @@ def decade(label: str) -> str:
 
 
 MOST_LISTED = 12
-"""So many names of a list are told."""
+"""At most this many names of a list are given."""
 
 
 def first_of(names: Sequence[str], most: int = MOST_LISTED) -> str:

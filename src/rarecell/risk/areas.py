@@ -26,7 +26,7 @@ DRIVES = 2.0
 """An area drives the risk when its records are at this many times the risk of the level's average record."""
 
 MOST_DRIVERS = 10
-"""So many areas that drive the risk are named."""
+"""At most this many areas that drive the risk are named."""
 
 
 @dataclass(frozen=True)

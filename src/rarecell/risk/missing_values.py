@@ -144,7 +144,7 @@ def _law_of(log_probability: Floats, moments: LogMoments | None) -> tuple[Floats
 
 
 def _widened(posterior: LogMoments | None, log_ratio: Floats, deviation: Floats) -> LogMoments | None:
-    """The posterior of a probability that is so many times as large, and known up to this deviation of its logarithm."""
+    """The posterior of a probability that is a given number of times as large, and known up to this deviation of its logarithm."""
     if posterior is None:
         return None
     variance = np.where(log_ratio > 0.0, deviation**2, posterior.variance)

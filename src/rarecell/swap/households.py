@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 STAGE = "looking for households to swap"
 
 TRIES = 4
-"""For each partner that is weighed, so many households are looked at on each side that may move."""
+"""For each partner that is weighed, this many households are looked at on each side that may move."""
 
 
 def plan_household_swaps(

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from rarecell.edges import Array
 
 MOST_MOVES = 96
-"""So many pairs of a separator and a side are looked at for one record."""
+"""At most this many pairs of a separator and a side are looked at for one record."""
 
 LOOKS = 160
 """Units that are looked at for one record, over all moves together; twice and four times as many in later rounds.

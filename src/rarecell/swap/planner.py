@@ -47,13 +47,13 @@ SAFE = 0.02
 """A chance to be linked that counts as none when partners are counted."""
 
 WIDER = 4
-"""So many times as many partners are weighed where few of the first are safe."""
+"""This many times as many partners are weighed where few of the first are safe."""
 
 EXPOSED = 0.05
 """A chance to be linked from which a pair is mended."""
 
 MENDING = 5.0
-"""So many times as much does a link cost when pairs that leave one are mended."""
+"""How many times as much a link costs when pairs that leave one are repaired."""
 
 MOST_MENDED = 500
 """Pairs that are mended, those first that leave most."""

@@ -99,7 +99,7 @@ class Units:
         return self.table.cell_of(rows) if self.known_unit is None else np.asarray(self.known_unit[rows])
 
     def rows_in(self, units: NDArray[np.int64], n_first: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Numbers of the records of distinct units; of records that are only numbered, the first so many of each unit."""
+        """Numbers of the records of distinct units; of records that are only numbered, the first ones of each unit."""
         if self.known_unit is None:
             n_rows = np.minimum(n_first, self.counts[units])
             return np.repeat(self.table.first_row[units] - np.cumsum(n_rows) + n_rows, n_rows) + np.arange(n_rows.sum())

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rarecell.swap.apply import Exchange
 
 MOST_MARGINS = 2_000
-"""So many margins of each order are compared; with more keys a sample of them, spread evenly over the list."""
+"""At most this many margins of each order are compared; with more keys a sample of them, spread evenly over the list."""
 
 RIDGE = 0.1
 """Penalty on squared coefficients of the propensity regression, against sums over records."""

@@ -75,7 +75,7 @@ class Undecided:
         return Undecided(columns, (*self.vertices, vertex), rows, starts, self.n_unique + int(n_unique))
 
     def bounds(self, n_levels: Iterable[float], *, largest_group: int = LARGEST_GROUP) -> list[int]:
-        """The most unique records once keys with so many combinations of levels are known, too.
+        """The most unique records once keys with this many combinations of levels are known, too.
 
         A group of s cells of one record each, and perhaps others, gives at most s of them; at most L when there are L
         combinations, and L − 1 when one of these must hold further records. Groups are told apart by size up to

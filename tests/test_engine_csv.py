@@ -72,6 +72,8 @@ def test_columns_without_a_name_get_one(write) -> None:
 
 def test_one_column_keeps_its_empty_lines_as_missing(write) -> None:
     assert columns_of(write("age\n31\n\n62\n")) == {"age": ["31", None, "62"]}
+    # Below the last value they are no records.
+    assert columns_of(write("age\n31\n\n62\n\n\n")) == {"age": ["31", None, "62"]}
 
 
 FIELDS = st.text(alphabet='a1," \n;é', max_size=6)

@@ -153,44 +153,55 @@ def count_others(occupied, nearness, patterns, points, bounds, rows, n_nearer, n
         n_nearer[p], n_tied[p] = others_within(occupied, nearness, patterns, points[p], bounds[p])
 
 
+@borrowing
+def least_costs(patterns, prefix, k, least):
+    """The least that is still added when key k is the same and when it differs, ``prefix`` being the earlier keys that differ."""
+    least[k, 0] = 0.0 if prefix == ZERO or len(patterns.mask) == 0 else np.inf
+    least[k, 1] = np.inf if len(patterns.mask) > 0 else 0.0
+    for p in range(len(patterns.mask)):
+        if patterns.mask[p] & (bit(k) - bit(0)) == prefix:
+            side = 1 if patterns.mask[p] & bit(k) != ZERO else 0
+            if patterns.cost[p] < least[k, side]:
+                least[k, side] = patterns.cost[p]
+
+
 @njit(cache=True, nogil=True)
 def ball(nearness, patterns, point, bound, cells, costs):
     """List all cells, occupied or not, within ``bound`` of a point, as many as ``cells`` has room for.
 
-    Returns how many there are, or the room plus one when there are more. What a cell itself adds is left out.
+    Returns how many there are, or the room plus one when there are more. What a cell itself adds is left out. The walk goes
+    key by key, and leaves a branch that no set of keys that was ever moved could bring within the bound.
     """
     n_keys, n_found, k = len(nearness.kind), 0, 0
     level = np.zeros(n_keys, dtype=np.int32)
-    reached = np.zeros(n_keys + 1)
+    reached, differing = np.zeros(n_keys + 1), np.zeros(n_keys + 1, dtype=np.uint64)
+    least = np.zeros((n_keys, 2))
     level[0] = -1
+    least_costs(patterns, differing[0], k, least)
     while k >= 0:
         level[k] += 1
-        if nearness.kind[k] == NOMINAL and reached[k] + nearness.weight[k] > bound + TOLERANCE:
+        others = reached[k] + least[k, 1] + (nearness.weight[k] if nearness.kind[k] == NOMINAL else 0.0)
+        if others > bound + TOLERANCE:
             # All other levels are too far; a key may have tens of thousands.
             level[k] = point[k] if level[k] <= point[k] else nearness.n_levels[k]
         if level[k] >= nearness.n_levels[k]:
             k -= 1
             continue
+        side = 0 if level[k] == point[k] else 1
         total = reached[k] + key_distance(nearness, k, point[k], level[k])
-        if total > bound + TOLERANCE:
+        if total + least[k, side] > bound + TOLERANCE:
             continue
+        reached[k + 1] = total
+        differing[k + 1] = differing[k] if side == 0 else differing[k] | bit(k)
         if k + 1 < n_keys:
-            reached[k + 1] = total
             k += 1
             level[k] = -1
+            least_costs(patterns, differing[k], k, least)
             continue
-        differing = ZERO
-        for v in range(n_keys):
-            if level[v] != point[v]:
-                differing |= bit(v)
-        if len(patterns.mask) > 0 and differing != ZERO:
-            total += pattern_cost(patterns, differing)
-            if total > bound + TOLERANCE:
-                continue
         if n_found == len(cells):
             return n_found + 1
         for v in range(n_keys):
             cells[n_found, v] = level[v]
-        costs[n_found] = total
+        costs[n_found] = total + least[k, side]
         n_found += 1
     return n_found

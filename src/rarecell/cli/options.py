@@ -64,7 +64,7 @@ data_options = _options(
         multiple=True,
         metavar="KEY=HOW",
         help='How a key is to be released: "age=5-year bands, top 85", "age=edges 15 25 45", "age=5 groups", "job=level 2", '
-        '"region=merge 01+02 as north". Repeatable.',
+        '"region=merge 01+02 as north"; "marital=ordered" or "unordered" where the data decide otherwise. Repeatable.',
     ),
     click.option("--sql", help="A query to read instead of a file; FILE is then a database to attach, if any."),
     click.option("--spark-table", metavar="NAME", help="A table of Spark, or a path that Spark reads, instead of a file."),

@@ -17,9 +17,9 @@ risk, which plugging in averaged p̂ offsets in part. So the interval of an aver
 model spans both. A model that brings its own posterior has it integrated in its estimate already.
 
 No model is true of a real file. How far estimates were off beyond chance on populations that are known is a fourth thing, which
-back-off networks bring with them (:data:`rarecell.model.backoff.RELATIVE_ERROR`) and which is drawn as well. On 111 samples of
-three populations their interval held the truth in 96 %, without that in 87 %; those of single models and of averages over
-penalties, which have no such allowance, in 33 to 47 % (``benchmarks/accuracy.py``).
+back-off networks bring with them (:data:`rarecell.model.backoff.RELATIVE_ERROR`) and which is drawn as well. On 60 samples of
+three populations their interval held the truth in 98 %, without that in 90 %; those of single models and of averages over
+penalties, which have no such allowance, in 34 to 36 % (``benchmarks/accuracy.py``).
 
 References
 ----------

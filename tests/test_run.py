@@ -120,7 +120,9 @@ def test_rerunning_the_configuration_gives_the_same_bytes(assessed: Path, tmp_pa
     done = command("assess", "--config", assessed / "run.toml", "--out", again)
     assert done.exit_code == 0, done.output
     for name in ("summary.json", "model.json", "risk.parquet", "run.toml", "report.html"):
-        assert (again / name).read_bytes() == (assessed / name).read_bytes(), name
+        # The command that the report suggests names the folder of its run.
+        one, other = ((folder / name).read_text("latin-1").replace(str(folder), "RUN") for folder in (again, assessed))
+        assert one.replace(str(again.parent), "") == other.replace(str(assessed.parent), ""), name
 
 
 def test_nothing_is_overwritten_unless_allowed(assessed: Path) -> None:

@@ -14,10 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import rarecell as rc
+from rarecell.engine.duck import EngineSettings
 from rarecell.intruder.release import Release
 from rarecell.run.swaps import reporting_register
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import links_of_plan
+from tests.large_file import LargeFile
 from tests.test_attack import KEYS, ORIGINAL
 
 SIMPLE: dict[str, Any] = {"keys": KEYS, "population": 900, "model": "single", "resolution": "full", "threshold": 0.03}
@@ -97,8 +99,7 @@ def test_the_record_that_stays_is_known_without_records(seed: int) -> None:
     assert (other.unmoved_rows() >= 0).all()
 
 
-def test_where_records_are_not_held_they_are_found_in_the_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("rarecell.data.microdata.CODES_IN_MEMORY", 0)
+def test_where_records_are_not_held_they_are_found_in_the_file(tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
     n = 600
     people = pa.table(
@@ -106,7 +107,7 @@ def test_where_records_are_not_held_they_are_found_in_the_file(monkeypatch: pyte
     )
     pq.write_table(people, tmp_path / "people.parquet")
     done = rc.protect(
-        str(tmp_path / "people.parquet"),
+        LargeFile(tmp_path / "people.parquet", settings=EngineSettings()),
         keys=list("abcd"),
         population=2_000,
         top=40,

@@ -12,7 +12,9 @@ import pytest
 
 import rarecell as rc
 from rarecell.engine.columnar import ParquetSource
+from rarecell.engine.duck import EngineSettings
 from rarecell.swap.scenarios import Chosen
+from tests.large_file import LargeFile
 from tests.test_run_roles import SIMPLE, population
 from tests.test_run_roles_protect import _households
 
@@ -133,8 +135,6 @@ def test_named_records_that_nobody_could_know_are_kept_from_everybody() -> None:
 def test_scenarios_read_the_file_no_more_often(in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table of every scenario is a projection of that of all keys; all levels of areas together are one further reading."""
     pq.write_table(SAMPLE, tmp_path / "people.parquet")
-    if not in_memory:
-        monkeypatch.setattr("rarecell.data.microdata.CODES_IN_MEMORY", 0)
     reads = []
     for name in ("encode", "counts"):
         original = getattr(ParquetSource, name)
@@ -147,6 +147,12 @@ def test_scenarios_read_the_file_no_more_often(in_memory: bool, tmp_path: Path, 
     n_reads = []
     for more in ({}, {"scenario": SCENARIO}, {"geography": "region>town"}, {"geography": "region>town", "scenario": SCENARIO}):
         reads.clear()
-        rc.assess(tmp_path / "people.parquet", keys=["age", "sex", "job", "town"], **SIMPLE, **more)
+        place = tmp_path / "people.parquet"
+        rc.assess(
+            place if in_memory else LargeFile(place, settings=EngineSettings()),
+            keys=["age", "sex", "job", "town"],
+            **SIMPLE,
+            **more,
+        )
         n_reads.append(len(reads))
     assert [n - n_reads[0] for n in n_reads] == [0, 0, 1, 1]

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 STAGE = "looking for households to swap"
 
+PER_SIDE = 8
+"""One in so many of the partners that are weighed is kept on every side that may move, whatever its cost by a first look."""
+
 TRIES = 4
 """For each partner that is weighed, this many households are looked at on each side that may move."""
 
@@ -175,9 +178,16 @@ class _HouseholdPlanner:
         if not found:
             return self.pairs.part(np.zeros(0, dtype=np.int64))
         joined = Candidates.joined(found)
+        # The cheapest by a first look, and the cheapest on every side: what looks cheap is often of one kind.
+        order = np.lexsort((joined.partner, joined.cost, joined.moved, joined.risky))
+        is_start = np.ones(len(order), dtype=bool)
+        is_start[1:] = (np.diff(joined.risky[order]) != 0) | (joined.moved[order[1:]] != joined.moved[order[:-1]])
+        on_side = np.empty(len(order), dtype=np.int64)
+        on_side[order] = np.arange(len(order)) - np.maximum.accumulate(np.where(is_start, np.arange(len(order)), 0))
         order = np.lexsort((joined.moved, joined.partner, joined.cost, joined.risky))
         rank = np.arange(len(order)) - np.searchsorted(joined.risky[order], joined.risky[order])
-        return self._priced(search, joined.part(order[rank < n_candidates]))
+        is_kept = (rank < n_candidates) | (on_side[order] < n_candidates // PER_SIDE)
+        return self._priced(search, joined.part(order[is_kept]))
 
     def _priced(self, search: PartnerSearch, candidates: Candidates) -> Candidates:
         """Exact distance and cost of pairs of households: sums over the members that move."""

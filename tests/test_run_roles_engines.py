@@ -139,3 +139,27 @@ def test_records_on_spark_need_ids_and_room(spark: Any, monkeypatch: pytest.Monk
     monkeypatch.setattr("rarecell.machine.memory._BYTES_TO_COUNT_RECORD", 10**9)
     with pytest.raises(TooLarge, match="looks at single records"):
         rc.assess(frame, keys=["age", "sex"], household="household", id="person", **SIMPLE)
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+def test_analyses_of_a_large_file_read_a_sample(in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    people = census()
+    pq.write_table(people, tmp_path / "people.parquet")
+    options = {**ORDINARY, "top": 100, "analysis": {"pets": {"table": "town, pets"}}, "weight": "weight", "weight_classes": 0}
+    whole = protected(tmp_path / "people.parquet", options)
+    monkeypatch.setattr("rarecell.run.analysing.MOST_RECORDS", 300)
+    if not in_memory:
+        monkeypatch.setattr("rarecell.data.microdata.CODES_IN_MEMORY", 0)
+    done = protected(tmp_path / "people.parquet", options)
+    assert (done.assessment.table.record_cell is not None) == in_memory
+    assert pairs(done) == pairs(whole)
+    rows = np.sort(np.random.default_rng(4).choice(people.num_rows, 300, replace=False))
+    told = done.summary.swap.analyses[0]
+    assert told.records == 300
+    for frame, side in ((people, "before"), (done.frame, "after")):
+        part = frame.take(pa.array(rows)).select(["town", "pets", "weight"]).to_pylist()
+        for term in told.terms:
+            town, pets = term.name.split(", ")
+            total = sum(one["weight"] for one in part if (one["town"], str(one["pets"])) == (town, pets))
+            assert getattr(term, side) == pytest.approx(total, rel=1e-6)
+    assert any(term.before != term.after for term in told.terms)

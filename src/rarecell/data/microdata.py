@@ -21,7 +21,7 @@ from rarecell.data.counting import Counted, KeyCounting, number_of_each
 from rarecell.data.levels import settle
 from rarecell.data.names import check_names, nested_areas
 from rarecell.engine import open_source
-from rarecell.engine.encoded import EncodedColumn, KeyCells
+from rarecell.engine.encoded import EncodedColumn, KeyCells, code_chunk, unified
 from rarecell.engine.source import Source
 from rarecell.engine.streaming import record_cells
 from rarecell.errors import UnknownChoice, UnknownColumns
@@ -185,19 +185,26 @@ class Microdata(Shown):
         rank = numbers - table.first_row[wanted]
         return self.source.drawn_records(self.key_cells(table), wanted, rank, id_column=self.id, seed=seed, columns=columns)
 
-    def column_codes(self, columns: Sequence[str]) -> tuple[NDArray[np.int32], tuple[Categories, ...]]:
+    def column_codes(
+        self, columns: Sequence[str], rows: NDArray[np.int64] | None = None
+    ) -> tuple[NDArray[np.int32], tuple[Categories, ...]]:
         """Any columns as level codes in the order of the records; a missing value is a level, and last.
 
-        Keys are coded as in the table, other columns by their values.
+        Keys are coded as in the table, other columns by their values. With ``rows``, of the records at these positions only.
         """
         unknown = [name for name in columns if name not in self.columns]
         if unknown:
             raise UnknownColumns.among(unknown, list(self.columns))
-        encoded = self.source.encode(columns)
-        codes = np.empty((len(encoded.columns[0].codes), len(columns)), dtype=np.int32, order="F")
+        if rows is None:
+            encoded = self.source.encode(columns).columns
+        else:
+            taken = self.source.take(rows, columns)
+            encoded = tuple(unified([code_chunk(taken[name])]) for name in columns)
+        codes = np.empty((len(encoded[0].codes), len(columns)), dtype=np.int32, order="F")
         categories = []
-        for position, (name, column) in enumerate(zip(columns, encoded.columns, strict=True)):
-            if name in self.keys and self.coding.get(name, Coding()).groups_levels:
+        for position, (name, column) in enumerate(zip(columns, encoded, strict=True)):
+            # Groups and quantiles depend on all records.
+            if name in self.keys and (rows is not None or self.coding.get(name, Coding()).groups_levels):
                 codes[:, position] = self._any_counted.codes_of(self.keys.index(name), column)
                 categories.append(self._any_counted.table.categories[self.keys.index(name)])
                 continue

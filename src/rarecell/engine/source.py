@@ -130,6 +130,10 @@ class Source(ABC):
         """Where the records at some positions are found again: the positions themselves, or ids."""
         return rows
 
+    def rows_at(self, places: Any) -> NDArray[np.int64]:
+        """The positions of records that were found again, for those that have one: the inverse of :meth:`places`."""
+        return np.asarray(places, dtype=np.int64)
+
     @abstractmethod
     def columns(self) -> tuple[Column, ...]:
         """The columns in their order."""
@@ -216,8 +220,10 @@ class Source(ABC):
         parts = [self._batch_numbers(batch.column(0)) for batch in self.batches([column])]
         return np.concatenate(parts) if parts else np.empty(0)
 
-    def weights(self, column: str) -> NDArray[np.float64]:
-        """The weight of each record in the order of the records; refused when one is not a number of persons."""
+    def weights(self, column: str, rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
+        """The weight of each record, or of those at some positions; of all of them, each is checked to be a number of persons."""
+        if rows is not None:
+            return self._batch_numbers(self.take(rows, [column])[column])
         return self._checked_weights(column, self.numbers(column))
 
     def _checked_weights(self, column: str, weights: NDArray[np.float64]) -> NDArray[np.float64]:

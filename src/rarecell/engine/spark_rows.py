@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -53,6 +54,9 @@ class NumberedSpark(SparkSource):
 
     def places(self, rows: NDArray[np.int64]) -> pa.Array:
         return self.ids.take(pa.array(rows))
+
+    def rows_at(self, places: Any) -> NDArray[np.int64]:
+        return np.asarray(pc.index_in(places, value_set=self.ids).to_numpy(zero_copy_only=False), dtype=np.int64)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         ids, *found = self._in_order(columns)

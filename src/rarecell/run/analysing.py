@@ -19,40 +19,57 @@ def compared_analyses(found: Assessment, plan: SwapPlan, travel: Travel) -> tupl
     if not asked:
         return ()
     names = list(dict.fromkeys(name for one in asked for name in one.columns(list(found.data.columns))))
-    codes, categories = found.data.column_codes(names)
-    after = codes_after(codes, names, plan, travel)
-    rows = np.arange(len(codes))
-    if len(rows) > MOST_RECORDS:
-        rows = np.sort(np.random.default_rng(found.config.seed).choice(len(codes), MOST_RECORDS, replace=False))
-    weights = found.data.record_weights()
-    files = [{c.key: _values(c, part[rows, k]) for k, c in enumerate(categories)} for part in (codes, after)]
+    data, weight = found.data, found.config.weight
+    sample, n_records = None, data.n_records
+    moved = _positions(found, plan)
+    if n_records > MOST_RECORDS:
+        # Of a large file only the sample is read, and the records that exchange something with it.
+        sample = np.sort(np.random.default_rng(found.config.seed).choice(n_records, MOST_RECORDS, replace=False))
+        rows = np.union1d(sample, moved)
+        codes, categories = data.column_codes(names, rows)
+        after = codes_after(codes, names, plan, travel, np.searchsorted(rows, moved))
+        codes, after = (part[np.searchsorted(rows, sample)] for part in (codes, after))
+    else:
+        codes, categories = data.column_codes(names)
+        after = codes_after(codes, names, plan, travel, moved)
+    weights = None if weight is None else data.source.weights(weight, sample)
+    files = [{c.key: _values(c, part[:, k]) for k, c in enumerate(categories)} for part in (codes, after)]
     told = []
     for one in asked:
         used = one.columns(names)
         before, changed = ({name: file[name] for name in used} for file in files)
-        terms = compare(one, before, changed, None if weights is None else weights[rows])
+        terms = compare(one, before, changed, weights)
         told.append(
             AnalysisSummary(
                 name=one.name,
                 kind=one.kind if one.kind != "regression" else f"{one.family} regression",
                 formula=one.formula,
                 weighted=weights is not None,
-                records=len(rows),
+                records=len(codes),
                 terms=tuple(_told_term(term) for term in terms),
             )
         )
     return tuple(told)
 
 
-def codes_after(codes: NDArray[np.int32], names: list[str], plan: SwapPlan, travel: Travel) -> NDArray[np.int32]:
-    """The columns with what was swapped, and what travelled with it."""
+def _positions(found: Assessment, plan: SwapPlan) -> NDArray[np.int64]:
+    """Where the rows of a plan are in the file."""
+    if plan.table.record_cell is not None:
+        return plan.rows
+    return found.data.source.rows_at(found.data.drawn_records(plan.table, plan.rows, seed=plan.seed)[0])
+
+
+def codes_after(
+    codes: NDArray[np.int32], names: list[str], plan: SwapPlan, travel: Travel, moved: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """The columns with what was swapped, and what travelled with it; ``moved`` has for each row of the plan its place in ``codes``."""
     after, own = codes.copy(), np.arange(len(plan.rows))
     keys_of = {**{key: (key,) for key in plan.table.keys}, **{one.column: one.keys for one in travel.carried}}
     for k, name in enumerate(names):
         for key in keys_of.get(name, ()):
             taken = plan.taken_from(key)
-            moved = taken != own
-            after[plan.rows[moved], k] = codes[plan.rows[taken[moved]], k]
+            is_new = taken != own
+            after[moved[is_new], k] = codes[moved[taken[is_new]], k]
     return after
 
 

@@ -168,11 +168,11 @@ def _counted(
     """The table of the keys, at the resolutions that models may use, and what looks impossible in it."""
     with stages.stage(Stage.READING):
         needs_records = swaps.needs_records(config, wanted)
-        data = read(config, frame, numbered=needs_records)
+        data = read(config, frame, numbered=needs_records or (wanted is not None and bool(config.analysis)))
         data.source.watch()
         limit = MemoryLimit.of(config.memory)
         if needs_records or wanted is not None:
-            swaps.refuse_without_positions(data, wanted, limit)
+            swaps.refuse_without_positions(data, wanted, limit if needs_records else None)
         if wanted is not None:
             refuse_unknown_names(data, config, wanted)
         table = data.table(records=True if needs_records else None)

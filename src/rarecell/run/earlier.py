@@ -69,7 +69,7 @@ def _both(
     """A column in the earlier and in the new release, coded alike by the words for its values."""
     then, (levels_then,) = earlier.column_codes([name])
     now, (levels_now,) = found.data.column_codes([name])
-    after = codes_after(now, [name], plan, travel)
+    after = codes_after(now, [name], plan, travel, plan.rows)
     number: dict[Any, int] = {}
     of_then, of_now = (
         np.array([number.setdefault(label, len(number)) for label in levels.labels], dtype=np.int64)

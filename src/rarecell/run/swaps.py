@@ -60,7 +60,6 @@ def needs_records(config: RunConfig, protection: ProtectConfig | None) -> bool:
             wanted.records is not None,
             bool(wanted.formal),
             wanted.suppress_rest,
-            protection is not None and bool(config.analysis),
             wanted.released is not None,
             wanted.swap_rate is not None,
             protection is not None and swaps_like_weights(config, wanted),
@@ -69,7 +68,7 @@ def needs_records(config: RunConfig, protection: ProtectConfig | None) -> bool:
     )
 
 
-def refuse_without_positions(data: Microdata, protection: ProtectConfig | None, memory: MemoryLimit) -> None:
+def refuse_without_positions(data: Microdata, protection: ProtectConfig | None, memory: MemoryLimit | None) -> None:
     """Refuse at once what cannot be done with records that stay on other machines, and records there without an id."""
     if not data.source.finds_by_id:
         return
@@ -86,7 +85,7 @@ def refuse_without_positions(data: Microdata, protection: ProtectConfig | None, 
             "the data to Parquet files and name these instead."
         )
     data.check_id()
-    if data.source.keeps_rows:
+    if memory is not None:
         memory.check_records(n_records=data.n_records, n_keys=len(data.keys))
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import swapping as kernels
 from rarecell._kernels.cell_hash import mixed_many
+from rarecell.engine.drawing import drawing_order, names_of_records
 from rarecell.swap.partners import Move, PartnerSearch, in_threads
 from rarecell.swap.units import code_column
 
@@ -64,6 +65,17 @@ class Households:
         found = dict.fromkeys(Move(graph.neighbourhood(m.side), m.side) for m in self.search.moves)
         return tuple(move for move in found if not move.side & graph.fixed)
 
+    @cached_property
+    def turn(self) -> NDArray[np.uint64]:
+        """An order among members of a household who are alike in everything, by what names them and not by the order of the file."""
+        task, unit = self.search.wanted, self.search.units.record_unit
+        rows = np.lexsort((unit, self.of_record))
+        is_same = (np.diff(unit[rows]) == 0) & (np.diff(self.of_record[rows]) == 0)
+        alike = rows[np.append(is_same, False) | np.append(False, is_same)]
+        found = np.zeros(len(unit), dtype=np.uint64)
+        found[alike] = drawing_order(task.seed, names_of_records(task.record_ids, len(unit))(alike))
+        return found
+
     def holds(self, is_such: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Households with a member who is such."""
         return np.bincount(self.of_record, weights=is_such, minlength=self.number) > 0
@@ -76,7 +88,7 @@ class Households:
             value, _ = search.units.ranks([v for v in search.finest(move.side) if v < search.table.n_vertices])
             unit = search.units.record_unit
             of_record, value_of_record = np.append(boundary, -1)[unit], np.append(value, -1)[unit]
-            rows = np.lexsort((np.arange(len(unit)), value_of_record, of_record, self.of_record))
+            rows = np.lexsort((self.turn, unit, value_of_record, of_record, self.of_record))
             signature = np.zeros(self.number, dtype=np.uint64)
             np.add.at(signature, self.of_record, mixed_many(of_record + 1, 7))
             self._sorted[move] = _Sorted(

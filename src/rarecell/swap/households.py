@@ -223,7 +223,8 @@ class _HouseholdPlanner:
         # What is left of links is shared out to the members of a pair of households.
         n_members = np.bincount(members.owner, minlength=len(pairs))
         cost = distance + ((pairs.cost - pairs.distance) / np.maximum(n_members, 1))[members.owner]
-        order = np.argsort(one, kind="stable")
+        # Not by the row, so that the order of the file changes nothing.
+        order = np.lexsort((self.households.turn[one], units.record_unit[one], self.households.of_record[one]))
         columns: Json = {
             "records": one[order],
             "partners": other[order],

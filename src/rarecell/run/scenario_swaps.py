@@ -54,12 +54,23 @@ def planning_of(wanted: ProtectConfig, found: Assessment) -> Planning:
         return plan_single
     if found.config.household is None:
         raise BadInput("Whole households are to be swapped, but no column identifies the households; name it with --household.")
-    households = found.data.column_codes([found.config.household])[0][:, 0]
+    households = _households(found)
 
     def plan(task: SwapTask, records: NDArray[np.int64], progress: Progress) -> SwapPlan:
         return plan_household_swaps(task, households=households, records=records, progress=progress)
 
     return plan
+
+
+def _households(found: Assessment) -> NDArray[np.int32]:
+    """The household of each record; one without is alone."""
+    assert found.config.household is not None
+    codes, (categories,) = found.data.column_codes([found.config.household])
+    of_record = codes[:, 0].copy()
+    if categories.has_missing:
+        alone = np.flatnonzero(of_record == categories.n_levels - 1)
+        of_record[alone] = categories.n_levels - 1 + np.arange(len(alone))
+    return of_record
 
 
 def plan_for_all(wanted: ProtectConfig, found: Assessment, task: SwapTask, progress: Progress) -> SwapPlan:
@@ -74,7 +85,13 @@ def reach_for_all(
     """Swaps until the target holds against every intruder; ``risk`` and ``register`` are those that the whole file is told by."""
     target = Target(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
     reached = plan_scenarios_to_target(
-        task, intruders_of(found), target, plan=planning_of(wanted, found), seed=found.config.seed + 1, progress=progress
+        task,
+        intruders_of(found),
+        target,
+        plan=planning_of(wanted, found),
+        households=_households(found) if wanted.households else None,
+        seed=found.config.seed + 1,
+        progress=progress,
     )
     links = links_of_plan(reached.plan, register)
     points = frontier(risk, reached.plan, links)

@@ -59,6 +59,11 @@ class SwapConstraints:
     untouched_records: Sequence[int] | NDArray[np.int64] = ()
     structural_zeros: StructuralZeros | None = None
 
+    @property
+    def keeps_out(self) -> bool:
+        """Whether some records are never touched."""
+        return bool(self.untouched) or len(self.untouched_records) > 0
+
     @classmethod
     def from_dict(cls, given: ReadJson) -> SwapConstraints:
         """Read a table of a configuration file; every name in it is checked."""

@@ -134,6 +134,7 @@ def plan_scenarios_to_target(
     target: Target,
     *,
     plan: Planning = plan_single,
+    households: NDArray[np.int32] | None = None,
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> ScenarioTarget:
@@ -145,6 +146,7 @@ def plan_scenarios_to_target(
     scenarios : the intruders, with their models
     target : what is to be reached against each of them
     plan : how swaps for some records are planned
+    households : the household of each record, where whole ones are swapped: its pairs stay together
     seed : of the draws by which what is left is judged
     progress : receives progress reports
     """
@@ -159,7 +161,7 @@ def plan_scenarios_to_target(
         n = min(len(worst), max(n + 10, n + n // 2))
         checkpoint(progress, STAGE)
     if is_met and len(found):
-        found = _enough(found, trials, target, scenarios)
+        found = _enough(found, trials, target, scenarios, households)
         trials = [ScenarioTrial(one, found, task.distances, seed=seed) for one in scenarios.each]
         is_met = all(_holds(target, trial.after()) for trial in trials)
     return ScenarioTarget(found, is_met, _sentence(found, scenarios, trials, target, is_met))
@@ -188,21 +190,27 @@ def _holds(target: Target, after: ScenarioAfter) -> bool:
     )
 
 
-def _enough(plan: SwapPlan, trials: list[ScenarioTrial], target: Target, scenarios: Scenarios) -> SwapPlan:
-    """The fewest pairs that are enough, the riskiest first."""
-    risk = scenarios.worst_probability[plan.table.cell_of(plan.rows)].reshape(2, -1).max(axis=0)
-    order = np.argsort(-risk, kind="stable")
-
-    def is_enough(n: int) -> bool:
-        pairs = np.zeros(len(plan), dtype=bool)
-        pairs[order[:n]] = True
-        return all(_holds(target, trial.after(np.tile(pairs, 2))) for trial in trials)
-
-    low, high = 0, len(plan)
+def _enough(
+    plan: SwapPlan,
+    trials: list[ScenarioTrial],
+    target: Target,
+    scenarios: Scenarios,
+    households: NDArray[np.int32] | None,
+) -> SwapPlan:
+    """The fewest pairs of records, or of households, that are enough, the riskiest first."""
+    group = np.arange(len(plan))
+    if households is not None:
+        # A household is in one pair, so the smaller number of the two names it.
+        group = np.unique(np.minimum(households[plan.records], households[plan.partners]), return_inverse=True)[1]
+    risk = np.zeros(int(group.max(initial=-1)) + 1)
+    np.maximum.at(risk, np.tile(group, 2), scenarios.worst_probability[plan.table.cell_of(plan.rows)])
+    turn = np.argsort(np.argsort(-risk, kind="stable"), kind="stable")[group]
+    low, high = 0, len(risk)
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle + 1, high)
-    return plan.subset(np.sort(order[:low]))
+        is_enough = all(_holds(target, trial.after(np.tile(turn < middle, 2))) for trial in trials)
+        low, high = (low, middle) if is_enough else (middle + 1, high)
+    return plan.subset(turn < low)
 
 
 def _sentence(plan: SwapPlan, scenarios: Scenarios, trials: list[ScenarioTrial], target: Target, is_met: bool) -> str:

@@ -18,7 +18,7 @@ from rarecell.progress import SILENT, Progress
 from rarecell.risk.scenarios import Scenarios
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.plan import SwapPlan, plan_task
-from rarecell.swap.reasons import Unswapped
+from rarecell.swap.reasons import TAKEN, UNTOUCHED, Unswapped
 from rarecell.swap.task import SwapTask
 
 if TYPE_CHECKING:
@@ -144,7 +144,9 @@ def _merged(task: SwapTask, chosen: Chosen, plans: list[SwapPlan], scenarios: Sc
     for record, mask in zip(chosen.records.tolist(), chosen.mask.tolist(), strict=True):
         known = [set(one.keys) for place, one in enumerate(scenarios.each) if mask >> place & 1]
         if record not in moved_keys:
-            left.append(Unswapped(record, reasons.get(record, NOT_FOR_ALL)))
+            reason = reasons.get(record, NOT_FOR_ALL)
+            # Those that swaps for other scenarios took are kept out of further ones, as those that the user keeps out.
+            left.append(Unswapped(record, TAKEN if reason == UNTOUCHED and not task.constraints.keeps_out else reason))
         elif not all(moved_keys[record] & keys for keys in known):
             left.append(Unswapped(record, NOT_FOR_ALL))
     return replace(whole, unswapped=tuple(left))

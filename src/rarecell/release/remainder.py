@@ -16,6 +16,9 @@ from rarecell.swap.target import Target, TargetPlan, plan_to_target
 from rarecell.swap.task import SwapTask
 from rarecell.table.contingency import ContingencyTable
 
+N_DRAWS = 24
+"""Draws of what an intruder knows, over all members of a model: candidates are compared; a release draws more."""
+
 
 @dataclass(frozen=True)
 class ReleaseTarget:
@@ -67,7 +70,8 @@ def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress
 
     The intruder against whom the target is to hold knows other draws of the model than the plan is made by.
     """
-    planned, reported = (Register.modelled(fitted.risk, fitted.risk_model, seed=seed + more) for more in (0, 1))
+    n_draws = max(1, N_DRAWS // max(1, len(fitted.risk_model.members)))
+    planned, reported = (Register.modelled(fitted.risk, fitted.risk_model, n_draws=n_draws, seed=seed + more) for more in (0, 1))
     task = SwapTask(fitted.table, fitted.model, risk=fitted.risk, register=planned, seed=seed)
     wish = Target(max_record_risk=target.max_record_risk, max_correct_links=target.max_correct_links)
     return plan_to_target(task, fitted.risk, wish, register=reported, progress=OnlyCancelled(progress))

@@ -90,7 +90,7 @@ def test_the_whole_way(
     page.get_by_text("The same run in the terminal").click()
     assert 'keys = ["age", "sex", "region", "job"]' in page.locator("#run-toml").inner_text()
 
-    page.get_by_role("link", name="Protect the risky records").click()
+    page.get_by_role("link", name="Protect the risky records").first.click()
     page.wait_for_selector("[data-range]")
     slider = page.locator("[data-range]")
     records = page.locator("[data-cost] [data-records]")

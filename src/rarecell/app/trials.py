@@ -21,8 +21,8 @@ from rarecell.errors import BadInput
 if TYPE_CHECKING:
     from rarecell.edges import Json
 
-PATIENCE = 60.0
-"""Seconds that the first answer may take, when the file is read; later ones take a fraction of one."""
+PATIENCE = 110.0
+"""Seconds that the first answer may take, when the file is read and perhaps loops are compiled; later ones take a fraction of one."""
 
 
 class TrialProcess:

@@ -167,3 +167,16 @@ def test_scenarios_read_the_file_no_more_often(in_memory: bool, tmp_path: Path, 
         n_reads.append(len(reads))
     assert n_reads[1] == n_reads[0]
     assert n_reads[3] == n_reads[2]
+
+
+def test_with_a_register_every_intruder_is_counted() -> None:
+    scenario = {**SCENARIO, "everything": {"keys": KEYS}}
+    done = _protect(top=30, scenario=scenario, register=PEOPLE)
+    for before, after in zip(done.summary.risk.scenarios, done.summary.swap.scenarios, strict=True):
+        keys = list(before.keys)
+        found = rc.attack(done.frame, original=SAMPLE, register=PEOPLE, keys=keys).summary
+        nearest = next(one for one in found.intruders if one.name == "nearest")
+        assert before.expected_correct_matches == pytest.approx(nearest.before)
+        assert after.expected_correct_matches == pytest.approx(nearest.after)
+    whole = done.summary.swap.risk_after
+    assert after.expected_population_uniques == pytest.approx(whole.expected_population_uniques)

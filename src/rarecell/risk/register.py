@@ -98,6 +98,15 @@ class RegisterCounts:
             **{part.name: getattr(estimated, part.name) for part in fields(estimated)}, population_count=self.population_count
         )
 
+    def among(self, table: ContingencyTable) -> RegisterCounts:
+        """The counts of a projection of the table to fewer keys."""
+        of_keys = [self.table.keys.index(key) for key in table.keys]
+        people, place = self.people.project(list(table.keys)), tuple(self.place[k] for k in of_keys)
+        cells = np.stack([of_key[table.cells[:, k]] for k, of_key in enumerate(place)], axis=1)
+        position = people.marginals.positions(people.all_keys, np.ascontiguousarray(cells))
+        in_register = np.where(position >= 0, people.counts[position], 0)
+        return RegisterCounts(table, in_register, self.n_register, people, place)
+
     def _expect_same_cells(self, risk: RecordRisk) -> None:
         if not np.array_equal(risk.table.cells, self.table.cells):
             raise BadInput("The risk is that of another table than the register was counted for; use the table of the same data.")

@@ -8,7 +8,7 @@ safe when it is safe in every scenario.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from rarecell._kernels.counting import CellIndex
 from rarecell.data.names import check_scenarios
 from rarecell.model.protocol import CellModel
 from rarecell.risk.records import RecordRisk
+from rarecell.risk.register import RegisterCounts
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class ScenarioRisk:
     risk : the risk on the table of its keys
     cell : for each cell of the table of all keys, its cell in that table
     model : the model that the risk comes from, for intruders who look at people nearby; None where it is not known
+    counts : the people of a register on these keys, by which the risk is counted; None without one
     """
 
     name: str
@@ -42,6 +44,12 @@ class ScenarioRisk:
     risk: RecordRisk = field(repr=False)
     cell: NDArray[np.int64] = field(repr=False)
     model: CellModel | None = field(default=None, repr=False)
+    counts: RegisterCounts | None = field(default=None, repr=False)
+
+    def known_by(self, register: RegisterCounts) -> ScenarioRisk:
+        """The same intruder with a register of the whole population, so that the risk is counted."""
+        counts = register.among(self.risk.table)
+        return replace(self, risk=counts.risk(self.risk), counts=counts)
 
     @cached_property
     def unique_probability(self) -> NDArray[np.float64]:

@@ -96,6 +96,8 @@ def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig, *, register
         settings = EngineSettings(memory=MemoryLimit.of(config.memory))
         people = config.register if register is None else register
         counts = register_counts(data, people, table=data.table(records=held), settings=settings)
+        if scenarios is not None:
+            scenarios = replace(scenarios, each=tuple(one.known_by(counts) for one in scenarios.each))
     return Roles(areas, attributes, scenarios, counts, tuple(of_levels))
 
 

@@ -94,12 +94,17 @@ class ScenarioTrial:
             np.concatenate([small.counts - n_left, np.ones(len(released), dtype=np.int64)]),
             small.categories,
         )
-        register = Register.modelled(scenario.risk, scenario.model, seed=seed)
+        counts = scenario.counts
+        register = (
+            Register.modelled(scenario.risk, scenario.model, seed=seed)
+            if counts is None
+            else Register.counted(counts.people, counts.place)
+        )
         own = Distances(
             kinds={key: kind for key, kind in distances.kinds.items() if key in scenario.keys},
             weights={key: weight for key, weight in distances.weights.items() if key in scenario.keys},
         )
-        return moved_links(Release(small, after, rows, true, released), register, distances=own)
+        return moved_links(register.seen(Release(small, after, rows, true, released)), register, distances=own)
 
     def after(self, rows: NDArray[np.bool_] | None = None) -> ScenarioAfter:
         """What the intruder finds when those of the plan's rows are changed; all of them unless given."""

@@ -155,11 +155,18 @@ def test_the_first_screen_says_the_result_in_two_sentences_and_three_numbers(pag
     for wanted in (
         "1,674",
         "178 to 227",
-        "The truth for this file is 179",
+        "In truth 179 are.",
         "rarecell protect --config run.toml --risk-above 0.2",
     ):
         assert wanted in text, wanted
     assert "Or release age in 10 groups: about 46 instead of 202" in text
+
+
+def test_the_truth_on_the_first_screen_is_that_of_the_released_file() -> None:
+    truth = {"population_uniques": 179, "correct_matches": 414.58, "population_uniques_after": 41, "correct_matches_after": 192.3}
+    page = render_report(typed(protected_summary() | {"truth": truth}), typed_records(), edition="internal")
+    assert "In truth 41 are, 179 before." in page
+    assert "In truth 192 would be, 415 before." in page
 
 
 def test_the_internal_edition_shows_records_and_the_external_does_not(pages: dict[tuple[str, str], str]) -> None:

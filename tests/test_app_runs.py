@@ -201,3 +201,26 @@ def test_the_folder_of_the_app_itself_is_kept(house: Path) -> None:
 def test_a_note_needs_a_run(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="not written by rarecell"):
         write_note(tmp_path, "hello")
+
+
+# ---------------------------------------------------------------------- starting
+
+
+def test_a_file_elsewhere_opens_its_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.testing import CliRunner
+
+    from rarecell.cli.commands import main
+
+    here, other = tmp_path / "here", tmp_path / "other"
+    for folder in (here, other):
+        folder.mkdir()
+        (folder / "file.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    asked: list[tuple[str, str | None]] = []
+    monkeypatch.setattr("rarecell.app.serve", lambda folder, *, file, open_browser: asked.append((folder, file)))
+    monkeypatch.chdir(here)
+    for given in (["../other/file.csv"], ["file.csv"], [], ["../other/file.csv", "--folder", ".."]):
+        assert CliRunner().invoke(main, ["app", *given]).exit_code == 0
+    folders = [Path(folder).resolve() for folder, _ in asked]
+    assert folders == [other, here, here, tmp_path]
+    # The page that opens first is that of the file.
+    assert Browser(other, file="file.csv").get("/").headers["location"].endswith("/keys?file=file.csv")

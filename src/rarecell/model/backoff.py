@@ -223,6 +223,7 @@ class BackoffModel(_Backoff):
         self.networks = tuple(members)
         self.table = members[0].table if table is None else table
         self._at_cells = _average([member.log_moment_rows(None) for member in members])
+        self._last: tuple[NDArray[np.int32], _Moments] = (self.table.cells, self._at_cells)
         for member in members:
             member.forget_cells()
 
@@ -252,7 +253,12 @@ class BackoffModel(_Backoff):
     def _averaged(self, cells: NDArray[np.int32] | None) -> _Moments:
         if cells is None:
             return self._at_cells
-        return _average([member.log_moment_rows(cells) for member in self.networks])
+        # Mean and posterior are often asked for the same cells, one after the other.
+        asked, found = self._last
+        if asked is not cells:
+            found = _average([member.log_moment_rows(cells) for member in self.networks])
+            self._last = (cells, found)
+        return found
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
         """Draws of log p of the cells, one row for each draw, each from a network chosen at random."""

@@ -51,7 +51,7 @@ Cells = NDArray[np.int32]
 MOST_VALUES = 2_048
 """Combinations of values that are summed for the keys a record lacks."""
 
-MOST_CELLS = 1_000_000
+MOST_CELLS = 400_000
 """Cells that are summed in all; beyond, the rarest patterns are left out."""
 
 N_FITS = 8
@@ -100,8 +100,10 @@ def matching_anything(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FIT
     patterns, of_cell = _patterns(lacks, table.counts)
     n_compatible, total, spread = _occupied_sums(table, patterns, of_cell, (table.counts, probability, probability * deviation))
     alone = np.flatnonzero(n_compatible == 1)
-    for place, (keys, parts) in enumerate(_empty_cells(table, patterns, alone, lacks).items()):
-        predictor = model.with_last(keys) if place < n_fits else model
+    groups = list(_empty_cells(table, patterns, alone, lacks).items())
+    rest = [part for _, parts in groups[n_fits:] for part in parts]
+    for keys, parts in [*groups[:n_fits], *([((), rest)] if rest else [])]:
+        predictor = model.with_last(keys) if keys else model
         scale = 1.0 if predictor is model else probability / np.exp(predictor.log_cell_probability(None))
         cells, rows = (np.concatenate(some) for some in zip(*parts, strict=True))
         for start in range(0, len(rows), _CHUNK):

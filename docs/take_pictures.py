@@ -31,7 +31,7 @@ def looks() -> str:
     """A hash of everything that decides what a page looks like."""
     package = Path(rc.__file__).parent
     pages = sorted(path for folder in ("report", "app") for path in (package / folder).rglob("*") if path.is_file())
-    return hashlib.sha256(b"".join(path.read_bytes() for path in pages if path.suffix != ".pyc")).hexdigest()
+    return hashlib.sha256(b"".join(path.read_bytes() for path in pages if "__pycache__" not in path.parts)).hexdigest()
 
 
 @contextmanager

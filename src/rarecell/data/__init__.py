@@ -1,1 +1,1 @@
-"""From columns to levels: what each column means, and the table that the keys make."""
+"""From columns to levels: what each column means, and the table that the keys form."""

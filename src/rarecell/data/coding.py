@@ -1,9 +1,9 @@
 """How do the values of a key become the levels of a table?
 
-Levels are the values observed, sorted, missing last. A :class:`Coding` changes that for one key: a declared list of
-levels, bins of numbers, values above or below a bound in one level, or further values that mean "missing". A level that
-is declared and not observed is left out, so that it cannot change a model. Codes are worked out on the distinct values
-of the column, never on its records.
+Levels are the observed values, sorted, with missing last. A :class:`Coding` changes that for one key: a declared list
+of levels, bins of numbers, one level for all values above or below a bound, or further values that mean "missing". A
+level that is declared but not observed is left out, so that it cannot change a model. Codes are worked out from the
+distinct values of the column, never record by record.
 """
 
 from __future__ import annotations
@@ -33,17 +33,27 @@ class Coding:
 
     Parameters
     ----------
-    levels : every value the key may take, in their order; another value in the data is an error
-    ordered : whether neighbouring levels are alike, so that bands of them make sense. By default so for numbers, dates,
-        bins and declared levels, and not for other text
-    edges : bounds of bins, ascending; each bin holds its lower bound and not its upper, the outer bins are open
-    width : width of bins that begin at multiples of it
-    quantiles : number of bins with about equal numbers of records
-    top, bottom : values from ``top`` up, and from ``bottom`` down, are one level each
-    merge : for each new level the values that become it; other values stay as they are
-    groups : number of groups that the levels are put into automatically, as the table of what each key costs names them
-    hierarchy : put the levels into the groups of this column of the key's hierarchy; 1 is the first after the levels
-    missing : values that mean "missing", such as 99
+    levels : tuple[Level, ...] | None
+        Every value that the key may take, in order; any other value in the data is an error.
+    ordered : bool | None
+        Whether neighbouring levels are alike, so that bands of them make sense. The default is True for numbers, dates,
+        bins and declared levels, and False for other text.
+    edges : tuple[float, ...] | None
+        Bounds of bins, ascending. Each bin includes its lower bound but not its upper; the outer bins are open.
+    width : float | None
+        Width of bins, which begin at multiples of it.
+    quantiles : int | None
+        Number of bins that hold about equal numbers of records.
+    top, bottom : float | None
+        Values of ``top`` and above, and of ``bottom`` and below, become one level each.
+    merge : Mapping[str, tuple[Level, ...]] | None
+        For each new level, the values that become it; other values stay as they are.
+    groups : int | None
+        Number of groups to put the levels into automatically, as named in the table of what each key costs.
+    hierarchy : int | None
+        Column of the key's hierarchy whose groups the levels are put into; 1 is the first after the levels.
+    missing : tuple[Level, ...]
+        Values that mean "missing", such as 99.
     """
 
     levels: tuple[Level, ...] | None = None
@@ -103,7 +113,7 @@ class Coding:
 
     @classmethod
     def of(cls, given: Coding | ReadJson | str, *, key: str) -> Coding:
-        """A coding from itself, from a table of options, or from words such as ``"5-year bands"``."""
+        """Make a coding from a coding, a table of options, or words such as ``"5-year bands"``."""
         if isinstance(given, Coding):
             return given
         if isinstance(given, str):
@@ -129,28 +139,28 @@ class Coding:
 
     @property
     def groups_levels(self) -> bool:
-        """Whether the levels are put into groups once they are counted."""
+        """Whether the levels are put into groups after counting."""
         return self.groups is not None or self.hierarchy is not None
 
     @property
     def changes_values(self) -> bool:
-        """Whether a value may be released as something else than it is."""
+        """Whether a value may be released as something other than itself."""
         return self.bounds_numbers or self.groups_levels or bool(self.merge) or bool(self.missing)
 
     def in_words(self) -> str:
-        """What is done with the values, as an option says it."""
+        """Describe what is done with the values, in the words of the recoding option."""
         from rarecell.data.recoding_text import words_of
 
         return words_of(self)
 
     def joined(self, other: Coding) -> Coding:
-        """The options of both; refused where they contradict each other."""
+        """Combine the options of both codings; contradictory options are refused."""
         given = {part.name: getattr(other, part.name) for part in fields(other) if getattr(other, part.name) not in (None, ())}
         return replace(self, **given)
 
     @property
     def makes_levels(self) -> bool:
-        """Whether the levels were declared or made from numbers, and so are in a known order."""
+        """Whether the levels were declared or made from numbers, so that their order is known."""
         return self.levels is not None or self.bounds_numbers
 
     @property
@@ -161,7 +171,7 @@ class Coding:
 def joined_codings(
     coding: Mapping[str, Coding | ReadJson | str], recode: Mapping[str, str]
 ) -> dict[str, Coding | ReadJson | str]:
-    """How values become levels, together with how the levels are to be released."""
+    """Combine how values become levels with how the levels are to be released."""
     found: dict[str, Coding | ReadJson | str] = dict(coding)
     for key, words in recode.items():
         try:
@@ -173,7 +183,7 @@ def joined_codings(
 
 @dataclass(frozen=True, eq=False)
 class CodedLevels:
-    """The levels of a key, and the code of each distinct value; -1 takes the records with that value out."""
+    """The levels of a key, and the code of each distinct value; -1 drops the records that have that value."""
 
     levels: tuple[Level, ...]
     is_ordered: bool
@@ -194,8 +204,12 @@ def code_levels(
 
     Parameters
     ----------
-    raw, counts : the distinct values of the column and how many records have each
-    level_order : the order of values that the source itself declares
+    raw : RawLevels
+        The distinct values of the column.
+    counts : NDArray[np.int64]
+        How many records have each value.
+    level_order : Sequence[Level] | None
+        The order of values that the source itself declares.
     """
     declared_missing = {str(value) for value in coding.missing}
     values = [None if value is None or str(value) in declared_missing else value for value in raw.values]
@@ -231,7 +245,7 @@ def code_levels(
 
 
 def _declared(key: str, observed: Sequence[Level], declared: Sequence[Level]) -> tuple[dict[Level, Level], list[Level]]:
-    """Observed values under the declared levels, matched by their text so that ``1`` and ``"1"`` are the same."""
+    """Match observed values to the declared levels by their text, so that ``1`` and ``"1"`` are the same."""
     by_text = {str(level): position for position, level in enumerate(declared)}
     strangers = sorted({str(value) for value in observed if str(value) not in by_text})
     if strangers:
@@ -265,7 +279,7 @@ def _checked_merge(merge: Any) -> dict[str, tuple[Level, ...]]:
 def _merged(
     key: str, observed: Sequence[Level], merge: Mapping[str, Sequence[Level]], level_order: Sequence[Level] | None
 ) -> tuple[dict[Level, Level], list[Level], bool]:
-    """Values under their new levels, each level at the place of its first value; whether all merge neighbours only."""
+    """Values under their new levels, each at the place of its first value, and whether only neighbours were merged."""
     order = [value for value in level_order or () if value in set(observed)]
     in_order = order if len(order) == len(set(observed)) else sorted(set(observed))
     texts = {str(value) for value in in_order}
@@ -290,7 +304,7 @@ def _merged(
 def _bounded(
     key: str, values: Sequence[Level], counts: NDArray[np.int64], coding: Coding, is_numeric: bool
 ) -> tuple[dict[Level, Level], list[Level]]:
-    """Levels of numbers that are binned or bounded: a number for a single value, a text for a range."""
+    """Levels of binned or bounded numbers: a number for a single value, text for a range."""
     numbers = {value: int(count) for value, count in zip(values, counts, strict=True) if value is not None and count}
     if not is_numeric:
         example = next(iter(numbers), "")
@@ -349,18 +363,18 @@ def _binned(numbers: Mapping[Level, int], coding: Coding, is_whole: bool) -> tup
 
 
 def _quantile_bins(in_order: Sequence[Level], counts: Sequence[int], n_bins: int) -> list[int]:
-    """The bin of a value is that of the middle record among those that have it, so equal values stay together."""
+    """Put each value into the bin of the middle one of its records, so that equal values stay together."""
     total = sum(counts)
     bins, before = [], 0
     for _, count in zip(in_order, counts, strict=True):
-        # Whole numbers only: (before + count / 2) / total * n_bins, rounded down.
+        # In whole numbers only: (before + count / 2) / total * n_bins, rounded down.
         bins.append((2 * before + count) * n_bins // (2 * total))
         before += count
     return bins
 
 
 def _floor_quotient(value: float, width: float) -> int:
-    """``value / width`` rounded down, where 0.3 / 0.1 is 3 though the computer's quotient is a trifle less."""
+    """``value / width`` rounded down; 0.3 / 0.1 gives 3 although the floating-point quotient is slightly less."""
     quotient = value / width
     nearest = round(quotient)
     return nearest if abs(quotient - nearest) <= 1e-9 * max(1.0, abs(quotient)) else math.floor(quotient)
@@ -377,5 +391,5 @@ def _text(number: Any) -> str:
 
 
 def _is_finite_number(value: Level) -> bool:
-    # By comparison, which works for whole numbers too large to become a float.
+    # Compare instead of converting: a whole number may be too large for a float.
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= 1e300

@@ -1,7 +1,7 @@
-"""Which table do the keys of the data make?
+"""Which table do the keys of the data form?
 
-Records are coded in memory, or counted by their engine, and collapsed to occupied cells; the levels of every key are settled on the
-way, and what is missing is kept, dropped or refused.
+Records are coded in memory or counted by their engine, and collapsed to occupied cells. The levels of every key are
+settled on the way, and missing values are kept, dropped or refused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class CodedKey:
-    """A key's distinct values as they stand, what each of them means, and the level of each."""
+    """The distinct values of a key as they stand in the data, the meaning of each, and the level of each."""
 
     key: str
     values: pa.Array
@@ -45,7 +45,7 @@ class CodedKey:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """A table with what a reader must know about how it was counted; ``lookups`` has for each key the code of each value."""
+    """A table and what a reader must know about how it was counted; ``lookups`` gives the code of each value of each key."""
 
     table: ContingencyTable
     lookups: tuple[EncodedColumn, ...]
@@ -56,18 +56,18 @@ class Counted:
 
     @cached_property
     def code_of_raw(self) -> tuple[dict[Level, int], ...]:
-        """For each key the code of each value."""
+        """For each key, the code of each value."""
         return tuple(code_by_value(lookup) for lookup in self.lookups)
 
     def codes_of(self, key: int, column: EncodedColumn) -> NDArray[np.int32]:
-        """The code of a key in each record of a column of its values."""
+        """The code of a key for each record of a column of its values."""
         new_code = [self.code_of_raw[key][plain_value(value)] for value in column.values.to_pylist()]
         return np.asarray(np.array(new_code, dtype=np.int32)[column.codes])
 
 
 @dataclass(frozen=True, eq=False)
 class KeyCounting:
-    """How the keys of a source are counted; see :class:`~rarecell.data.microdata.Microdata` for what the fields mean."""
+    """How the keys of a source are counted; :class:`~rarecell.data.microdata.Microdata` explains the fields."""
 
     source: Source
     columns: Mapping[str, Column]
@@ -78,7 +78,7 @@ class KeyCounting:
     hierarchies: Mapping[str, str | Path]
 
     def count(self, wants_records: bool) -> Counted:
-        """The table of the keys, which knows the cell of each record when ``wants_records``."""
+        """Count the table of the keys; with ``wants_records`` it knows the cell of each record."""
         numbers: NDArray[np.int64] | None = None
         recoded: dict[str, CodedKey] = {}
         if wants_records:
@@ -106,7 +106,7 @@ class KeyCounting:
         return self._of_cells(coded_keys, *collapsed, numbers, weights)
 
     def code(self, key: str, values: pa.Array, numbers: NDArray[np.int64]) -> CodedKey:
-        """The levels of a key, from its distinct values and the records that have each."""
+        """The levels of a key, from its distinct values and the number of records that have each."""
         column = self.columns[key]
         raw = settle(values, column, decimal_mark=self.source.decimal_mark)
         coded = code_levels(
@@ -120,12 +120,12 @@ class KeyCounting:
         return CodedKey(key, values, raw.values, coded, raw.note)
 
     def _recoded_keys(self) -> dict[str, CodedKey]:
-        """Keys whose numbers are binned: coded before counting, so that no more combinations come back than there are bins."""
+        """Code keys with binned numbers before counting, so that no more combinations come back than there are bins."""
         keys = [key for key in self.keys if key in self.coding and self.coding[key].bounds_numbers]
         return {key: self.code(key, *found) for key, found in self.source.levels(keys).items()}
 
     def refuse_groups(self) -> None:
-        """Raise when a key is to be put into groups, which are found in the table of all keys."""
+        """Raise when a key is to be put into groups, because groups are found in the table of all keys."""
         grouped = [key for key, coding in self.coding.items() if coding.groups_levels]
         if grouped:
             raise BadInput(
@@ -133,7 +133,7 @@ class KeyCounting:
             )
 
     def refuse_missing(self, coded_keys: Sequence[CodedKey]) -> None:
-        """Raise when a value is missing and that is to be refused."""
+        """Raise when a value is missing and missing values are to be refused."""
         lacking = [coded for coded in coded_keys if coded.coded.n_missing]
         if self.missing == "refuse" and lacking:
             raise BadInput(
@@ -150,7 +150,7 @@ class KeyCounting:
         numbers: NDArray[np.int64] | None,
         weights: NDArray[np.float64] | None,
     ) -> Counted:
-        """The table of collapsed rows, which are records, or combinations with their ``numbers`` of records."""
+        """The table of collapsed rows: records, or combinations with their ``numbers`` of records."""
         if not len(cells):
             raise BadInput(
                 f"Every record of {self.source.name} has a missing key value ({_numbers_of(coded_keys)} records), so dropping such records "
@@ -175,7 +175,7 @@ class KeyCounting:
         return Counted(table, tuple(lookups), tuple(coded.meanings for coded in coded_keys), n_missing, n_dropped, tuple(notes))
 
     def _grouped(self, table: ContingencyTable, lookups: Sequence[EncodedColumn]) -> tuple[ContingencyTable, list[EncodedColumn]]:
-        """Put levels into groups: those of every key are found in the table as it was counted, whatever becomes of other keys."""
+        """Put levels into groups; the groups of each key come from the table as counted, however other keys are grouped."""
         chosen = {
             key: group_levels(table, key, coding)
             for key, coding in self.coding.items()
@@ -184,19 +184,19 @@ class KeyCounting:
         found = list(lookups)
         for key, coarsening in chosen.items():
             position = self.keys.index(key)
-            # The last place serves the code −1 of a value that is dropped.
+            # The last entry serves code −1, of a dropped value.
             new_code = np.append(coarsening.group_of_level, np.int32(-1))
             found[position] = EncodedColumn(found[position].values, new_code[found[position].codes].astype(np.int32))
             table = table.recode(coarsening)
         return table, found
 
     def _told_orders(self) -> frozenset[str]:
-        """Keys whose levels the user or the source has put into an order, or said to have none."""
+        """Keys whose levels the user or the source has declared to be ordered or unordered."""
         coded = {key for key, coding in self.coding.items() if coding.ordered is not None or coding.makes_levels}
         return frozenset(coded | {key for key in self.keys if self.columns[key].level_order is not None})
 
     def _constant(self, categories: Sequence[Categories]) -> list[str]:
-        """Notes on keys that are the same in every record; an error when no other key is left."""
+        """Notes on keys that have the same value in every record; an error when no other key is left."""
         constant = [c for c in categories if c.n_levels == 1]
         told = ", ".join(f"'{c.key}' (always '{c.labels[0]}')" for c in constant)
         if len(constant) == len(categories):
@@ -220,7 +220,7 @@ class KeyCounting:
 def group_levels(table: ContingencyTable, key: str, coding: Coding) -> Coarsening:
     """The groups that a coding asks for: a column of the key's hierarchy, or a given number of groups.
 
-    A number of groups that the hierarchy has means those groups.
+    When the hierarchy has that number of groups, they are used.
     """
     own = [c for c in table.coarsenings if c.key == key]
     if coding.hierarchy is not None:
@@ -243,7 +243,7 @@ def _numbers_of(coded_keys: Sequence[CodedKey]) -> str:
 
 
 def number_of_each(column: EncodedColumn, numbers: NDArray[np.int64] | None) -> NDArray[np.int64]:
-    """Records that have each value of a column; ``numbers`` are the records behind each code."""
+    """Number of records that have each value of a column; ``numbers`` gives the records behind each code."""
     found = np.zeros(len(column.values), dtype=np.int64)
     if numbers is None:
         count_values(column.codes, found)
@@ -253,7 +253,7 @@ def number_of_each(column: EncodedColumn, numbers: NDArray[np.int64] | None) -> 
 
 
 def _sums(row_cell: NDArray[np.int64], values: Array, n_cells: int) -> NDArray[np.float64]:
-    """Sum of the values of the rows of each cell; sums of whole numbers are exact below 2^53."""
+    """Sum of the values in each cell's rows; sums of whole numbers are exact below 2^53."""
     kept = row_cell >= 0
     if kept.all():
         return np.bincount(row_cell, weights=values, minlength=n_cells).astype(np.float64)
@@ -263,13 +263,13 @@ def _sums(row_cell: NDArray[np.int64], values: Array, n_cells: int) -> NDArray[n
 def _without_unobserved(
     codes: NDArray[np.int32], coded: CodedLevels, was_dropped: bool
 ) -> tuple[NDArray[np.int32], tuple[Level, ...], NDArray[np.int32]]:
-    """Leave out levels that occur in dropped records only: codes of cells, levels, and the new code of each distinct value."""
-    # Without a dropped record every level was observed, because levels come from the records.
+    """Leave out levels that occur only in dropped records: cell codes, levels, and the new code of each distinct value."""
+    # If no record was dropped, every level was observed, because levels come from the records.
     observed = np.unique(codes) if was_dropped else np.arange(len(coded.levels))
     if len(observed) == len(coded.levels):
         return codes, coded.levels, coded.code_of_value
     new_code = np.full(len(coded.levels) + 1, -1, dtype=np.int32)
     new_code[observed] = np.arange(len(observed), dtype=np.int32)
-    # The last place serves the code -1.
+    # The last entry serves code -1.
     levels = tuple(coded.levels[code] for code in observed)
     return new_code[codes], levels, new_code[coded.code_of_value]

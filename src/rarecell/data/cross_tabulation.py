@@ -1,6 +1,6 @@
-"""Which columns outside the keys can be counted against them, and what are the counts?
+"""Which columns other than the keys can be counted against them, and what are the counts?
 
-Counted in one reading of the data, by whatever holds their records.
+The engine that holds the records counts them in one pass over the data.
 """
 
 from __future__ import annotations
@@ -30,15 +30,22 @@ def crossed_columns(
     seed: int,
     most_values: int,
 ) -> dict[str, CrossedColumn]:
-    """Count columns against keys, by name; columns of one value, or of more than ``most_values``, are left out.
+    """Count columns against keys, by name; columns with one value, or with more than ``most_values``, are left out.
 
     Parameters
     ----------
-    data, table : the data and their table
-    keys : keys to count against
-    columns : columns outside the keys
-    numbers : records, as ``table`` numbers them, whose codes are wanted as well (see :meth:`Microdata.drawn_records`)
-    seed : of the draws of equal records
+    data : Microdata
+        The data.
+    table : ContingencyTable
+        The table of the data.
+    keys : Sequence[str]
+        Keys to count against.
+    columns : Sequence[str]
+        Columns that are not keys.
+    numbers : NDArray[np.int64]
+        Records, as ``table`` numbers them, whose codes are wanted as well (see :meth:`Microdata.drawn_records`).
+    seed : int
+        Seed for drawing among equal records.
     """
     if not keys or not columns:
         return {}
@@ -51,7 +58,7 @@ def crossed_columns(
 
 
 def _coded(data: Microdata, table: ContingencyTable, name: str, of_keys: Mapping[str, Pairs], of_rows: pa.Array) -> CrossedColumn:
-    """One column with its values coded as levels."""
+    """Code the values of one column as levels."""
     column = data.columns[name]
     chunks = [*(pairs.values for pairs in of_keys.values()), of_rows]
     encoded = unified([code_chunk(chunk) for chunk in chunks])

@@ -1,8 +1,8 @@
 """Which larger groups does a user put the levels of a key into?
 
-The file has the shape that users of ARX have: a line for each level, the level first, then its group, then the larger
-group of that group, and so on; semicolons or commas between them and no header. A last column in which all are one
-group, such as ``*``, says nothing and is passed over.
+The file has the shape that users of ARX know: one line per level, with the level first, then its group, then the larger
+group that contains it, and so on, separated by semicolons or commas and without a header. A last column that puts
+everything into one group, such as ``*``, adds nothing and is skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MISSING = "missing"
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """The group of each level, and the names of the groups in the order in which the levels meet them."""
+    """The group of each level, and the names of the groups in the order in which the levels first reach them."""
 
     group_of_level: NDArray[np.int32]
     labels: tuple[str, ...]
@@ -34,8 +34,8 @@ def read_hierarchy(path: str | Path, *, key: str, levels: Sequence[str | None]) 
 
     Parameters
     ----------
-    levels : the levels of the key as text; None is the missing level, which forms a group of its own where the file does
-        not group it
+    levels : Sequence[str | None]
+        The levels of the key as text. None is the missing level, which forms a group of its own unless the file groups it.
     """
     file = existing_file(path)
     rows = _rows(file)
@@ -97,7 +97,7 @@ def _rows(file: Path) -> dict[str, list[str]]:
 
 
 def _refuse_divided(file: Path, key: str, column: int, finer: Sequence[str], coarser: Sequence[str]) -> None:
-    """Raise when levels that were together in the finer grouping are apart in the coarser one."""
+    """Raise when levels that share a group in the finer grouping are apart in the coarser one."""
     home: dict[str, str] = {}
     for group, larger in zip(finer, coarser, strict=True):
         if home.setdefault(group, larger) != larger:

@@ -1,12 +1,12 @@
 """What do the distinct values of a column mean: numbers, words, dates, or nothing?
 
-Data with types keep them; whole numbers kept as decimals (``3.0``, as pandas has them beside missing values) are whole
-numbers. Empty text and NaN are missing.
+Typed data keep their types, except that whole numbers stored as decimals (``3.0``, as pandas stores them beside missing
+values) become whole numbers. Empty text and NaN are missing.
 
-Text files have no types, so the values decide. A column is numbers when every value is written as a plain number,
+Text files have no types, so the values decide. A column holds numbers when every value is written as a plain number,
 without leading zeros, plus sign or exponent, and no two spellings mean the same number. Otherwise it is text and stays
-as it is: ``00``, ``01`` keep their zeros, and ``1.1`` and ``1.10`` stay two codes. In a column of numbers the words in
-:data:`MISSING_WORDS`, with which other programs write "no value", are missing; in a column of text they are words like
+as it is: ``00`` and ``01`` keep their zeros, and ``1.1`` and ``1.10`` remain two codes. In a column of numbers, the words
+in :data:`MISSING_WORDS`, which other programs write for "no value", are missing; in a column of text they are words like
 any other, because ``NA`` may be Namibia.
 """
 
@@ -37,7 +37,7 @@ _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 @dataclass(frozen=True)
 class RawLevels:
-    """The distinct values of a column, each as what it means; ``None`` is missing and may occur more than once."""
+    """The distinct values of a column by their meaning; ``None`` is missing and may occur more than once."""
 
     values: tuple[Level, ...]
     is_ordered: bool
@@ -46,7 +46,7 @@ class RawLevels:
 
 
 def settle(values: pa.Array, column: Column, *, decimal_mark: str = ".") -> RawLevels:
-    """Say what the distinct values of a column mean."""
+    """Determine what the distinct values of a column mean."""
     try:
         listed = values.to_pylist()
     except (OverflowError, ValueError, OSError):
@@ -103,12 +103,12 @@ def _settle_text(values: Sequence[str | None], name: str, decimal_mark: str) -> 
 
 
 def _numbers(texts: Sequence[str], decimal_mark: str) -> dict[str, int | float] | None:
-    """What each text means as a number; None when one is not a plain number or two mean the same."""
+    """The number that each text means; None when one is not a plain number or two mean the same number."""
     decimal = re.compile(rf"-?(0|[1-9][0-9]*)?{re.escape(decimal_mark)}[0-9]+")
     meaning: dict[str, int | float] = {}
     for text in texts:
         if _WHOLE.fullmatch(text):
-            # Longer digit strings are identifiers, and Python refuses to convert very long ones.
+            # Longer strings of digits are identifiers, and Python refuses to convert very long ones.
             if len(text) > 300:
                 return None
             meaning[text] = int(text)

@@ -1,7 +1,7 @@
-"""What does each column of the data mean, and which table do the keys make?
+"""What does each column of the data mean, and which table do the keys form?
 
-A :class:`Microdata` is a source of records together with the role of each column. Every name is checked when it is
-made, before anything is read; its table is counted when it is asked for.
+A :class:`Microdata` is a source of records together with the role of each column. All names are checked when it is
+created, before anything is read; its table is counted on request.
 """
 
 from __future__ import annotations
@@ -42,21 +42,32 @@ CODES_IN_MEMORY = 512 * 2**20
 
 
 class Microdata(Shown):
-    """Records with the role of each column.
+    """Records together with the role of each column.
 
     Parameters
     ----------
-    data : a path, a frame of pandas, polars, pyarrow, DuckDB or Spark, or a source from :func:`rarecell.engine.open_source`
-    keys : columns an intruder could know, in the order in which tables have them
-    weight : survey weights: the number of persons that each record stands for
-    household, geography, strata, id : further columns, each with one role. A geography or stratum may be a key as well; nested
-        areas are named from coarse to fine, as in ``"region>district"``
-    sensitive : columns an intruder would like to learn
-    missing : a missing key value is its own ``"level"``, ``"drop"`` s its record, or the data are ``"refuse"`` d
-    coding : for each key that needs it, how its values become levels
-    hierarchies : for each key that has one, a CSV file of nested groups of its levels
-    sql : a query to read instead of the whole of ``data``
-    settings : how much of the machine reading may use
+    data : Frame
+        A path, a frame of pandas, polars, pyarrow, DuckDB or Spark, or a source from :func:`rarecell.engine.open_source`.
+    keys : Sequence[str]
+        Columns that an intruder could know, in the order in which tables list them.
+    weight : str | None
+        Column of survey weights: the number of persons that each record represents.
+    household, geography, strata, id : str | None
+        Further columns, each with one role. A geography or stratum may also be a key; nested areas are named from coarse
+        to fine, as in ``"region>district"``.
+    sensitive : Sequence[str]
+        Columns whose values an intruder would like to learn.
+    missing : str
+        What happens to a missing key value: ``"level"`` makes it a level of its own, ``"drop"`` drops its record, and
+        ``"refuse"`` refuses the data.
+    coding : Mapping[str, Coding | ReadJson | str] | None
+        For each key that needs it, how its values become levels.
+    hierarchies : Mapping[str, str | Path] | None
+        For each key that has one, a CSV file with nested groups of its levels.
+    sql : str | None
+        A query to read instead of all of ``data``.
+    settings : EngineSettings | None
+        How much of the machine may be used for reading.
 
     Examples
     --------
@@ -114,16 +125,17 @@ class Microdata(Shown):
 
     @property
     def n_records(self) -> int:
-        """Number of records in the data, dropped ones included."""
+        """Number of records in the data, including dropped ones."""
         return self.source.n_rows
 
     def table(self, *, records: bool | None = None) -> ContingencyTable:
-        """The contingency table of the keys, with the coarsenings that hierarchies give.
+        """The contingency table of the keys, with the coarsenings that the hierarchies give.
 
         Parameters
         ----------
-        records : whether the table says which cell each record is in. By default so while the data are small enough to
-            be coded in memory; the cells of larger data come from :meth:`record_cells`.
+        records : bool | None
+            Whether the table says which cell each record is in. By default it does as long as the data are small enough
+            to be coded in memory; for larger data the cells come from :meth:`record_cells`.
         """
         wants_records = self._fits_in_memory if records is None else records
         if wants_records not in self._counted:
@@ -147,39 +159,39 @@ class Microdata(Shown):
     # ------------------------------------------------------------------ records
 
     def record_cells(self, table: ContingencyTable | None = None) -> Iterator[NDArray[np.int64]]:
-        """The cell of each record in the order of the records, some records at a time; -1 for a dropped record.
+        """The cell of each record, in record order and a batch at a time; -1 for a dropped record.
 
         ``table`` is the table of these data, or one with the same categories and cells.
         """
         return record_cells(self.source, self.key_cells(table or self._any_counted.table))
 
     def check_id(self) -> None:
-        """Refuse data whose records have neither a position nor a usable id, before anything is counted."""
+        """Refuse, before anything is counted, data whose records have neither a position nor a usable id."""
         self.source.check_id(self.id)
 
     def key_cells(self, table: ContingencyTable) -> KeyCells:
-        """The cells of a table of these data, and how values of the keys become their codes."""
+        """The cells of a table of these data, and how key values become codes."""
         return KeyCells(self.keys, self._any_counted.lookups, table.cells)
 
     def lookup(self, key: str) -> EncodedColumn:
-        """The distinct values of a key as they stand in the data, and the code of each; −1 for one that is dropped."""
+        """The distinct values of a key as they stand in the data, and the code of each; −1 for a dropped value."""
         return self._any_counted.lookups[self.keys.index(key)]
 
     def wider(self, columns: Sequence[str]) -> Microdata:
-        """The same data with further columns as keys, after the others; a missing value is a level."""
+        """The same data with further columns added after the keys; a missing value is a level."""
         return Microdata(self.source, [*self.keys, *columns], weight=self.weight, missing="level", coding=self.coding)
 
     def record_names(self, rows: NDArray[np.int64]) -> list[Level]:
-        """What names these records when equal ones are drawn: the value of the id column, or the row number without one."""
+        """What identifies these records when equal ones are drawn: the value of the id column, or else the row number."""
         return list(rows if self.id is None else self.values_at(rows, [self.id])[self.id].to_pylist())
 
     def drawn_records(
         self, table: ContingencyTable, numbers: NDArray[np.int64], *, seed: int, columns: Sequence[str] = ()
     ) -> tuple[Any, dict[str, pa.Array]]:
-        """Where the records are that a table of counts only numbers, and their values of some columns.
+        """Locate records that a table of counts only numbers, and read their values of some columns.
 
-        Number k within a cell is the k-th record of it in the order in which records are drawn. The result has row numbers,
-        or the ids of records that have no position.
+        Number k within a cell is its k-th record in drawing order. The result holds row numbers, or ids when records have
+        no position.
         """
         wanted = table.cell_of(numbers)
         rank = numbers - table.first_row[wanted]
@@ -188,9 +200,9 @@ class Microdata(Shown):
     def column_codes(
         self, columns: Sequence[str], rows: NDArray[np.int64] | None = None
     ) -> tuple[NDArray[np.int32], tuple[Categories, ...]]:
-        """Any columns as level codes in the order of the records; a missing value is a level, and last.
+        """Code any columns as levels, in record order; a missing value is a level and comes last.
 
-        Keys are coded as in the table, other columns by their values. With ``rows``, of the records at these positions only.
+        Keys are coded as in the table, other columns by their values. With ``rows``, only the records at these positions.
         """
         unknown = [name for name in columns if name not in self.columns]
         if unknown:
@@ -218,7 +230,7 @@ class Microdata(Shown):
     def with_products_of_margins(
         self, factors: Sequence[tuple[Sequence[int], int]], columns: ProductColumns, totals: Sequence[str]
     ) -> tuple[Any, tuple[int, ...], tuple[float, ...]]:
-        """A frame with columns computed from the counts of some sets of keys, where cells stay with their engine.
+        """A frame with columns computed from the counts of some sets of keys, for data whose cells stay in their engine.
 
         See :meth:`rarecell.engine.source.Source.with_products_of_margins`.
         """
@@ -234,49 +246,49 @@ class Microdata(Shown):
         return None if self.weight is None else self.source.weights(self.weight)
 
     def values_at(self, rows: NDArray[np.int64], columns: Sequence[str]) -> dict[str, pa.Array]:
-        """Values of columns at positions of records, as they stand in the data."""
+        """Values of columns at given record positions, as they stand in the data."""
         return self.source.take(rows, columns)
 
     @cached_property
     def recodes(self) -> Recodes:
-        """For each key whose coding changes values, the level that is released in place of each value."""
+        """For each key whose coding changes values, the level released in place of each value."""
         return written.recodes_of(self._any_counted, self.coding)
 
     def replaced(self, rows: Places, columns: Columns) -> Frame:
-        """A frame like the one given, or a pyarrow table of a file, with new values at some records.
+        """A frame like the one given, or a pyarrow table for a file, with new values in some records.
 
-        Records are given as :meth:`drawn_records` gives them. Recoded keys hold their levels.
+        ``rows`` are as :meth:`drawn_records` returns them. Recoded keys hold their levels.
         """
         frame = self.source.released(rows, columns, self.recodes, id_column=self.id)
         return written.with_types(frame, self.source) if self.native_frame is None and not self.recodes else frame
 
     def write_with_replacements(self, path: str | Path, rows: Places, columns: Columns) -> Path:
-        """The data in their own format and order, with new values at some records and recoded keys as their levels."""
+        """Write the data in their own format and order, with new values in some records and levels for recoded keys."""
         return self.source.write_released(path, rows, columns, self.recodes, id_column=self.id)
 
     def write_cell_values(self, path: Path, table: ContingencyTable, values: Mapping[str, Array]) -> None:
-        """For every record without a position the values of its cell, under its id, or under its keys without one."""
+        """Write the values of each record's cell, under its id or else its keys, for records without a position."""
         named = {key: key for key in self.keys} if self.id is None else {"record": self.id}
         self.source.write_cell_values(path, self.key_cells(table), values, named)
 
     def read_back(self, written: Path) -> Frame:
-        """What :meth:`write_with_replacements` wrote, as data."""
+        """Read back what :meth:`write_with_replacements` wrote."""
         return self.source.read_back(written)
 
     # ------------------------------------------------------------------ words
 
     @property
     def n_missing(self) -> dict[str, int]:
-        """Records with a missing value, for each key."""
+        """Number of records with a missing value, for each key."""
         return dict(self._any_counted.n_missing)
 
     @property
     def n_dropped(self) -> int:
-        """Records left out of the table for a missing key."""
+        """Number of records left out of the table because a key is missing."""
         return self._any_counted.n_dropped
 
     def summary_lines(self) -> list[str]:
-        """What a reader must know about the data first: what was done with missing values, then how values were read."""
+        """What a reader must know about the data: first what was done with missing values, then how values were read."""
         counted = self._any_counted
         lacking = ", ".join(f"{key} {number:,}" for key, number in counted.n_missing.items() if number)
         if not lacking:

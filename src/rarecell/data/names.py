@@ -1,6 +1,6 @@
 """Do the names that a user gave fit the columns of the data?
 
-Nothing heavy is imported here: configurations and the command line check names before anything is read.
+Nothing heavy is imported here, because configurations and the command line check names before anything is read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def nested_areas(text: str) -> tuple[str, ...]:
-    """Columns of nested areas from ``"region>district>municipality"``, the coarsest first.
+    """Split ``"region>district>municipality"`` into the columns of nested areas, coarsest first.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def nested_areas(text: str) -> tuple[str, ...]:
 
 
 def check_scenarios(scenarios: Mapping[str, Sequence[str]], keys: Sequence[str]) -> None:
-    """Refuse scenarios without keys, or with keys that are not among those of the run."""
+    """Refuse scenarios without keys, or with keys that are not among the keys of the run."""
     for name, known in scenarios.items():
         if not known:
             raise BadInput(f"Scenario '{name}' has no keys; name the columns that this intruder could know.")
@@ -50,12 +50,12 @@ def check_scenarios(scenarios: Mapping[str, Sequence[str]], keys: Sequence[str])
 
 
 def all_keys(scenarios: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """Every key that some scenario names, in the order in which they are met."""
+    """Every key that any scenario names, in order of first mention."""
     return tuple(dict.fromkeys(key for known in scenarios.values() for key in known))
 
 
 def check_names(data: Microdata, coded: Sequence[str], with_hierarchy: Sequence[str]) -> None:
-    """Find everything that is wrong with the names of roles, and report it all at once."""
+    """Find everything that is wrong with the columns named for roles, and report it all at once."""
     from rarecell.graph.masks import MAX_VERTICES
 
     single = {"weight": data.weight, "household": data.household, "stratum": data.strata, "id": data.id}

@@ -1,16 +1,16 @@
-"""How is a recoding said in words, on the command line, in run.toml, in Python and in the app?
+"""How is a recoding put into words on the command line, in run.toml, in Python and in the app?
 
-One grammar for all of them. Phrases are separated by commas or semicolons outside quotes:
+All of them use one grammar. Phrases are separated by commas or semicolons outside quotes:
 
     5-year bands · bands of 5 · width 5         numbers in bands that begin at multiples of 5
     edges 15 25 45                              bands that begin at these numbers
-    5 groups                                    automatic groups, as the table of what each key costs names them
+    5 groups                                    automatic groups, as named in the table of what each key costs
     5 quantiles                                 bands with about equal numbers of records
-    top 85 · bottom 15                          values from 85 up, and from 15 down, as one level
+    top 85 · bottom 15                          values of 85 and above, or of 15 and below, as one level
     level 2                                     the second column of groups in the key's hierarchy
-    merge 01+02+03 as north; merge 04+05        values put together, with a name or without
+    merge 01+02+03 as north; merge 04+05        values merged, with or without a name
     missing 98+99                               values that mean "missing"
-    ordered · unordered                         whether neighbouring values are alike, where numbers do not tell
+    ordered · unordered                         whether neighbouring values are alike, where numbers do not show it
     as it is                                    no recoding
 """
 
@@ -36,10 +36,10 @@ GRAMMAR = (
     "'5-year bands', 'edges 15 25 45', '5 groups', '5 quantiles', 'top 85', 'bottom 15', 'level 2' of a hierarchy, "
     "'merge 01+02 as north', 'missing 98+99', 'ordered', 'unordered'"
 )
-"""What can be said, for messages and help."""
+"""The phrases that are understood, for messages and help."""
 
 _MOST_EDGES = 200
-"""More edges than this are not named one by one."""
+"""Above this number, edges are not listed one by one."""
 
 _NUMBER = r"-?[0-9]+(?:\.[0-9]+)?"
 _SEPARATOR = re.compile(r"""[;,](?=(?:[^"]*"[^"]*")*[^"]*$)""")
@@ -47,7 +47,7 @@ _PLUS = re.compile(r"""\+(?=(?:[^"]*"[^"]*")*[^"]*$)""")
 
 
 def parse_recodings(options: Iterable[str]) -> dict[str, str]:
-    """``key=words`` options as a table of keys and words.
+    """Parse ``key=words`` options into a mapping from keys to words.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def parse_recodings(options: Iterable[str]) -> dict[str, str]:
 
 
 def parse_recoding(words: str, *, key: str) -> Coding:
-    """The coding that some words stand for.
+    """Parse words into the coding that they describe.
 
     Examples
     --------
@@ -75,7 +75,7 @@ def parse_recoding(words: str, *, key: str) -> Coding:
     """
     given: Json = {}
     phrases = [phrase.strip() for phrase in _SEPARATOR.split(words) if phrase.strip()]
-    # A list of edges may have commas between them, so a phrase that is a number belongs to the edges before it.
+    # Edges may be separated by commas, so a phrase that is just a number belongs to the edges before it.
     joined: list[str] = []
     for phrase in phrases:
         if joined and joined[-1].startswith("edges") and re.fullmatch(_NUMBER, phrase):
@@ -142,7 +142,7 @@ _PHRASES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Json]], ...] = 
 
 
 def words_of(coding: Coding) -> str:
-    """A coding in the words that :func:`parse_recoding` reads.
+    """Describe a coding in words that :func:`parse_recoding` understands.
 
     Examples
     --------
@@ -173,9 +173,9 @@ def _quoted(text: str) -> str:
 
 
 def words_for(categories: Categories, coarsening: Coarsening) -> str:
-    """The recoding that gives a coarsening, in words that :func:`parse_recoding` reads: edges for numbers, else groups.
+    """Describe the recoding that gives a coarsening, for :func:`parse_recoding`: edges for numbers, otherwise groups.
 
-    Boundaries are better than a number of groups where both can be said: they stay the same whatever else is recoded.
+    Where both are possible, edges are better than a number of groups: they stay the same whatever else is recoded.
     """
     n_real = categories.n_levels - categories.has_missing
     groups = coarsening.group_of_level[:n_real]
@@ -189,7 +189,7 @@ def words_for(categories: Categories, coarsening: Coarsening) -> str:
 
 
 def boundaries(categories: Categories, coarsening: Coarsening, *, most: int = 12) -> tuple[str, ...]:
-    """What each group of a coarsening holds, as a person reads it: a range of ordered levels, a list of others."""
+    """What each group of a coarsening holds, for a person to read: a range of ordered levels, or a list of others."""
     found = []
     for label, levels in zip(coarsening.labels, coarsening.members(), strict=True):
         members = [categories.labels[level] for level in levels]

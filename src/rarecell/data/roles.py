@@ -1,7 +1,7 @@
-"""Which column is probably what?
+"""What role does each column probably have?
 
-Suggestions from the name and the first values of a column, each with its reason. They are a start for a person who
-knows the data, nothing more.
+Suggestions are based on the name and the first values of a column, and each comes with its reason. They are only a
+starting point for a person who knows the data.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 
 ROLES = ("key", "weight", "household", "geography", "strata", "sensitive", "id", "none")
-"""Roles that a column can be given."""
+"""Roles that a column can have."""
 
 MANY_LEVELS = 200
-"""A column with more values than this is seldom a key as it stands."""
+"""A column with more values than this is seldom useful as a key without grouping."""
 
 _KNOWN = (
     *("age", "sex", "gender", "birth", "born", "marital", "married", "spouse", "education", "degree", "school", "race", "ethnic"),
@@ -31,7 +31,7 @@ _KNOWN = (
     ),
     *("relationship", "relation", "child", "children", "family", "size", "region", "state", "county", "district", "municipality"),
     *("city", "town", "zip", "postcode", "area", "hours", "tenure", "religion", "height"),
-    # German and French offices name theirs so.
+    # Names used by German and French offices.
     *(
         "alter",
         "geschlecht",
@@ -68,7 +68,7 @@ _ID = ("id", "identifier", "person_id", "persid", "pid", "caseid", "respid", "uu
 
 
 def _says(name: str, words: tuple[str, ...]) -> str | None:
-    """The word that a column's name contains as a part of its own, or begins a part with when the word is long."""
+    """The word that is one part of a column's name; a long word may also just begin a part."""
     parts = [part for part in re.split(r"[^a-z]+", re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()) if part]
     for word in words:
         if word in parts or word == name.lower() or (len(word) > 4 and any(part.startswith(word) for part in parts)):
@@ -79,7 +79,7 @@ def _says(name: str, words: tuple[str, ...]) -> str | None:
 def suggest_role(
     name: str, *, n_levels: int, n_records: int, numbers: list[float] | None = None, is_whole: bool = False
 ) -> tuple[str, str]:
-    """A role for a column and the reason for it."""
+    """Suggest a role for a column, with the reason."""
     if n_levels == 0:
         return "none", "No record has a value here."
     if n_levels == 1:

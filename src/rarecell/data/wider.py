@@ -1,8 +1,8 @@
 """How are the keys of a file counted together with columns that are not keys?
 
-Areas, sensitive columns and the keys of several intruders are counted against the keys by the engine that holds the data, as one
-wider table. A missing value of such a column is a level, whatever is done with missing keys; records that were dropped for
-a missing key stay dropped.
+The engine that holds the data counts areas, sensitive columns and the keys of several intruders together with the keys,
+as one wider table. A missing value of such a column is a level, whatever is done with missing keys; records dropped
+because of a missing key stay dropped.
 """
 
 from __future__ import annotations
@@ -17,13 +17,16 @@ from rarecell.table.contingency import Categories, ContingencyTable
 
 
 def wider_table(data: Microdata, columns: Sequence[str], *, records: bool | None = None) -> ContingencyTable:
-    """The table of the keys and of further columns, which come last; coarsenings are left out.
+    """The table of the keys and further columns, which come last; coarsenings are left out.
 
     Parameters
     ----------
-    data : the data with their keys
-    columns : further columns; those that are keys already are not counted twice
-    records : as for :meth:`Microdata.table`
+    data : Microdata
+        The data with their keys.
+    columns : Sequence[str]
+        Further columns; those that are already keys are not counted twice.
+    records : bool | None
+        As for :meth:`Microdata.table`.
     """
     further = [name for name in dict.fromkeys(columns) if name not in data.keys]
     if not further:
@@ -33,7 +36,7 @@ def wider_table(data: Microdata, columns: Sequence[str], *, records: bool | None
 
 
 def _without_missing(table: ContingencyTable, keys: Sequence[str]) -> ContingencyTable:
-    """The table without the records that lack one of these keys, and without levels that occur in no other record."""
+    """The table without the records that lack one of these keys, and without levels that occur only in them."""
     kept = np.ones(table.n_cells, dtype=bool)
     for key in keys:
         k = table.keys.index(key)

@@ -1,4 +1,4 @@
-"""Which level is released in place of each value of a recoded key, and what became of which values?"""
+"""Which level is released in place of each value of a recoded key, and which values became which level?"""
 
 from __future__ import annotations
 
@@ -27,12 +27,18 @@ def levels_to_write(
 ) -> WrittenLevels:
     """What is written for each distinct value of a key.
 
-    A value that only records have which were left out of the table has no level there, and is written as missing.
+    A value that occurs only in records left out of the table has no level there, and is written as missing.
 
     Parameters
     ----------
-    values, codes, meanings : the distinct values of the column, the level of each, and what it means
-    categories : the levels
+    values : pa.Array
+        The distinct values of the column.
+    codes : NDArray[np.int32]
+        The level of each value.
+    meanings : Sequence[Level]
+        What each value means.
+    categories : Categories
+        The levels.
     """
     n_levels = categories.n_levels - categories.has_missing
     of_value = np.where((codes >= 0) & (codes < n_levels), codes, -1).astype(np.int32)
@@ -50,7 +56,7 @@ def levels_to_write(
 
 
 def recodes_of(counted: Counted, coding: Mapping[str, Coding]) -> Recodes:
-    """For each key whose coding changes values, the level that is released in place of each value."""
+    """For each key whose coding changes values, the level released in place of each value."""
     found = {}
     for k, categories in enumerate(counted.table.categories):
         if coding.get(categories.key, Coding()).changes_values:
@@ -60,7 +66,7 @@ def recodes_of(counted: Counted, coding: Mapping[str, Coding]) -> Recodes:
 
 
 def coding_of_output(source: Source, coding: Mapping[str, Coding], recodes: Recodes) -> dict[str, Coding]:
-    """How the keys of the released data are read so that their table is the one that was assessed."""
+    """How to read the keys of the released data so that their table is the one that was assessed."""
     found = {key: given for key, given in coding.items() if key not in recodes}
     for key, levels in recodes.items():
         found[key] = Coding(levels=source.levels_read_back(key, levels), ordered=levels.is_ordered)
@@ -68,7 +74,7 @@ def coding_of_output(source: Source, coding: Mapping[str, Coding], recodes: Reco
 
 
 def recode_table(recodes: Recodes) -> dict[str, list[Level]]:
-    """The mapping as a table: a row for each key and value, with the level that is released and its place in the order.
+    """The mapping as a table: one row per key and value, with the released level and its place in the order.
 
     A value that is released as missing has no level.
     """
@@ -90,7 +96,7 @@ def recode_table(recodes: Recodes) -> dict[str, list[Level]]:
 
 
 def with_types(table: pa.Table, source: Source) -> pa.Table:
-    """Text whose values are numbers or dates, as a delimited file has them, as what it means."""
+    """Convert text whose values are numbers or dates, as in a delimited file, to what it means."""
     for position, column in enumerate(source.columns()):
         if column.kind == "untyped":
             encoded = table.column(position).combine_chunks().dictionary_encode()
@@ -100,7 +106,7 @@ def with_types(table: pa.Table, source: Source) -> pa.Table:
 
 
 def recode_csv(recodes: Recodes) -> str:
-    """:func:`recode_table` as the text of a CSV file."""
+    """The content of :func:`recode_table` as CSV text."""
     rows = recode_table(recodes)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

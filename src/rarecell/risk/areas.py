@@ -1,8 +1,8 @@
 """At which level of areas is a file safe, and which areas drive the risk?
 
-Areas are nested: municipalities lie in districts, districts in regions. The risk is reported at each level as if the file were
-released with that level and no finer one, and without any area, so that a steward can choose the finest level that is safe.
-An area that is missing at some level is an area of its own within the next coarser one.
+Areas are nested: municipalities lie in districts, districts in regions. The risk is reported without any area, and at each level
+as if the file were released with that level and no finer one, so that a data steward can choose the finest level that is safe.
+Areas that are missing at some level form an area of their own within the next coarser one.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import Categories, ContingencyTable
 
 NO_AREA = ""
-"""Name of the level without any area."""
+"""Name of the level without areas."""
 
 DRIVES = 2.0
-"""An area drives the risk when its records are at this many times the risk of the level's average record."""
+"""An area drives the risk when its records have at least this many times the average risk at that level."""
 
 MOST_DRIVERS = 10
-"""At most this many areas that drive the risk are named."""
+"""Largest number of areas that are named as driving the risk."""
 
 
 @dataclass(frozen=True)
 class AreaRisk:
-    """One area: its records, and what is expected of those that are unique in the file."""
+    """One area: its records, and the expected values for those that are unique in the file."""
 
     area: str
     records: int
@@ -47,9 +47,14 @@ class AreaLevel:
 
     Attributes
     ----------
-    column : column of the areas; empty for the file without any
-    sample_uniques, expected_population_uniques, expected_correct_matches, above_threshold : of the whole file so released
-    areas : every area, the one with most expected population uniques first
+    column : str
+        Column of the areas; empty for the file without areas.
+    sample_uniques, above_threshold : int
+        Records that are unique in the file so released, and those of them at or above the threshold.
+    expected_population_uniques, expected_correct_matches : float
+        Expected values for the whole file so released.
+    areas : tuple of AreaRisk
+        All areas, the one with the most expected population uniques first.
     """
 
     column: str
@@ -61,7 +66,7 @@ class AreaLevel:
 
     @property
     def drivers(self) -> tuple[AreaRisk, ...]:
-        """Areas whose records are at least at twice the average risk and that hold a hundredth of it, the riskiest first."""
+        """Areas whose records have at least twice the average risk and which hold at least 1 % of the total, riskiest first."""
         total, n_records = self.expected_population_uniques, sum(area.records for area in self.areas)
         found = [
             area
@@ -83,12 +88,14 @@ class AreaLevel:
 
 
 def check_nesting(table: ContingencyTable, columns: Sequence[str]) -> None:
-    """Refuse areas that do not lie in one coarser area each, naming one that does not.
+    """Raise an error that names an area which does not lie within a single coarser one, if there is any.
 
     Parameters
     ----------
-    table : has the areas among its keys
-    columns : the areas, the coarsest first
+    table : ContingencyTable
+        Table with the areas among its keys.
+    columns : sequence of str
+        Area columns, coarsest first.
     """
     _expect_keys(table, columns)
     for coarse, fine in pairwise(columns):
@@ -109,18 +116,21 @@ def check_nesting(table: ContingencyTable, columns: Sequence[str]) -> None:
 
 
 def released_with(table: ContingencyTable, columns: Sequence[str], level: int) -> ContingencyTable:
-    """The table as if the file were released with the areas of one level and no finer ones; a level of −1 has none.
+    """The table as if the file were released with the areas of one level and no finer ones.
 
     Parameters
     ----------
-    table : has the areas among its keys, beside the keys that are released in any case
-    columns : the areas, the coarsest first
-    level : position in ``columns``
+    table : ContingencyTable
+        Table with the areas among its keys, in addition to the keys that are released in any case.
+    columns : sequence of str
+        Area columns, coarsest first.
+    level : int
+        Position in ``columns``; −1 for no area at all.
 
     Returns
     -------
     ContingencyTable
-        Its last key is the area, which has the name of its column.
+        Its last key is the area, named after its column.
     """
     others = [key for key in table.keys if key not in columns]
     if level < 0:
@@ -149,10 +159,14 @@ def area_levels(
 
     Parameters
     ----------
-    table : has the areas among its keys
-    columns : the areas, the coarsest first; they must nest
-    risk_of : estimates the risk of a table; asked once for each level
-    threshold : risk from which a record counts as risky
+    table : ContingencyTable
+        Table with the areas among its keys.
+    columns : sequence of str
+        Area columns, coarsest first; they must be nested.
+    risk_of : callable
+        Estimates the risk of a table; called once for each level.
+    threshold : float, optional
+        Risk from which a record counts as risky.
     """
     check_nesting(table, columns)
     has_others = any(key not in columns for key in table.keys)
@@ -163,7 +177,7 @@ def area_levels(
 
 
 def finest_safe(levels: Sequence[AreaLevel]) -> AreaLevel | None:
-    """The finest level at which no record is above the threshold, nor at any coarser one; None when there is none."""
+    """The finest level such that no record is above the threshold there or at any coarser level; None if there is none."""
     found = None
     for level in levels:
         if level.above_threshold:
@@ -203,7 +217,7 @@ def _expect_keys(table: ContingencyTable, columns: Sequence[str]) -> None:
 
 
 def _paths(table: ContingencyTable, n_others: int) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-    """The area of each cell as a number, and the names of the areas; a missing one is named after what it lies in."""
+    """The area of each cell as a number, and the names of the areas; a missing area is named after the one it lies in."""
     of_areas = table.categories[n_others:]
     columns = [table.cells[:, n_others + k] for k in range(len(of_areas))]
     paths, _, area = collapse_records(columns, [c.n_levels for c in of_areas])
@@ -215,7 +229,7 @@ def _paths(table: ContingencyTable, n_others: int) -> tuple[NDArray[np.int64], t
             names.append(labels[-1])
         else:
             names.append(f"missing in {given[-1]}" if given else "missing")
-    # Places of the same name in different coarser areas would break the nesting, so only missing ones can coincide.
+    # Areas of the same name within different coarser ones would not be nested, so only missing areas can share a name.
     seen: dict[str, int] = {}
     unique = []
     for name in names:

@@ -1,14 +1,14 @@
 """What does a group of look-alike records give away, even when nobody in it can be told apart?
 
-Records that share their key values are a group. Whoever knows that a person took part and finds the person's group learns the
-sensitive value when all of the group share it, and guesses better than from the whole file when most do. The measures are
-those of Machanavajjhala et al. (2007) and Li et al. (2007); they are told, not enforced.
+Records that share their key values form a group. Anyone who knows that a person took part, and finds the person's group, learns
+the sensitive value when the whole group shares it, and guesses better than from the file as a whole when most of the group do.
+The measures are those of Machanavajjhala et al. (2007) and Li et al. (2007); they are reported, not enforced.
 
-- A missing value counts as one more value of its group, as in sdcMicro's ``ldiversity``, but nobody learns it: a group that
-  has nothing else is left out, and a guess about a person without a value is not right.
-- A column of numbers with more than :data:`MOST_VALUES` values is cut into as many bands of equally many records, because
-  incomes of 30,000 and 30,001 are not diverse. The ordered distance of t-closeness works on the values themselves.
-- t-closeness has the ordered distance for numbers, dates and declared orders, the nominal one otherwise.
+- A missing value counts as one more value of its group, as in sdcMicro's ``ldiversity``, but nobody learns anything from it: a
+  group with no other value is left out, and a guess about a person without a value is never right.
+- A numeric column with more than :data:`MOST_VALUES` values is cut into that many bands with about the same number of records,
+  because incomes of 30,000 and 30,001 are not diverse. The ordered distance of t-closeness uses the values themselves.
+- t-closeness uses the ordered distance for numbers, dates and declared orders, and the nominal one otherwise.
 
 References
 ----------
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rarecell.edges import Array, Json
 
 MOST_VALUES = 20
-"""A column of numbers with more values than this is cut into this many bands."""
+"""A numeric column with more values than this is cut into this many bands."""
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -43,14 +43,18 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Records of each group and value of a sensitive column.
+    """Number of records for each group and value of a sensitive column.
 
     Attributes
     ----------
-    keys : the keys of the groups
-    cells : key codes of each group, in lexicographic order
-    sensitive : the values of the sensitive column; a missing one is None and last
-    group, value, counts : group, value and number of records of every pair that occurs, in the order of the groups
+    keys : tuple of Categories
+        The keys that define the groups.
+    cells : ndarray of int
+        Key codes of each group, in lexicographic order.
+    sensitive : Categories
+        Values of the sensitive column; a missing value is None and comes last.
+    group, value, counts : ndarray of int
+        Group, value and number of records of every pair that occurs, in the order of the groups.
     """
 
     keys: tuple[Categories, ...]
@@ -62,7 +66,7 @@ class Groups:
 
     @classmethod
     def of(cls, table: ContingencyTable, column: str) -> Groups:
-        """The groups of a table that has the sensitive column as one of its keys."""
+        """Groups of a table that has the sensitive column as one of its keys."""
         if column not in table.keys:
             raise UnknownColumns.among([column], table.keys, role="column")
         if table.n_keys < 2:
@@ -92,7 +96,7 @@ class Groups:
         return cls(keys, groups[kept], sensitive, new_group, pairs[occupied, 1].astype(np.int64), sums[occupied])
 
     def moved(self, old: NDArray[np.int32], new: NDArray[np.int32], value: Array) -> Groups:
-        """The groups after some records, with their sensitive values, went from ``old`` to ``new`` key codes."""
+        """The groups after some records have moved, with their sensitive values, from ``old`` to ``new`` key codes."""
         n_moved = len(old)
         cells = np.asfortranarray(np.concatenate([self.cells[self.group], old, new]))
         values = np.concatenate([self.value, value, value])
@@ -105,14 +109,14 @@ class Groups:
 
     @cached_property
     def banded(self) -> Groups:
-        """The same with a column of many numbers in bands of equally many records."""
+        """The same groups, with a numeric column of many values cut into bands with about the same number of records."""
         levels = self.sensitive.levels
         known = len(levels) - self.sensitive.has_missing
         if known <= MOST_VALUES or not all(isinstance(level, (int, float)) for level in levels[:known]):
             return self
         total = np.bincount(self.value, weights=self.counts, minlength=len(levels)).astype(np.int64)[:known]
         before = np.cumsum(total) - total
-        # The band of a value is that of the middle record among those that have it, so equal values stay together.
+        # A value goes into the band of the middle one of its records, so equal values stay together.
         band = (2 * before + total) * MOST_VALUES // (2 * max(1, int(total.sum())))
         used, new_value = np.unique(band, return_inverse=True)
         labels = []
@@ -137,15 +141,26 @@ class AttributeRisk:
 
     Attributes
     ----------
-    column : the sensitive column
-    groups : the groups, with a column of many numbers in bands
-    size, known : records of each group, and those with a value
-    distinct, entropy : distinct l-diversity and entropy l-diversity, the exponential of the entropy
-    closeness : distance t of the values of the group from those of the file; not a number where nobody has a value
-    is_ordered : whether that is the ordered distance
-    right : records of the most frequent value of each group, missing ones aside
-    right_from_file : people guessed right by whoever always says the most frequent value of the file
-    groups_as_read : the groups with every value of the column
+    column : str
+        The sensitive column.
+    groups : Groups
+        The groups, with a numeric column of many values in bands.
+    size, known : ndarray of int
+        Number of records in each group, and number of those with a value.
+    distinct : ndarray of int
+        Distinct l-diversity.
+    entropy : ndarray
+        Entropy l-diversity, the exponential of the entropy.
+    closeness : ndarray
+        Distance t between the values of the group and those of the file; NaN where nobody has a value.
+    is_ordered : bool
+        Whether ``closeness`` is the ordered distance.
+    right : ndarray of int
+        Number of records with the most frequent value of their group, not counting missing values.
+    right_from_file : int
+        Number of people guessed right by always naming the most frequent value of the file.
+    groups_as_read : Groups
+        The groups with every value of the column, not in bands.
     """
 
     column: str
@@ -162,7 +177,7 @@ class AttributeRisk:
 
     @cached_property
     def is_homogeneous(self) -> NDArray[np.bool_]:
-        """Groups all of whose records have one and the same value."""
+        """Groups in which all records have the same value."""
         return np.asarray((self.distinct == 1) & (self.known == self.size))
 
     @property
@@ -171,41 +186,41 @@ class AttributeRisk:
 
     @property
     def right_from_groups(self) -> int:
-        """People whose value is guessed right by whoever says the most frequent one of the person's group."""
+        """Number of people whose value is guessed right by naming the most frequent value of their group."""
         return int(self.right.sum())
 
     @property
     def l_diversity(self) -> int:
-        """Smallest distinct l-diversity of a group in which somebody has a value; 0 when there is no such group."""
+        """Smallest distinct l-diversity among groups in which somebody has a value; 0 if there is no such group."""
         return int(self.distinct[self.known > 0].min(initial=np.iinfo(np.int64).max)) if (self.known > 0).any() else 0
 
     @property
     def entropy_l_diversity(self) -> float:
-        """Smallest entropy l-diversity of a group in which somebody has a value; 0 when there is no such group."""
+        """Smallest entropy l-diversity among groups in which somebody has a value; 0 if there is no such group."""
         return float(self.entropy[self.known > 0].min()) if (self.known > 0).any() else 0.0
 
     @property
     def t_closeness(self) -> float:
-        """Largest distance of a group from the file."""
+        """Largest distance between a group and the file."""
         return float(np.nanmax(self.closeness)) if (self.known > 0).any() else 0.0
 
     @property
     def n_homogeneous(self) -> int:
-        """Groups of two or more records with one value: nobody in them is unique, and yet all is known."""
+        """Number of groups of two or more records with a single value: nobody is unique, yet everyone's value is known."""
         return int((self.is_homogeneous & (self.size > 1)).sum())
 
     @property
     def records_in_homogeneous(self) -> int:
-        """Records of those groups."""
+        """Number of records in those groups."""
         return int(self.size[self.is_homogeneous & (self.size > 1)].sum())
 
     @property
     def records_alone(self) -> int:
-        """Records that are their group, and have a value: it is known with them."""
+        """Number of records that are alone in their group and have a value, which is thereby known."""
         return int((self.is_homogeneous & (self.size == 1)).sum())
 
     def expected_without_participation(self, match_probability: ArrayLike) -> float:
-        """People of homogeneous groups whose value is learned by an intruder who does not know who took part.
+        """Expected number of people in homogeneous groups whose value is learned without knowing who took part.
 
         A person with the values of a group is in the file with probability f/F; ``match_probability`` is E(1/F) of each group.
         """
@@ -215,7 +230,7 @@ class AttributeRisk:
         return float((self.size * np.minimum(1.0, self.size * of_group))[self.is_homogeneous].sum())
 
     def named(self, most: int = 20) -> list[Json]:
-        """Homogeneous groups of two or more records, the largest first, with their values: for internal use only."""
+        """Homogeneous groups of two or more records, largest first, with their values: for internal use only."""
         found = np.flatnonzero(self.is_homogeneous & (self.size > 1))
         found = found[np.lexsort((found, -self.size[found]))][:most]
         first = np.searchsorted(self.groups.group, found)
@@ -231,7 +246,7 @@ class AttributeRisk:
         ]
 
     def to_dict(self) -> Json:
-        """The numbers of the whole file, ready for JSON; no group is named."""
+        """Figures for the whole file, ready for JSON; no group is named."""
         return {
             "column": self.column,
             "groups": len(self.size),
@@ -260,8 +275,10 @@ def attribute_risk(groups: Groups, *, ordered: bool | None = None) -> AttributeR
 
     Parameters
     ----------
-    groups : records by group and value, such as ``Groups.of(table, "income")``
-    ordered : whether neighbouring values are alike; what the column's values suggest unless given
+    groups : Groups
+        Records by group and value, such as ``Groups.of(table, "income")``.
+    ordered : bool, optional
+        Whether neighbouring values are alike; by default, what the column's values suggest.
 
     Examples
     --------
@@ -301,7 +318,7 @@ def attribute_risk(groups: Groups, *, ordered: bool | None = None) -> AttributeR
 
 
 def compared(before: Mapping[str, AttributeRisk], after: Mapping[str, AttributeRisk]) -> list[Json]:
-    """What protection changed, column by column."""
+    """What the protection changed, column by column."""
     return [{**one.to_dict(), "after": after[name].to_dict()} for name, one in before.items()]
 
 
@@ -314,12 +331,12 @@ def _without_missing(groups: Groups) -> Groups:
 
 
 def _nominal_distance(groups: Groups) -> Floats:
-    """½ Σ |q − p| over the values; a missing value is a value."""
+    """½ Σ |q − p| over the values, where a missing value counts as a value."""
     n_groups, n_values = groups.n_groups, groups.sensitive.n_levels
     p = np.bincount(groups.value, weights=groups.counts, minlength=n_values) / groups.counts.sum()
     size = np.bincount(groups.group, weights=groups.counts, minlength=n_groups)
     q = groups.counts / size[groups.group]
-    # Values that a group lacks contribute their p; together these are 1 minus the p of the values that it has.
+    # Each value that a group lacks contributes its p; together these are 1 minus the p of the values it has.
     of_present = np.bincount(groups.group, weights=np.abs(q - p[groups.value]), minlength=n_groups)
     present = np.bincount(groups.group, weights=p[groups.value], minlength=n_groups)
     distance = 0.5 * (of_present + np.maximum(0.0, 1.0 - present))
@@ -329,10 +346,10 @@ def _nominal_distance(groups: Groups) -> Floats:
 
 
 def _ordered_distance(groups: Groups) -> Floats:
-    """Σ |Q − P| / (m − 1) over the m values in order, where P and Q are cumulative; missing values have no place in the order.
+    """Σ |Q − P| / (m − 1) over the m values in order, with P and Q cumulative; missing values have no place in the order.
 
-    Q is constant between two values of the group, so that the sum over a stretch of values comes from sums of P up to the
-    place where P passes Q. No array of groups by values is made.
+    Q is constant between two values of the group, so the sum over a stretch of values follows from sums of P up to the
+    point where P passes Q. This avoids an array of groups by values.
     """
     known = _without_missing(groups)
     n_groups, n_values = known.n_groups, known.sensitive.n_levels

@@ -1,17 +1,17 @@
-"""For how many people does a sampled record of a cell stand, on average?
+"""How many people does a sampled record of a cell stand for, on average?
 
-Survey weights vary for reasons that have to do with the keys (a region was sampled more densely) and for reasons that have
-not (non-response, calibration, a stratum that is not a key). The mean weight of a cell's records is what carries the model of the
-sample to the population, and a cell with one record does not show it: the weight of that record is mostly noise. So the mean
-is smoothed along contexts, as the back-off networks smooth probabilities. A context is a set of vertices; it grows by the
-vertex that predicts the weights of cells left out of it best, and the mean in it is shrunk towards the mean in the shorter
-one. Where weights follow a key, its levels are found; where they are noise, one constant remains.
+Survey weights vary for reasons related to the keys (a region was sampled more densely) and for reasons that are not
+(non-response, calibration, a stratum that is not a key). The mean weight of a cell's records is what carries the model from the
+sample to the population, and a cell with one record does not reveal it: the weight of that record is mostly noise. So the mean
+is smoothed along contexts, as the back-off networks smooth probabilities. A context is a set of vertices. It grows by the
+vertex that best predicts the weights of left-out cells, and the mean in it is shrunk towards the mean in the shorter context.
+Where weights follow a key, its levels are found; where they are noise, a single constant remains.
 
-What one chain of contexts leaves unexplained is given to a second one, and so on, each a factor: weights that were raked to
-several margins are a product.
+What one chain of contexts leaves unexplained is passed to a second one, and so on, each being a factor: weights that were raked
+to several margins are a product.
 
-What no smaller set of keys shows is left to the cells themselves: where their means still differ by more than the noise of so many
-records, each cell's own mean counts, the more records it has the more.
+What no smaller set of keys explains is left to the cells themselves: where their means still differ by more than the noise of
+their records, each cell's own mean is taken into account, the more so the more records it has.
 """
 
 from __future__ import annotations
@@ -29,41 +29,41 @@ from rarecell.table.subsample import random_part
 Floats = NDArray[np.float64]
 
 STRENGTHS = 2.0 ** np.arange(-8.0, 11.0)
-"""Records that the shorter context may be worth; the best by the error of left-out cells is taken."""
+"""Numbers of records that the shorter context may be worth; the one with the smallest error on left-out cells is used."""
 
 MOST_FACTORS = 12
-"""Factors at most."""
+"""Largest number of factors."""
 
 MANY_CELLS = 20_000
 """With more occupied cells than this, contexts are chosen on a random part of the records."""
 
 
 _N_ROUNDS = 10
-"""Rounds of the regression that tells cells from noise; it settles in a few."""
+"""Rounds of the regression that separates differences between cells from noise; it settles within a few."""
 
 _EXACT = 1e-8
-"""A relative error this small is none: what is left is rounding."""
+"""A relative error this small counts as none: what is left is rounding."""
 
 
 @dataclass(frozen=True)
 class _Step:
-    """A vertex that was added to the context, and how many records the context without it is worth."""
+    """A vertex added to the context, and how many records the context without it is worth."""
 
     vertex: int
     strength: float
 
 
 def smoothed_weights(table: ContingencyTable, *, many_cells: int = MANY_CELLS, seed: int = 0) -> Floats:
-    """Mean weight of the records of each occupied cell, smoothed; the weights still add up to what they did.
+    """Smoothed mean weight of the records of each occupied cell; the total of the weights is unchanged.
 
     Parameters
     ----------
     table : ContingencyTable
-        With the weights of its cells.
+        Table with the weights of its cells.
     many_cells : int, optional
         With more occupied cells than this, contexts are chosen on a random part of the records.
     seed : int, optional
-        Of the part of a large table on which contexts are chosen.
+        Seed for the random part of a large table.
 
     Returns
     -------
@@ -87,13 +87,14 @@ def smoothed_weights(table: ContingencyTable, *, many_cells: int = MANY_CELLS, s
 
 
 def own_share(counts: Floats, ratio: Floats) -> Floats:
-    """What the mean weight of each cell is, relative to its prediction, once the noise of its records is taken off.
+    """The mean weight of each cell relative to its prediction, with the noise of its records removed.
 
-    1. The squared deviation of a mean of n records from its prediction is τ² + σ²/n on average: what cells differ by, and noise. Both come
-       from a regression on 1/n, in which each square counts by its own variance, 2(τ² + σ²/n)².
-    2. Unless τ² is three standard errors above zero, cells are taken not to differ. The error is the larger of that of normal weights and
-       of what the squares show, because weights have long tails.
-    3. Otherwise a deviation is shrunk by nτ²/(nτ² + σ²).
+    1. The squared deviation of a mean of n records from its prediction is τ² + σ²/n on average: differences between cells, plus
+       noise. Both are estimated by a regression on 1/n, in which each square is weighted by the inverse of its own variance,
+       2(τ² + σ²/n)².
+    2. Unless τ² is at least three standard errors above zero, cells are taken not to differ. The standard error is the larger of
+       that for normal weights and that shown by the squares, because weights have long tails.
+    3. Otherwise each deviation is shrunk by nτ²/(nτ² + σ²).
     """
     square = (ratio - 1.0) ** 2
     if len(np.unique(counts)) < 3 or square.max() < _EXACT:
@@ -112,10 +113,10 @@ def own_share(counts: Floats, ratio: Floats) -> Floats:
 
 
 def _chains(table: ContingencyTable) -> list[tuple[_Step, ...]]:
-    """Contexts of each factor, chosen by the error of left-out cells.
+    """Contexts of each factor, chosen by the error on left-out cells.
 
-    1. The next vertex refines the context of the last factor, or starts a factor of its own, whichever predicts better.
-    2. It is taken while left-out cells are predicted better by more than choosing among so many would give.
+    1. The next vertex either refines the context of the last factor or starts a new factor, whichever predicts better.
+    2. Vertices are added as long as the gain on left-out cells exceeds what choosing the best of so many candidates would give.
     """
     assert table.weights is not None
     counts = table.counts.astype(np.float64)
@@ -143,7 +144,7 @@ def _chains(table: ContingencyTable) -> list[tuple[_Step, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class _Factor:
-    """A factor that grows: what it has to explain, its context, its prediction of left-out cells, resolutions reached by key."""
+    """A growing factor: what it has to explain, its context, its prediction of left-out cells, and the resolution of each key."""
 
     ratio: Floats
     groups: Groups
@@ -151,7 +152,7 @@ class _Factor:
     reached: dict[int, int]
 
     def tried(self, rows: Rows, counts: Floats) -> list[tuple[float, int, int, float]]:
-        """Error of left-out cells with each next vertex: a key one or two steps finer than it is now."""
+        """Error on left-out cells for each possible next vertex: a key one or two steps finer than it is now."""
         found = []
         for key, reached in self.reached.items():
             vertices = rows.table.chains[key]
@@ -168,7 +169,7 @@ class _Factor:
 
 
 def _best_strength(counts: Floats, ratio: Floats, shorter: Floats, groups: Groups) -> tuple[float, float]:
-    """Smallest error of left-out cells in a context, and the strength of the shorter one that has it."""
+    """Smallest error on left-out cells in a context, and the strength of the shorter context that attains it."""
     errors = [_error(counts, ratio, _left_out_means(counts, ratio, shorter, groups, s), shorter) for s in STRENGTHS]
     best = int(np.argmin(errors))
     return errors[best], float(STRENGTHS[best])
@@ -182,7 +183,7 @@ def _left_out_means(counts: Floats, ratio: Floats, shorter: Floats, groups: Grou
 
 
 def _error(counts: Floats, ratio: Floats, predicted: Floats, scale: Floats) -> float:
-    """Mean squared error relative to the prediction of the shorter context, so that large weights do not decide alone."""
+    """Mean squared error relative to the prediction of the shorter context, so that large weights do not dominate."""
     return float(counts @ ((ratio - predicted) / scale) ** 2 / counts.sum())
 
 

@@ -1,6 +1,6 @@
 """What is the risk when there are more cells than one machine can hold?
 
-Under a decomposable model the probability of a cell needs the counts of cliques and separators alone. So where the cells
+Under a decomposable model the probability of a cell depends only on the counts of cliques and separators. So where the cells
 stay on Spark, the user names the cliques, their counts are joined to the records, and only totals come to the driver.
 """
 
@@ -24,11 +24,15 @@ class CliqueRisk:
 
     Attributes
     ----------
-    frame : the Spark frame with the columns ``cell_count``, ``cell_probability``, ``unique_probability`` (0 where the cell has
-        more than one record) and ``match_probability`` (null there); records dropped for a missing key are left out
-    population : size of the population
-    n_records, n_sample_uniques : records, and those of them that are alone in their cell
-    expected_population_uniques, expected_correct_matches : as of :class:`~rarecell.RecordRisk`
+    frame : Spark frame
+        Has the columns ``cell_count``, ``cell_probability``, ``unique_probability`` (0 where the cell has more than one record)
+        and ``match_probability`` (null there); records dropped for a missing key are left out.
+    population : float
+        Population size.
+    n_records, n_sample_uniques : int
+        Number of records, and number of those that are alone in their cell.
+    expected_population_uniques, expected_correct_matches : float
+        As in :class:`~rarecell.RecordRisk`.
     """
 
     frame: Frame = field(repr=False)
@@ -47,20 +51,24 @@ class CliqueRisk:
 
 
 def clique_risk(data: Microdata, cliques: Sequence[Sequence[str]], *, population: float) -> CliqueRisk:
-    """Risk of the records of a Spark frame under a decomposable model that is named, from the counts of its cliques.
+    """Risk of the records of a Spark frame under a given decomposable model, from the counts of its cliques.
 
-    The numbers are those of ``record_risk(table, DecomposableModel(table, cliques), population=population)``, for tables of
+    The numbers are those of ``record_risk(table, DecomposableModel(table, cliques), population=population)``, for tables with
     any number of cells.
 
     Parameters
     ----------
-    data : a Spark frame with its keys
-    cliques : groups of keys that interact, as a run on a part of the data or on coarser keys found them; their graph is chordal
-    population : number of units that the sample was drawn from
+    data : Microdata
+        A Spark frame with its keys.
+    cliques : sequence of sequences of str
+        Groups of keys that interact, as found by a run on a part of the data or on coarser keys; their graph must be chordal.
+    population : float
+        Number of units that the sample was drawn from.
 
     Returns
     -------
     CliqueRisk
+        The frame with its risks, and the totals.
     """
     unknown = [key for clique in cliques for key in clique if key not in data.keys]
     if unknown:
@@ -75,7 +83,7 @@ def clique_risk(data: Microdata, cliques: Sequence[Sequence[str]], *, population
     factors += [(separator, -times) for separator, times in graph.separators if separator]
 
     def risk_columns(functions: Any, n_records: int, log_product: Any, count: Any) -> Iterator[tuple[str, Any]]:
-        """(1 − p)^(N − n), and the mean of 1 / F, of records that are alone: see :mod:`rarecell.risk.formulas`."""
+        """(1 − p)^(N − n) and the mean of 1 / F for records that are alone: see :mod:`rarecell.risk.formulas`."""
         unseen = float(population - n_records)
         p = functions.col("cell_probability")
         nobody = functions.exp(unseen * functions.log1p(-p))

@@ -1,15 +1,15 @@
 """How was the sample drawn, as far as a cell's risk is concerned?
 
-The models are fitted to the records as they are, so that they speak of the sample. What carries them to the population is one
-number for each cell: the weight w, the people that a sampled record of the cell stands for on average. A cell of share p among
+The models are fitted to the records as they are, so they describe the sample. What carries them to the population is one number
+for each cell: the weight w, the number of people that a sampled record of the cell stands for on average. A cell with share p of
 the sampled records has n·p·w people, n·p·(w−1) of them unseen (Horvitz and Thompson), and a fraction 1/w of it was sampled.
 
 * Simple random sampling: w = N/n everywhere.
 * Survey weights: w is the mean weight, smoothed (:mod:`rarecell.risk.cell_weights`). Fitting models to weighted counts instead
-  takes noise in the weights for structure and overstates the risk by up to a third.
-* Strata that are a key: w = N_h/n_h of the cell's stratum. The intruder knows the stratum, so that uniqueness is a matter of
+  mistakes noise in the weights for structure and overstates the risk by up to a third.
+* Strata that are a key: w = N_h/n_h of the cell's stratum. The intruder knows the stratum, so uniqueness is judged within
   the stratum alone.
-* Strata that are not a key: each record stands for N_h/n_h people, and these are its weight.
+* Strata that are not a key: each record stands for N_h/n_h people, which is used as its weight.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ SAMPLINGS = ("srs", "weights")
 
 @dataclass(frozen=True, eq=False)
 class SamplingDesign:
-    """What the risk of each cell needs to know of the design.
+    """What the risk of each cell needs to know about the design.
 
     Attributes
     ----------
     population : float
         Population size N.
     n_records : int
-        Sampled records n.
+        Number n of sampled records.
     weight : ndarray
-        People that a record of each cell stands for on average; at least one.
+        Number of people that a record of each cell stands for on average; at least one.
     reference_population : ndarray
         Size of the population that the probability of a cell refers to: N, or that of its stratum.
     notes : tuple of str
@@ -59,12 +59,12 @@ class SamplingDesign:
 
     @property
     def inclusion(self) -> Floats:
-        """Fraction of each cell's people that was sampled."""
+        """Fraction of each cell's people who were sampled."""
         return 1.0 / self.weight
 
     @property
     def log_scale(self) -> Floats:
-        """To be added to the logarithm of a share among sampled records, to make it a share of the reference population."""
+        """Term that turns the logarithm of a share of the sampled records into that of a share of the reference population."""
         return np.asarray(np.log(self.n_records * self.weight / self.reference_population))
 
     @property
@@ -82,7 +82,7 @@ class SamplingDesign:
         )
 
     def at(self, cells: Array | slice) -> SamplingDesign:
-        """The design of some cells alone."""
+        """The design restricted to some cells."""
         return replace(
             self,
             weight=self.weight[cells],
@@ -97,7 +97,7 @@ def sampling_design(
     sampling: str = "srs",
     strata: str | Sequence[Hashable] | Array | None = None,
 ) -> SamplingDesign:
-    """The design of a sample, checked; see :func:`rarecell.risk.records.record_risk` for the parameters."""
+    """The checked design of a sample; see :func:`rarecell.risk.records.record_risk` for the parameters."""
     if sampling not in SAMPLINGS:
         raise UnknownChoice.of("The sampling", sampling, SAMPLINGS)
     if strata is not None:
@@ -171,10 +171,10 @@ def _by_weights(table: ContingencyTable, population: float | None) -> SamplingDe
     size = total if population is None else float(population)
     if size < table.n_records:
         raise PopulationTooSmall.given(size, n_records=table.n_records)
-    # Weights that were normalised to another sum still give the shares.
+    # Weights normalised to another sum still give the shares.
     weight = smoothed_weights(table) * (size / total)
     notes: tuple[str, ...] = ()
-    # A sample with weights of exactly one is a census; only weights below that are odd.
+    # A sample whose weights are exactly one is a census; only weights below one are odd.
     n_odd = int((table.weights * (size / total) < table.counts * (1.0 - 1e-9)).sum())
     if n_odd:
         notes = (f"Records of {n_odd:,} cells have weights below 1 on average; a record stands for itself at least.",)

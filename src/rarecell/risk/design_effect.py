@@ -1,8 +1,8 @@
 """What did the sampling design do to the estimate?
 
 A survey with unequal weights is compared with the same records drawn with equal ones. Two numbers say what the weights did: the
-population uniques that would be expected if every record stood for N/n people, and Kish's design effect, 1 plus the squared
-coefficient of variation of the weights, by which they blow up the variance of a mean.
+number of population uniques that would be expected if every record stood for N/n people, and Kish's design effect, 1 plus the
+squared coefficient of variation of the weights, by which they inflate the variance of a mean.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rarecell.risk.records import RecordRisk
 
 EXTREME_SPREAD = 4.0
-"""From this design effect of Kish on, three quarters of the information of the records are lost to the weights."""
+"""At this value of Kish's design effect, three quarters of the information in the records is lost to the weights."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class DesignEffect:
     with_equal_weights : float
         τ1 if every record stood for the same number of people.
     spread : float
-        Kish's 1 + CV² of the weights of the sample uniques, whose weights are known one by one.
+        Kish's 1 + CV² of the weights of the sample uniques, the records whose own weights are known.
     smoothed_spread : float
-        The same of the smoothed mean weights of all records: how far the keys explain the weights. 1 when they do not.
+        The same for the smoothed mean weights of all records: how far the keys explain the weights. 1 if they do not.
     """
 
     expected_population_uniques: float
@@ -41,12 +41,12 @@ class DesignEffect:
 
     @property
     def ratio(self) -> float:
-        """Estimate under the design over that with equal weights."""
+        """The estimate under the design divided by that with equal weights."""
         return self.expected_population_uniques / self.with_equal_weights if self.with_equal_weights > 0.0 else 1.0
 
     @property
     def is_extreme(self) -> bool:
-        """Whether the weights vary so much that little can be learnt from the records."""
+        """Whether the weights vary so much that little can be learned from the records."""
         return self.spread > EXTREME_SPREAD
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class DesignEffect:
 
 
 def design_effect(risk: RecordRisk) -> DesignEffect | None:
-    """What unequal weights do to the risk; None for simple random sampling."""
+    """The effect of unequal weights on the risk; None for simple random sampling."""
     table, design = risk.table, risk.design
     equal = design.with_equal_weights()
     if table.weights is None and np.allclose(design.weight, equal.weight):

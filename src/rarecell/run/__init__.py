@@ -1,1 +1,1 @@
-"""Runs: what was asked for, the steps, and the files they leave."""
+"""Runs: their configuration, their steps, and the files they write."""

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from rarecell.edges import Columns, ReadJson
 
 MOST_GROUPS = 30
-"""How many of the groups most affected by swaps are reported."""
+"""Number of groups most affected by swaps that are reported."""
 
 SMALLEST_GROUP = 3
-"""A group is reported when this many of its records were swapped: one record of two says little."""
+"""A group is reported only if at least this many of its records were swapped: one record out of two says little."""
 
 
 def travelling(wanted: ProtectConfig, found: Assessment, plan: Exchange, columns: Columns) -> Travel:
-    """Columns outside the keys that travel with the keys that were swapped; those that depend on them are found."""
+    """Find the columns outside the keys that travel with the swapped keys, by request or because they depend on them."""
     own = np.arange(len(plan.rows))
     moves = {key: plan.taken_from(key) != own for key in plan.table.keys}
     moves = {key: moved for key, moved in moves.items() if moved.any()}
@@ -50,7 +50,7 @@ def travelling(wanted: ProtectConfig, found: Assessment, plan: Exchange, columns
 
 
 def _joint(plan: Exchange, moves: ReadJson, column: CodedColumn | CrossedColumn) -> dict[str, NDArray[np.int64]]:
-    """Records of each pair of a key's level and a column's value, for the keys that move."""
+    """Count the records for each pair of a key's level and a column's value, for the keys that move."""
     table = plan.table
     if isinstance(column, CrossedColumn):
         return {key: np.asarray(column.joint[key]) for key in moves if key in column.joint}
@@ -66,7 +66,7 @@ def _joint(plan: Exchange, moves: ReadJson, column: CodedColumn | CrossedColumn)
 
 
 def with_aftermath(swap: SwapSummary, found: Assessment, plan: SwapPlan, travel: Travel) -> SwapSummary:
-    """The summary with groups, intruders, weighted tables and columns that travel."""
+    """Add groups, intruders, weighted tables and travelling columns to the summary."""
     told = [one for one in affected_groups(plan) if one.swapped >= SMALLEST_GROUP][:MOST_GROUPS]
     return replace(
         swap,
@@ -121,7 +121,7 @@ def _weighted(found: Assessment, plan: SwapPlan) -> tuple[WeightedTable, ...]:
 
 
 def _keys_in(plan: SwapPlan, kept: int) -> tuple[str, ...]:
-    """The keys of a kept table; empty when it holds a coarsening without its key, or another column."""
+    """The keys of a kept table; empty if it holds a coarsening without its key, or another column."""
     names = plan.interactions.names_of(kept)
     keys = tuple(name for name in names if name in plan.table.keys)
     of_coarser = {c.name: c.key for c in plan.table.coarsenings}
@@ -129,7 +129,7 @@ def _keys_in(plan: SwapPlan, kept: int) -> tuple[str, ...]:
 
 
 def _attribute_after(found: Assessment, plan: SwapPlan, name: str, groups: Groups) -> AttributeSummary:
-    """A sensitive column in the groups of the released file: it stays with its row while keys move."""
+    """A sensitive column in the groups of the released file; it stays with its row while keys move."""
     values = (
         found.data.values_at(plan.rows, [name])
         if plan.table.record_cell is not None
@@ -144,7 +144,7 @@ def _attribute_after(found: Assessment, plan: SwapPlan, name: str, groups: Group
 
 
 def scenario_after(scenario: ScenarioRisk, plan: SwapPlan, config: RunConfig) -> ScenarioSummary:
-    """The risk from one intruder after swaps: of unchanged records as before, of others by trying the nearest person."""
+    """The risk from one intruder after swaps: as before for unchanged records, by links to the nearest person for others."""
     after = ScenarioTrial(scenario, plan, plan.task.distances, seed=config.seed + 1).after()
     return ScenarioSummary(
         name=scenario.name,

@@ -1,4 +1,4 @@
-"""How are the analyses that a run names compared between the file and its protected form?"""
+"""How do the analyses named by a run compare between the original and the protected file?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rarecell.table.contingency import Categories
 
 
 def compared_analyses(found: Assessment, plan: SwapPlan, travel: Travel) -> tuple[AnalysisSummary, ...]:
-    """Every analysis on both files, on a random sample of records where there are very many."""
+    """Run every analysis on both files, on a random sample where there are very many records."""
     asked = [Analysis.of(name, given) for name, given in found.config.analysis.items()]
     if not asked:
         return ()
@@ -23,7 +23,7 @@ def compared_analyses(found: Assessment, plan: SwapPlan, travel: Travel) -> tupl
     sample, n_records = None, data.n_records
     moved = _positions(found, plan)
     if n_records > MOST_RECORDS:
-        # Of a large file only the sample is read, and the records that exchange something with it.
+        # From a large file, read only the sample and the records that exchange something with it.
         sample = np.sort(np.random.default_rng(found.config.seed).choice(n_records, MOST_RECORDS, replace=False))
         rows = np.union1d(sample, moved)
         codes, categories = data.column_codes(names, rows)
@@ -53,7 +53,7 @@ def compared_analyses(found: Assessment, plan: SwapPlan, travel: Travel) -> tupl
 
 
 def _positions(found: Assessment, plan: SwapPlan) -> NDArray[np.int64]:
-    """Where the rows of a plan are in the file."""
+    """The positions in the file of the rows of a plan."""
     if plan.table.record_cell is not None:
         return plan.rows
     return found.data.source.rows_at(found.data.drawn_records(plan.table, plan.rows, seed=plan.seed)[0])
@@ -62,7 +62,7 @@ def _positions(found: Assessment, plan: SwapPlan) -> NDArray[np.int64]:
 def codes_after(
     codes: NDArray[np.int32], names: list[str], plan: SwapPlan, travel: Travel, moved: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """The columns with what was swapped, and what travelled with it; ``moved`` has for each row of the plan its place in ``codes``."""
+    """Apply swaps and travelling columns to ``codes``; ``moved`` gives the row of ``codes`` for each row of the plan."""
     after, own = codes.copy(), np.arange(len(plan.rows))
     keys_of = {**{key: (key,) for key in plan.table.keys}, **{one.column: one.keys for one in travel.carried}}
     for k, name in enumerate(names):

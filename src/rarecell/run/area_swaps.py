@@ -1,7 +1,7 @@
-"""How do records change places, when a run asks for a swap rate?
+"""How do records change places when a run asks for a swap rate?
 
-A record is at risk at a level of areas when its risk, had the file been released with that level, is above the threshold. What is
-planned by :mod:`rarecell.swap.areas` becomes a plan of swaps like any other, so that it is compared, applied and judged alike.
+A record is at risk at a level of areas if its risk would be above the threshold, had the file been released with that level. The
+plan of :mod:`rarecell.swap.areas` becomes a plan of swaps like any other, so that it is compared, applied and judged alike.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rarecell.table.contingency import ContingencyTable
 def planned_places(
     wanted: ProtectConfig, found: Assessment, task: SwapTask
 ) -> tuple[SwapPlan, AreaSwapSummary, tuple[MarginCheck, ...]]:
-    """The swaps between areas, what to tell of them, and the kept tables, compared."""
+    """The swaps between areas, their summary, and the comparison of the kept tables."""
     assert wanted.swap_rate is not None
     data, table, areas = found.data, found.table, found.data.areas
     if areas[-1] not in table.keys:
@@ -87,7 +87,7 @@ def _as_plan(
     for k, key in enumerate(table.keys):
         if key in areas:
             moved |= np.where(one[:, k] != other[:, k], np.uint64(1 << k), np.uint64(0))
-    # An exchange of areas that are the same to the table, because their level was merged or banded, changes nothing.
+    # Exchanging areas that are the same in the table, because their level was merged or banded, changes nothing.
     distance = np.array([int(mask).bit_count() for mask in moved.tolist()], dtype=np.float64)
     crossed = dict(zip(np.concatenate([swaps.records, swaps.partners]).tolist(), np.tile(swaps.level, 2).tolist(), strict=True))
     left = [row for row in requested.tolist() if crossed.get(row, len(areas)) > level[row]]
@@ -124,7 +124,7 @@ def _told(swaps: AreaSwaps, task: AreaSwapTask) -> AreaSwapSummary:
 
 
 def compared_tables(task: AreaSwapTask, swaps: AreaSwaps) -> tuple[MarginCheck, ...]:
-    """Every table to keep, counted before and after the swaps from the records themselves; an error when one differs."""
+    """Count every table to keep before and after the swaps, from the records themselves; an error if one differs."""
     travels = {*task.areas, *task.carry}
     found = []
     for names in task.keep:

@@ -31,7 +31,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "resolution": choices.RESOLUTIONS,
     "form": choices.FORMS,
 }
-"""Options that take one word of a few."""
+"""Options that take one word from a short list."""
 
 
 _TARGET = ("max_population_uniques", "max_correct_links", "max_record_risk")
@@ -39,7 +39,7 @@ _TARGET = ("max_population_uniques", "max_correct_links", "max_record_risk")
 
 @dataclass(frozen=True)
 class ProtectConfig:
-    """Which records to protect, and what must not change. Records are chosen in one way, or a target is named.
+    """Which records to protect, and what must not change. Records are chosen in one way, or a target is set.
 
     Attributes
     ----------
@@ -49,19 +49,19 @@ class ProtectConfig:
     keep : further marginals that must not change, as lists of columns
     never_swap : keys that stay with their record
     within : columns on which two records must agree to be swapped
-    rules : combinations no swap may create, such as ``{age = "<15", marital = "0"}``
-    untouched : records no swap may touch, described in the same way
-    distances : for a key ``"ordinal"``, ``"numeric"`` or ``"nominal"``, instead of what its levels suggest
+    rules : combinations that no swap may create, such as ``{age = "<15", marital = "0"}``
+    untouched : records that no swap may touch, described in the same way
+    distances : ``"ordinal"``, ``"numeric"`` or ``"nominal"`` for a key, instead of what its levels suggest
     weights : how much a change of each key counts (1 unless given)
     households : swap whole households
-    decoys : further records that are swapped, drawn at random, as a share of those to protect
-    swap_seed : of the choice of partners; a secret number where a release is written, unless given
-    swap_rate : share of the records, or of the households, that change places between areas: those at risk first, others by chance
-    similar : profiles of columns on which records that change places agree, tried in this order
-    carry : columns that travel with the keys that are swapped
-    released : folder of an earlier protection of the same file, which an intruder may hold as well
+    decoys : further records to swap, drawn at random, as a share of those to protect
+    swap_seed : seed for choosing partners; unless given, a secret number when a release is written
+    swap_rate : share of records, or of households, that change places between areas: those at risk first, then others at random
+    similar : sets of columns on which records that change places must agree, tried in this order
+    carry : columns that travel with the swapped keys
+    released : folder of an earlier protection of the same file, which an intruder may also hold
     weight_classes : with survey weights, swap within this many classes of similar weight; 0 for any weight
-    formal : instead of all this, a formal release with a stated ε: ``epsilon`` or ``rate``, and ``root`` and ``rare`` if wanted
+    formal : instead of all this, a formal release with a stated ε: ``epsilon`` or ``rate``, and optionally ``root`` and ``rare``
     """
 
     records: tuple[int, ...] | None = None
@@ -122,7 +122,7 @@ class ProtectConfig:
         return any(getattr(self, name) is not None for name in _TARGET)
 
     def _ways(self) -> list[str]:
-        """How records are chosen, in the words of the command line; the parts of a target belong together."""
+        """How records are chosen, in the words of the command line; the parts of a target count as one way."""
         single = ("records", "risk_above", "top", "cell_probability_below")
         ways = [f"--{name.replace('_', '-')}" for name in single if getattr(self, name) is not None]
         named = [f"--{name.replace('_', '-')}" for name in _TARGET if getattr(self, name) is not None]
@@ -140,38 +140,39 @@ class RunConfig:
     population : number of units the sample was drawn from; None takes it from the weights or the strata
     populations : with ``strata``, the number of units of each stratum
     weight, household, sensitive, id, strata : columns with other roles
-    geography : column of the area, or nested areas from coarse to fine, as in ``"region>district"``; the risk is reported at each level
-    register : the population, as any file that the program reads: exact numbers next to the estimates
-    analysis : what users want to know from the file, run on the protected file, too, such as
+    geography : column of the area, or nested areas from coarse to fine, as in ``"region>district"``; risk is reported by level
+    register : the population, in any file format the program reads: gives exact numbers next to the estimates
+    analysis : what users want to learn from the file, run on the protected file as well, such as
         ``{"wage": {"regression": "income ~ age + sex"}}``; also ``means`` and ``table``
-    scenario : further intruders, each with the keys that it knows, such as ``{"neighbour": {"keys": ["age", "sex"]}}``
-    missing : what a missing key value means: its own level, ``"matches-anything"``, a record to drop, or an error
-    coding : for each key how its values become levels (``edges``, ``width``, ``quantiles``, ``top``, ``bottom``, ``levels``, ``ordered``)
-    recode : for each key how it is to be released, in words: ``"5-year bands, top 85"``, ``"edges 15 25 45"``, ``"5 groups"``,
-        ``"level 2"``, ``"merge 01+02 as north"``; together with what ``coding`` says of the key
-    hierarchies : for each key a CSV file of nested groups
+    scenario : further intruders, each with the keys it knows, such as ``{"neighbour": {"keys": ["age", "sex"]}}``
+    missing : what a missing key value means: a level of its own, ``"matches-anything"``, a record to drop, or an error
+    coding : how values of a key become levels: ``edges``, ``width``, ``quantiles``, ``top``, ``bottom``, ``levels``, ``ordered``
+    recode : how each key is to be released, in words: ``"5-year bands, top 85"``, ``"edges 15 25 45"``, ``"5 groups"``,
+        ``"level 2"``, ``"merge 01+02 as north"``; combined with what ``coding`` says about the key
+    hierarchies : a CSV file of nested groups for each key
     sql : a query to read instead of a file
-    encoding : of a text file that is not UTF-8, such as ``"windows-1252"``
-    sheet : of a workbook; the first unless given
-    decimal : mark before the decimals in a text file, ``"."`` or ``","``; found by the delimiter unless given
-    spark_table : a table of Spark, or a path that Spark reads, instead of a file
-    criterion : how the best single model is chosen: ``"aic"``, ``"bic"`` for fewer edges, ``"bayes"`` for a marginal likelihood, a
-        penalty for each degree of freedom, or ``"skinner-shlomo"`` for the penalty at which the test of Skinner and Shlomo
-        sees least over- or understatement of risk
-    search, max_clique, restarts : how it is searched for
-    time_limit : seconds after which a search that is not exact ends with the best model so far; not for ``search = "exact"``
+    encoding : encoding of a text file that is not UTF-8, such as ``"windows-1252"``
+    sheet : sheet of a workbook; the first unless given
+    decimal : decimal mark in a text file, ``"."`` or ``","``; inferred from the delimiter unless given
+    spark_table : a Spark table, or a path that Spark reads, instead of a file
+    criterion : how the best single model is chosen: ``"aic"``, ``"bic"`` for fewer edges, ``"bayes"`` for a marginal likelihood,
+        a penalty for each degree of freedom, or ``"skinner-shlomo"`` for the penalty at which the test of Skinner and Shlomo
+        finds the least over- or understatement of risk
+    search, max_clique, restarts : how that model is searched for
+    time_limit : seconds after which a search that is not exact stops with the best model so far; not for ``search = "exact"``
     model : where the risk comes from: ``"average"`` (the default, most accurate), ``"single"`` (the best decomposable model),
-        ``"bayes"`` (decomposable models drawn from their posterior), ``"hierarchical"`` (the best model found around it, chordal or not), ``"regularised"`` (all pairs of keys with priors on
-        interactions), ``"stacked"`` (a mixture weighted by held-out likelihood), ``"independence"`` or ``"saturated"``
-    cliques : a model the user names, instead of a search
-    resolution : offer keys at several resolutions, or at full detail only
+        ``"bayes"`` (decomposable models drawn from their posterior), ``"hierarchical"`` (the best model found around it, chordal
+        or not), ``"regularised"`` (all pairs of keys with priors on interactions), ``"stacked"`` (a mixture weighted by held-out
+        likelihood), ``"independence"`` or ``"saturated"``
+    cliques : a model given by the user, instead of a search
+    resolution : offer keys at several resolutions, or only in full detail
     zeros : structural zeros: ``"swaps"`` detects them and keeps swaps from creating one, ``"detect"`` also leaves them out of
         the degrees of freedom, ``"off"`` does neither; anything else is a JSON file with the list, as a run writes it
     form : distribution of the population count of a cell
     threshold : risk from which a record is listed as risky
-    memory : what the run may use, such as ``"4GB"``; half of the machine's memory unless given
+    memory : memory the run may use, such as ``"4GB"``; half of the machine's memory unless given
     by : who runs it, for the first page of the report
-    seed : of every random choice
+    seed : seed of every random choice
     """
 
     input: str
@@ -257,7 +258,7 @@ class RunConfig:
     # ------------------------------------------------------------------ TOML
 
     def to_toml(self) -> str:
-        """The choices that differ from the defaults, and those every reader wants to see; a password is left out."""
+        """The choices that differ from the defaults, and those every reader wants to see; passwords are left out."""
         import tomlkit
 
         document = tomlkit.document()
@@ -279,7 +280,7 @@ class RunConfig:
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "the configuration") -> RunConfig:
-        """Read what :meth:`to_toml` wrote or a person typed; every unknown name is reported with the nearest one."""
+        """Read what :meth:`to_toml` wrote or a person typed; each unknown name is reported with its nearest match."""
         try:
             given = tomllib.loads(text)
         except (ValueError, RecursionError) as problem:
@@ -306,7 +307,7 @@ class RunConfig:
 
     @classmethod
     def read(cls, path: str | Path) -> RunConfig:
-        """Read a ``run.toml``; a relative input is taken from where the command is run."""
+        """Read a ``run.toml``; a relative input path is resolved against the working directory."""
         try:
             text = read_small_text(Path(path))
         except (OSError, UnicodeDecodeError) as problem:
@@ -332,7 +333,7 @@ def _default(part: Any) -> Any:
 
 
 def _plain(value: object) -> Any:
-    """Tuples as lists and mappings as dictionaries, as TOML wants them."""
+    """Turn tuples into lists and mappings into dictionaries, as TOML requires."""
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
@@ -361,7 +362,7 @@ _KINDS: dict[str, tuple[tuple[type, ...], str]] = {
 
 
 def _typed(owner: type, name: str, value: object, source: str) -> Any:
-    """Check a value against the annotation of its field, and make lists tuples."""
+    """Check a value against the annotation of its field, and turn lists into tuples."""
     annotation = str(next(part.type for part in fields(owner) if part.name == name))
     if value is None and "None" in annotation:
         return None

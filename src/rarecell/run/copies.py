@@ -1,4 +1,4 @@
-"""Which records and households of a run are compared in search of copies?"""
+"""Which records and households of a run are compared in the search for duplicates?"""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rarecell.risk.doubles import Doubles, household_doubles, record_doubles
 from rarecell.risk.records import RecordRisk
 
 MOST_RECORDS = 200_000
-"""Records up to which every column is read; the columns of larger files would take long."""
+"""Files with more records are not searched: reading every column would take too long."""
 
 
 def find_doubles(data: Microdata, risk: RecordRisk, *, seed: int = 0) -> tuple[Doubles, ...]:
-    """Pairs of records with every column, and of households with their keys, as far as the run knows them."""
+    """Compare records by every column, and households by their keys, as far as the run knows them."""
     of_record = risk.table.record_cell
     if of_record is None or len(of_record) > MOST_RECORDS or not data.source.keeps_rows:
         return ()

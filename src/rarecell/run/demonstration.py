@@ -1,4 +1,4 @@
-"""Does it work? The shipped census sample, assessed and protected, beside the truth of its population."""
+"""Does it work? The bundled census sample, assessed and protected, and compared with the truth in its population."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from rarecell.table.contingency import ContingencyTable
 
 
 def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Progress = SILENT) -> Protection:
-    """Assess and protect the shipped census sample, and compare the estimate with its population."""
+    """Assess and protect the bundled census sample, and compare the estimate with its population."""
     config = RunConfig(
         input=str(datasets.census_sample_path()),
         keys=datasets.CENSUS_KEYS,
@@ -53,7 +53,7 @@ def _with_truth(found: Assessment) -> Assessment:
 
 
 def _with_truth_after(result: Protection) -> Protection:
-    """The same with what an intruder who has the whole population finds in the protected file: the nearest person counts."""
+    """Add what an intruder with the whole population finds in the protected file by linking each record to the nearest person."""
     truth, found = result.summary.truth, result.assessment
     plan = result.plan
     assert truth is not None
@@ -70,7 +70,7 @@ def _with_truth_after(result: Protection) -> Protection:
 
 
 def _with_true_links(result: Protection) -> Protection:
-    """What each intruder really finds, beside what was expected."""
+    """Add what each intruder really finds to what was expected."""
     register = Register.counted(_population(result.plan.table))
     true = {one.name: one for one in try_intruders(Release.of_plan(result.plan), register)}
     swap = result.summary.swap
@@ -82,7 +82,7 @@ def _with_true_links(result: Protection) -> Protection:
 
 
 def _population(table: ContingencyTable) -> ContingencyTable:
-    """The shipped population, by the categories of the sample."""
+    """The bundled population, coded by the categories of the sample."""
     population = datasets.census_population()
     codes = np.empty((population.num_rows, table.n_keys), dtype=np.int32)
     for k, categories in enumerate(table.categories):

@@ -1,7 +1,7 @@
-"""What does an earlier release of the same file add to a new one?
+"""What does an earlier release of the same file add to what a new one gives away?
 
-The protected file of the earlier run has the same records in the same order, on Spark under the same ids; columns that are the same
-in both releases link them.
+The protected file of the earlier run has the same records in the same order (on Spark, under the same ids). Columns with the
+same values in both releases link them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rarecell.swap.releases import compare_releases
 
 
 def held_against(found: Assessment, plan: SwapPlan, travel: Travel) -> ReleasedBefore | None:
-    """The new release beside the earlier one that the run names; None when it names none."""
+    """Compare the new release with the earlier one that the run names; None when it names none."""
     wanted = found.config.protect
     if wanted is None or wanted.released is None:
         return None
@@ -66,7 +66,7 @@ def _earlier(folder: Path, data: Microdata) -> Microdata:
 def _both(
     found: Assessment, plan: SwapPlan, travel: Travel, earlier: Microdata, name: str
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """A column in the earlier and in the new release, coded alike by the words for its values."""
+    """A column in the earlier and in the new release, coded alike by the text of its values."""
     then, (levels_then,) = earlier.column_codes([name])
     now, (levels_now,) = found.data.column_codes([name])
     after = codes_after(now, [name], plan, travel, plan.rows)

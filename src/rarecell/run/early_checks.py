@@ -1,6 +1,6 @@
-"""Is everything there that a protection names?
+"""Does everything that a protection names exist?
 
-Asked before anything is counted, so that a mistyped column or folder costs no time.
+Checked before anything is counted, so that a mistyped column or folder costs no time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rarecell.swap.analyses import Analysis
 
 
 def refuse_unknown_names(data: Microdata, config: RunConfig, wanted: ProtectConfig) -> None:
-    """Raise when a column that is to be kept, matched on, carried or analysed, or an earlier release, is not there."""
+    """Raise an error if an earlier release, or a column to be kept, matched on, carried or analysed, does not exist."""
     columns = list(data.columns)
     named = [name for names in (*wanted.keep, *wanted.similar) for name in names] + [*wanted.within, *wanted.carry]
     # Coarsenings are named after their key: age/10.

@@ -1,4 +1,4 @@
-"""Which files does a run leave, and what is in them?
+"""Which files does a run write, and what is in them?
 
 Files are written one by one into the hidden folder of the run (:mod:`rarecell.run.folder`) and moved into place together.
 """
@@ -46,7 +46,7 @@ def run_folder(out: str | Path | None, overwrite: bool, inputs: Iterable[Path] =
 
 
 def save_assessment(found: Assessment, out: str | Path, stages: Stages, *, overwrite: bool) -> Path:
-    """Write an assessment that was made before."""
+    """Write the files of an assessment made earlier."""
     with folders.open_run_folder(out, overwrite=overwrite, inputs=found.data.source.paths) as folder:
         write_assessment(folder, found, found.summary, stages)
         publish(folder, "assess", found, stages)
@@ -54,7 +54,7 @@ def save_assessment(found: Assessment, out: str | Path, stages: Stages, *, overw
 
 
 def save_protection(result: Protection, out: str | Path, stages: Stages, *, overwrite: bool) -> Path:
-    """Write a protection that was made before."""
+    """Write the files of a protection made earlier."""
     with folders.open_run_folder(out, overwrite=overwrite, inputs=result.assessment.data.source.paths) as folder:
         write_protection(folder, result, stages)
         publish(folder, "protect", result.assessment, stages)
@@ -62,7 +62,7 @@ def save_protection(result: Protection, out: str | Path, stages: Stages, *, over
 
 
 def write_protection(folder: folders.RunFolder, result: Protection, stages: Stages) -> None:
-    """The protected file, who was swapped with whom, and the files of the assessment."""
+    """Write the protected file, who was swapped with whom, and the files of the assessment."""
     found, plan = result.assessment, result.plan
     with stages.stage(Stage.PROTECTED_FILE):
         written = write_plan(plan, found.data, folder.path(f"protected{found.data.source.suffix}"), carried=result.carried)
@@ -81,7 +81,7 @@ def provenance_of(found: Assessment, released: Path | None) -> Provenance:
     """Where the numbers of a run come from."""
     config = found.config
     return Provenance(
-        # The day, not the hour: the same run twice on a day leaves the same files.
+        # The date without the time, so that repeating a run on the same day gives the same files.
         date=datetime.date.today().isoformat(),
         input=PurePath(config.spark_table or without_password(config.input)).name,
         input_sha256=found.data.source.unchanged_hash(),
@@ -95,9 +95,9 @@ def provenance_of(found: Assessment, released: Path | None) -> Provenance:
 
 
 def run_name(found: Assessment, released: str | None) -> str:
-    """The name of a run: the same data, choices and release have the same, anything else another.
+    """The name of a run: equal for the same data, choices and release, different for anything else.
 
-    Made from nothing that is secret: a seed of swaps could be found again by trying.
+    It is not derived from anything secret, because a swap seed could be recovered by trial.
     """
     config = replace(found.config, input=PurePath(found.config.input).name, protect=None)
     parts = (str(found.data.source.unchanged_hash()), config.to_toml(), str(released))
@@ -113,7 +113,7 @@ def write_assessment(
     released: Path | None = None,
     remaining: Sequence[RemainingRecord] = (),
 ) -> None:
-    """Summary, model, risk file and both editions of the report."""
+    """Write the summary, the model, the risk file and both editions of the report."""
     summary = replace(summary, provenance=provenance_of(found, released))
     with stages.stage(Stage.RISK_FILE):
         riskiest = _write_risk(folder.path("risk.parquet"), found)
@@ -130,7 +130,7 @@ def write_assessment(
 
 
 def _seen_from_here(folder: Path) -> str:
-    """A folder as seen from where the program was started: relative when it lies below."""
+    """A folder relative to where the program was started, if it lies below."""
     try:
         return folder.resolve().relative_to(Path.cwd()).as_posix()
     except (OSError, ValueError):
@@ -138,14 +138,14 @@ def _seen_from_here(folder: Path) -> str:
 
 
 def _write_risk(path: Path, found: Assessment) -> tuple[RiskyRecord, ...]:
-    """The risk file: a row for each record, in the order of the input; on Spark a folder of files, with ids.
+    """Write the risk file: a row for each record, in the order of the input; on Spark a folder of files, with ids.
 
-    Returns the riskiest records with their places, which are known once every record was seen.
+    Returns the riskiest records with their positions, which are known only once every record has been seen.
     """
     data, table = found.data, found.table
     listed = found.risk.riskiest(len(found.riskiest))
     if data.source.keeps_rows:
-        # The last place is for dropped records, whose cell is −1.
+        # The extra last element is for dropped records, whose cell is −1.
         rows_of_listed = np.full(table.n_cells + 1, -1, dtype=np.int64)
         write_parquet(path, risk_pieces(found, rows_of_listed))
         places = data.source.places(rows_of_listed[table.cell_of(listed)]).tolist()

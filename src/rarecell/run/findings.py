@@ -27,7 +27,7 @@ from rarecell.table.structural_zeros import StructuralZeros
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """How far the risk can be believed, and what each key has to do with it."""
+    """How far the risk can be trusted, and how much each key contributes to it."""
 
     fit: FitDiagnostics
     estimates: tuple[UniquesEstimate, ...]
@@ -42,7 +42,7 @@ class Judgement:
 class Findings:
     """The data, the models and the risk of a run; ``households`` has the risk of each household, if there are any.
 
-    ``by_missing`` has the risk with missing values as levels of their own, and as compatible with every level.
+    ``by_missing`` has the risk with missing values as levels of their own, and with missing values matching every level.
     """
 
     config: RunConfig

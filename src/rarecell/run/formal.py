@@ -1,7 +1,7 @@
-"""What does a user's wish for a formal release mean, and what would void its guarantee?
+"""What does a request for a formal release mean, and what would void its guarantee?
 
-A guarantee that does not depend on what an intruder knows leaves no room for choices that depend on the records. Options
-that make such choices are refused here, each with its reason.
+A guarantee that holds whatever an intruder knows leaves no room for choices that depend on the records. Options that make
+such choices are refused here, each with its reason.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _REASONS = {
 
 
 _LOOKED_AT = ("formal", "keep", "within", "never_swap", "swap_seed")
-"""Options that can go with a formal release, or have no part in it."""
+"""Options that are compatible with a formal release, or play no part in it."""
 
 _UNKNOWN = "Nothing is proved about a formal release together with {0}; leave out {0}."
 
@@ -64,7 +64,7 @@ def refuse_what_voids(wanted: ProtectConfig) -> None:
 
 
 def released(wanted: ProtectConfig, found: Assessment, progress: Progress) -> FormalRelease:
-    """The formal release that a user asked for."""
+    """Make the formal release that the user asked for."""
     refuse_what_voids(wanted)
     expect_records_at_hand(found.data)
     _refuse_lists_of_zeros(found.config.zeros)
@@ -92,7 +92,7 @@ def told(
     columns: Mapping[str, ColumnValues | CrossedColumn],
     margins: tuple[MarginCheck, ...],
 ) -> SwapSummary:
-    """The ``swap`` part of the summary; the nearest intruder is tried on the release, as on any other."""
+    """Build the ``swap`` part of the summary; the nearest intruder is tried on the release, as on any other."""
     changed = Release.of_plan(release)
     register = reporting_register(found)
     links = moved_links(register.seen(changed), register)
@@ -113,7 +113,7 @@ def told(
 
 
 def notes(wanted: ProtectConfig) -> tuple[str, ...]:
-    """What a user who gave a seed should know."""
+    """Notes for a user who gave a seed."""
     if wanted.swap_seed is None:
         return ()
     return ("The seed has no effect on the formal release: a seed that somebody knows would void its guarantee.",)

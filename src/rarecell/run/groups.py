@@ -1,4 +1,4 @@
-"""Which groups of records are at risk, before and after protection, and how is risk concentrated?"""
+"""Which groups of records are at risk, before and after protection, and how concentrated is the risk?"""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from rarecell.swap.residual_risk import RiskAfter
 from rarecell.table.contingency import Categories
 
 MOST_LEVELS = 400
-"""Of a key with more levels only those with most risk are told."""
+"""For a key with more levels, only those with the most risk are reported."""
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Shares of the sample uniques at which the concentration of risk is told."""
+"""Shares of the sample uniques at which the concentration of risk is reported."""
 
 
 RoleColumns = Mapping[str, tuple[NDArray[np.int32], Categories]]
-"""Columns with a role that are no keys: the code of each record, and the levels."""
+"""Columns that have a role but are not keys: the code of each record, and the levels."""
 
 
 def role_columns(data: Microdata, config: RunConfig, risk: RecordRisk) -> RoleColumns:
-    """Areas, strata and sensitive columns with few enough levels to be told one by one; none when records are not held."""
+    """Areas, strata and sensitive columns with few enough levels to report one by one; none if records are not held in memory."""
     if risk.table.record_cell is None:
         return {}
     named = dict.fromkeys([*data.areas, *([config.strata] if config.strata else []), *config.sensitive])
@@ -41,7 +41,7 @@ def role_columns(data: Microdata, config: RunConfig, risk: RecordRisk) -> RoleCo
 def groups_of(
     risk: RecordRisk, plan: SwapPlan | None = None, after: RiskAfter | None = None, columns: RoleColumns | None = None
 ) -> tuple[GroupRisk, ...]:
-    """The risk of every level of every key and of every column with a role; with a plan also in the released file."""
+    """The risk of every level of every key and of every column with a role; given a plan, in the released file as well."""
     found: list[GroupRisk] = []
     for k in range(risk.table.n_keys):
         found += _of_key(risk, k, plan, after)
@@ -61,7 +61,7 @@ def _of_column(
         return np.asarray(np.bincount(codes, weights=of_record, minlength=categories.n_levels), dtype=np.float64)
 
     def by_cell(values: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
-        # The last place is for dropped records, whose cell is −1.
+        # The extra last element is for dropped records, whose cell is −1.
         return np.append(values.astype(np.float64), 0.0)[table.record_cell]
 
     records, uniques = summed(np.ones(len(codes))), summed(by_cell((table.counts == 1).astype(np.int64)))
@@ -125,7 +125,7 @@ def _of_key(risk: RecordRisk, k: int, plan: SwapPlan | None, after: RiskAfter | 
 
 
 def concentration_of(risk: RecordRisk) -> tuple[Concentration, ...]:
-    """How much of the expected population uniques the riskiest records hold."""
+    """The share of the expected population uniques that the riskiest records account for."""
     probability = -np.sort(-risk.unique_probability[risk.sample_count == 1])
     total = probability.sum()
     if total <= 0.0:

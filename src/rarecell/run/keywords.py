@@ -1,7 +1,7 @@
 """How does a call with keywords become a configuration?
 
 The options of the command are the fields of :class:`~rarecell.run.config.RunConfig` and
-:class:`~rarecell.run.config.ProtectConfig`; a call takes them as keywords of the same names.
+:class:`~rarecell.run.config.ProtectConfig`; a Python call takes them as keywords of the same names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rarecell.edges import Frame, ReadJson
 
 FRAME = "(a data frame)"
-"""What stands for the input of a run whose data are a frame."""
+"""Stands for the input of a run whose data are a frame."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -62,7 +62,7 @@ class RunOptions(TypedDict, total=False):
 
 
 class ProtectOptions(RunOptions, total=False):
-    """Those and the fields of :class:`~rarecell.run.config.ProtectConfig`, as keywords of :func:`rarecell.protect`."""
+    """The same, plus the fields of :class:`~rarecell.run.config.ProtectConfig`, as keywords of :func:`rarecell.protect`."""
 
     records: Sequence[int] | None
     risk_above: float | None
@@ -92,7 +92,7 @@ class ProtectOptions(RunOptions, total=False):
 
 @dataclass(frozen=True, eq=False)
 class Frames:
-    """Data frames that a call was given beside its configuration: the data, and the register; None for files."""
+    """Data frames passed with a configuration: the data and the register; None where they come from files."""
 
     data: Frame = None
     register: Frame = None
@@ -102,7 +102,7 @@ NO_FRAMES = Frames()
 
 
 def as_config(data: Frame, frame: Frame, options: ReadJson) -> tuple[RunConfig, Frames]:
-    """The configuration of a call, and its data frames if it has any.
+    """Turn the arguments of a call into a configuration and its data frames, if any.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def as_config(data: Frame, frame: Frame, options: ReadJson) -> tuple[RunConfig, 
     given = {name: _listed(value) for name, value in options.items() if name not in of_protection}
     protect = {name: _listed(value) for name, value in options.items() if name in of_protection and value is not None}
     if isinstance(given.get("scenario"), Mapping):
-        # The keys alone are enough for an intruder; a table may say more.
+        # Keys alone describe an intruder; a table may say more.
         given["scenario"] = {
             name: known if isinstance(known, Mapping) else {"keys": _listed(known)} for name, known in given["scenario"].items()
         }
@@ -142,7 +142,7 @@ def as_config(data: Frame, frame: Frame, options: ReadJson) -> tuple[RunConfig, 
 
 
 def _listed(value: object) -> Any:
-    """Arrays and sets as lists, and paths as text."""
+    """Turn arrays and sets into lists, and paths into text."""
     if isinstance(value, Path):
         return str(value)
     if hasattr(value, "tolist"):

@@ -1,7 +1,7 @@
 """Why is one record of a finished run risky, and with whom could it be swapped?
 
-The file is read again; the model and the risk are those of the run. What is printed here shows values of a record: it is for
-internal use.
+The file is read again; the model and the risk are those of the run. The results show values of a record and are for internal
+use only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rarecell.table.contingency import ContingencyTable
 
 @dataclass(frozen=True)
 class RecordStory:
-    """One record: its values, its risk, and why it is rare."""
+    """A record: its values, its risk, and why it is rare."""
 
     record: int
     values: tuple[tuple[str, str], ...]
@@ -61,7 +61,7 @@ class RecordStory:
 
 
 def explain_pair(folder: str | Path, record: int, partner: int) -> str:
-    """Why two records of a finished run can or cannot be swapped."""
+    """Explain why two records of a finished run can or cannot be swapped."""
     wishes, data, table, model = _of_run(folder)
     columns = _outside_keys(wishes, data, table)
     explained = pairs.explain_pair(table, model, record, partner, keep=wishes.keep, never_swap=wishes.never_swap, columns=columns)
@@ -69,7 +69,7 @@ def explain_pair(folder: str | Path, record: int, partner: int) -> str:
 
 
 def partners(folder: str | Path, record: int, *, most: int = 20) -> CandidateList:
-    """The nearest partners of a record of a finished run, by the distances and wishes of the run."""
+    """Find the nearest partners of a record of a finished run, by the run's distances and constraints."""
     wishes, data, table, model = _of_run(folder)
     return candidates(
         table,
@@ -84,7 +84,7 @@ def partners(folder: str | Path, record: int, *, most: int = 20) -> CandidateLis
 
 
 def explain_record(folder: str | Path, record: int) -> RecordStory:
-    """Why a record of a finished run is risky."""
+    """Explain why a record of a finished run is risky."""
     _, _, table, model = _of_run(folder)
     if not 0 <= record < table.n_rows:
         raise BadInput(f"There is no record {record + 1:,}; the records are counted from 1 to {table.n_rows:,}.")
@@ -110,7 +110,7 @@ def explain_record(folder: str | Path, record: int) -> RecordStory:
 
 
 def _outside_keys(wishes: ProtectConfig, data: Microdata, table: ContingencyTable) -> dict[str, ColumnValues]:
-    """The columns that are not keys, in marginals that must stay."""
+    """Columns outside the keys that take part in marginals to be kept."""
     return coded_columns(data, [name for margin in wishes.keep for name in margin if name not in table.vertex_names])
 
 

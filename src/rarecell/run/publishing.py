@@ -1,11 +1,11 @@
-"""How does a finished result take its place, so that a kill at any moment loses neither the old result nor the new?
+"""How is a finished result moved into place so that a kill at any moment loses neither the old result nor the new one?
 
-This module decides what a run folder may delete, and nothing else does. A run writes into a hidden folder. One rename
-declares that folder complete; from then on the new result exists, and whoever opens the run folder next finishes the move
-that a killed process began. Before that rename nothing of the old result is touched.
-
+Only this module decides what may be deleted from a run folder. A run writes into a hidden folder. A single rename declares
+that folder complete; from then on the new result exists, and whoever opens the run folder next finishes the move that a
+killed process began. Until that rename, nothing of the old result is touched.
 Names are never taken from files that may have come from elsewhere: what is moved is what lies in the complete folder, and
-what is removed is an old result, by a name that this program gives its results, never a link, never outside the folder.
+Names are never taken from files that may have come from elsewhere. Only what lies in the complete folder is moved. Only old
+results are removed, by names that this program gives its results; never a link, and never anything outside the folder.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from rarecell.machine import system
 from rarecell.machine.disk import flush_to_disk, flush_tree, make_private, new_private_file, remove
 
 UNFINISHED = ".rarecell-unfinished-"
-"""Beginning of the name of a folder that a run is writing into."""
+"""Prefix of the name of a folder that a run is writing into."""
 
 RECORD = "run.json"
-"""Where this file is, the run is complete: it is removed first and moved last."""
+"""If this file is there, the run is complete: it is removed first and moved last."""
 
 NOTE = "note.txt"
-"""What somebody wrote about a run; it goes with the run."""
+"""A user's note on a run; it belongs to the run."""
 
 _COMPLETE = ".rarecell-complete-"
 _PLAN = ".plan"
@@ -44,7 +44,7 @@ _NAMES = frozenset(
 
 
 def is_result(name: object) -> bool:
-    """True for the names that this program gives to results in a run folder."""
+    """Whether a name is one that this program gives to results in a run folder."""
     if not isinstance(name, str) or name != Path(name).name or "\\" in name or "\0" in name:
         return False
     return name in _NAMES or name.startswith("protected.") or name == "protected"
@@ -54,7 +54,7 @@ def is_result(name: object) -> bool:
 
 
 def old_results(target: Path) -> list[str]:
-    """Results of the complete run in a folder, by its own record, that may be removed for a new run."""
+    """Results of the complete run in a folder, according to its own record, that a new run may remove."""
     try:
         names = json.loads(read_small_text(target / RECORD))["files"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError, BadInput):
@@ -63,10 +63,10 @@ def old_results(target: Path) -> list[str]:
 
 
 def remove_run(target: Path) -> list[str]:
-    """Remove the results of the complete run in a folder, and the folder when nothing else is in it; the caller holds the lock.
+    """Remove the results of the complete run in a folder, and the folder if nothing else is in it; the caller holds the lock.
 
-    What the run's own record does not list, or is not the name of a result, stays. The record goes last, so that a removal that was
-    killed can be repeated.
+    Anything that the run's own record does not list, or that is not named like a result, stays. The record goes last, so that a
+    removal that was killed can be repeated.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def remove_run(target: Path) -> list[str]:
 
 
 def is_written_here(target: Path) -> bool:
-    """Whether a folder has the record of a run as this program writes it."""
+    """Whether a folder holds a run record as this program writes it."""
     try:
         record = json.loads(read_small_text(target / RECORD))
         return "rarecell" in record["versions"] and RECORD in record["files"] and not (target / RECORD).is_symlink()
@@ -92,20 +92,23 @@ def is_written_here(target: Path) -> bool:
 
 
 def _removable(target: Path, names: object) -> list[str]:
-    """Those of some names that are results in a folder; a link is none, because this program makes no links."""
+    """Select the names that are results in a folder; a link is not one, because this program makes no links."""
     if not isinstance(names, list):
         return []
     return [name for name in names if is_result(name) and not (target / name).is_symlink()]
 
 
 def refuse_to_lose_inputs(target: Path, inputs: Iterable[Path], *, overwrite: bool) -> None:
-    """Raise when a result would replace or remove a file that the run reads, or become part of its data.
+    """Raise an error if a result would replace or remove a file that the run reads, or become part of its data.
 
     Parameters
     ----------
-    target : the output folder
-    inputs : files and folders that hold the data
-    overwrite : whether results in the folder may be replaced
+    target : Path
+        The output folder.
+    inputs : iterable of Path
+        Files and folders that hold the data.
+    overwrite : bool
+        Whether results in the folder may be replaced.
     """
     for given in inputs:
         place = given.resolve()
@@ -138,7 +141,7 @@ def _is_same(one: Path, other: Path) -> bool:
 def publish(stage: Path, target: Path, *, overwrite: bool) -> list[Path]:
     """Move every result from the folder of an unfinished run to its place.
 
-    1. Check the names, write down which old results go, and let everything reach the disk.
+    1. Check the names, record which old results will go, and flush everything to disk.
     2. Rename the folder: the new result is complete.
     3. Install it, the run record last.
     """
@@ -149,7 +152,7 @@ def publish(stage: Path, target: Path, *, overwrite: bool) -> list[Path]:
         if not overwrite and (target / name).exists():
             raise OutputExists.at(target / name)
     make_private(stage)
-    # An old result that has no successor goes; the others are replaced.
+    # Remove old results that have no successor; the others are replaced.
     obsolete = [name for name in old_results(target) if name not in names] if overwrite else []
     plan = {"folder": target.stat().st_ino, "overwrite": overwrite, "obsolete": obsolete}
     new_private_file(stage / _PLAN).write_text(json.dumps(plan), encoding="utf-8")
@@ -164,15 +167,15 @@ def publish(stage: Path, target: Path, *, overwrite: bool) -> list[Path]:
 
 
 def _install(complete: Path, target: Path, obsolete: Sequence[str]) -> None:
-    """Move what lies in a complete folder into place. Every step can be repeated, so that a killed move is continued."""
+    """Move the contents of a complete folder into place. Every step can be repeated, so that a killed move can be resumed."""
     names = sorted((entry.name for entry in complete.iterdir() if is_result(entry.name)), key=lambda name: (name == RECORD, name))
     if RECORD in (*names, *obsolete):
-        # Until its own record arrives the folder holds no complete run.
+        # Until its own record arrives, the folder holds no complete run.
         (target / RECORD).unlink(missing_ok=True)
     for name in obsolete:
         remove(target / name)
     for name in names:
-        # A folder replaces nothing by being moved, and a file no folder.
+        # Moving a folder does not replace anything, and moving a file does not replace a folder.
         if (target / name).is_dir() or (complete / name).is_dir():
             remove(target / name)
         os.replace(complete / name, target / name)
@@ -181,7 +184,7 @@ def _install(complete: Path, target: Path, obsolete: Sequence[str]) -> None:
 
 
 def _discard(complete: Path) -> None:
-    """Remove a complete folder whose results are in place; without its plan nobody takes it for complete."""
+    """Remove a complete folder whose results are in place; without its plan, nothing takes it for complete."""
     (complete / _PLAN).unlink(missing_ok=True)
     shutil.rmtree(complete, ignore_errors=True)
 
@@ -190,19 +193,19 @@ def _discard(complete: Path) -> None:
 
 
 def recover(target: Path) -> None:
-    """Finish the move of a complete result, and remove what unfinished runs left; the caller holds the lock.
+    """Finish moving a complete result, and remove what unfinished runs left; the caller holds the lock.
 
-    A folder that this program did not write, or wrote for another folder, is left alone.
+    A folder that this program did not write, or wrote for another output folder, is left alone.
 
     Raises
     ------
     OutputExists
-        When a file that was made since then would be overwritten, and the killed run was not allowed to.
+        If a file created since then would be overwritten, and the killed run was not allowed to overwrite.
     """
     for left_over in sorted(target.glob(f"{_COMPLETE}*")):
         plan = _plan_for(left_over, target)
         if plan is None:
-            # What is left of a finished move is an empty folder.
+            # All that is left of a finished move is an empty folder.
             with contextlib.suppress(OSError):
                 left_over.rmdir()
             continue
@@ -217,12 +220,12 @@ def recover(target: Path) -> None:
 
 
 def is_interrupted(target: Path) -> bool:
-    """True when a complete result waits in a folder to be moved into place."""
+    """Whether a complete result in a folder is waiting to be moved into place."""
     return any(_plan_for(left_over, target) is not None for left_over in target.glob(f"{_COMPLETE}*"))
 
 
 def _plan_for(complete: Path, target: Path) -> dict[str, object] | None:
-    """What a complete folder is to replace; None when it was not written by this user for this very folder."""
+    """The plan of a complete folder: what it is to replace; None if it was not written by this user for this very folder."""
     if not _is_own_folder(complete) or (complete / _PLAN).is_symlink():
         return None
     try:
@@ -234,7 +237,7 @@ def _plan_for(complete: Path, target: Path) -> dict[str, object] | None:
 
 
 def _is_own_folder(path: Path) -> bool:
-    """True for a folder, no link, that belongs to this user."""
+    """Whether a path is a folder, not a link, that belongs to this user."""
     with contextlib.suppress(OSError):
         status = path.lstat()
         return stat.S_ISDIR(status.st_mode) and system.is_own(status)

@@ -26,7 +26,7 @@ def risk_columns(found: Assessment) -> dict[str, Array]:
 
 
 def risk_of_cells(found: Assessment) -> dict[str, Array]:
-    """What is reported about every cell: a record has the numbers of its cell."""
+    """What is reported about every cell; a record takes the numbers of its cell."""
     table, risk = found.table, found.risk
     return {
         "cell_count": risk.sample_count,
@@ -43,7 +43,7 @@ def risk_of_cells(found: Assessment) -> dict[str, Array]:
 
 
 def risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[Json]:
-    """The risk file, some records at a time, in the order of the input; ``last_row`` becomes the last record of each cell."""
+    """Yield the risk file in batches, in the order of the input; ``last_row`` is filled with the last record of each cell."""
     of_cell = risk_of_cells(found)
     household: dict[str, NDArray[np.float64]] | None = None
     if found.config.household is not None:

@@ -13,13 +13,13 @@ from rarecell.swap.remaining import Remaining, remaining_records
 from rarecell.swap.residual_risk import RiskAfter
 
 MOST_LISTED = 10_000
-"""Of more records that stay at risk, the riskiest are listed one by one, up to this many; all are counted."""
+"""At most this many of the records that stay at risk are listed one by one, riskiest first; all are counted."""
 
 
 def left_at_risk(
     found: Assessment, plan: SwapPlan, after: RiskAfter
 ) -> tuple[tuple[RemainingSummary, ...], tuple[RemainingRecord, ...]]:
-    """How many records stay at the threshold of the run or above for each reason, and the records with their values."""
+    """Count the records that stay at or above the run's threshold, by reason, and list them with their values."""
     remaining = remaining_records(plan, after, found.config.threshold)
     told = tuple(
         RemainingSummary(reason=reason, remedy=remedy(reason), records=n)
@@ -29,12 +29,12 @@ def left_at_risk(
 
 
 def _listed(found: Assessment, plan: SwapPlan, remaining: Remaining) -> tuple[RemainingRecord, ...]:
-    """Single records: for internal use only."""
+    """List single records; for internal use only."""
     if not len(remaining):
         return ()
     rows, table = remaining.rows[:MOST_LISTED], plan.table
     if table.record_cell is None:
-        # The same draw as that of the swaps: who of two equal records was swapped depends on it.
+        # Use the same draw as the swaps: it decides which of two equal records was swapped.
         rows = found.data.drawn_records(table, rows, seed=plan.seed)[0]
     else:
         rows = found.data.source.places(rows)

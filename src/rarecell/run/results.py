@@ -1,7 +1,6 @@
 """What does a run hand back to Python?
 
-Values: nothing is put into them after they were made. ``print`` gives the verdict, a notebook a small card, and neither
-shows a record.
+Immutable values. ``print`` shows the verdict and a notebook shows a small card; neither shows a record.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Assessment:
-    """What is known about a file after it was assessed.
+    """What is known about a file after it has been assessed.
 
     Attributes
     ----------
@@ -95,7 +94,7 @@ class Assessment:
         return verdict(self.summary)
 
     def to_frame(self, like: Frame = None) -> Frame:
-        """The columns of ``risk.parquet`` for every record, in the dataframe library of the data, or of ``like``."""
+        """The columns of ``risk.parquet`` for every record, in the dataframe library of the data or of ``like``."""
         return in_library_of(self.data.native_frame if like is None else like, risk_columns(self))
 
     def save(self, folder: str | Path, *, overwrite: bool = False, progress: Progress = SILENT) -> Path:
@@ -119,23 +118,23 @@ class Assessment:
 @dataclass(frozen=True, eq=False, repr=False)
 class Protection:
     """A file that was assessed and protected.
-
-    Attributes
-    ----------
-    assessment : Assessment
-        The file as it was.
-    plan : SwapPlan or FormalRelease
+    A file that has been assessed and protected.
+        Attributes
+        ----------
+        assessment : Assessment
+            The file as it was.
+        plan : SwapPlan or FormalRelease
+            Who exchanges what with whom, or what was rearranged at random.
         Who exchanges what with whom, or what was rearranged at random.
-    summary : RunSummary
-        Every number of the run; ``summary.swap`` has the risk before and after, and what it cost.
-    seconds : mapping of Stage to float
-        How long each stage took.
-    suppression : Suppression or None
-        Values that are blanked beside the swaps, when that was asked for.
-    carried : tuple of Carried
-        Columns outside the keys that travel with a swapped key.
-    remaining : tuple of RemainingRecord
-        Records that stay at risk, with the reason and what helps: for internal use.
+            Every number of the run; ``summary.swap`` has the risk before and after, and what it cost.
+        seconds : mapping of Stage to float
+            Every number of the run; ``summary.swap`` has the risk before and after, and the cost.
+        suppression : Suppression or None
+            Values that are blanked beside the swaps, when that was asked for.
+        carried : tuple of Carried
+            Values blanked in addition to the swaps, if that was asked for.
+        remaining : tuple of RemainingRecord
+            Records that stay at risk, with the reason and what helps: for internal use.
     """
 
     assessment: Assessment
@@ -152,12 +151,12 @@ class Protection:
 
     @cached_property
     def result(self) -> SwapResult:
-        """The swaps carried out on the data, with the comparison of margins."""
+        """The result of carrying out the swaps on the data, with the comparison of margins."""
         return apply_plan(self.plan, self.assessment.data, carried=self.carried)
 
     @property
     def frame(self) -> Frame:
-        """The protected data, in the type they came in; a pyarrow table for a file."""
+        """The protected data, in the type they came in; a pyarrow table if they came from a file."""
         from rarecell.run.suppressing import blank_frame
 
         return blank_frame(self.result.frame, self.suppression)

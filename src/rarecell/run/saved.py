@@ -1,6 +1,6 @@
-"""What does the folder of a finished run say?
+"""What is in the folder of a finished run?
 
-Everything comes from its files: the summary, the configuration, the riskiest records, and the risk of every record.
+Everything comes from its files: the summary, the configuration, the riskiest records and the risk of every record.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class SavedRun:
     place : Path
         The folder.
     name : str
-        What it is called.
+        The name of the run.
     summary : RunSummary
         Every number of the run.
     record : mapping
@@ -48,7 +48,7 @@ class SavedRun:
 
     @classmethod
     def read(cls, place: str | Path, name: str | None = None) -> Self:
-        """Read a run folder; an error in one paragraph when it is not one."""
+        """Read a run folder; if it is not one, the error says so in one paragraph."""
         folder = Path(place)
         called = str(place) if name is None else name
         finish_publishing(folder)
@@ -80,7 +80,7 @@ class SavedRun:
         return RunConfig.from_toml(self.run_toml, source=f"run.toml of {self.name}")
 
     def riskiest(self) -> tuple[RiskyRecord, ...]:
-        """The riskiest records with their values: for internal use. Empty where the run wrote none."""
+        """The riskiest records with their values, for internal use. Empty if the run wrote none."""
         try:
             stored = json.loads(read_small_text(self.place / RISKIEST_FILE))
             return tuple(RiskyRecord.from_dict(one, where="riskiest record") for one in stored)
@@ -104,7 +104,7 @@ class SavedRun:
 
 
 def _checked_record(record: Any) -> ReadJson:
-    """A run record whose parts are what they are taken for."""
+    """Return a run record after checking the types of its parts."""
     is_sound = isinstance(record, dict) and isinstance(record.get("input", {}), dict)
     seconds = record.get("seconds", {}) if is_sound else None
     if not isinstance(seconds, dict) or not all(
@@ -120,7 +120,7 @@ def load(folder: str | Path) -> SavedRun:
     Parameters
     ----------
     folder : str or Path
-        What ``out=`` or ``--out`` named.
+        The folder given by ``out=`` or ``--out``.
 
     Returns
     -------

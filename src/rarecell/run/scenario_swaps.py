@@ -1,7 +1,7 @@
-"""Which swaps does a run ask for that names several intruders, or whole households?
+"""Which swaps are needed by a run that names several intruders, or whole households?
 
-Whatever way records are chosen in, by their risk, by a target or by name, the choice is made over all scenarios. A run without
-scenarios has one intruder, who knows all keys.
+However records are chosen, by risk, by a target or by name, the choice is made over all scenarios. A run without scenarios has
+one intruder, who knows all keys.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def intruders_of(found: Assessment) -> Scenarios:
 
 
 def chosen_records(wanted: ProtectConfig, found: Assessment) -> Chosen:
-    """The records that a run without a target asks for, and from whom each is to become safe."""
+    """The records that a run without a target asks for, and against which intruders each is to be protected."""
     scenarios = intruders_of(found)
     if wanted.records is not None:
         threshold = found.config.threshold
@@ -49,7 +49,7 @@ def chosen_records(wanted: ProtectConfig, found: Assessment) -> Chosen:
 
 
 def planning_of(wanted: ProtectConfig, found: Assessment) -> Planning:
-    """How swaps for some records are planned: single ones, or their whole households."""
+    """How to plan swaps for some records: singly, or for their whole households."""
     if not wanted.households:
         return plan_single
     if found.config.household is None:
@@ -63,7 +63,7 @@ def planning_of(wanted: ProtectConfig, found: Assessment) -> Planning:
 
 
 def _households(found: Assessment) -> NDArray[np.int32]:
-    """The household of each record; one without is alone."""
+    """The household of each record; a record without one is its own household."""
     assert found.config.household is not None
     codes, (categories,) = found.data.column_codes([found.config.household])
     of_record = codes[:, 0].copy()
@@ -74,7 +74,7 @@ def _households(found: Assessment) -> NDArray[np.int32]:
 
 
 def plan_for_all(wanted: ProtectConfig, found: Assessment, task: SwapTask, progress: Progress) -> SwapPlan:
-    """Swaps for the chosen records."""
+    """Plan the swaps for the chosen records."""
     plan = planning_of(wanted, found)
     return plan_for_scenarios(task, intruders_of(found), chosen_records(wanted, found), plan=plan, progress=progress)
 
@@ -82,7 +82,7 @@ def plan_for_all(wanted: ProtectConfig, found: Assessment, task: SwapTask, progr
 def reach_for_all(
     wanted: ProtectConfig, found: Assessment, task: SwapTask, risk: RecordRisk, register: Register, progress: Progress
 ) -> TargetPlan:
-    """Swaps until the target holds against every intruder; ``risk`` and ``register`` are those that the whole file is told by."""
+    """Swap until the target holds against every intruder; ``risk`` and ``register`` are those reported for the whole file."""
     target = Target(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
     reached = plan_scenarios_to_target(
         task,

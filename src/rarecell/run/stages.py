@@ -1,4 +1,4 @@
-"""Which stages does a run have, how long do they take, and which may go side by side?"""
+"""Which stages does a run have, how long do they take, and which may run side by side?"""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ _LABELS = {
 
 
 def label_of(stage: str) -> str:
-    """What people see of a stage; the steps inside one are named by the work they do."""
+    """The name of a stage as people see it; steps inside a stage are named after the work they do."""
     return Stage(stage).label if stage in set(Stage) else stage
 
 
 class Stages:
-    """Times the stages of a run and passes them on to whoever watches.
+    """Times the stages of a run and reports them to whoever watches.
 
-    ``seconds`` has the time of every stage; those that run side by side are inside another, whose time is that of the clock.
+    ``seconds`` holds the time of every stage. Stages that run side by side lie inside another one, whose time is wall-clock time.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -88,9 +88,9 @@ class Stages:
     def together(
         self, outer: Stage, work: Mapping[Stage, Callable[[Progress], Any]], *, shown: Stage | None = None
     ) -> tuple[Any, ...]:
-        """Stages that do not need each other, on all cores; what they returned, in order.
+        """Run stages that do not depend on each other on all cores, and return their results in order.
 
-        Observers see how many are finished, or the steps of the one that is ``shown``, because it takes longest.
+        Observers see how many are finished, or the steps of the stage that is ``shown`` because it takes longest.
         """
         checkpoint(self.progress, outer.label)
         self.progress.start(outer, None if shown else len(work))

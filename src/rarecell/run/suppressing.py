@@ -1,4 +1,4 @@
-"""What is blanked in records that swaps leave above the risk asked for, and how is it written?"""
+"""Which values are blanked in records that swaps leave above the risk asked for, and how are they written?"""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def highest_wanted(wanted: ProtectConfig, threshold: float) -> float:
 def suppressed(
     wanted: ProtectConfig, found: Assessment, plan: SwapPlan, after: RiskAfter, progress: Progress
 ) -> Suppression | None:
-    """The fewest values that bring records down which swaps do not; None when that was not asked for."""
+    """Find the fewest values to blank in records that swaps leave at risk; None when that was not asked for."""
     if not wanted.suppress_rest:
         return None
     table, config = found.table, found.config
@@ -67,7 +67,7 @@ def suppressed(
 
 
 def after_blanking(after: RiskAfter, found: Suppression | None, plan: SwapPlan) -> RiskAfter:
-    """The risk that is left once values are blanked, too."""
+    """The risk that is left once values are blanked as well."""
     if found is None:
         return after
     unique, link = after.unique_probability.copy(), after.match_probability.copy()
@@ -91,7 +91,7 @@ def after_blanking(after: RiskAfter, found: Suppression | None, plan: SwapPlan) 
 
 
 def with_suppression(swap: SwapSummary, found: Suppression | None, after: RiskAfter) -> SwapSummary:
-    """What is reported about swaps, with the values that are blanked, and the risk ``after`` both."""
+    """Add the blanked values to the summary of the swaps, and the risk ``after`` both."""
     if found is None:
         return swap
     left = RiskNumbers(
@@ -111,13 +111,13 @@ def with_suppression(swap: SwapSummary, found: Suppression | None, after: RiskAf
 
 
 def blanked_values(source: Source, found: Suppression) -> dict[str, pa.Array]:
-    """For each key that is blanked anywhere, its values in the records of a suppression, nulls where it is blanked."""
+    """The values of each key that is blanked anywhere, for the records of a suppression; null where blanked."""
     values = source.take(found.rows, list(found.blanked))
     return {key: values[key].take(pa.array(np.arange(len(found.rows)), mask=found.blanked[key])) for key in found.blanked}
 
 
 def blank_file(path: Path, found: Suppression | None) -> None:
-    """Blank values in a file that was written, in its place."""
+    """Blank values in a file that has been written, in place."""
     if found is None or not len(found.rows):
         return
     source = open_source(path)
@@ -129,7 +129,7 @@ def blank_file(path: Path, found: Suppression | None) -> None:
 
 
 def blank_frame(frame: Frame, found: Suppression | None) -> Frame:
-    """Data in memory with values blanked."""
+    """Return data in memory with values blanked."""
     if found is None or not len(found.rows):
         return frame
     source = open_source(frame)

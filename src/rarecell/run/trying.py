@@ -1,8 +1,8 @@
-"""What would coarser keys change, before anything is run?
+"""What would coarser keys change? An answer before anything is run.
 
-The data are read and counted once, with every key as it is. Each recoding is then a matter of counts: its table, a quick model
-of the run's kind, the risk, and what the keys lose. Numbers come from that quick model on both sides, so that they can be
-compared with each other; a run fits more carefully.
+The data are read and counted once, with every key as it is. Trying a recoding then needs only counts: its table, a quick model
+of the run's kind, the risk, and the information that the keys lose. The numbers before and after come from the same quick model,
+so they can be compared with each other; a run fits more carefully.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ N_STEPS = 100
 """Thresholds at which records are counted: 0, 0.01, …, 1."""
 
 MOST_SHOWN = 400
-"""Levels of a key whose records are shown one by one."""
+"""Keys with at most this many levels have the records of each level shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TriedRisk:
     """The risk of a file under a quick model.
 
-    ``at_least`` are the sample uniques whose risk is 0, 0.01, … or more.
+    ``at_least`` counts the sample uniques whose risk is at least 0, 0.01, ….
     """
 
     sample_uniques: int
@@ -68,7 +68,7 @@ class TriedKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A recoding beside the file as it is."""
+    """A recoding compared with the file as it is."""
 
     before: TriedRisk
     after: TriedRisk
@@ -86,7 +86,7 @@ class Trial:
 
 
 class Trials:
-    """A file that was counted once, on which recodings are tried."""
+    """A file that has been counted once, for trying recodings on."""
 
     def __init__(self, config: RunConfig, frame: Frame = None) -> None:
         self.config = config
@@ -98,7 +98,7 @@ class Trials:
         self._risks: dict[tuple[tuple[str, str], ...], TriedRisk] = {}
 
     def of(self, recode: Mapping[str, str]) -> Trial:
-        """Try a recoding, in the words of ``--recode``, on top of how the configuration codes its keys."""
+        """Try a recoding, in the words of ``--recode``, on top of the coding in the configuration."""
         coding = joined_codings(self.config.coding, {key: words for key, words in recode.items() if words.strip()})
         codings = {key: Coding.of(given, key=key) for key, given in coding.items()}
         table, keys = recoded_by(self.table, codings)
@@ -144,7 +144,7 @@ class Trials:
 
 
 def _association_kept(columns: list[OtherColumn], keys: tuple[RecodedKey, ...]) -> float | None:
-    """Share of the mutual information of keys and other columns that is left."""
+    """Share of the mutual information between keys and other columns that is left."""
     before = after = 0.0
     for column in columns:
         for key in keys:

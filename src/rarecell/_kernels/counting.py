@@ -126,7 +126,8 @@ def collapse_records(
         Codes from 0; a negative code takes its record out.
     levels : integers (n_keys,)
         Number of codes of each key.
-    new_codes : for each key the code that takes the place of each code, when they are to be replaced
+    new_codes : sequence of IntArray, optional
+        For each key the code that takes the place of each code, when they are to be replaced.
 
     Returns
     -------
@@ -162,8 +163,10 @@ class CellIndex:
 
     Parameters
     ----------
-    cells : integer array (n_cells, n_keys), rows distinct
-    levels : number of codes of each key
+    cells : IntArray
+        Integer array (n_cells, n_keys), rows distinct.
+    levels : sequence of int or IntArray
+        Number of codes of each key.
     """
 
     def __init__(self, cells: IntArray, levels: Sequence[int] | IntArray) -> None:

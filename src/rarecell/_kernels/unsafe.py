@@ -151,10 +151,14 @@ def minimal_unsafe_sets(
 
     Parameters
     ----------
-    codes : level codes, keys in rows, cells in columns; key k has the bit 1 << k
-    counts : records of each cell
-    most_levels : largest number of levels of a key
-    max_size : largest set to look for
+    codes : Array
+        Level codes, keys in rows, cells in columns; key k has the bit 1 << k.
+    counts : Array
+        Records of each cell.
+    most_levels : int
+        Largest number of levels of a key.
+    max_size : int
+        Largest set to look for.
 
     Returns
     -------

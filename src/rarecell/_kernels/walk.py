@@ -22,11 +22,16 @@ class Layout(NamedTuple):
 
     Attributes
     ----------
-    levels : number of levels of each key; there are at least three keys, and the last one is the vector
-    first_scalar : factors of depth d that lack the vector key are those from ``first_scalar[d]`` to ``first_scalar[d + 1]``
-    first_vector : the same for those that have it
-    offset : where the table of each factor starts
-    stride : step in the table for each factor and key, 0 for a key it lacks
+    levels : ndarray of int64
+        Number of levels of each key; there are at least three keys, and the last one is the vector.
+    first_scalar : ndarray of int64
+        Factors of depth d that lack the vector key are those from ``first_scalar[d]`` to ``first_scalar[d + 1]``.
+    first_vector : ndarray of int64
+        The same for those that have it.
+    offset : ndarray of int64
+        Where the table of each factor starts.
+    stride : ndarray of int64
+        Step in the table for each factor and key, 0 for a key it lacks.
     """
 
     levels: NDArray[np.int64]

@@ -28,7 +28,8 @@ def find_place(module: str) -> None:
 
     Parameters
     ----------
-    module : a file of the package that has the loops
+    module : str
+        A file of the package that has the loops.
     """
     if os.environ.get(_VARIABLE) or any(_can_write(place) for place in (Path(module).parent / "__pycache__", _user_caches())):
         return

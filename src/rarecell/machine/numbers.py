@@ -23,8 +23,10 @@ def check_numbers(value: Any, what: str) -> None:
 
     Parameters
     ----------
-    value : what a user gave
-    what : what the message calls it
+    value : Any
+        What a user gave.
+    what : str
+        What the message calls it.
     """
     if isinstance(value, Mapping):
         for name, inner in value.items():

@@ -23,8 +23,10 @@ def private_folder(owner: object, parent: str | Path | None = None) -> Path:
 
     Parameters
     ----------
-    owner : the folder is removed when this object goes away, at the latest when the program ends
-    parent : where to make it; None takes the system's place for temporary files
+    owner : object
+        The folder is removed when this object goes away, at the latest when the program ends.
+    parent : str or Path, optional
+        Where to make it; None takes the system's place for temporary files.
     """
     place = Path(tempfile.gettempdir() if parent is None else parent)
     remove_stale_folders(place)

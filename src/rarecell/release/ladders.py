@@ -37,11 +37,16 @@ class Step:
 
     Attributes
     ----------
-    key : the key
-    words : the recoding as it is said in an option, ``"as it is"`` for none
-    coarsening : the groups, None for none
-    n_levels : levels that the key has then
-    groups : what each group holds, in words
+    key : str
+        The key.
+    words : str
+        The recoding as it is said in an option, ``"as it is"`` for none.
+    coarsening : Coarsening or None
+        The groups, None for none.
+    n_levels : int
+        Levels that the key has then.
+    groups : tuple of str
+        What each group holds, in words.
     """
 
     key: str

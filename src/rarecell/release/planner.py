@@ -49,17 +49,28 @@ class ReleasePoint:
 
     Attributes
     ----------
-    recoding : for each recoded key how, in the words of ``--recode``
-    groups : for each recoded key what its levels hold
-    levels : for each key its number of levels before and after
-    bits_lost : entropy that each recoded key loses
-    information_lost : the share of the entropy of all keys that is lost
-    sample_uniques, correct_links_recoded, population_uniques_recoded : after the recoding alone
-    swaps, records_changed, values_changed : of the swaps
-    hellinger_mean, hellinger_max : distance of two-way tables of the keys, recoded and then swapped
-    association_kept : share of the mutual information with other columns that is left; None when none were given
-    correct_links, population_uniques, highest : expected, after everything
-    is_met : whether that is within the target
+    recoding : mapping of str to str
+        For each recoded key how, in the words of ``--recode``.
+    groups : mapping of str to tuple of str
+        For each recoded key what its levels hold.
+    levels : Mapping[str, tuple[int, int]]
+        For each key its number of levels before and after.
+    bits_lost : mapping of str to float
+        Entropy that each recoded key loses.
+    information_lost : float
+        The share of the entropy of all keys that is lost.
+    sample_uniques, correct_links_recoded, population_uniques_recoded : int, float
+        After the recoding alone.
+    swaps, records_changed, values_changed : int
+        Of the swaps.
+    hellinger_mean, hellinger_max : float
+        Distance of two-way tables of the keys, recoded and then swapped.
+    association_kept : float or None
+        Share of the mutual information with other columns that is left; None when none were given.
+    correct_links, population_uniques, highest : float
+        Expected, after everything.
+    is_met : bool
+        Whether that is within the target.
     """
 
     recoding: Mapping[str, str]
@@ -109,10 +120,14 @@ class ReleaseFrontier:
 
     Attributes
     ----------
-    target : what was to be reached
-    points : the frontier, least recoded first
-    looked_at : every candidate that was fitted
-    n_candidates : combinations of recodings that there are
+    target : ReleaseTarget
+        What was to be reached.
+    points : tuple of ReleasePoint
+        The frontier, least recoded first.
+    looked_at : tuple of ReleasePoint
+        Every candidate that was fitted.
+    n_candidates : int
+        Combinations of recodings that there are.
     """
 
     target: ReleaseTarget
@@ -159,15 +174,24 @@ def plan_release(
 
     Parameters
     ----------
-    table : the file as it is; its coarsenings are the user's hierarchies
-    fit : fits the models of a recoded table; called for every candidate, so it should be quick
-    target : what is to be reached
-    keys : keys that may be recoded; all unless given
-    columns : columns outside the keys whose relation with the keys is to be reported
-    confirm : fits the models of the points of the frontier once more, with more care; their numbers are then these
-    most : candidates that are fitted
-    seed : of every choice by chance
-    progress : receives each candidate, and can ask to stop
+    table : ContingencyTable
+        The file as it is; its coarsenings are the user's hierarchies.
+    fit : Fit
+        Fits the models of a recoded table; called for every candidate, so it should be quick.
+    target : ReleaseTarget
+        What is to be reached.
+    keys : sequence of str, optional
+        Keys that may be recoded; all unless given.
+    columns : sequence of OtherColumn, optional
+        Columns outside the keys whose relation with the keys is to be reported.
+    confirm : Fit, optional
+        Fits the models of the points of the frontier once more, with more care; their numbers are then these.
+    most : int, optional
+        Candidates that are fitted.
+    seed : int, optional
+        Of every choice by chance.
+    progress : Progress, optional
+        Receives each candidate, and can ask to stop.
 
     Returns
     -------

@@ -53,10 +53,14 @@ class Fitted:
 
     Attributes
     ----------
-    table : the table, with the coarsenings that its models use
-    model : the model whose margins swaps keep
-    risk_model : the model that the risk comes from, and what an intruder may know
-    risk : the risk of every record
+    table : ContingencyTable
+        The table, with the coarsenings that its models use.
+    model : CellModel
+        The model whose margins swaps keep.
+    risk_model : CellModel
+        The model that the risk comes from, and what an intruder may know.
+    risk : RecordRisk
+        The risk of every record.
     """
 
     table: ContingencyTable

@@ -29,11 +29,16 @@ class Suppression:
 
     Attributes
     ----------
-    rows : the records, by row number
-    blanked : for each key that is blanked anywhere, in which of ``rows``
-    risk_before, risk_after : of each of ``rows``
-    links_after : probability of a correct link of each of ``rows``, once its values are blanked
-    unreached : records that no blanking brings down far enough; they are not among ``rows``
+    rows : ndarray of int64
+        The records, by row number.
+    blanked : mapping of str to ndarray of bool
+        For each key that is blanked anywhere, in which of ``rows``.
+    risk_before, risk_after : ndarray of float64
+        Of each of ``rows``.
+    links_after : ndarray of float64
+        Probability of a correct link of each of ``rows``, once its values are blanked.
+    unreached : ndarray of int64
+        Records that no blanking brings down far enough; they are not among ``rows``.
     """
 
     rows: NDArray[np.int64]
@@ -78,11 +83,16 @@ def suppress_rest(
 
     Parameters
     ----------
-    table : the file as it is to be released, swaps included
-    rows, cells, risk : the records that are above the threshold, the key codes of each in that file, and its risk there
-    cell_risk : the risk of each cell of a table of fewer keys
-    threshold : the highest risk that may be left
-    progress : receives each set of keys, and can ask to stop
+    table : ContingencyTable
+        The file as it is to be released, swaps included.
+    rows, cells, risk : ndarray of int64, ndarray of int32, ndarray of float64
+        The records that are above the threshold, the key codes of each in that file, and its risk there.
+    cell_risk : CellRisk
+        The risk of each cell of a table of fewer keys.
+    threshold : float
+        The highest risk that may be left.
+    progress : Progress, optional
+        Receives each set of keys, and can ask to stop.
     """
     n = len(rows)
     chosen: list[frozenset[int] | None] = [None] * n

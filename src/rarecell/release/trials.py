@@ -26,10 +26,14 @@ class RecodedKey:
 
     Attributes
     ----------
-    key : the key
-    labels, counts : its levels and their records, before
-    labels_after, counts_after : the same after
-    group_of_level : the place after of each level before
+    key : str
+        The key.
+    labels, counts : tuple of str, ndarray of int64
+        Its levels and their records, before.
+    labels_after, counts_after : tuple of str, ndarray of int64
+        The same after.
+    group_of_level : ndarray of int32
+        The place after of each level before.
     """
 
     key: str
@@ -54,8 +58,10 @@ def recoded_by(table: ContingencyTable, codings: Mapping[str, Coding]) -> tuple[
 
     Parameters
     ----------
-    table : the file with every key as it is; its coarsenings are the user's hierarchies
-    codings : how keys are to be recoded; other keys stay
+    table : ContingencyTable
+        The file with every key as it is; its coarsenings are the user's hierarchies.
+    codings : mapping of str to Coding
+        How keys are to be recoded; other keys stay.
     """
     place_of: dict[str, NDArray[np.int32]] = {c.key: np.arange(c.n_levels, dtype=np.int32) for c in table.categories}
     changed = table

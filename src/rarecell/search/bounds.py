@@ -1,17 +1,17 @@
 """Which sets can be inside a clique of a model that is at least as good as one we know?
 
-Write a closed graph as a clique C and further vertices, added one at a time, each to a complete set P of those before:
-its score is q(C) + Σ [q(P∪v) − q(P)]. Upper bounds of the score of every model with C inside a clique follow.
+Build a closed graph from a clique C by adding one vertex v at a time, each joined to a complete set P of earlier vertices.
+Its score is q(C) + Σ [q(P∪v) − q(P)]. This gives upper bounds on the score of every model with C inside a clique:
 
-1. With b(v) the largest q(P∪v) − q(P) over all sets P that may be complete, it is at most q(C) + Σ_{v∉C} b(v).
-2. With P limited to C and the vertices before v, in the best order, it is at most q(C) plus the sum of those: the best
-   Bayesian network that begins with C (:mod:`rarecell.search.orders`). This is much closer, and costs a table.
+1. With b(v) the largest q(P∪v) − q(P) over all sets P that may be complete, the score is at most q(C) + Σ_{v∉C} b(v).
+2. With P limited to C and the vertices before v, in the best order, it is at most q(C) plus the sum of these gains: the
+   best Bayesian network that begins with C (:mod:`rarecell.search.orders`). This bound is much tighter but needs a table.
 3. For a likelihood penalised by c per degree of freedom, it is at most the saturated log-likelihood less c times the
-   degrees of freedom of the smallest such model, the one in which all other keys hang on C by their coarsenings alone.
+   degrees of freedom of the smallest such model, in which all other keys are attached to C by their coarsenings alone.
 
 A set whose bound falls short of a known score cannot matter, and all bounds fall as a set grows. So the sets that
-matter are found by size, each from smaller ones; b counts, besides the sets seen, what larger ones could reach at most.
-For other scores nothing is known of sets not yet seen, so all are scored and the bounds are applied at the end.
+matter are found in order of size, each from smaller ones; b covers the sets seen and the most that larger ones could reach.
+For other scores nothing is known about sets not yet seen, so all are scored and the bounds are applied at the end.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from rarecell.search.set_family import Family, closed_levels, masks_of_levels
 
 SECONDS_PER_SET = 2e-5
 SECONDS_PER_CELL = 0.6e-9
-"""Rough cost of scoring: a set, and each cell of the table times each key of the set, on two cores of 2023."""
+"""Rough cost of scoring: per set, and per cell of the table and key of the set, on two cores of 2023."""
 BEYOND_CACHE = 100_000
 SECONDS_BEYOND_CACHE = 4e-9
-"""A table with more cells does not fit a core's cache, and each of its cells costs so much more for every set."""
+"""A table with more cells does not fit into a core's cache; each of its cells then costs this much more for every set."""
 MAX_SETS = 4_000_000
-"""More sets are not tried: they would fill the memory before the dynamic programme begins."""
+"""No more sets than this are tried: they would fill the memory before the dynamic programme begins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +69,18 @@ def admissible_sets(
     max_seconds: float = math.inf,
     progress: Progress = SILENT,
 ) -> ScoredFamily:
-    """The closed sets that can be inside a clique of a model with a score of ``at_least`` or more.
+    """Find the closed sets that can be inside a clique of a model with a score of ``at_least`` or more.
 
     Parameters
     ----------
-    score : the set function
-    at_least : a score that some model is known to have; −inf to keep all sets
-    max_clique : largest number of keys in a clique
-    max_seconds : give up with :class:`TooManySets` when scoring is estimated to take longer
+    score : Score
+        The set function.
+    at_least : float, optional
+        A score that some model is known to reach; −inf to keep all sets.
+    max_clique : int, optional
+        Largest number of keys in a clique.
+    max_seconds : float, optional
+        Give up with :class:`TooManySets` when scoring is estimated to take longer.
     """
     growth = _Growth(score, at_least - _slack(at_least), max_clique)
     seconds = 0.0
@@ -98,7 +102,7 @@ def _slack(score: float) -> float:
 
 
 class _Rank(NamedTuple):
-    """Sets of one level sum, sorted by mask; ``gain[i, k]`` is q of set i less that of set i lowered at key k."""
+    """Sets with the same level sum, sorted by mask; ``gain[i, k]`` is q of set i less q of set i lowered at key k."""
 
     levels: NDArray[np.int64]
     masks: NDArray[np.uint64]
@@ -133,14 +137,14 @@ class _Growth:
         self.ranks = [_Rank(empty, np.zeros(1, dtype=np.uint64), score.q_many(np.zeros(1, dtype=np.uint64)), no_gain)]
 
     def _likelihood_limits(self) -> tuple[float, NDArray[np.float64]]:
-        """The saturated log-likelihood, and the largest gain of likelihood from each step on each chain."""
+        """The saturated log-likelihood, and the largest gain in likelihood from each step on each chain."""
         shape = (len(self.chains), self.width.shape[1] - 1)
         if math.isnan(self.penalty):
             return math.inf, np.full(shape, math.inf)
         assert isinstance(self.score, PenalisedLikelihood)
         lengths, gain = self.lengths, np.full(shape, -math.inf)
         for k, length in enumerate(lengths):
-            # All other keys known, the key itself at each level in turn.
+            # All other keys at full resolution, the key itself at each level in turn.
             rows = np.tile(lengths, (length + 1, 1))
             rows[:, k] = np.arange(length + 1)
             gain[k, :length] = np.diff(self.score.marginals.entropy_terms(masks_of_levels(rows, self.chains)))
@@ -163,7 +167,7 @@ class _Growth:
         """The most that one step on a chain adds to any set not seen yet."""
         if not len(self.ranks[-1].levels) or math.isnan(self.penalty):
             return np.full(self.most_informed.shape, math.inf if len(self.ranks[-1].levels) else -math.inf)
-        # Sets not seen yet contain one of the last rank, and cost at least what that costs without the key.
+        # A set not seen yet contains one of the last rank, and costs at least as much as that one without the key.
         width = self.width[np.arange(len(self.chains)), self.ranks[-1].levels]
         others = (width.prod(axis=1)[:, None] / width).min(axis=0)
         unseen = self.most_informed - self.penalty * np.diff(self.width, axis=1) * others[:, None]
@@ -179,7 +183,7 @@ class _Growth:
         return total
 
     def rest_in_order(self, levels: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The same in the best order, each vertex taking what is best among those before it."""
+        """The same in the best order, each vertex taking what is best among the vertices before it."""
         assert self.orders is not None
         if self._completions is None:
             seen = self.ranks[1:]
@@ -195,9 +199,9 @@ class _Growth:
     # ------------------------------------------------------------------ growth
 
     def candidates(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Sets one step larger than the accepted ones, all whose parts are accepted, that no bound excludes yet.
+        """Sets one step larger than the accepted ones whose parts are all accepted and that no bound excludes yet.
 
-        With each comes the position, in the last rank, of each set that is one step smaller.
+        Each comes with the position, in the last rank, of every set that is one step smaller.
         """
         last = self.ranks[-1]
         position = np.zeros((0, len(self.chains)), dtype=np.int64)
@@ -205,7 +209,7 @@ class _Growth:
             return position, position
         grown = []
         for k in range(len(self.chains)):
-            # A set is grown at its last key or after it, so that it arises once.
+            # A set is grown at its last key or after it, so that it arises only once.
             can = (last.levels[:, k + 1 :] == 0).all(axis=1) & (last.levels[:, k] < self.lengths[k])
             rows = last.levels[can].copy()
             rows[:, k] += 1
@@ -230,7 +234,7 @@ class _Growth:
         return position
 
     def _can_matter_unseen(self, levels: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Bounds from what is known of the smaller sets: the likelihood only falls as a set grows."""
+        """Which sets pass the bounds known from the smaller sets: the likelihood only falls as a set grows."""
         width = self.width[np.arange(len(self.chains)), levels]
         cells = width.prod(axis=1)
         full = self.width[np.arange(len(self.chains)), self.lengths]
@@ -246,7 +250,7 @@ class _Growth:
         return keep
 
     def seconds_to_score(self, levels: NDArray[np.int64]) -> float:
-        """A rough estimate."""
+        """Rough estimate of the time it takes to score these sets."""
         of_table = self.score.table.n_cells
         n_possible = self.width[np.arange(len(self.chains)), levels].prod(axis=1)
         n_cells = np.minimum(of_table, 4.0 * n_possible)
@@ -272,7 +276,7 @@ class _Growth:
         return sum(len(rank.masks) for rank in self.ranks)
 
     def prune(self, rest: Callable[[NDArray[np.int64]], NDArray[np.float64]], *, first: int) -> int:
-        """Drop sets whose bound falls short, from level sum ``first`` on; how many."""
+        """Drop sets whose bound falls short, from level sum ``first`` on; returns how many."""
         n_dropped = 0
         for r in range(first, len(self.ranks)):
             rank = self.ranks[r]
@@ -290,7 +294,7 @@ class _Growth:
             self._completions = None
             while self.prune(self.rest_by_steps, first=0):
                 pass
-            # A pass in which few sets fall would cost more than it saves.
+            # A pass that drops few sets would cost more than it saves.
             while self.orders is not None and self.prune(self.rest_in_order, first=0) > 0.05 * self.n_accepted:
                 pass
         levels = np.concatenate([rank.levels for rank in self.ranks])

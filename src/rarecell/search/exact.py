@@ -2,7 +2,7 @@
 
 A dynamic programme over closed vertex sets (Kangas, Koivisto and Niinimäki 2014; the recurrences are in
 :mod:`rarecell._kernels.exact`) compares all chordal graphs without listing them. It runs over the sets that
-:mod:`rarecell.search.bounds` cannot exclude, and so is quick where the data leave few of them.
+:mod:`rarecell.search.bounds` cannot exclude, so it is quick where the data leave few of them.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from rarecell.table.contingency import ContingencyTable
 SECONDS_PER_DIVISION = 0.6e-9
 SECONDS_PER_STATE_AND_KEY = 2.5e-9
 SECONDS_PER_SET = 4e-6
-"""Measured on two cores of 2023; fixed, so that ``search="auto"`` decides alike on every machine."""
+"""Measured on two cores of 2023; fixed, so that ``search="auto"`` decides the same on every machine."""
 _BYTES_PER_STATE = 16
 _STATES_FOR_THREADS = 1_000_000
 _CHUNKS_PER_THREAD = 8
 
 
 class ExactCost(NamedTuple):
-    """What the dynamic programme needs: an estimate before it starts."""
+    """What the dynamic programme needs, estimated before it starts."""
 
     seconds: float
     n_bytes: int
@@ -46,12 +46,12 @@ class ExactCost(NamedTuple):
 
 
 def estimate_exact(table: ContingencyTable, max_clique: int | None = None) -> ExactCost:
-    """Time and memory of an exact search that has to compare all sets of vertices, without the counting of marginals.
+    """Estimate time and memory of an exact search that compares all sets of vertices, not including counting marginals.
 
     With a penalised likelihood most sets can be excluded beforehand, and the search takes a fraction of this.
     """
-    # Coefficient i counts sets with i keys. A key is absent, there at one of r − 1 coarser levels, or full; while it is
-    # not full it doubles the states and triples the divisions.
+    # Coefficient i counts sets with i keys. A key is absent, present at one of r − 1 coarser levels, or full; unless it
+    # is full it doubles the states and triples the divisions.
     n_sets, n_states, n_tripled = [1], [1], [1]
     for chain in table.chains:
         r = len(chain)
@@ -85,20 +85,27 @@ def best_cliques(
     memory_limit: int | None = None,
     progress: Progress = SILENT,
 ) -> tuple[float, list[int]]:
-    """The best score of a closed chordal graph whose complete sets are in ``family``, and its cliques as vertex masks.
+    """Find the best closed chordal graph whose complete sets are in ``family``: its score, and its cliques as vertex masks.
 
     Parameters
     ----------
-    family : admissible closed sets, with every set all closed sets inside it
-    q : score of each set
-    together : for each set and each of its open keys the open keys (local masks) that must not be separated from it
-    threads : number of threads; the result does not depend on it
-    memory_limit : bytes for the tables; what is free on the machine unless given
+    family : Family
+        Admissible closed sets; with every set, all closed sets inside it.
+    q : ndarray of float64
+        Score of each set.
+    together : ndarray of uint32, optional
+        For each set and each of its open keys, the open keys (local masks) that must not be separated from it.
+    threads : int, optional
+        Number of threads; the result does not depend on it.
+    memory_limit : int, optional
+        Bytes for the tables; by default, what is free on the machine.
 
     Returns
     -------
-    The score, −inf when no graph satisfies ``together``, and complete sets that span the graph, some of them perhaps
-    inside others.
+    score : float
+        The best score; −inf when no graph satisfies ``together``.
+    cliques : list of int
+        Complete sets that span the graph; some of them may lie inside others.
     """
     cost = cost_of(family)
     usable = usable_memory(memory_limit)
@@ -115,7 +122,7 @@ def best_cliques(
 
 
 class _Programme:
-    """The two tables of the dynamic programme and the way back through them."""
+    """The two tables of the dynamic programme, and how to trace the best graph back through them."""
 
     def __init__(self, family: Family, q: NDArray[np.float64], together: NDArray[np.uint32] | None) -> None:
         self.family = family
@@ -128,10 +135,10 @@ class _Programme:
         self.h[self.links.block] = -np.inf
 
     def run(self, threads: int, progress: Progress) -> None:
-        """Fill the tables by ascending remainder."""
+        """Fill the tables in order of ascending remainder."""
         family, links, e, h = self.family, self.links, self.e, self.h
         n_steps = int(family.lengths.sum())
-        # Sets of one chunk are spread over all sizes, because small sets have the most states.
+        # The sets of a chunk are spread over all sizes, because small sets have the most states.
         n_chunks = threads * _CHUNKS_PER_THREAD if threads > 1 else 1
         progress.start("exact search", float(n_steps))
         with ThreadPoolExecutor(threads) as pool:
@@ -151,7 +158,7 @@ class _Programme:
             kernels.keep_together(self.links, self.h, self.together, rho, sets)
 
     def trace(self) -> tuple[float, list[int]]:
-        """The best score, and the sets that attain it: the same comparisons again, along one path."""
+        """The best score and the sets that attain it, found by repeating the comparisons along one path."""
         everything = all_below(len(self.family.chains))
         score, c, rest = self._raise(0, everything)
         cliques: list[int] = []
@@ -169,7 +176,7 @@ class _Programme:
         return score, cliques
 
     def _raise(self, c: int, rest: int) -> tuple[float, int, int]:
-        """f(c, rest) with the clique it begins with and the rest of that."""
+        """f(c, rest), the clique it begins with, and what is then left of the rest."""
         links = self.links
         best, larger, remaining = -np.inf, c, rest
         for j in range(int(links.n_open[c])):
@@ -183,7 +190,7 @@ class _Programme:
         return best, larger, remaining
 
     def _attached(self, c: int, rest: int) -> tuple[int, int]:
-        """The clique that hangs on c and begins ``rest``, and the rest of that."""
+        """The clique attached to c that begins ``rest``, and what is then left of the rest."""
         links = self.links
         while True:
             value, larger, remaining = self._raise(c, rest)

@@ -1,13 +1,14 @@
 """What is a good decomposable model when there are too many variables to compare them all?
 
-1. Join components by the best pair of vertices until none improves: the best forest of Chow and Liu (1968), penalised.
-2. Add the best legal edge until none improves, then delete, then both.
-3. Try two moves in a row, of which the first may lose: edges are exchanged.
-4. Shake the model by a few random moves among a few keys, climb again, and go on from there unless it is worse; after
+1. Join components by the best pair of vertices until no pair improves the score: the forest of Chow and Liu (1968),
+   penalised.
+2. Add the best legal edge until none improves the score, then delete edges, then do both.
+3. Try two moves in a row, the first of which may lose: this exchanges edges.
+4. Shake the model by a few random moves among a few keys, climb again, and continue from there unless it is worse; after
    every improvement try exchanges again.
 
-Scores of sets are kept. Where counting is dear, a set is counted only when the entropies of its parts do not rule out a
-gain; where it is cheap, all sets of two and three keys are counted together at the start.
+Scores of sets are kept. Where counting is expensive, a set is counted only when the entropies of its parts do not rule
+out a gain; where it is cheap, all sets of two and three keys are counted together at the start.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rarecell.search.score_cache import LEAST_GAIN, KnownScores
 _STAGE = "greedy search"
 _BOTH = local.ADD | local.DELETE
 MAX_SHAKE = 20
-"""Most moves of one shake: enough to leave the neighbourhood of a local optimum."""
+"""Largest number of moves in one shake: enough to leave the neighbourhood of a local optimum."""
 KEYS_SHAKEN = 7
 """A shake stays among this many keys: moves far apart do not help each other."""
 _DRAWS_PER_SHAKE = 100
@@ -38,10 +39,14 @@ class Climbs:
 
     Attributes
     ----------
-    score_of : score of each local optimum, whose neighbour masks are given as bytes
-    times_met : how often each was met
-    path : the best score after each move that raised it
-    is_complete : False when the deadline ended the first climb before a local optimum was reached
+    score_of : dict of bytes to float
+        Score of each local optimum, identified by its neighbour masks as bytes.
+    times_met : Counter of bytes
+        How often each was met.
+    path : list of float
+        The best score after each move that raised it.
+    is_complete : bool
+        False when the deadline ended the first climb before a local optimum was reached.
     """
 
     def __init__(self, known: KnownScores, progress: Progress = SILENT, deadline: float = math.inf) -> None:
@@ -55,7 +60,7 @@ class Climbs:
 
     @property
     def best(self) -> NDArray[np.uint64]:
-        """The best local optimum, of equals the first met."""
+        """The best local optimum; among equals, the first met."""
         return np.frombuffer(max(self.score_of, key=self.score_of.__getitem__), dtype=np.uint64)
 
     @property
@@ -63,7 +68,7 @@ class Climbs:
         return max(self.score_of.values())
 
     def climb(self, neighbours: NDArray[np.uint64], *stages: int) -> float:
-        """Climb in place, stage by stage, to a local optimum, and remember it; its score."""
+        """Climb in place, stage by stage, to a local optimum and remember it; returns its score."""
         score = self.known.value(neighbours)
         self._pass_by(score)
         for allowed in stages:
@@ -72,7 +77,7 @@ class Climbs:
                 self._pass_by(score)
         value = self.known.value(neighbours)
         if time.monotonic() > self.deadline:
-            # Where the climb stopped is a model like any other, but no local optimum unless it had just got there.
+            # The climb stopped at a valid model, but not at a local optimum unless it had just reached one.
             self.is_complete = bool(self.score_of)
             if self.score_of:
                 return value
@@ -81,7 +86,7 @@ class Climbs:
         return value
 
     def exchange(self, neighbours: NDArray[np.uint64], score: float) -> float:
-        """Make the best two moves in a row that gain, and climb on, until there are none; the new score."""
+        """Make the best pair of moves that gains, climb on, and repeat until there is none; returns the new score."""
         while time.monotonic() < self.deadline:
             moves, gain = self._best_exchange(neighbours)
             if moves is None:
@@ -125,10 +130,10 @@ class Climbs:
 def greedy_search(
     known: KnownScores, *, rounds: int, seed: int = 0, max_seconds: float = math.inf, progress: Progress = SILENT
 ) -> tuple[Climbs, int]:
-    """Climb from the best forest, then improve by exchanges and ``rounds`` shakes; the climbs and the rounds made.
+    """Climb from the best forest, then improve by exchanges and ``rounds`` shakes; returns the climbs and the rounds made.
 
-    The result depends on ``seed`` and ``rounds`` alone, unless ``max_seconds`` ends the search before. The edges that gain
-    most are added first, so that a search that is ended early has the strongest associations.
+    The result depends only on ``seed`` and ``rounds``, unless ``max_seconds`` ends the search first. The edges that gain
+    most are added first, so a search that is ended early has the strongest associations.
     """
     deadline = time.monotonic() + max_seconds
     progress.start(_STAGE, float(rounds + 1))

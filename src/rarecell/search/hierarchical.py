@@ -1,8 +1,8 @@
 """Which hierarchical model near the best decomposable ones is better than they are?
 
-A decomposable model pays for whole cliques and cannot have a cycle without chords. From such a model the search drops the
-highest interaction of a generator, or adds an interaction all whose parts are there (which may break chordality), as
-long as the score improves. It ends in a local optimum, or when its time is over; nothing certifies it.
+A decomposable model pays for whole cliques and cannot have a cycle without chords. Starting from such a model, the search
+drops the highest interaction of a generator, or adds an interaction whose parts are all present (which may break
+chordality), as long as the score improves. It ends in a local optimum or when time runs out; the result is not certified.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 
 TOLERANCE = 0.01
-"""Records by which marginals may deviate in models that are only compared."""
+"""Number of records by which marginals may deviate in models that are only compared."""
 
 MAX_CYCLES = 500
 
@@ -35,7 +35,7 @@ ROUGH_CYCLES = 10
 
 MEMORY_LIMIT = 1e9
 _SHARES = 5
-"""The memory is that of the model reached, of those it is compared with, and of what is computed of them."""
+"""Memory is shared by the model reached, the models it is compared with, and what is computed from them."""
 MAX_SECONDS = 30.0
 
 LEAST_GAIN = 1e-3
@@ -52,7 +52,7 @@ STAGE = "searching hierarchical models"
 
 @dataclass(frozen=True)
 class Move:
-    """A step of the search: an interaction ``added`` to or dropped from the model, and the score reached."""
+    """A step of the search: an interaction that was ``added`` to the model or dropped from it, and the score reached."""
 
     vertices: tuple[str, ...]
     added: bool
@@ -68,13 +68,20 @@ class HierarchicalSearchResult:
 
     Attributes
     ----------
-    best : the model, fitted to the usual tolerance
-    score : log-likelihood (kernel) less the penalty times the degrees of freedom; higher is better
-    start_scores : scores of the models that the search started from, in the order given
-    moves : the way from its start to the best model
-    n_fits : models fitted
-    is_complete : False when the time was over before every start had reached a local optimum
-    seconds : time taken
+    best : HierarchicalModel
+        The model, fitted to the usual tolerance.
+    score : float
+        Log-likelihood (kernel) less the penalty times the degrees of freedom; higher is better.
+    start_scores : tuple of float
+        Scores of the models that the search started from, in the order given.
+    moves : tuple of Move
+        The moves from the start to the best model.
+    n_fits : int
+        Number of models fitted.
+    is_complete : bool
+        False when time ran out before every start had reached a local optimum.
+    seconds : float
+        Time taken.
     """
 
     best: HierarchicalModel
@@ -112,19 +119,26 @@ def improve_model(
 
     Parameters
     ----------
-    table : the contingency table
-    starts : models to start from, best first; for example the optima that ``select_model`` found
-    criterion : ``"aic"``, ``"bic"`` or a penalty per degree of freedom
-    max_seconds : no move is tried after this time; starts share it evenly
-    memory_limit : bytes for the tables of the cliques; models that need more than a fifth of it are not compared
-    marginals : counts to fit to; those of the records unless given
-    progress : receives progress reports, and can ask to stop
+    table : ContingencyTable
+        The contingency table.
+    starts : sequence of DecomposableModel or HierarchicalModel
+        Models to start from, best first; for example the optima that ``select_model`` found.
+    criterion : str or float, optional
+        ``"aic"``, ``"bic"`` or a penalty per degree of freedom.
+    max_seconds : float, optional
+        No move is tried after this time, which the starts share evenly.
+    memory_limit : float, optional
+        Bytes for the tables of the cliques; models that need more than a fifth of it are not compared.
+    marginals : Marginals, optional
+        Counts to fit to; by default, those of the records.
+    progress : Progress, optional
+        Receives progress reports, and can ask to stop.
 
     Notes
     -----
-    Moves are ranked before they are fitted. An addition of the set h raises the log-likelihood by at least
-    Σ n_h log(n_h / E_h), what one step of proportional fitting gains; a deletion costs at most what the likelihood
-    has lost after a few cycles of the smaller model's fit.
+    Moves are ranked before they are fitted. Adding the set h raises the log-likelihood by at least
+    Σ n_h log(n_h / E_h), the gain from one step of proportional fitting; a deletion costs at most what the likelihood
+    has lost after a few cycles of fitting the smaller model.
     """
     if not starts:
         raise BadInput("The search needs at least one model to start from, for example select_model(table).best.")
@@ -166,7 +180,7 @@ def _names(table: ContingencyTable, generators: Sequence[int]) -> list[tuple[str
 
 
 class _Climb:
-    """Scores of models met so far, and the way up from a model."""
+    """Scores of the models met so far, and the climb from a model."""
 
     def __init__(self, marginals: Marginals, penalty: float, memory_limit: float, progress: Progress) -> None:
         self.marginals = marginals
@@ -210,7 +224,7 @@ class _Climb:
         return self._scores[generators]
 
     def run(self, generators: tuple[int, ...], deadline: float) -> tuple[tuple[int, ...], tuple[Move, ...], bool]:
-        """Climb until no promising move improves the score; says where, how, and whether there was time enough."""
+        """Climb until no promising move improves the score; returns the model, the moves, and whether time sufficed."""
         moves: list[Move] = []
         while True:
             step = self._step(generators, deadline)
@@ -230,7 +244,7 @@ class _Climb:
             if time.monotonic() >= deadline:
                 return None
             ranked.append((self._add_gain(model, h), h, True))
-        # The gains are bounds from below, so a small loss may still turn out well.
+        # The gains are lower bounds, so a small loss may still turn out to be a gain.
         ranked = sorted((move for move in ranked if move[0] > -SMALL_LOSS * self.penalty), key=lambda move: (-move[0], move[1]))
         for _, changed, added in ranked[:TRIES_PER_STEP]:
             if time.monotonic() >= deadline:
@@ -243,7 +257,7 @@ class _Climb:
     # ------------------------------------------------------------------ what a move promises
 
     def _drop_gain(self, generators: tuple[int, ...], g: int) -> float:
-        """A lower bound of the gain in score: the likelihood after a few cycles is not above its maximum."""
+        """A lower bound on the gain in score: the likelihood after a few cycles is not above its maximum."""
         smaller = _without(self.table, generators, g)
         if smaller not in self._bounds:
             checkpoint(self.progress, STAGE)
@@ -255,11 +269,11 @@ class _Climb:
         return self._bounds[smaller] - self.score(generators)
 
     def _add_gain(self, model: HierarchicalModel, h: int) -> float:
-        """A lower bound of the likelihood gained, less the degrees of freedom paid."""
+        """A lower bound on the gain in likelihood, less the penalty for the degrees of freedom."""
         larger = _with(self.table, model.generator_masks, h)
         paid = self.penalty * (degrees_of_freedom(self.table, larger) - model.degrees_of_freedom)
         observed = self.marginals.counts(h).astype(float)
-        # No model gains more than the marginal's own deviation from independence of its keys.
+        # No model gains more than the marginal's own deviation from independence among its keys.
         of_keys = [self.marginals.entropy_term(single(v)) for v in each_member(self.table.reduce(h))]
         if self.marginals.entropy_term(h) - sum(of_keys) < paid:
             return -math.inf
@@ -273,7 +287,7 @@ class _Climb:
 def fitted_marginal(model: HierarchicalModel, mask: int, *, memory_limit: float = MEMORY_LIMIT) -> NDArray[np.float64]:
     """Expected counts of a model at the occupied cells of any marginal.
 
-    The set is made complete in the junction tree; what the model says is loaded into it without any fitting.
+    The set is made complete in the junction tree, and the model's factors are loaded into it without any fitting.
     """
     marginals = model.marginals
     sets = (*model.generator_masks, model.table.close(mask))
@@ -281,16 +295,16 @@ def fitted_marginal(model: HierarchicalModel, mask: int, *, memory_limit: float 
     return tree.expected_with(model.log_factors)
 
 
-# ---------------------------------------------------------------------- generating classes next to one
+# ---------------------------------------------------------------------- neighbouring generating classes
 
 
 def faces_of(table: ContingencyTable, mask: int) -> list[int]:
-    """The maximal closed sets strictly inside a closed set: the finest vertex of one key taken out."""
+    """The maximal closed sets strictly inside a closed set: in each, the finest vertex of one key is taken out."""
     return [mask & ~single(v) for v in each_member(table.reduce(mask))]
 
 
 def additions(table: ContingencyTable, generators: Sequence[int]) -> list[int]:
-    """Closed sets that are not in the model but all whose faces are: the interactions that can be added alone."""
+    """Closed sets that are not in the model although all their faces are: the interactions that can be added alone."""
     found = set()
 
     def is_generated(mask: int) -> bool:

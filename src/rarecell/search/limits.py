@@ -1,4 +1,4 @@
-"""How far does a search go before it gives up or takes another way?"""
+"""How far does a search go before it gives up or switches to another method?"""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class SearchLimits:
     Attributes
     ----------
     memory : int, optional
-        Bytes for the tables of an exact search; what is free on the machine unless given, and never more.
+        Bytes for the tables of an exact search; by default what is free on the machine, and never more than that.
     auto_seconds : float
-        ``auto`` is exact when that is estimated to take less.
+        ``auto`` is exact when an exact search is estimated to take less time than this.
     greedy_seconds : float
         A greedy search ends after this time, wherever it is.
     most_keys : int
-        ``auto`` does not try to be exact with more keys.
+        ``auto`` does not try an exact search with more keys than this.
     few_sets : int
-        Up to this many sets are all compared; of more, those that cannot matter are ruled out first.
+        Up to this many sets, all are compared; if there are more, those that cannot matter are ruled out first.
     patience : float
-        An exact search that was estimated to be quick is given up after this many times the time limit.
+        An exact search that was estimated to be quick is abandoned after this many times the time limit.
     max_clique_cells : float
-        Greedy search makes no clique with more possible cells.
+        Greedy search makes no clique with more possible cells than this.
     """
 
     memory: int | None = None

@@ -1,8 +1,8 @@
 """Where does Algorithm 1 of Takemura and Endo (2006) end, from many random starts?
 
 From a random chordal graph, make the single-edge change that raises the score most, until none does. With at most eight
-vertices the start is drawn from the list of non-isomorphic chordal graphs and labelled at random; with more, or with
-coarsenings, it is grown by Algorithm 2: each new key is joined to a random part of a random clique.
+vertices the start is drawn from the list of non-isomorphic chordal graphs and labelled at random; with more vertices, or
+with coarsenings, it is grown by Algorithm 2: each new key is joined to a random part of a random clique.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _AT_ONCE = 20
 
 
 class LocalRuns:
-    """Every run of Algorithm 1: where it ended and the scores on its way; ``is_complete`` when all of them came to an end."""
+    """Where each run of Algorithm 1 ended, and the scores on its way; ``is_complete`` when all runs reached an optimum."""
 
     def __init__(
         self, ends: NDArray[np.uint64], paths: list[list[float]], scores: NDArray[np.float64], *, is_complete: bool = True
@@ -44,7 +44,7 @@ class LocalRuns:
 def local_search(
     known: KnownScores, *, restarts: int, seed: int = 0, max_seconds: float = math.inf, progress: Progress = SILENT
 ) -> LocalRuns:
-    """Run Algorithm 1 ``restarts`` times, or as often as the time allows, once at least. Run i depends on ``seed`` and i alone."""
+    """Run Algorithm 1 ``restarts`` times or as often as time allows, at least once. Run i depends only on ``seed`` and i."""
     deadline = time.monotonic() + max_seconds
     progress.start(_STAGE, float(restarts))
     known.fill_all(progress)
@@ -53,7 +53,7 @@ def local_search(
     graphs: list[NDArray[np.uint64]] = []
     paths: list[list[float]] = []
     while len(graphs) < restarts and (not graphs or time.monotonic() < deadline):
-        # A few at a time, so that starts which the time does not allow are not drawn.
+        # A few at a time, so that no starts are drawn for which there is no time.
         drawn = [np.random.default_rng(child) for child in children.spawn(min(_AT_ONCE if graphs else 1, restarts - len(graphs)))]
         starts = [random_start(known, rng, max_keys) for rng in drawn]
         ways = [[known.value(graph)] for graph in starts]
@@ -68,11 +68,11 @@ def local_search(
 def _climbed(
     known: KnownScores, graphs: list[NDArray[np.uint64]], paths: list[list[float]], deadline: float, progress: Progress
 ) -> list[int]:
-    """Climb from several graphs in place; which of them reached a local optimum in time."""
+    """Climb from several graphs in place; returns which of them reached a local optimum in time."""
     climbing = list(range(len(graphs)))
     gains = np.empty(256)
     while climbing and time.monotonic() < deadline:
-        # All runs go on until they miss a score; what they miss is counted together.
+        # Every run continues until it lacks a score; the missing sets are then counted together.
         still = []
         for run in climbing:
             n_moves, is_top = local.climb(graphs[run], known.vertices, known.table, known.missing, _BOTH, gains)
@@ -110,7 +110,7 @@ def _listed(n_vertices: int, max_keys: int) -> NDArray[np.uint64]:
 def _grown_with_coarsenings(known: KnownScores, rng: np.random.Generator, max_keys: int) -> NDArray[np.uint64]:
     """Algorithm 2 over keys: a new key, with all its coarsenings, is joined to a random closed part of a random clique.
 
-    Of each key in the clique, the part reaches a level drawn uniformly from absent to what the clique has.
+    For each key in the clique, the part's level is drawn uniformly between absent and the level in the clique.
     """
     cliques: list[dict[int, int]] = []
     for key in rng.permutation(len(known.chains)).tolist():

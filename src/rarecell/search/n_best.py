@@ -2,10 +2,10 @@
 
 Lawler (1972): once the best model is known, every other one differs from it in some edge. Take the pairs of vertices in
 order; the models that agree with the best on the first i − 1 pairs and differ on the i-th form one part, and the parts
-cover all other models once. The best of each part is found by the dynamic programme with pairs that must, and pairs
-that must not, be adjacent; the best of those is the second best model, and its part is divided again.
+cover every other model exactly once. The best of each part is found by the dynamic programme with pairs that must be
+adjacent and pairs that must not; the best of those is the second best model, and its part is divided again.
 
-A pair that must not be adjacent excludes the sets that hold both. Two vertices that must be adjacent are never
+A pair that must not be adjacent excludes the sets that contain both. Two vertices that must be adjacent are never
 separated: where neither is in the set C yet, they are in the same component of the rest.
 """
 
@@ -30,7 +30,7 @@ _STAGE = "next best models"
 
 @dataclass(frozen=True, order=True)
 class _Part:
-    """The best model of a part, ordered by descending score, then by age."""
+    """The best model of a part; parts are ordered by descending score, then by age."""
 
     loss: float
     age: int
@@ -48,7 +48,7 @@ def best_graphs(
     memory_limit: int | None = None,
     progress: Progress = SILENT,
 ) -> list[tuple[ChordalGraph, float]]:
-    """The ``n_best`` best closed chordal graphs whose complete sets are in ``family``, with their scores.
+    """Find the ``n_best`` best closed chordal graphs whose complete sets are in ``family``, with their scores.
 
     Graphs with a score below ``at_least`` may be left out. The tables of each search use at most ``memory_limit`` bytes.
     """
@@ -94,7 +94,7 @@ def best_under(
     *,
     memory_limit: int | None = None,
 ) -> tuple[float, ChordalGraph | None]:
-    """The best closed chordal graph in which the given pairs are, and are not, adjacent; None when there is none."""
+    """The best closed chordal graph with all ``joined`` pairs adjacent and no ``parted`` pair; None when there is none."""
     keep = np.ones(family.n_sets, dtype=bool)
     for u, v in parted:
         both = np.uint64(mask_of((u, v)))
@@ -108,7 +108,7 @@ def best_under(
 
 
 def _together(family: Family, joined: frozenset[Pair]) -> NDArray[np.uint32]:
-    """For each set and each of its open keys, the open keys that hold the other vertex of a joined pair, as local masks."""
+    """For each set and each of its open keys, the open keys with the other vertex of a joined pair, as local masks."""
     place = {v: (k, level) for k, chain in enumerate(family.chains) for level, v in enumerate(chain)}
     is_open = family.levels < family.lengths
     local = np.cumsum(is_open, axis=1) - 1

@@ -1,7 +1,7 @@
 """How much can the vertices outside a set still add to the score?
 
-A chordal graph is an order of its vertices in which each is joined to a complete set of earlier ones. Without
-completeness each vertex takes the best of all sets of earlier ones, as in a Bayesian network; the best order is then
+The vertices of a chordal graph can be ordered so that each is joined to a complete set of earlier ones. If the set need
+not be complete, each vertex takes the best of all sets of earlier ones, as in a Bayesian network. The best order is then
 found by dynamic programming over the closed sets (Silander and Myllymäki 2006), and bounds all chordal graphs.
 """
 
@@ -17,7 +17,7 @@ from rarecell._kernels import orders as kernels
 from rarecell.machine.threads import n_cores
 
 MAX_ENTRIES = 200_000_000
-"""Largest table of gains, of four bytes each: lattice points times keys."""
+"""Largest table of gains (four bytes each): lattice points times keys."""
 SECONDS_PER_ENTRY_AND_KEY = 1.2e-9
 
 
@@ -37,13 +37,16 @@ class OrderBound:
     def completions(
         self, levels: NDArray[np.int64], gains: NDArray[np.float64], unseen: NDArray[np.float64], n_seen: int
     ) -> NDArray[np.float64]:
-        """For each point of the lattice the most that the remaining steps add.
+        """For each point of the lattice, the most that the remaining steps add.
 
         Parameters
         ----------
-        levels, gains : sets and, for each of their keys, their score less that of the set one step lower there
-        unseen : the most that each step (key, level) adds to a set that is not among those
-        n_seen : sets not among those have at least this many vertices before the step
+        levels, gains : ndarray of int64, ndarray of float64
+            Sets and, for each of their keys, their score less that of the set one step lower at that key.
+        unseen : ndarray of float64
+            The most that each step (key, level) adds to any other set.
+        n_seen : int
+            Other sets have at least this many vertices before the step.
         """
         points = levels @ self.stride
         shape = tuple(int(r) for r in self.radix)
@@ -55,7 +58,7 @@ class OrderBound:
 
         def fill(k: int) -> None:
             has = levels[:, k] > 0
-            # Rounded up, so that the bound remains one.
+            # Rounded up, so that it remains an upper bound.
             best[k, points[has] - self.stride[k]] = np.nextafter(gains[has, k].astype(np.float32), np.float32(np.inf))
             kernels.maximum_over_subsets(best[k], self.radix, self.stride, k)
             if np.isfinite(unseen[k]).any():

@@ -24,21 +24,36 @@ class SearchResult(Shown):
 
     Attributes
     ----------
-    best : the chosen model, fitted
-    score : its score, higher is better; a sum over cliques less separators as in :mod:`rarecell.search.score`
-    optima : distinct local optima that were met, best first; the n best models for an exact search
-    certified_optimal : whether no decomposable model within ``max_clique`` has a better score
-    method : ``"exact"``, ``"local"`` or ``"greedy"``
-    criterion : the name of the score
-    starts : number of climbs; 1 for an exact search
-    times_met : how many of them ended in the best model
-    max_clique : largest number of keys that a clique was allowed, or None
-    n_sets : number of vertex sets whose score was compared
-    seconds : time taken
-    estimated_seconds : estimate of the exact search's time before it started; None when there was none
-    path : scores on the way to the best model of a local or greedy search, increasing
-    time_limit : seconds after which the search was ended; None when it came to its own end
-    reached_optimum : False when it was ended before the first local optimum
+    best : DecomposableModel
+        The chosen model, fitted.
+    score : float
+        Its score, higher is better; a sum over cliques less separators as in :mod:`rarecell.search.score`.
+    optima : tuple of LocalOptimum
+        Distinct local optima that were met, best first; for an exact search, the n best models.
+    certified_optimal : bool
+        Whether no decomposable model within ``max_clique`` has a better score.
+    method : str
+        ``"exact"``, ``"local"`` or ``"greedy"``.
+    criterion : str
+        The name of the score.
+    starts : int
+        Number of climbs; 1 for an exact search.
+    times_met : int
+        How many of the climbs ended in the best model.
+    max_clique : int or None
+        Largest number of keys allowed in a clique; None for no limit.
+    n_sets : int
+        Number of vertex sets whose score was compared.
+    seconds : float
+        Time taken.
+    estimated_seconds : float or None
+        Time of the exact search as estimated before it started; None when there was no estimate.
+    path : tuple of float
+        Increasing scores on the way to the best model of a local or greedy search.
+    time_limit : float or None
+        Seconds after which the search was stopped; None when it ended by itself.
+    reached_optimum : bool
+        False when the search was stopped before the first local optimum.
     """
 
     best: DecomposableModel
@@ -59,7 +74,7 @@ class SearchResult(Shown):
 
     @property
     def proof(self) -> str:
-        """What was done and what that proves, in a sentence; the same in every run."""
+        """One sentence on what was done and what that proves; the same in every run."""
         within = "" if self.max_clique is None else f" with at most {self.max_clique} keys in a clique"
         if not self.reached_optimum:
             gained = self.path[-1] - self.path[0]

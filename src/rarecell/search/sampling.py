@@ -1,9 +1,9 @@
 """Which decomposable models are plausible, and how plausible is each?
 
-With the score a log posterior probability (``criterion="bayes"`` and equal prior probabilities), models are drawn from
-the posterior distribution itself, independently, by the dynamic programme of exact search with sums in place of maxima
-(Kangas, Niinimäki and Koivisto 2015). The programme draws a rooted junction tree; a graph has as many of those as
-junction trees times cliques, so it is drawn too often by that factor and weighted by its inverse.
+When the score is a log posterior probability (``criterion="bayes"`` and equal prior probabilities), models are drawn
+independently from the posterior distribution itself, by the dynamic programme of exact search with sums in place of
+maxima (Kangas, Niinimäki and Koivisto 2015). The programme draws a rooted junction tree. A graph has as many of those as
+junction trees times cliques, so it is drawn too often by that factor and is weighted by the inverse.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 
 NEGLIGIBLE = 40.0
-"""Models whose score is lower than a known one by more than this need not be drawn: together they weigh next to nothing."""
+"""Models that score lower than a known one by more than this need not be drawn: their total weight is negligible."""
 MAX_SECONDS = 600.0
 _SUMS_PER_MAXIMUM = 25.0
 _STAGE = "sampling models"
@@ -43,11 +43,16 @@ class ModelSample:
 
     Attributes
     ----------
-    models : the distinct models, heaviest first
-    weights : estimated posterior probabilities, summing to 1
-    times_drawn : how often each was drawn, before weighting
-    log_total : log of Σ exp(score) over all models, each counted once for every rooted junction tree
-    n_drawn : number of draws
+    models : tuple of DecomposableModel
+        The distinct models, heaviest first.
+    weights : ndarray of float64
+        Estimated posterior probabilities, summing to 1.
+    times_drawn : ndarray of int64
+        How often each was drawn, before weighting.
+    log_total : float
+        Log of Σ exp(score) over all models, each counted once for every rooted junction tree.
+    n_drawn : int
+        Number of draws.
     """
 
     models: tuple[DecomposableModel, ...] = field(repr=False)
@@ -78,14 +83,22 @@ def sample_models(
 
     Parameters
     ----------
-    table : the contingency table
-    n_draws : number of independent draws
-    criterion : the score; ``"bayes"`` makes it a log posterior probability up to a constant
-    seed : of the draws
-    max_clique : largest number of keys in a clique
-    marginals : counts to fit to; those of the records unless given
-    memory_limit : bytes for the tables; what is free on the machine unless given
-    progress : receives progress reports, and can ask to stop
+    table : ContingencyTable
+        The contingency table.
+    n_draws : int, optional
+        Number of independent draws.
+    criterion : str or float, optional
+        The score; ``"bayes"`` makes it a log posterior probability up to a constant.
+    seed : int, optional
+        Seed of the draws.
+    max_clique : int, optional
+        Largest number of keys in a clique.
+    marginals : Marginals, optional
+        Counts to fit to; by default, those of the records.
+    memory_limit : int, optional
+        Bytes for the tables; by default, what is free on the machine.
+    progress : Progress, optional
+        Receives progress reports, and can ask to stop.
 
     References
     ----------

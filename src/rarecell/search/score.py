@@ -35,7 +35,7 @@ CRITERIA = ("aic", "bic", "bayes")
 
 
 class Score(Protocol):
-    """A set function to be summed over cliques minus separators."""
+    """A set function, summed over cliques less separators."""
 
     table: ContingencyTable
     name: str
@@ -45,7 +45,7 @@ class Score(Protocol):
 
 
 def possible_cells(table: ContingencyTable, masks: NDArray[np.uint64]) -> NDArray[np.float64]:
-    """Number of possible cells of each set, whatever the structural zeros; vectorised, exact below 2^53."""
+    """Number of possible cells of each set, ignoring structural zeros; vectorised, exact below 2^53."""
     product = np.ones(len(masks))
     for chain in table.chains:
         levels = np.ones(len(masks))
@@ -71,7 +71,7 @@ class PenalisedLikelihood:
 class CompatibleLikelihood:
     """Maximised log-likelihood less ``price`` for every degree of freedom, counted over cells without structural zeros.
 
-    Not a :class:`PenalisedLikelihood`: the bounds of the search hold for counts that are products of numbers of levels.
+    Not a :class:`PenalisedLikelihood`: the bounds of the search hold only for counts that are products of numbers of levels.
     """
 
     def __init__(self, marginals: Marginals, price: float, name: str) -> None:
@@ -114,7 +114,7 @@ class HyperDirichlet:
 
 
 def make_score(table: ContingencyTable, criterion: str | float, *, marginals: Marginals | None = None) -> Score:
-    """The score a user names: ``"aic"``, ``"bic"``, ``"bayes"``, or a penalty per degree of freedom (AIC is 1).
+    """Make the score that a user names: ``"aic"``, ``"bic"``, ``"bayes"``, or a penalty per degree of freedom (AIC is 1).
 
     Structural zeros of the table are not counted in degrees of freedom.
     """

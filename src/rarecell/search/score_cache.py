@@ -1,8 +1,8 @@
-"""What has the search learnt of the score so far?
+"""What has the search learnt about the score so far?
 
-A search asks for the scores of the same few sets again and again, and for most sets never. :class:`KnownScores` is the
-memory between a :class:`~rarecell.search.score.Score`, which counts marginals, and the kernels, which see arrays: sets that a
-kernel misses are scored together, on all cores, and put into its table.
+A search asks for the scores of the same few sets again and again, and never for those of most sets. :class:`KnownScores`
+is the cache between a :class:`~rarecell.search.score.Score`, which counts marginals, and the kernels, which see arrays:
+the sets that a kernel lacks are scored together, on all cores, and put into its table.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from rarecell.search.score import Score
 from rarecell.search.set_family import closed_levels, masks_of_levels
 
 LEAST_GAIN = 1e-6
-"""Score changes below this are rounding: likelihoods of a million records are sums near 1e7."""
+"""Smaller score changes are rounding: likelihoods of a million records are sums near 1e7."""
 MAX_TABULATED_SETS = 1 << 16
-"""Up to here all sets may be scored beforehand, and no kernel ever waits."""
+"""Up to this many sets may all be scored beforehand, so that no kernel ever waits."""
 _MISSING_AT_ONCE = 1 << 14
-"""Room for what one look at all pairs of 64 vertices can miss, four sets each."""
+"""Room for what one pass over all pairs of 64 vertices can lack: four sets each."""
 _CELLS_AT_ONCE = 40_000_000
 _SMALL_SETS = 4096
 
@@ -35,9 +35,12 @@ class KnownScores:
 
     Parameters
     ----------
-    score : the set function
-    max_clique : largest number of keys in a clique; None for no bound
-    max_cells : largest number of possible cells of a clique that a search may make
+    score : Score
+        The set function.
+    max_clique : int, optional
+        Largest number of keys in a clique; None for no limit.
+    max_cells : float, optional
+        Largest number of possible cells of a clique that a search may make.
     """
 
     def __init__(self, score: Score, *, max_clique: int | None = None, max_cells: float = math.inf) -> None:
@@ -65,12 +68,12 @@ class KnownScores:
 
     @property
     def table(self) -> local.SetScores:
-        """The known scores as kernels take them; ask again after each filling."""
+        """The known scores in the form that kernels take; ask again after each filling."""
         return local.SetScores(self._masks, self._values, self._limits)
 
     @property
     def forest(self) -> NDArray[np.uint64]:
-        """Neighbour masks of the model of independent keys: each key with its coarsenings alone."""
+        """Neighbour masks of the model of independent keys: each key is joined only to its own coarsenings."""
         own = self.vertices.with_coarser | self.vertices.with_finer
         return own & ~(np.uint64(1) << np.arange(len(own), dtype=np.uint64))
 
@@ -84,7 +87,7 @@ class KnownScores:
         self.n_known += len(new)
 
     def fill_all(self, progress: Progress = SILENT) -> bool:
-        """Score every set that a clique may be, if there are not too many; says whether that was so."""
+        """Score every set that may be a clique, unless there are too many; returns whether it did."""
         lengths = [len(chain) for chain in self.chains]
         if math.prod(r + 1 for r in lengths) > MAX_TABULATED_SETS:
             return False
@@ -104,9 +107,9 @@ class KnownScores:
             self.fill(self.score.table.reduce_many(masks))
 
     def fill_missing(self) -> bool:
-        """Score what kernels have missed, the most promising first; False when nothing was missing.
+        """Score what kernels lacked, the most promising first; False when nothing was missing.
 
-        Sets that are merely possible improvements are scored in batches, because after the best of them are known the
+        Sets that are merely possible improvements are scored in batches, because once the best of them are known, the
         rest often cannot matter.
         """
         n = int(self.missing.n[0])
@@ -123,7 +126,7 @@ class KnownScores:
     def climb(
         self, neighbours: NDArray[np.uint64], allowed: int, progress: Progress = SILENT, deadline: float = math.inf
     ) -> list[float]:
-        """Climb in place to where no allowed move improves, or until the deadline; the gain of each move made."""
+        """Climb in place until no allowed move improves the score, or until the deadline; returns the gain of each move."""
         gains: list[float] = []
         buffer = np.empty(512)
         is_top = False

@@ -32,7 +32,7 @@ from rarecell.table.marginals import Marginals
 PENALTIES = (0.5, 0.7, 1.0, 1.5)
 """Penalties per degree of freedom whose optima are averaged; AIC is 1."""
 ROUNDS_PER_RESTART = 10
-"""A round of greedy search is that much cheaper than a restart of Algorithm 1, and less independent of those before."""
+"""A round of greedy search is this many times cheaper than a restart of Algorithm 1, and less independent of earlier ones."""
 _ROUNDS_BEFORE_EXACT = 100
 DEFAULT_LIMITS = SearchLimits()
 
@@ -55,18 +55,29 @@ def select_model(
 
     Parameters
     ----------
-    table : the contingency table; its coarsenings are vertices of the model, too
-    criterion : ``"aic"``, ``"bic"``, ``"bayes"``, or a penalty per degree of freedom
-    search : ``"auto"``, ``"exact"``, ``"local"`` or ``"greedy"``
-    restarts : runs of Algorithm 1; the greedy search makes ten rounds for each
-    seed : of the random choices of local and greedy search; the result of the same seed is the same
-    max_clique : largest number of keys in a clique
-    n_best : how many of the best models are listed in ``optima`` by an exact search
-    max_seconds : limit of the time of a local or greedy search (45 seconds unless given); a search that it ends depends on
-        the speed of the machine
-    limits : memory of an exact search, and when another search takes its place
-    marginals : counts to fit to; those of the records unless given
-    progress : receives progress reports, and can ask to stop
+    table : ContingencyTable
+        The contingency table; its coarsenings are vertices of the model too.
+    criterion : str or float, optional
+        ``"aic"``, ``"bic"``, ``"bayes"``, or a penalty per degree of freedom.
+    search : str, optional
+        ``"auto"``, ``"exact"``, ``"local"`` or ``"greedy"``.
+    restarts : int, optional
+        Runs of Algorithm 1; the greedy search makes ten rounds for each.
+    seed : int, optional
+        Seed of the random choices of local and greedy search; the same seed gives the same result.
+    max_clique : int, optional
+        Largest number of keys in a clique.
+    n_best : int, optional
+        How many of the best models an exact search lists in ``optima``.
+    max_seconds : float, optional
+        Time limit of a local or greedy search (45 seconds by default); the result of a search that reaches it depends on
+        the speed of the machine.
+    limits : SearchLimits, optional
+        Memory of an exact search, and when another search takes its place.
+    marginals : Marginals, optional
+        Counts to fit to; by default, those of the records.
+    progress : Progress, optional
+        Receives progress reports, and can ask to stop.
 
     Examples
     --------
@@ -120,11 +131,11 @@ def penalty_path(
     marginals: Marginals | None = None,
     progress: Progress = SILENT,
 ) -> tuple[SearchResult, ...]:
-    """The best model at each penalty per degree of freedom; marginals are counted once for all.
+    """Find the best model at each penalty per degree of freedom; marginals are counted once for all.
 
     The average of these models estimates risk better than any of them: see :class:`~rarecell.model.average.AverageModel`.
     """
-    # The smallest penalty needs the most sets; what it counts is known to the others.
+    # The smallest penalty needs the most sets; the others reuse what it counts.
     found = {
         penalty: select_model(
             table, penalty, search, restarts, seed, max_clique, limits=limits, marginals=marginals, progress=progress
@@ -135,7 +146,7 @@ def penalty_path(
 
 
 class _UntilDeadline:
-    """Passes progress on, and ends the work with :class:`TooManySets` when it takes too long."""
+    """Passes on progress, and ends the work with :class:`TooManySets` when it takes too long."""
 
     def __init__(self, progress: Progress, deadline: float) -> None:
         self.start, self.advance, self.done = progress.start, progress.advance, progress.done
@@ -171,7 +182,7 @@ class _Search:
         cost = cost_of(scored.family)
         if cost.seconds > max_seconds or (cost.n_bytes > self.limits.n_bytes and not math.isinf(max_seconds)):
             raise TooManySets(str(cost))
-        # The estimate may be wrong and the machine busy: a search that was not asked to be exact ends all the same.
+        # The estimate may be wrong or the machine busy: a search that was not asked to be exact must still end.
         patience = math.inf if math.isinf(max_seconds) else self.limits.patience * self.max_seconds
         watched = _UntilDeadline(self.progress, self.began + patience)
         value, cliques = best_cliques(scored.family, scored.q, memory_limit=self.limits.memory, progress=watched)
@@ -188,10 +199,10 @@ class _Search:
         return self._result("exact", optima, starts=1, n_sets=scored.n_scored, estimated_seconds=cost.seconds)
 
     def _sets_that_matter(self, max_seconds: float) -> tuple[ScoredFamily, float]:
-        """The sets that the exact search compares, and the score they are compared for."""
+        """The sets that the exact search compares, and the score that their models must be able to reach."""
         n_sets = estimate_exact(self.table, self.max_clique).n_sets
         if self.table.n_keys > self.limits.most_keys and math.isfinite(max_seconds):
-            # Even the bounds need every marginal that leaves out one key.
+            # Even the bounds need every marginal of all keys but one.
             raise TooManySets(f"{self.table.n_keys} keys are too many")
         if n_sets <= self.limits.few_sets:
             return all_sets(self.score, max_clique=self.max_clique), -math.inf
@@ -213,7 +224,7 @@ class _Search:
         )
 
     def _score_of_nth_best(self, graph: ChordalGraph, n_best: int) -> float:
-        """A score that at least ``n_best`` different models reach: those of the graph and its neighbours, and theirs."""
+        """A score that at least ``n_best`` different models reach: the graph, its neighbours, and their neighbours."""
         met = {graph.adjacency.tobytes(): self.known.value(graph.adjacency)}
         waiting = list(met)
         while len(met) < n_best and waiting:
@@ -246,7 +257,7 @@ class _Search:
         if self.before is not None and self._seconds_left == 0:
             climbs, n_rounds = self.before
         else:
-            # What an earlier search of this kind has counted is known, so that repeating its steps is cheap.
+            # What an earlier search of this kind has counted is known, so repeating its steps is cheap.
             climbs, n_rounds = greedy_search(
                 self.known, rounds=rounds, seed=seed, max_seconds=self._seconds_left, progress=self.progress
             )
@@ -287,7 +298,7 @@ class _Search:
 
 
 def _by_score(score_of: dict[bytes, float], times_met: Counter[bytes]) -> tuple[LocalOptimum, ...]:
-    """Local optima, best first, of equals the first met."""
+    """Local optima, best first; among equals, the first met comes first."""
     ordered = sorted(score_of, key=lambda neighbours: -score_of[neighbours])
     return tuple(
         LocalOptimum(ChordalGraph.from_neighbours(_masks(neighbours)), score_of[neighbours], times_met[neighbours])

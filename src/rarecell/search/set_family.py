@@ -1,8 +1,8 @@
-"""Which sets of vertices may be cliques or separators, and how do they hang together?
+"""Which sets of vertices may be cliques or separators, and how are they linked?
 
 Vertices of one key form a chain from coarse to fine, and a set that holds a vertex may as well hold the coarser
 vertices of its key: the marginal is the same. So only *closed* sets matter, and a closed set is a vector of levels,
-one for each key: 0 when the key is absent, r_k when it is there at full resolution.
+one for each key: 0 when the key is absent, r_k when it is present at full resolution.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Chains = Sequence[Sequence[int]]
 
 
 def masks_of_levels(levels: NDArray[np.int64], chains: Chains) -> NDArray[np.uint64]:
-    """Closed vertex masks of level vectors, one a row."""
+    """Closed vertex masks of level vectors, one per row."""
     masks = np.zeros(len(levels), dtype=np.uint64)
     for k, chain in enumerate(chains):
         reached = np.zeros(len(chain) + 1, dtype=np.uint64)
@@ -32,7 +32,7 @@ def masks_of_levels(levels: NDArray[np.int64], chains: Chains) -> NDArray[np.uin
 
 
 def closed_levels(lengths: Sequence[int], max_keys: int) -> NDArray[np.int64]:
-    """All level vectors of chains of these lengths with at most ``max_keys`` keys present, one a row."""
+    """All level vectors of chains of these lengths with at most ``max_keys`` keys present, one per row."""
     rows = np.zeros((1, 0), dtype=np.int64)
     for length in lengths:
         rows = np.concatenate([np.insert(rows, rows.shape[1], level, axis=1) for level in range(length + 1)])
@@ -42,13 +42,16 @@ def closed_levels(lengths: Sequence[int], max_keys: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Admissible closed sets, sorted by level sum and then by vertex mask; with a set, all closed sets inside it.
+    """Admissible closed sets, sorted by level sum and then by vertex mask; with every set, all closed sets inside it.
 
     Attributes
     ----------
-    chains : vertices of each key, coarsest first
-    levels : level reached on each chain, one row for each set
-    masks : the same sets as vertex masks
+    chains : tuple of tuple of int
+        Vertices of each key, coarsest first.
+    levels : ndarray of int64
+        Level reached on each chain, one row for each set.
+    masks : ndarray of uint64
+        The same sets as vertex masks.
     """
 
     chains: tuple[tuple[int, ...], ...]
@@ -79,7 +82,7 @@ class Family:
 
     @cached_property
     def n_open(self) -> NDArray[np.int64]:
-        """For each set the number of keys that are absent or coarsened."""
+        """For each set, the number of keys that are absent or coarsened."""
         counted: NDArray[np.int64] = (self.levels < self.lengths).sum(axis=1)
         return counted
 
@@ -90,11 +93,11 @@ class Family:
 
     @property
     def n_divisions(self) -> int:
-        """Divisions of a rest that the dynamic programme compares: its longest part."""
+        """Divisions of a rest that the dynamic programme compares: the part that takes longest."""
         return int((3.0**self.n_open).sum() / 2)
 
     def links(self) -> Links:
-        """The tables that the kernels walk through."""
+        """The tables that the kernels read."""
         n_sets, n_keys = self.levels.shape
         is_open = self.levels < self.lengths
         n_open = self.n_open
@@ -121,13 +124,13 @@ class Family:
             level = self.levels[can, x]
             lowered[can, x] = position_of(self.masks[can] ^ vertex_at[level - 1])
             lower_opens[can, x] = level == len(chain)
-        # A full key is not counted among the open ones before it, an open one is the last of those up to it.
+        # A full key does not count among the open keys up to it; an open key is the last of them.
         lower_bit = local + lower_opens
         kind, rests, rest_start = self._rests_by_remainder(is_open)
         return Links(block, kind, n_open, raised, raise_fills, lowered, lower_bit, lower_opens, rests, rest_start)
 
     def _rests_by_remainder(self, is_open: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.int64]]:
-        """Sets whose open keys have the same steps to go share one list of local masks, sorted by their sum."""
+        """Local masks sorted by remainder; sets whose open keys have the same steps to go share one list."""
         to_go = self.lengths - self.levels
         if (self.lengths == 1).all():
             sequences, kind = np.tril(np.ones((len(self.chains) + 1, len(self.chains)), dtype=np.int64), -1), self.n_open

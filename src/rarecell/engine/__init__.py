@@ -1,4 +1,4 @@
-"""The only place that knows files, data frames and engines."""
+"""The only package that knows about files, data frames and engines."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ __all__ = ["open_source", "open_table"]
 
 
 def open_source(data: Frame, *, sql: str | None = None, settings: EngineSettings | None = None) -> Source:
-    """The source for a path, a frame of any kind, or a query.
+    """Open the source for a path, a frame of any kind, or a query.
 
     Parameters
     ----------
-    data : a path; a pandas, polars, pyarrow, DuckDB or Spark frame; a source; or with ``sql`` a database to query (a path, or the
-        address of a PostgreSQL server), which may be None when the query names its own files
-    sql : a query to read instead of the whole of ``data``
-    settings : how much of the machine reading may use
+    data : Frame
+        A path; a pandas, polars, pyarrow, DuckDB or Spark frame; a source; or, with ``sql``, a database to query (a path or
+        the address of a PostgreSQL server), which may be None when the query names its own files.
+    sql : str | None
+        A query to read instead of all of ``data``.
+    settings : EngineSettings | None
+        How much of the machine may be used for reading.
     """
     from rarecell.engine.source import Source
 
@@ -45,7 +48,7 @@ def open_source(data: Frame, *, sql: str | None = None, settings: EngineSettings
 
 
 def open_table(name: str) -> Source:
-    """The source for a table that Spark knows by its name, or for a path that Spark reads."""
+    """Open the source for a table that Spark knows by name, or for a path that Spark reads."""
     from rarecell.engine.spark_tables import open_spark_table
 
     return open_spark_table(name)

@@ -1,9 +1,9 @@
-"""How is a database on a server named, and what of its name may be written down?
+"""How is a database on a server named, and how much of its name may be written down?
 
-An address is a URI, ``postgresql://user@host:port/database?option=value``, or ``postgres:`` and pairs such as
-``host=db dbname=census``; PostgreSQL's own library, libpq, reads both. Its complaints about an address that it cannot
-read repeat parts of it, which may be parts of a password. So the form is checked here first, and a password is taken out
-of whatever is stored or shown.
+An address is a URI, ``postgresql://user@host:port/database?option=value``, or ``postgres:`` followed by pairs such as
+``host=db dbname=census``; PostgreSQL's own library, libpq, reads both. When libpq cannot read an address, its error
+message repeats parts of it, which may include parts of a password. So the form is checked here first, and passwords are
+removed from whatever is stored or shown.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _SECRET = frozenset({"password", "sslpassword"})
 
 
 def is_server(address: str) -> bool:
-    """True for the address of a PostgreSQL database, well-formed or not."""
+    """Whether this is the address of a PostgreSQL database, well-formed or not."""
     return _SERVER.match(address) is not None
 
 
 def check_place(place: str, *, has_query: bool) -> None:
-    """Refuse a server that is not asked, or not in the way it can be; a path is left to those who open it."""
+    """Refuse a server without a query, a malformed address, or another kind of address; paths are checked when opened."""
     if is_server(place):
         if not has_query:
             raise BadInput(
@@ -53,7 +53,7 @@ def check_place(place: str, *, has_query: bool) -> None:
 
 
 def connection_string(address: str) -> str:
-    """What libpq is given for an address; refused when it is in neither form."""
+    """What libpq is given for an address; an address in neither form is refused."""
     if _URI.fullmatch(address) and not _BAD_PERCENT.search(address):
         return address
     pairs = address.removeprefix("postgres:")
@@ -67,7 +67,7 @@ def connection_string(address: str) -> str:
 
 
 def without_password(address: str) -> str:
-    """An address as it may be stored; anything else, such as a path, as it is."""
+    """An address as it may be stored; anything else, such as a path, is returned unchanged."""
     if not is_server(address):
         return address
     if found := _URI.fullmatch(address):
@@ -79,7 +79,7 @@ def without_password(address: str) -> str:
 
 
 def named_places(place: str, query: str | None = None) -> list[Path]:
-    """Files and folders that exist and that an input, or the texts in a query, name; a wildcard names what it matches."""
+    """Existing files and folders named by an input or by strings in a query; a wildcard names what it matches."""
     named = [] if not place or is_server(place) else [place]
     named += [text.replace("''", "'") for text in re.findall(r"'((?:[^']|'')*)'", query or "")]
     found = []
@@ -93,14 +93,14 @@ def named_places(place: str, query: str | None = None) -> list[Path]:
 
 
 def redacted(message: str) -> str:
-    """A message of a server or an engine, which may repeat the address it was given, without passwords."""
+    """A message from a server or an engine, which may repeat the address it was given, with passwords removed."""
     return re.sub(
         r"(://[^:/@\s]*:)[^@\s]*@|(password\s*=\s*)('[^']*'|\S+)", lambda met: f"{met[1]}…@" if met[1] else f"{met[2]}…", message
     )
 
 
 def _pairs(text: str) -> list[tuple[str, str]] | None:
-    """The name and the whole text of each pair, or None when there is something else among them."""
+    """The name and the whole text of each pair, or None when there is anything else among them."""
     pairs, place, text = [], 0, text.rstrip()
     while place < len(text):
         found = _PAIR.match(text, place)

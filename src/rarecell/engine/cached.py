@@ -1,8 +1,8 @@
 """Data that are slow or unsafe to read twice are read once into a private file.
 
-A statistics file is decoded value by value, and a query need not give its rows in the same order when it is asked again;
-a copy that only its owner can read, and that vanishes at the end, makes both as good as a Parquet file.
-Text in another encoding and workbooks become text in UTF-8.
+A statistics file is decoded value by value, and a query need not return its rows in the same order when it is run again.
+A copy that only its owner can read, and that vanishes at the end, makes both as good as a Parquet file. Text in another
+encoding and workbooks become UTF-8 text.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class CachedSource(Source):
-    """A source that :meth:`_fill` s a file of its own when it is first read."""
+    """A source that fills a file of its own (see :meth:`_fill`) when it is first read."""
 
     copy_name = "records.parquet"
 
@@ -51,7 +51,7 @@ class CachedSource(Source):
     def _inner(self) -> FileSource:
         path = new_private_file(private_directory(self, self.settings) / self.copy_name)
         self._fill(path)
-        # The copy lies in a private folder, not in the one that the app is confined to.
+        # The copy is in a private folder, outside the folder that the app is confined to.
         with confined(None):
             inner = self._open_copy(path)
         inner.name = self.name
@@ -85,7 +85,7 @@ class CachedSource(Source):
 
 
 def write_parquet_copy(source: Source, path: Path) -> None:
-    """All records of a source as a Parquet file."""
+    """Write all records of a source to a Parquet file."""
     names = [column.name for column in source.columns()]
     writer: pq.ParquetWriter | None = None
     try:

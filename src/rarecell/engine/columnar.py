@@ -71,12 +71,12 @@ class ParquetSource(ColumnarSource):
             for batch in file.iter_batches(BATCH_ROWS, columns=list(columns)):
                 chosen = batch.select(list(columns))
                 if texts:
-                    # Bytes that are not UTF-8 would be met only when a value is looked at.
+                    # Otherwise, bytes that are not UTF-8 would be noticed only when a value is used.
                     chosen.select(texts).validate(full=True)
                 yield chosen
 
     def dictionary_pieces(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Those columns that are kept as dictionaries, in the pieces in which they are written."""
+        """The columns that are stored as dictionaries, in the pieces in which they are written."""
         kept = [name for name in columns if name in self.arrow_schema.names]
         chosen = [name for name in kept if pa.types.is_dictionary(self.arrow_schema.field(name).type)]
         if chosen:
@@ -85,10 +85,9 @@ class ParquetSource(ColumnarSource):
 
     @property
     def can_scan(self) -> bool:
-        """Whether DuckDB can read the file by itself.
+        """Whether DuckDB can read the file directly.
 
-        It ignores case in names, does not allow empty ones, and takes some characters of a path as
-        wildcards.
+        DuckDB ignores case in names, does not allow empty names, and takes some characters in a path as wildcards.
         """
         names = [name.casefold() for name in self.arrow_schema.names]
         return len(set(names)) == len(names) and all(names) and not set("*?[]") & set(str(self.path))
@@ -105,16 +104,16 @@ class ParquetSource(ColumnarSource):
         added: Mapping[str, pa.Scalar] | None = None,
         forms: DictionaryForms | None = None,
     ) -> Path:
-        """As for every source.
+        """Write as every source does.
 
-        ``added`` are further columns with the same value in every record, ``forms`` the dictionaries when the file is one of
-        several parts.
+        ``added`` gives further columns with the same value in every record, and ``forms`` the dictionaries when the file
+        is one of several parts.
         """
         self._refuse_change()
         schema = self.arrow_schema
         for name, value in (added or {}).items():
             schema = schema.append(pa.field(name, value.type))
-        # Only reading speaks of a damaged file: what goes wrong in writing is reported by atomic_path.
+        # Only reading reports a damaged file; atomic_path reports what goes wrong in writing.
         with readable_errors(self.path_in_messages):
             file = pq.ParquetFile(self.path)
             compression = _compression(file)
@@ -158,7 +157,7 @@ class ParquetSource(ColumnarSource):
 
 
 def _compression(file: pq.ParquetFile) -> dict[str, str] | str:
-    """How each column was compressed."""
+    """How each column is compressed."""
     if not file.num_row_groups:
         return "snappy"
     group = file.metadata.row_group(0)
@@ -167,7 +166,7 @@ def _compression(file: pq.ParquetFile) -> dict[str, str] | str:
 
 
 class ArrowSource(ColumnarSource):
-    """An Arrow file, which is also what Feather files are, or an Arrow stream."""
+    """An Arrow file, which includes Feather files, or an Arrow stream."""
 
     def __init__(self, path: Path, *, settings: EngineSettings) -> None:
         super().__init__(path, settings=settings)
@@ -200,7 +199,7 @@ class ArrowSource(ColumnarSource):
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for batch in self._whole_batches():
             chosen = batch.select(list(columns))
-            # Nothing in the format tells a damaged file: an index beyond its dictionary would be followed anywhere.
+            # The format cannot reveal damage: an index beyond the end of its dictionary would be followed anywhere.
             with readable_errors(self.path_in_messages):
                 chosen.validate(full=True)
             for first in range(0, chosen.num_rows, BATCH_ROWS):

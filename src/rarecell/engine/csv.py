@@ -1,8 +1,8 @@
 """What is in a delimited text file, byte by byte?
 
-The delimiter and the header are found in the beginning of the file. Whenever it is read, every record is checked to
-have the same number of fields, closed quotes, UTF-8 text and no zero bytes, so that a damaged file is refused with the
-number of the line instead of being counted wrongly. The same rules hand out its columns as text;
+The delimiter and the header are found at the beginning of the file. Each time the file is read, every record is checked
+for the right number of fields, closed quotes, UTF-8 text and no zero bytes, so that a damaged file is refused with a
+line number instead of being counted wrongly. Columns are read as text by the same rules;
 :mod:`rarecell.engine.csv_output` writes the file back.
 """
 
@@ -41,7 +41,7 @@ _NUMBER = re.compile(r"-?[0-9]+([.,][0-9]+)?")
 class Dialect:
     """How a delimited text file is written.
 
-    ``header_bytes`` is everything before the first record: a byte order mark, a ``sep=`` line, the column names.
+    ``header_bytes`` is everything before the first record: a byte order mark, a ``sep=`` line and the column names.
     """
 
     names: tuple[str, ...]
@@ -53,12 +53,12 @@ class Dialect:
 
     @property
     def decimal_mark(self) -> str:
-        """Where the comma does not separate fields it may separate decimals, as spreadsheets in many countries write."""
+        """A comma that does not separate fields may be the decimal mark, as in spreadsheets of many countries."""
         return "," if self.delimiter == ord(";") else "."
 
 
 class Records(NamedTuple):
-    """A piece of a file that holds whole records, and where they are in it."""
+    """A piece of a file that holds whole records, and where they lie in it."""
 
     data: bytes
     starts: NDArray[np.int64]
@@ -71,8 +71,8 @@ class Records(NamedTuple):
 def encoding_of(path: Path, given: str | None = None) -> str | None:
     """The encoding of a text file that is not UTF-8, by Python's name; None for UTF-8.
 
-    Only UTF-16 can be told for certain, by its mark or by a first line whose every second byte is zero. The same bytes are
-    other letters in another code page, so that what is neither UTF-8 nor UTF-16 has to be named.
+    Only UTF-16 can be recognised with certainty, by its mark or by a first line in which every second byte is zero. The same
+    bytes mean different letters in different code pages, so any encoding other than UTF-8 and UTF-16 must be named.
     """
     if given is None:
         with reading(path, is_gzipped(path)) as stream:
@@ -89,7 +89,7 @@ def encoding_of(path: Path, given: str | None = None) -> str | None:
 
 
 def _unmarked_utf16(head: bytes) -> str | None:
-    """UTF-16 without its mark: column names in Latin letters have a zero byte beside each."""
+    """Recognise UTF-16 without its mark: column names in Latin letters have a zero byte beside each letter."""
     first, second = head[0::2][: len(head) // 2], head[1::2]
     if second and not any(second) and all(first):
         return "utf-16-le"
@@ -97,7 +97,7 @@ def _unmarked_utf16(head: bytes) -> str | None:
 
 
 def read_dialect(path: Path) -> Dialect:
-    """Find the delimiter and the column names in the beginning of a file."""
+    """Find the delimiter and the column names at the beginning of a file."""
     is_compressed = is_gzipped(path)
     with reading(path, is_compressed) as stream:
         head = read_up_to(stream, _HEAD, path)
@@ -129,7 +129,7 @@ def read_dialect(path: Path) -> Dialect:
 
 
 def read_records(path: Path, dialect: Dialect, *, chunk: int = _CHUNK) -> Iterator[Records]:
-    """The file after its header, piece by piece; what is damaged in it is refused with its line."""
+    """Read the file after its header, piece by piece; damage is refused with its line number."""
     from rarecell._kernels.text import scan_records
 
     n_lines = dialect.header_lines
@@ -141,7 +141,7 @@ def read_records(path: Path, dialect: Dialect, *, chunk: int = _CHUNK) -> Iterat
             read = read_up_to(stream, chunk, path)
             is_last = len(read) < chunk
             data = rest + read
-            # The last line may lack its end; it is scanned as if it had one.
+            # The last line may lack its line end; it is scanned as if it had one.
             needs_end = is_last and data != b"" and data[-1] != dialect.newline
             scanned = np.frombuffer(data + bytes([dialect.newline]) if needs_end else data, dtype=np.uint8)
             n_places = data.count(dialect.newline) + 1
@@ -171,9 +171,9 @@ def read_records(path: Path, dialect: Dialect, *, chunk: int = _CHUNK) -> Iterat
 def _without_blank_end(
     data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64], found: int, consumed: int, *, is_last: bool
 ) -> tuple[int, int]:
-    """In a file of one column an empty line is a missing value, but not at the end of the file, where editors leave some.
+    """Leave out empty lines at the end of a file with one column, where editors leave some; elsewhere they are missing values.
 
-    Empty lines at the end of a piece are looked at again together with the next one.
+    Empty lines at the end of a piece are examined again together with the next piece.
     """
     kept = found
     while kept and not data[starts[kept - 1] : min(int(ends[kept - 1]), len(data))].strip(b"\r"):
@@ -182,11 +182,11 @@ def _without_blank_end(
 
 
 def read_columns(path: Path, dialect: Dialect, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Some columns as text, piece by piece; an empty field is null."""
+    """Read some columns as text, piece by piece; an empty field is null."""
     names = [name for name in dialect.names if name in columns]
     wanted = np.array([dialect.names.index(name) for name in names], dtype=np.int64)
     with ThreadPoolExecutor() as pool:
-        # A few pieces are worked on while the next is read, so that memory holds a few pieces and no more.
+        # A few pieces are processed while the next is read, so that memory holds only a few pieces.
         ahead: deque[Future[list[pa.Array]]] = deque()
         for piece in read_records(path, dialect):
             if len(piece.starts):
@@ -202,7 +202,7 @@ def _batch(arrays: list[pa.Array], names: Sequence[str], columns: Sequence[str])
 
 
 def fields_of(piece: Records, delimiter: int, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the ``wanted`` columns, ascending, begin and end in each record, with their quotes."""
+    """Where the ``wanted`` columns, in ascending order, begin and end in each record, including their quotes."""
     from rarecell._kernels.text import find_fields
 
     fields = np.empty((len(wanted), len(piece.starts), 2), dtype=np.int64)
@@ -211,7 +211,7 @@ def fields_of(piece: Records, delimiter: int, wanted: NDArray[np.int64]) -> NDAr
 
 
 def texts_of(piece: Records, delimiter: int, wanted: NDArray[np.int64]) -> list[pa.Array]:
-    """The ``wanted`` columns, ascending, as text; an empty field is null."""
+    """The ``wanted`` columns, in ascending order, as text; an empty field is null."""
     from rarecell._kernels.text import copy_text
 
     data = np.frombuffer(piece.data, dtype=np.uint8)
@@ -259,13 +259,13 @@ def _not_utf8(path: Path, where: str, byte: int) -> BadInput:
 
 
 def _first_line(body: bytes, newline: int) -> tuple[bytes, int]:
-    """The first line without its end, and its length with it."""
+    """The first line without its line end, and its length including the line end."""
     end = body.find(newline)
     return (body.rstrip(b"\r"), len(body)) if end < 0 else (body[:end].removesuffix(b"\r"), end + 1)
 
 
 def _likely_delimiter(body: bytes, newline: int, *, prefers_tab: bool) -> int:
-    """The delimiter that divides the first lines into equal numbers of fields, the more fields the better."""
+    """The delimiter that divides the first lines into equal numbers of fields; more fields are better."""
     lines = body.split(bytes([newline]))[:20]
     lines = [line for line in (lines[:-1] if len(lines) > 1 else lines) if line.strip()]
     best, best_rank = ord("\t") if prefers_tab else ord(","), (False, 0, False)
@@ -325,16 +325,16 @@ def header_of(path: Path, dialect: Dialect) -> bytes:
 
 
 def field_bytes(value: str | None, delimiter: int, *, is_quoted: bool) -> bytes:
-    """A value as it stands in a file: in quotes when asked for, or where it needs them."""
+    """A value as it appears in a file: quoted when requested or where necessary."""
     data = (value or "").encode("utf-8")
     needs_quotes = any(byte in data for byte in (delimiter, 10, 13)) or data.startswith(b'"')
     return b'"' + data.replace(b'"', b'""') + b'"' if is_quoted or needs_quotes else data
 
 
 def field_spans(record: bytes, delimiter: int, *, strict: bool = True) -> list[tuple[int, int]]:
-    """Where each field of one record begins and ends, its quotes included.
+    """Where each field of one record begins and ends, including its quotes.
 
-    The beginning of a file may not be a whole record: without ``strict`` a quote that is not closed goes to the end.
+    The beginning of a file may not be a whole record: without ``strict``, an unclosed quote extends to the end.
     """
     spans: list[tuple[int, int]] = []
     start = 0
@@ -356,7 +356,7 @@ def field_spans(record: bytes, delimiter: int, *, strict: bool = True) -> list[t
 
 
 def is_gzipped(path: Path) -> bool:
-    """True for compressed text; an error when only the name says so."""
+    """Whether the text is compressed; an error when only the name says so."""
     with open(path, "rb") as stream:
         is_compressed = stream.read(2) == b"\x1f\x8b"
     if path.suffix.lower() == ".gz" and not is_compressed and path.stat().st_size:
@@ -369,12 +369,12 @@ def _stem_suffix(path: Path) -> str:
 
 
 def reading(path: Path, is_compressed: bool) -> GzipFile | FileIO:
-    """The bytes of a text file, unpacked."""
+    """The bytes of a text file, decompressed."""
     return gzip.open(path, "rb") if is_compressed else open(path, "rb", buffering=0)
 
 
 def read_up_to(stream: GzipFile | FileIO, n_bytes: int, path: Path) -> bytes:
-    """As many bytes as asked for, fewer only at the end of the file."""
+    """Read the requested number of bytes, or fewer only at the end of the file."""
     parts, missing = [], n_bytes
     try:
         while missing:

@@ -1,6 +1,6 @@
-"""How is a delimited text written with the levels of some columns in place of their values?
+"""How is delimited text written with the levels of some columns in place of their values?
 
-Everything but the recoded fields is copied byte by byte: other fields, quotes, line ends, empty lines.
+Everything except the recoded fields is copied byte by byte: other fields, quotes, line ends and empty lines.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rarecell.engine.written_levels import Recodes, WrittenLevels
 
 
 def write_levels(path: Path, source: Path, dialect: csv.Dialect, recodes: Recodes) -> None:
-    """Copy a file with levels for values; a missing level is an empty field."""
+    """Copy a file with levels in place of values; a missing level is an empty field."""
     names = [name for name in dialect.names if name in recodes]
     wanted = np.array([dialect.names.index(name) for name in names], dtype=np.int64)
     texts, first, first_text = _encoded_labels([recodes[name] for name in names], dialect.delimiter)
@@ -32,9 +32,9 @@ def write_levels(path: Path, source: Path, dialect: csv.Dialect, recodes: Recode
 
 
 def _encoded_labels(columns: list[WrittenLevels], delimiter: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[int]]:
-    """All labels one after the other, each without and with quotes; where each begins; the number of each column's first.
+    """All labels one after another, each unquoted and quoted; where each begins; the number of each column's first label.
 
-    The last text of a column is the empty one, for what is missing.
+    The last text of a column is empty and stands for a missing value.
     """
     pieces: list[bytes] = []
     first_text = []

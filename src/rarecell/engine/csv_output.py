@@ -1,8 +1,8 @@
-"""How is a delimited text file written back so that nothing but values tells where values were exchanged?
+"""How is a delimited text file written back so that nothing but the values shows where values were exchanged?
 
-The bytes of all other fields are copied. An exchanged field is quoted, or not, as its value is quoted in the rest of the
-file: with the quotes of the row it comes into, a value that is otherwise bare would show that it is foreign there. Where
-the file quotes the same value in some records and not in others, every record gets the commoner form, in the columns that are exchanged.
+The bytes of all other fields are copied. An exchanged field is quoted, or not, as its value is in the rest of the file: if
+it took on the quotes of its new row, a value that is otherwise unquoted would stand out there. Where the file quotes the
+same value in some records and not in others, every record gets the commoner form in the exchanged columns.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ def write_records(
     *,
     forms: Forms | None = None,
 ) -> None:
-    """Copy a file byte by byte, with other values in some fields of some records.
+    """Copy a file byte by byte, with new values in some fields of some records.
 
-    ``forms`` are those of all parts when the file is one of several; its own unless given.
+    ``forms`` covers all parts when the file is one of several; by default it is that of the file alone.
     """
     order = np.argsort(rows, kind="stable")
     in_order = np.asarray(rows, dtype=np.int64)[order]
     if forms is None:
         forms = Forms([(source, dialect)], list(columns) if len(rows) else ())
     with atomic_path(path) as temporary, open(temporary, "wb") as raw:
-        # Neither a name nor a time inside the compressed file: the same data give the same bytes.
+        # No name or time inside the compressed file, so that the same data give the same bytes.
         out: gzip.GzipFile | BinaryIO = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if dialect.is_gzipped else raw
         out.write(header_of(source, dialect))
         first = 0
@@ -76,12 +76,14 @@ def _copy_piece(
 
 
 class Forms:
-    """Whether each value of some columns stands in quotes, in a file or in all parts of one.
+    """Whether each value of some columns is quoted, in a file or in all parts of one.
 
     Parameters
     ----------
-    sources : the files, each with its dialect
-    columns : names of the columns
+    sources : Sequence[tuple[Path, Dialect]]
+        The files, each with its dialect.
+    columns : Sequence[str]
+        Names of the columns.
     """
 
     def __init__(self, sources: Sequence[tuple[Path, Dialect]], columns: Sequence[str]) -> None:
@@ -95,7 +97,7 @@ class Forms:
                     for counter, chosen in zip(self._numbers[name], (~is_quoted, is_quoted), strict=True):
                         for found in pc.value_counts(texts.filter(pa.array(chosen))).to_pylist():
                             counter[found["values"]] += found["counts"]
-        # Values of which some records have the rarer form.
+        # Values that have the rarer form in some records.
         self._unusual: dict[str, dict[bool, list[str | None]]] = {}
         for name, (bare, quoted) in self._numbers.items():
             mixed = [text for text in bare if text in quoted]
@@ -105,13 +107,13 @@ class Forms:
                 }
 
     def _read(self, piece: Records, dialect: Dialect) -> list[tuple[str, pa.Array, NDArray[np.bool_]]]:
-        """Each column of a piece: its texts, and which of them stand in quotes."""
+        """The texts of each column of a piece, and which of them are quoted."""
         names = [name for name in dialect.names if name in self.columns]
         if not len(piece.starts) or not names:
             return []
         wanted = np.array([dialect.names.index(name) for name in names], dtype=np.int64)
         spans = fields_of(piece, dialect.delimiter, wanted)
-        # A field at the very end of a piece may be empty, and then has no first byte.
+        # A field at the very end of a piece may be empty, and then it has no first byte.
         data = np.frombuffer(piece.data + b"\n", dtype=np.uint8)
         texts = texts_of(piece, dialect.delimiter, wanted)
         return [
@@ -119,14 +121,14 @@ class Forms:
         ]
 
     def is_quoted(self, name: str, value: str | None) -> bool:
-        """Whether a value usually stands in quotes."""
+        """Whether a value is usually quoted."""
         bare, quoted = (numbers[value] for numbers in self._numbers[name])
         if not bare and not quoted:
             bare, quoted = (sum(numbers.values()) for numbers in self._numbers[name])
         return quoted > bare
 
     def unusual(self, piece: Records, dialect: Dialect) -> dict[int, dict[str, str | None]]:
-        """Records of a piece in which a value has the rarer form, with the value."""
+        """Records of a piece in which a value has the rarer form, with that value."""
         found: dict[int, dict[str, str | None]] = {}
         for name, texts, is_quoted in self._read(piece, dialect) if self._unusual else ():
             for form, values in self._unusual.get(name, {}).items():

@@ -1,7 +1,7 @@
 """Which of several equal records is taken?
 
-Records of one unit are alike in everything that a swap looks at, so any of them may be taken. They are taken in the order
-of a hash of the seed and what names the record: the value of its id column, or its number in the file. SHA-256 is the
+Records of one unit are alike in everything that a swap considers, so any of them may be taken. They are taken in the
+order of a hash of the seed and the record's name: the value of its id column, or its number in the file. SHA-256 is the
 same on every engine, so the same seed takes the same records in memory, in a file and on Spark.
 """
 
@@ -17,22 +17,22 @@ from rarecell.edges import Level
 from rarecell.errors import BadInput
 
 NamesOfRecords = Callable[[NDArray[np.int64]], Iterable[Level]]
-"""What names each of these records: whole numbers or text."""
+"""A function that gives the name of each of these records: whole numbers or text."""
 
 
 def hashed_text(seed: int, name: object) -> str:
-    """The text whose SHA-256 decides; an engine that hashes by itself hashes the same."""
+    """The text whose SHA-256 decides; an engine that computes the hash itself uses the same text."""
     return f"{seed}|{name}"
 
 
 def drawing_order(seed: int, names: Iterable[Level]) -> NDArray[np.uint64]:
-    """The first eight bytes of each hash, as a number: records are drawn in the order of these."""
+    """The first eight bytes of each hash as a number; records are drawn in ascending order."""
     digests = b"".join(sha256(hashed_text(seed, name).encode()).digest()[:8] for name in names)
     return np.frombuffer(digests, dtype=">u8").astype(np.uint64)
 
 
 def names_of_records(given: ArrayLike | NamesOfRecords | None, n_records: int) -> NamesOfRecords:
-    """How records are named: row numbers unless the user gives a name for each, or a function of row numbers."""
+    """How records are named: by row number, unless the user gives a name for each or a function of row numbers."""
     if given is None:
         return lambda rows: rows.tolist()
     if callable(given):

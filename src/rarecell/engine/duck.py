@@ -1,4 +1,4 @@
-"""A DuckDB that stays within the memory it was given, spills where only the owner can read, and never goes online."""
+"""DuckDB that stays within its memory limit, spills where only the owner can read, and never goes online."""
 
 from __future__ import annotations
 
@@ -22,12 +22,18 @@ class EngineSettings:
 
     Attributes
     ----------
-    memory : what reading and counting may use
-    threads : None takes all processors
-    temp_directory : where to put what does not fit into memory; None takes the system's place for temporary files
-    encoding : of text files; None takes UTF-8, or UTF-16 where the file begins with its mark
-    sheet : of workbooks; None takes the first
-    decimal : mark before the decimals in text files, a point or a comma; None takes what goes with the delimiter
+    memory : MemoryLimit
+        How much memory reading and counting may use.
+    threads : int | None
+        Number of threads; None uses all processors.
+    temp_directory : str | Path | None
+        Where to put what does not fit into memory; None uses the system's folder for temporary files.
+    encoding : str | None
+        Encoding of text files; None means UTF-8, or UTF-16 where the file begins with its mark.
+    sheet : str | None
+        Sheet of a workbook; None takes the first that is not empty.
+    decimal : str | None
+        Decimal mark in text files, a point or a comma; None takes the one that goes with the delimiter.
     """
 
     memory: MemoryLimit = field(default_factory=MemoryLimit.of)
@@ -43,12 +49,12 @@ class EngineSettings:
 
 
 def private_directory(owner: object, settings: EngineSettings) -> Path:
-    """A new folder that only its owner can read and that vanishes with ``owner``."""
+    """Create a folder that only its owner can read and that vanishes with ``owner``."""
     return private_folder(owner, settings.temp_directory)
 
 
 def connect(owner: object, settings: EngineSettings) -> duckdb.DuckDBPyConnection:
-    """A connection in memory that keeps the order of records and whose spilled data vanish with ``owner``."""
+    """Open an in-memory connection that keeps record order and whose spilled data vanish with ``owner``."""
     import duckdb
 
     options: dict[str, str | bool | int | float | list[str]] = {
@@ -69,6 +75,6 @@ def renamed(relation: Any, columns: Sequence[str], new_names: Sequence[str]) -> 
 
 
 def arrow_batches(relation: Any, n_rows: int) -> Iterator[pa.RecordBatch]:
-    """A relation's rows in their order, some at a time."""
+    """The rows of a relation in order, some at a time."""
     reader = relation.to_arrow_reader if hasattr(relation, "to_arrow_reader") else relation.fetch_arrow_reader
     yield from reader(n_rows)

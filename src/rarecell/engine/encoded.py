@@ -1,6 +1,6 @@
 """How are the values of a column coded?
 
-A column is its distinct values and one code per record, so that everything after reading works on small integers.
+A column consists of its distinct values and one code per record, so that everything after reading works on small integers.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ SMALL_RANGE = 4096
 
 @dataclass(frozen=True, eq=False)
 class EncodedColumn:
-    """A column as codes: ``values[codes[r]]`` is the value of record r, a null value included.
+    """A column as codes: ``values[codes[r]]`` is the value of record r, which may be null.
 
-    Codes are as short as the number of values allows.
+    Codes use the shortest type that the number of values allows.
     """
 
     values: pa.Array
@@ -36,7 +36,7 @@ class EncodedColumn:
 
 
 class CodedChunk(NamedTuple):
-    """Some records of a column as codes; values that do not occur may be listed, and a null has the code after all values."""
+    """Some records of a column as codes; listed values need not occur, and a null has the code after all values."""
 
     values: pa.Array
     codes: Array
@@ -44,7 +44,7 @@ class CodedChunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EncodedRecords:
-    """Columns as codes, one per record in the order of the records, and the weights of the records."""
+    """Columns as codes, one per record in record order, and the weights of the records."""
 
     columns: tuple[EncodedColumn, ...]
     weights: NDArray[np.float64] | None = None
@@ -61,7 +61,7 @@ class GroupedCounts:
 
 @dataclass(frozen=True, eq=False)
 class KeyCells:
-    """Cells as codes of their keys; ``lookups`` has for each key the code of each of its values, −1 for one that is dropped."""
+    """Cells as codes of their keys; ``lookups`` gives the code of each value of each key, −1 for a dropped value."""
 
     keys: tuple[str, ...]
     lookups: tuple[EncodedColumn, ...]
@@ -69,17 +69,17 @@ class KeyCells:
 
     @cached_property
     def n_levels(self) -> tuple[int, ...]:
-        """For each key the number of codes in use, which is one more than the largest."""
+        """For each key, the number of codes in use, which is one more than the largest code."""
         return tuple(int(lookup.codes.max(initial=-1)) + 1 for lookup in self.lookups)
 
     @cached_property
     def code_of_raw(self) -> tuple[dict[Level, int], ...]:
-        """For each key the code of each value."""
+        """For each key, the code of each value."""
         return tuple(code_by_value(lookup) for lookup in self.lookups)
 
 
 class Pairs(NamedTuple):
-    """Pairs of a key's level and a column's value that occur: code of the key, value of the column, number of records."""
+    """Pairs of a key's level and a column's value that occur: key code, column value and number of records."""
 
     codes: NDArray[np.int64]
     values: pa.Array
@@ -87,7 +87,7 @@ class Pairs(NamedTuple):
 
 
 def plain_value(value: Level) -> Any:
-    """NaN differs from itself and so cannot be looked up; it is missing."""
+    """The value, with NaN made missing: NaN differs from itself and so cannot be looked up."""
     return None if value is None or value != value else value
 
 
@@ -97,14 +97,14 @@ def code_by_value(lookup: EncodedColumn) -> dict[Level, int]:
 
 
 def code_chunk(array: pa.Array) -> CodedChunk:
-    """Some records of a column as distinct values and positions among them."""
+    """Code some records of a column as distinct values and positions among them."""
     if pa.types.is_dictionary(array.type):
         return CodedChunk(array.dictionary, _positions(array))
     if pa.types.is_integer(array.type):
         bounds = pc.min_max(array)
         low, high = bounds["min"].as_py(), bounds["max"].as_py()
         if low is not None and high - low < SMALL_RANGE:
-            # Codes such as ages and categories need no hashing: their distance from the smallest is their position.
+            # Codes such as ages and categories need no hashing: the distance from the smallest is the position.
             filled = array.fill_null(low) if array.null_count else array
             codes = np.subtract(filled.to_numpy(zero_copy_only=False), low, casting="unsafe").astype(np.uint16)
             if array.null_count:
@@ -117,11 +117,11 @@ def code_chunk(array: pa.Array) -> CodedChunk:
 
 
 def unified(chunks: Sequence[CodedChunk]) -> EncodedColumn:
-    """One list of values for all chunks, each of which occurs; records without a value share a code, after all others."""
+    """One list of the values that occur in any chunk; records without a value share a code after all others."""
     n_records = sum(len(chunk.codes) for chunk in chunks)
     if not chunks or pa.types.is_null(chunks[0].values.type):
         return EncodedColumn(pa.nulls(min(n_records, 1)), np.zeros(n_records, dtype=np.uint16))
-    # Not by Arrow's unify_dictionaries: it follows the indices below nulls, which may be anything.
+    # Arrow's unify_dictionaries is not used: it follows the indices below nulls, which may be anything.
     together = pa.concat_arrays([chunk.values for chunk in chunks]).dictionary_encode()
     values = together.dictionary
     null_code = len(values)
@@ -148,6 +148,6 @@ def unified(chunks: Sequence[CodedChunk]) -> EncodedColumn:
 
 
 def _positions(encoded: pa.Array) -> NDArray[np.int32]:
-    """Position of each record's value among the values; a null's is the one after them."""
+    """Position of each record's value among the values; a null has the position after the last."""
     indices = pc.fill_null(encoded.indices.cast(pa.int32()), len(encoded.dictionary)).to_numpy(zero_copy_only=False)
     return np.asarray(indices, dtype=np.int32)

@@ -1,7 +1,7 @@
 """Which file is it, and how is it read and written back?
 
-Delimited text goes through :mod:`rarecell.engine.csv`, Parquet and Arrow files through Arrow, and DuckDB counts all of
-them, spilling to disk where memory ends. Files of statistics packages are in :mod:`rarecell.engine.statistics`, queries
+:mod:`rarecell.engine.csv` reads delimited text, Arrow reads Parquet and Arrow files, and DuckDB counts all of them,
+spilling to disk when memory runs out. Files of statistics packages are in :mod:`rarecell.engine.statistics`, queries
 in :mod:`rarecell.engine.sql`. A file is never loaded as a whole, and is written back in its own format, record by
 record.
 """
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 
 
 class FileSource(Source):
-    """A file that stays as it is between one reading and the next."""
+    """A file that stays unchanged between one reading and the next."""
 
     def __init__(self, path: Path, *, settings: EngineSettings) -> None:
         self.path = path
         self.name = str(path)
         self.suffix = path.suffix
         self.settings = settings
-        # The copy of a query's or a statistics file's data goes by the name of what it copies.
+        # A copy of the data of a query or statistics file goes by the name of the original.
         self.path_in_messages = self.name
         self._stamps = tuple(FileStamp(path) for path in self.paths)
 
@@ -65,7 +65,7 @@ class FileSource(Source):
         return connect(self, self.settings)
 
     def _schema(self, columns: Sequence[str]) -> pa.Schema:
-        """The types that :meth:`batches` has."""
+        """The types of the columns that :meth:`batches` gives."""
         raise NotImplementedError
 
     def counts(
@@ -76,7 +76,7 @@ class FileSource(Source):
         from rarecell.engine.grouping import count_groups, new_names
 
         self._refuse_change()
-        # What goes wrong in our own reading passes through the engine, which wraps it in words of its own.
+        # Errors of our own reading pass through the engine, which wraps them in words of its own.
         refused: list[RarecellError] = []
         can_scan = not recodes and (weight is None or self._has_numbers(weight))
         names = [*columns, *([] if weight is None else [weight])]
@@ -96,7 +96,7 @@ class FileSource(Source):
         return next(c.kind for c in self.columns() if c.name == column) in ("integer", "number")
 
     def _scanned(self) -> Any:
-        """The file as a DuckDB relation, where DuckDB reads it by itself and by the same rules."""
+        """The file as a DuckDB relation, where DuckDB can read it directly and by the same rules."""
         return None
 
     def _reader(
@@ -107,7 +107,7 @@ class FileSource(Source):
         new_names: Sequence[str],
         refused: list[RarecellError],
     ) -> pa.RecordBatchReader:
-        """The columns with their values recoded, and the weights as numbers; errors are put into ``refused``."""
+        """The columns with recoded values, and the weights as numbers; errors are collected in ``refused``."""
         fields = []
         for field in self._schema(names):
             new_type = pa.float64() if field.name == weight else pa.int32() if field.name in recodes else field.type
@@ -173,7 +173,7 @@ class CsvSource(FileSource):
     def write_with_replacements(
         self, path: str | Path, rows: NDArray[np.int64], columns: Columns, *, forms: Forms | None = None
     ) -> Path:
-        """As for every source; ``forms`` are those of all parts when the file is one of several."""
+        """Write as every source does; ``forms`` covers all parts when the file is one of several."""
         self._refuse_change()
         texts = {
             name: [None if value is None else str(value) for value in pa.array(values).to_pylist()]
@@ -194,7 +194,7 @@ class CsvSource(FileSource):
 
 @contextlib.contextmanager
 def readable_errors(path: str | Path) -> Iterator[None]:
-    """Turn what an engine says of a damaged file into one paragraph; its own words may hold records, so they are kept back."""
+    """Report a damaged file in one paragraph; the engine's own message may contain records, so it is withheld."""
     import duckdb
 
     try:

@@ -1,6 +1,7 @@
 """How is a data frame of any library read?
 
-Through narwhals, by one code path: pandas, polars (eager and lazy), pyarrow and DuckDB relations give the same table.
+All libraries share one code path, through narwhals: pandas, polars (eager and lazy), pyarrow and DuckDB relations give
+the same table.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _LIBRARIES = "pandas, polars, pyarrow, DuckDB or Spark"
 
 
 def open_frame(native: Frame) -> Source:
-    """The source for a data frame."""
+    """Open the source for a data frame."""
     try:
         frame = nw.from_native(native)
     except TypeError:
@@ -43,7 +44,7 @@ def open_frame(native: Frame) -> Source:
             "become a frame with pyarrow.table({'name': values, …})."
         ) from None
     except Exception as problem:
-        # narwhals refuses frames it cannot name the columns of, with classes that differ between its versions.
+        # narwhals refuses frames whose columns it cannot name, with exception classes that differ between its versions.
         raise BadInput(f"The {type(native).__name__} cannot be read: {_first_sentence(problem)}.") from None
     if frame.implementation.is_spark_like():
         from rarecell.engine.spark import SparkSource
@@ -101,7 +102,7 @@ class FrameSource(Source):
         return Column(name, kind)
 
     def _kind_of_values(self, name: str) -> Kind:
-        """What a column without a type of its own holds."""
+        """The kind of values in a column without a type of its own."""
         try:
             return kind_of(self._arrow([name]).schema.field(0).type)
         except (pa.ArrowException, BadInput, TypeError):
@@ -125,12 +126,12 @@ class FrameSource(Source):
 
     def _eager(self, columns: Sequence[str]) -> nw.DataFrame[Any]:
         if isinstance(self.frame, nw.DataFrame):
-            # By position in the frame: for polars a column selected by the name '*' is all columns.
+            # Select by position in the frame: in polars, selecting a column named '*' selects all columns.
             return self.frame[list(columns)]
         return nw.from_native(self._renamed(columns).collect("pyarrow").to_arrow().rename_columns(list(columns)), eager_only=True)
 
     def _renamed(self, columns: Sequence[str]) -> nw.LazyFrame[Any]:
-        """Columns of a lazy frame under names without a second meaning."""
+        """Columns of a lazy frame under names that no engine can misread."""
         assert isinstance(self.frame, nw.LazyFrame)
         names = new_names(len(columns))
         if self.frame.implementation.is_duckdb():
@@ -223,10 +224,10 @@ def _scattered(frame: nw.DataFrame[Any], rows: NDArray[np.int64], columns: Colum
         series = frame.get_column(name)
         new = pa.array(values).to_pylist()
         if series.dtype.is_integer() and None not in new:
-            # pandas takes a list for 64-bit integers and puts no such into a column of fewer bits.
+            # pandas treats a list as 64-bit integers and does not put them into a column of fewer bits.
             new = nw.new_series(name, new, series.dtype, backend=frame.implementation)
         if isinstance(series.dtype, (nw.Categorical, nw.Enum)) and frame.implementation.is_polars():
-            # polars puts no text into a column of categories; as text it does, and the categories are known.
+            # polars puts no text into a categorical column. Text columns accept it, and the categories are known.
             changed.append(series.cast(nw.String).scatter(rows.tolist(), new).cast(series.dtype))
         else:
             changed.append(series.scatter(rows.tolist(), new))

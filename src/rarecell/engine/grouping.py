@@ -1,6 +1,6 @@
-"""How many records has each combination of values, counted by the engine that holds the data?
+"""How many records has each combination of values, as counted by the engine that holds the data?
 
-The same few lines count in DuckDB, polars and Spark, through narwhals. Only the combinations come back, never records.
+The same few lines count in DuckDB, polars and Spark, through narwhals. Only the combinations are returned, never records.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from rarecell.engine.weights import LARGEST_WEIGHT, WEIGHT_UNITS, check_weights
 
 
 def new_names(n_names: int, kind: str = "value") -> list[str]:
-    """Names that no column of a user has, and that no engine takes for anything but a name."""
+    """Names that no user's column has and that every engine takes as plain names."""
     return [f"__rarecell_{kind}_{number}" for number in range(n_names)]
 
 
 def count_groups(frame: nw.LazyFrame[Any], n_columns: int, *, weight: str | None, name: str) -> GroupedCounts:
     """Group a frame by its first ``n_columns`` columns.
 
-    Its columns have :func:`new_names`, because engines read more than a name into dots and asterisks; after the grouped ones
-    comes that of the weights, if any. ``weight`` and ``name`` are the user's words for the weights and the data.
+    The columns are named by :func:`new_names`, because engines give dots and asterisks in names a special meaning. The
+    weight column, if any, follows the grouped ones. ``weight`` and ``name`` are the user's words for the weights and the data.
     """
     names = new_names(n_columns + 1)
     n, total, smallest, usable = new_names(4, "sum")

@@ -10,7 +10,7 @@ Kind = Literal["untyped", "integer", "number", "text", "boolean", "date", "other
 
 
 def kind_of(arrow_type: pa.DataType) -> Kind:
-    """The kind of values an Arrow type holds."""
+    """The kind of values that an Arrow type holds."""
     if pa.types.is_dictionary(arrow_type):
         return kind_of(arrow_type.value_type)
     if pa.types.is_boolean(arrow_type):
@@ -23,5 +23,5 @@ def kind_of(arrow_type: pa.DataType) -> Kind:
         return "text"
     if pa.types.is_date(arrow_type) or pa.types.is_timestamp(arrow_type):
         return "date"
-    # A column without any value has no type of its own; it is all missing.
+    # A column without any value has no type of its own; all of it is missing.
     return "text" if pa.types.is_null(arrow_type) else "other"

@@ -1,4 +1,4 @@
-"""Which source reads a file, judged by the ending of its name?"""
+"""Which source reads a file, judging by its name's ending?"""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ELSEWHERE = {
 
 
 def open_file(path: str | Path, *, settings: EngineSettings | None = None) -> Source:
-    """The source for a file by the ending of its name, or for a folder or wildcard of Parquet or CSV files."""
+    """Open the source for a file by its name's ending, or for a folder or wildcard of Parquet or CSV files."""
     chosen = settings or EngineSettings()
     if os.path.isdir(path) or is_wildcard(path):
         from rarecell.engine.parts import open_parts
@@ -59,7 +59,7 @@ def open_file(path: str | Path, *, settings: EngineSettings | None = None) -> So
 
 
 def open_text(path: Path, *, settings: EngineSettings) -> Source:
-    """The source for delimited text: as it is when it is UTF-8, by a copy in UTF-8 when it is not."""
+    """Open the source for delimited text: directly when it is UTF-8, otherwise through a UTF-8 copy."""
     encoding = csv.encoding_of(path, settings.encoding)
     if encoding is None:
         return CsvSource(path, settings=settings)
@@ -69,12 +69,12 @@ def open_text(path: Path, *, settings: EngineSettings) -> Source:
 
 
 def is_wildcard(path: str | Path) -> bool:
-    """True for a pattern such as ``data/*.parquet`` that is not itself the name of a file."""
+    """Whether this is a pattern such as ``data/*.parquet`` that is not itself the name of a file."""
     return glob.has_magic(str(path)) and not os.path.lexists(path)
 
 
 def existing_file(path: str | Path) -> Path:
-    """The path, when it names a file that can be read."""
+    """Return the path when it names a readable file."""
     given = reachable(path)
     try:
         if given.is_dir():

@@ -1,6 +1,6 @@
-"""How does a result reach the disk whole, or not at all, and readable by its owner alone?
+"""How does a result reach the disk either complete or not at all, and readable by its owner alone?
 
-Everything is written to a temporary name beside its place, with mode 0600, and moved into place at the end.
+Everything is written under a temporary name in the same folder, with mode 0600, and moved into place at the end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def _not_written(target: Path) -> Iterator[None]:
-    """What the system refuses, reported as a result that could not be written."""
+    """Report a refusal by the system as a result that could not be written."""
     try:
         yield
     except OSError as problem:
@@ -36,7 +36,7 @@ def _not_written(target: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside ``path`` that becomes ``path`` when the block ends well, and vanishes when it does not."""
+    """A temporary path beside ``path`` that becomes ``path`` when the block succeeds and vanishes when it fails."""
     target = Path(path)
     with _not_written(target):
         descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
@@ -44,7 +44,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
         temporary = Path(name)
         try:
             yield temporary
-            # A writer may have replaced the file and with it the mode that mkstemp gave it.
+            # A writer may have replaced the file, and with it the mode that mkstemp set.
             temporary.chmod(0o600)
             flush_to_disk(temporary)
             temporary.replace(target)
@@ -54,7 +54,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
-    """A temporary folder beside ``path`` that becomes ``path`` when the block ends well, and vanishes when it does not."""
+    """A temporary folder beside ``path`` that becomes ``path`` when the block succeeds and vanishes when it fails."""
     target = Path(path)
     with _not_written(target), temporary_folder(target) as temporary:
         yield temporary
@@ -64,7 +64,7 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def temporary_folder(beside: str | Path) -> Iterator[Path]:
-    """A folder beside a path, for its owner alone, that vanishes when the block ends."""
+    """A folder beside a path that only its owner can read and that vanishes when the block ends."""
     target = Path(beside)
     with _not_written(target):
         folder = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent))
@@ -75,9 +75,9 @@ def temporary_folder(beside: str | Path) -> Iterator[Path]:
 
 
 def write_parquet(path: str | Path, columns: Columns | Iterable[Mapping[str, Any]]) -> Path:
-    """Write columns of arrays, or a stream of such pieces one after the other, as a Parquet file.
+    """Write columns of arrays, or a stream of such pieces in turn, to a Parquet file.
 
-    All pieces have the same columns; a stream is never held in memory as a whole.
+    All pieces have the same columns. A stream is never held in memory as a whole.
     """
     pieces = iter([columns]) if isinstance(columns, Mapping) else iter(columns)
     first = next(pieces, None)
@@ -94,7 +94,7 @@ def write_parquet(path: str | Path, columns: Columns | Iterable[Mapping[str, Any
 
 
 def write_in_turn(writer: pq.ParquetWriter, tables: Iterable[pa.Table]) -> None:
-    """Write one table after the other, each while the next is made; a row group is as large as its table."""
+    """Write one table after another, each while the next is made; each table is one row group."""
     tables = iter(tables)
     table = next(tables, None)
     with ThreadPoolExecutor(1) as pool:
@@ -105,7 +105,7 @@ def write_in_turn(writer: pq.ParquetWriter, tables: Iterable[pa.Table]) -> None:
 
 
 def _encodings(table: pa.Table) -> dict[str, Any]:
-    """Row numbers as differences, and no dictionary of probabilities, which would be hardly shorter than they are."""
+    """Encode row numbers as differences, and floats such as probabilities without a dictionary, which would save little."""
     n_rows = table.num_rows
     numbered = [
         name

@@ -1,16 +1,16 @@
 """Does the model overstate or understate risk?
 
-A model that misses interactions spreads the records over more cells than they have in truth, so that cells look rarer than
-they are; a model with too many interactions follows the sample's accidents and makes its uniques look common. The
-minimum-error statistics of Skinner and Shlomo tell the two apart from the sample counts of all cells, the empty ones included.
-They are a test: too noisy to correct an estimate with. The number of sample uniques against the number that the model expects
-says the same in another way, and says it better when the model has too many interactions; the verdict looks at both.
+A model that misses interactions spreads the records over more cells than there really are, so cells look rarer than they are.
+A model with too many interactions follows the accidents of the sample and makes its uniques look common. The minimum-error
+statistics of Skinner and Shlomo tell the two apart from the sample counts of all cells, including the empty ones. They are a
+test, and too noisy for correcting an estimate. Comparing the number of sample uniques with the number that the model expects
+says the same in another way, and says it better when the model has too many interactions; the verdict uses both.
 
-Both look at the risk that plugs in p̂. A model that integrates over its uncertainty is judged by what it says about a population that
-is known: the file itself. A fifth of the records is drawn, the model is fitted to it, and the number of its uniques that are
-expected to be unique in the file is compared with the number that are.
+Both concern the risk that plugs in p̂. A model that integrates over its uncertainty is judged by what it says about a population
+that is known: the file itself. A fifth of the records is drawn, the model is fitted to it, and the number of its uniques that
+are expected to be unique in the file is compared with the number that are.
 
-The empty cells are visited when the table is small. When it is large, cells are drawn from the model instead: the sum of
+If the table is small, all empty cells are visited. If it is large, cells are drawn from the model instead: the sum of
 T(p) over the empty cells is their total probability, which is known, times the mean of T(p)/p over draws that are empty.
 
 References
@@ -40,10 +40,10 @@ N_SIZES = 10
 """Size indices are compared up to this size."""
 
 MOST_IN_A_PART = 20_000
-"""Records of a part of the file that the model is fitted to again; more would take longer and say no more."""
+"""Largest number of records in a part of the file to which the model is refitted; more would take longer and tell no more."""
 
 MOST_CELLS = 500_000
-"""With more occupied cells, tests that say nothing of a model which integrates over its uncertainty are left out."""
+"""With more occupied cells than this, tests that do not apply to a model which integrates over its uncertainty are skipped."""
 
 EXACT_UP_TO = 500_000
 _CHUNK = 1 << 16
@@ -52,16 +52,16 @@ _N_TERMS = 5 + N_SIZES
 
 @dataclass(frozen=True)
 class MinimumErrorTest:
-    """One statistic of Skinner and Shlomo: positive when risk is overstated.
+    """One statistic of Skinner and Shlomo, positive when the risk is overstated.
 
     Attributes
     ----------
     statistic : float
-        B, an estimate of the bias of τ1 or τ2 that comes from a wrong model.
+        B, an estimate of the bias in τ1 or τ2 caused by a wrong model.
     variance : float
         Its variance when the model is right.
     sampling_error : float
-        Standard error of ``statistic`` from drawing cells; 0 when all cells were visited.
+        Standard error of ``statistic`` due to drawing cells; 0 if all cells were visited.
     """
 
     statistic: float
@@ -70,7 +70,7 @@ class MinimumErrorTest:
 
     @property
     def z(self) -> float:
-        """Statistic in units of its standard deviation."""
+        """The statistic in units of its standard deviation."""
         deviation = np.sqrt(self.variance + self.sampling_error**2)
         return float(self.statistic / deviation) if deviation > 0.0 else 0.0
 
@@ -80,16 +80,16 @@ class MinimumErrorTest:
 
 @dataclass(frozen=True)
 class SubsampleCheck:
-    """The estimator applied to random parts of the file, for which the file is the population.
+    """The estimator applied to random parts of the file, with the file as the population.
 
     Attributes
     ----------
     expected, observed : float
-        Uniques of a part that are expected to be unique in the file, and that are; means over the parts.
+        Number of uniques of a part expected to be unique in the file, and number that are; means over the parts.
     deviation : float
-        Standard deviation of ``observed`` when the expected probabilities are right.
+        Standard deviation of ``observed`` if the expected probabilities are right.
     n_records : int
-        Records of a part.
+        Number of records in a part.
     n_parts : int
         Number of parts drawn.
     """
@@ -102,7 +102,7 @@ class SubsampleCheck:
 
     @property
     def z(self) -> float:
-        """Expected less observed, in standard deviations; positive when risk is overstated. The parts overlap and count once."""
+        """Expected minus observed, in standard deviations; positive when the risk is overstated. The parts overlap and count once."""
         return float((self.expected - self.observed) / self.deviation) if self.deviation > 0.0 else 0.0
 
     def __str__(self) -> str:
@@ -114,25 +114,25 @@ class SubsampleCheck:
 
 @dataclass(frozen=True)
 class FitDiagnostics:
-    """Checks of a model's fit as far as it matters for risk.
+    """Checks of those aspects of a model's fit that matter for risk.
 
     Attributes
     ----------
     unique_test, match_test : MinimumErrorTest or None
-        B1 for the expected population uniques τ1, B2 for the expected correct matches τ2; None where they were not computed,
-        because they say nothing of the model and would take long.
+        B1 for the expected population uniques τ1, B2 for the expected correct matches τ2; None if they were not computed,
+        because they do not apply to the model and would take long.
     observed_sizes, expected_sizes : mapping of int to number
-        Size indices s_1, s_2, … of the sample, and what the model expects under Poisson sampling.
+        Size indices s_1, s_2, … of the sample, and their expected values under the model with Poisson sampling.
     uniques_z : float
-        Expected less observed number of sample uniques, in standard deviations; positive when risk is overstated.
+        Expected minus observed number of sample uniques, in standard deviations; positive when the risk is overstated.
     is_exact : bool
-        Whether all cells were visited, not only drawn ones.
+        Whether all cells were visited rather than a random draw of them.
     n_draws : int
         Number of cells drawn from the model; 0 when ``is_exact``.
     subsample : SubsampleCheck or None
-        The check on parts of the file, if the model could be fitted again.
+        The check on parts of the file, if the model could be refitted.
     is_plugged_in : bool
-        Whether the risk comes from p̂ alone; the tests say nothing of a model that integrates over its uncertainty.
+        Whether the risk is computed from p̂ alone; the tests do not apply to a model that integrates over its uncertainty.
     """
 
     unique_test: MinimumErrorTest | None
@@ -148,7 +148,7 @@ class FitDiagnostics:
 
     @property
     def scores(self) -> tuple[tuple[float, str], ...]:
-        """Every check that says something of the model: standard deviations by which risk is overstated, and the same in words."""
+        """All checks that apply to the model: by how many standard deviations risk is overstated, and the same in words."""
         found = []
         if self.is_plugged_in and self.unique_test is not None:
             found.append((self.unique_test.z, f"Skinner and Shlomo's z = {self.unique_test.z:.1f}"))
@@ -160,12 +160,12 @@ class FitDiagnostics:
 
     @property
     def suspicious_from(self) -> float:
-        """Standard deviations that one in twenty files reaches although the model is right, however many checks there are."""
+        """Number of standard deviations that one file in twenty exceeds on some check although the model is right."""
         return -float(special.ndtri(0.025 / max(len(self.scores), 1)))
 
     @property
     def is_suspicious(self) -> bool:
-        """Whether a check speaks against the model."""
+        """Whether any check speaks against the model."""
         return not self.is_census and any(abs(score) > self.suspicious_from for score, _ in self.scores)
 
     @property
@@ -205,28 +205,29 @@ def fit_diagnostics(
     Parameters
     ----------
     table : ContingencyTable
-        The sample, taken as drawn at random with the fraction n/N.
-    model : a model of its cells
-        Must be able to draw cells when the table has more than ``exact_up_to`` of them.
+        The sample, treated as drawn at random with the fraction n/N.
+    model : CellModel
+        A model of its cells; must be able to draw cells when the table has more than ``exact_up_to`` of them.
     population : float
         Population size N.
     refit : callable, optional
-        Fits a model of the same kind to another table of the same keys; needed for the check on parts of the file.
+        Fits a model of the same kind to another table with the same keys; needed for the check on parts of the file.
     exact_up_to : int, optional
-        All cells of a table are visited up to this many; of a larger one, cells are drawn.
+        Up to this many cells, all cells are visited; in a larger table, cells are drawn.
     n_draws : int, optional
-        Cells to draw when the table is too large to visit all cells.
+        Number of cells to draw when the table is too large to visit all of them.
     seed : int, optional
         Seed of the draws.
 
     Returns
     -------
     FitDiagnostics
+        The statistics and their verdict.
 
     Notes
     -----
-    With λ = N·p̂ and h(λ) the risk of a unique, B = Σ πλe^(−πλ) {−h'(λ)(f−πλ)/π + h''(λ)[(f−πλ)²−f]/(2π²)} over all cells, f = 0
-    included. For h(λ) = exp(−(1−π)λ) this is B1 of Skinner and Shlomo; for E(1/F) it is their B2.
+    With λ = N·p̂ and h(λ) the risk of a unique, B = Σ πλe^(−πλ) {−h'(λ)(f−πλ)/π + h''(λ)[(f−πλ)²−f]/(2π²)} over all cells,
+    including those with f = 0. For h(λ) = exp(−(1−π)λ) this is B1 of Skinner and Shlomo; for E(1/F) it is their B2.
     """
     if tuple(table.keys) != tuple(model.table.keys):
         raise KeyMismatch.between(table.keys, model.table.keys)
@@ -275,18 +276,18 @@ def subsample_check(
     n_parts: int = 3,
     seed: int = 0,
 ) -> SubsampleCheck | None:
-    """Estimate, on random parts of the file, how many of their uniques are unique in the file, and count them.
+    """On random parts of the file, estimate how many of their uniques are unique in the file, and count how many are.
 
     Parameters
     ----------
     table : ContingencyTable
-        The file, taken as a population.
+        The file, treated as a population.
     refit : callable
-        Fits a model to a table of the same keys.
+        Fits a model to a table with the same keys.
     fraction : float, optional
-        Share of the records in a part, up to :data:`MOST_IN_A_PART` records.
+        Share of the records in a part, limited to :data:`MOST_IN_A_PART` records.
     n_parts : int, optional
-        Parts to draw.
+        Number of parts to draw.
     seed : int, optional
         Seed of the parts.
 
@@ -305,7 +306,7 @@ def subsample_check(
         drawn = np.flatnonzero(counts)
         model = refit(replace(part_of(table, counts), weights=None))
         probability = record_risk(model.table, model, population=table.n_records).unique_probability
-        # The cells of the part keep their order, so that the file's counts line up with its own.
+        # The cells of the part keep their order, so the file's counts at ``drawn`` line up with those of the part.
         is_unique = (counts[drawn] == 1) & (table.counts[drawn] == 1)
         found.append((probability.sum(), is_unique.sum(), np.sqrt(np.sum(probability * (1.0 - probability)))))
     expected, observed, deviation = np.mean(found, axis=0)
@@ -313,7 +314,7 @@ def subsample_check(
 
 
 def _terms(rate: Floats, count: Floats, fraction: float) -> Floats:
-    """Columns: B1, its variance, B2, its variance, the variance of s_1, the Poisson probabilities of 1, 2, …; one row for each cell."""
+    """One row per cell: B1, its variance, B2, its variance, the variance of s_1, and the Poisson probabilities of 1, 2, …"""
     mean = fraction * rate
     unseen = (1.0 - fraction) * rate
     columns = np.empty((len(rate), _N_TERMS))

@@ -1,19 +1,19 @@
 """Does the population hold copies?
 
-A population that was made by copying records or whole households (synthetic data are often made so) has fewer uniques than any smooth model
-expects: the double of a rare record is as rare, and the model cannot know of it. In the sample copies show as pairs that agree on
-everything although hardly any pairs agree on everything but one column.
+A population made by copying records or whole households, as synthetic data often are, has fewer uniques than any smooth model
+expects: the double of a rare record is just as rare, and the model cannot know about it. In the sample, copies show up as pairs
+that agree on everything although hardly any pairs agree on everything but one column.
 
-Let N_k be the pairs that differ in exactly k of m columns. Were the columns to agree independently, with any probabilities, the number of
-those that differ would be a sum of independent indicators, for which Newton's inequality says
+Let N_k be the number of pairs that differ in exactly k of m columns. If columns agreed independently, with any probabilities,
+the number of differing columns would be a sum of independent indicators, for which Newton's inequality says
 
     N_0 ≤ (m−1)/(2m) · N_1² / N_2.
 
-On samples of a census it held nearly with equality. Columns depend on each other, so that three times as many are allowed. Columns that another
-one determines are left out: a pair cannot differ in such a one alone.
+On samples of a census it held almost with equality. Columns depend on each other, so three times as many pairs are allowed.
+Columns that are determined by another one are left out: a pair cannot differ in such a column alone.
 
-Units are records, with every column of the file, and households of three or more members, with the keys of all members. A household is
-compared with those that have as many members.
+Units are records, with every column of the file, and households of three or more members, with the keys of all members. A
+household is compared with those of the same size.
 """
 
 from __future__ import annotations
@@ -31,37 +31,37 @@ from rarecell.outcome.words import number
 Codes = NDArray[np.integer]
 
 MOST_UNITS = 50_000
-"""Of more units a random part is compared."""
+"""If there are more units than this, a random part of them is compared."""
 
 MOST_COLUMNS = 30
-"""Of more columns those with most values are compared."""
+"""If there are more columns than this, those with the most values are compared."""
 
 LEAST_MEMBERS = 3
-"""Smaller households agree too often by themselves: the members of a couple are alike."""
+"""Smaller households agree too often by chance: the members of a couple are alike."""
 
 ALLOWED = 3.0
-"""Times as many pairs as independent columns would give count as natural."""
+"""Up to this many times the number of pairs that independent columns would give is considered natural."""
 
 LEAST_SHARE = 0.01
-"""Share of the population below which copies do not matter."""
+"""Share of the population below which copies are negligible."""
 
 _LEVEL = 1e-3
 
 
 @dataclass(frozen=True)
 class Doubles:
-    """Pairs of units that agree on everything, and what near agreement explains.
+    """Pairs of units that agree on everything, and how many of them near agreement explains.
 
     Attributes
     ----------
     units : str
         What was compared: ``"records"`` or ``"households"``.
     n_pairs : int
-        Pairs that agree on everything.
+        Number of pairs that agree on everything.
     n_explained : float
-        As many as pairs that differ in one column or two make plausible, with the allowance.
+        Number that pairs differing in one or two columns make plausible, including the allowance.
     share : float
-        Share of the population that would have a double, if the pairs beyond were copies.
+        Share of the population that would have a double if the excess pairs were copies.
     """
 
     units: str
@@ -71,7 +71,7 @@ class Doubles:
 
     @property
     def is_suspicious(self) -> bool:
-        """Whether there are so many more pairs that copies are the likelier reason, and enough of them to matter."""
+        """Whether there are so many excess pairs that copies are the likelier reason, and enough of them to matter."""
         if self.n_pairs <= self.n_explained or self.share < LEAST_SHARE:
             return False
         return bool(special.pdtrc(self.n_pairs - 1, self.n_explained) < _LEVEL)
@@ -95,16 +95,16 @@ def record_doubles(columns: Codes, *, fraction: float, seed: int = 0) -> Doubles
     Parameters
     ----------
     columns : array of int
-        A row for each record, a column for each column of the file, without names, weights and numbers of records.
+        One row per record and one column per column of the file, without names, weights and record numbers.
     fraction : float
         Sampling fraction.
     seed : int, optional
-        Of the part of a large file that is compared.
+        Seed for the random part of a large file that is compared.
 
     Returns
     -------
     Doubles or None
-        None with fewer than three columns that say something.
+        None with fewer than three informative columns.
     """
     rows = _part(len(columns), seed)
     told = telling_columns(columns[rows])
@@ -119,7 +119,7 @@ def household_doubles(keys: Codes, household: Codes, *, fraction: float) -> Doub
     Parameters
     ----------
     keys : array of int
-        A row for each record, a column for each key.
+        One row per record and one column per key.
     household : array of int
         Household of each record.
     fraction : float
@@ -128,7 +128,7 @@ def household_doubles(keys: Codes, household: Codes, *, fraction: float) -> Doub
     Returns
     -------
     Doubles or None
-        None when no two households of the same size have three members or more.
+        None unless at least two households of three or more members have the same size.
     """
     told = telling_columns(keys)
     profiles = household_profiles(keys[:, told], household)
@@ -136,7 +136,7 @@ def household_doubles(keys: Codes, household: Codes, *, fraction: float) -> Doub
 
 
 def telling_columns(columns: Codes) -> list[int]:
-    """Columns with more than one value, not all of them different, and not determined by one that is kept; those with most values first."""
+    """Columns with several values, not all different, and not determined by a kept one; those with the most values come first."""
     n_values = [len(np.unique(column)) for column in columns.T]
     kept: list[int] = []
     for k in sorted(range(len(n_values)), key=lambda k: -n_values[k]):
@@ -148,13 +148,13 @@ def telling_columns(columns: Codes) -> list[int]:
 
 
 def _determines(one: Codes, other: Codes, n_values: int) -> bool:
-    """Whether each value of a column goes with one value of another only."""
+    """Whether each value of one column occurs with only one value of the other."""
     span = int(other.max()) + 1
     return len(np.unique(one.astype(np.int64) * span + other)) == n_values
 
 
 def household_profiles(keys: Codes, household: Codes) -> list[Codes]:
-    """For each size of three and more, the keys of all members side by side, a row for each household; members in the order of their keys."""
+    """For each household size of three or more, one row per household: the keys of its members side by side, in sorted order."""
     order = np.lexsort((*keys.T[::-1], household))
     of_record, sorted_keys = household[order], keys[order]
     first = np.flatnonzero(np.concatenate([[True], of_record[1:] != of_record[:-1]]))
@@ -167,10 +167,11 @@ def household_profiles(keys: Codes, household: Codes) -> list[Codes]:
 
 
 def differing_pairs(rows: Codes) -> tuple[int, int, int]:
-    """Pairs of rows that differ in none, in exactly one and in exactly two columns.
+    """Numbers of pairs of rows that differ in no column, in exactly one and in exactly two.
 
-    Rows that agree when a column, or two, are left out have the same sum of random numbers, one for each value that is left. A pair that
-    differs in one column is found once with that column left out, one that agrees once for each column.
+    Each value of each column gets a random number. Rows that agree once one or two columns are left out have the same sum over
+    the remaining columns. Leaving out one column at a time finds a pair that differs in one column once, and a pair that agrees
+    on all of them once for each column.
     """
     n_columns = rows.shape[1]
     rng = np.random.default_rng(0)
@@ -190,7 +191,7 @@ def _equal_pairs(values: NDArray[np.uint64]) -> int:
 
 
 def _judged(units: str, profiles: Sequence[Codes], fraction: float) -> Doubles:
-    """Pairs over all sizes together: each size alone has too few."""
+    """Pairs of all household sizes taken together, because a single size has too few."""
     none, one, two = np.sum([differing_pairs(rows) for rows in profiles], axis=0)
     explained = ALLOWED * 0.5 * (one + 1.0) ** 2 / (two + 1.0)
     n_units = sum(len(rows) for rows in profiles)

@@ -1,8 +1,8 @@
 """Why is this record at risk, and what would it take to lower the risk of the file?
 
-For a record: the marginals of the model in which it is rarest, in words, each with no more variables than it takes. For the
-file: how many population uniques would be left without a key, or with the key at a coarser resolution. That is the table
-from which a data steward decides what to recode.
+For a record: the marginals of the model in which it is rarest, in words, each with as few variables as possible. For the
+file: how many population uniques would be left without a key, or with the key at a coarser resolution. From that table
+a data steward decides what to recode.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rarecell.table.uniqueness import Columns, n_uniques
 LEFT_OUT = "left out"
 """The resolution of a key that is not released at all."""
 
-# Below this share of the records a combination is called rare.
+# A combination is called rare below this share of the records.
 _RARE_SHARE = 0.01
 
 
@@ -36,7 +36,7 @@ class Reason:
     vertices : tuple of str
         Keys or coarsenings, in the table's order.
     values : tuple of str
-        The record's value of each, as a person reads it.
+        The record's value of each, in readable form.
     count : int
         Number of records with these values.
     n_records : int
@@ -68,7 +68,7 @@ class RecordExplanation:
     cell_probability, unique_probability, match_probability : float
         As in :class:`~rarecell.risk.records.RecordRisk`.
     reasons : tuple of Reason
-        Rarest marginals of the model, rarest first.
+        The marginals of the model in which the record is rarest, rarest first.
     """
 
     record: int
@@ -97,7 +97,7 @@ class KeyCost:
     resolution : str
         Name of the coarsening it is replaced by, or ``"left out"``.
     n_levels : int
-        Levels the key would have; 1 when it is left out.
+        Number of levels the key would have; 1 when it is left out.
     n_sample_uniques : int
         Sample uniques that would remain.
     expected_population_uniques : float
@@ -124,14 +124,14 @@ class KeyCost:
 def explain_records(
     risk: RecordRisk, model: CellModel, records: Sequence[int] | NDArray[np.int64], *, n_reasons: int = 3
 ) -> tuple[RecordExplanation, ...]:
-    """Say for each record in which marginals of the model it is rarest.
+    """Say in which marginals of the model each record is rarest.
 
     Parameters
     ----------
     risk : RecordRisk
         The risk of the file.
-    model : a model of its cells
-        Its generators are looked at; of an average, those of every member.
+    model : CellModel
+        A model of its cells, whose generators are examined; for an average, those of every member.
     records : sequence of int
         Positions of the records, such as ``risk.riskiest(20)``.
     n_reasons : int, optional
@@ -186,19 +186,19 @@ def key_costs(
     evaluate : callable
         Takes a table and returns its τ1; it selects and fits a model anew, because fewer levels allow more interactions.
     coarsenings : iterable of Coarsening, optional
-        Resolutions to try; those of the table unless given.
+        Resolutions to try; by default those of the table.
     baseline : float, optional
         τ1 of the file as it is, if already known.
     part : ContingencyTable, optional
-        The file, or a random part of a large one from :func:`~rarecell.table.subsample.random_part`: τ1 is compared on it, and that
-        of the file changes in the same proportion. Needed when ``baseline`` does not come from ``evaluate``.
+        The file, or a random part of a large one from :func:`~rarecell.table.subsample.random_part`. τ1 is compared on it, and
+        that of the file is taken to change in proportion. Needed when ``baseline`` does not come from ``evaluate``.
     progress : Progress, optional
-        Told of each evaluation.
+        Notified of each evaluation.
 
     Returns
     -------
     tuple of KeyCost
-        By key in the table's order; within a key finer resolutions first, then leaving it out.
+        By key in the table's order; within a key, finer resolutions first and leaving it out last.
     """
     offered = list(table.coarsenings if coarsenings is None else coarsenings)
     trials: list[tuple[str, Coarsening | None]] = []
@@ -224,7 +224,7 @@ def key_costs(
         resolution, n_levels = (LEFT_OUT, 1) if coarsening is None else (coarsening.name, coarsening.n_levels)
         changed = _changed(compared, key, coarsening)
         n_uniques = changed.size_indices.get(1, 0) if compared is table else _n_uniques(columns, key, coarsening)
-        # Less detail cannot make anybody unique: an estimate above that of the finer file is an error of the estimates.
+        # Less detail cannot make anybody unique, so an estimate above that of the finer file is an estimation error.
         finer = costs[-1].expected_population_uniques if costs and costs[-1].key == key else as_it_is
         costs.append(KeyCost(key, resolution, n_levels, n_uniques, min(scale * evaluate(changed), finer), as_it_is))
         checkpoint(progress, stage, 1)
@@ -240,7 +240,7 @@ def _changed(table: ContingencyTable, key: str, coarsening: Coarsening | None) -
 
 
 def _n_uniques(columns: Columns, key: str, coarsening: Coarsening | None) -> int:
-    """Sample uniques that would remain, without making the changed table."""
+    """Number of sample uniques that would remain, computed without building the changed table."""
     table = columns.table
     kept = [k for k, other in enumerate(table.keys) if other != key]
     if coarsening is None:
@@ -259,7 +259,7 @@ def _count(table: ContingencyTable, mask: int, cell: int) -> int:
 
 
 def _smallest_equivalent(table: ContingencyTable, mask: int, cell: int) -> int:
-    """Leave out, one after the other, the vertices without which no more records would agree with the cell."""
+    """Drop, one after another, the vertices without which no more records would agree with the cell."""
     count = _count(table, mask, cell)
     for vertex in range(table.n_vertices):
         without = mask & ~single(vertex)

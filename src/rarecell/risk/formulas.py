@@ -1,15 +1,15 @@
-"""How likely is a cell's sample count to be all there is of it in the population?
+"""How likely is it that a cell's sample count is all there is of it in the population?
 
-``sample_count`` (f in the literature) of a cell's units were sampled; the units of it that were not sampled follow a
-binomial (the multinomial model of Takemura and Endo), a Poisson, or a negative binomial law (Poisson–gamma, Bethlehem,
-Keller and Pannekoek). From each law come two numbers for a cell:
+``sample_count`` (f in the literature) is the number of sampled units in a cell. The number of unsampled units in it follows a
+binomial (the multinomial model of Takemura and Endo), a Poisson, or a negative binomial law (Poisson–gamma; Bethlehem,
+Keller and Pannekoek). Each law gives two numbers for a cell:
 
 * the probability that nobody else is there, so that a sample unique is a population unique;
 * E(1/F), the probability that a match of a record with a random population unit of the same cell is correct.
 
-Both are generating functions G(t) = E t^X of the number X of unseen units: G(0) and the integral of t^(f−1) G(t) over
-the unit interval. For f = 1 the integral has a closed form. Otherwise its integrand is log-concave in the variable used
-below and falls by e^-40 within a window that is known beforehand, so that one fixed Gauss rule reaches rounding error
+Both follow from the generating function G(t) = E t^X of the number X of unseen units: G(0), and the integral of t^(f−1) G(t)
+over the unit interval. For f = 1 the integral has a closed form. Otherwise its integrand is log-concave in the variable used
+below and falls by e^-40 within a window that is known in advance, so one fixed Gauss rule reaches rounding error
 for every probability, population and count. The textbook recurrence in f loses all digits when few units are unseen.
 
 References
@@ -31,7 +31,7 @@ from rarecell.machine.threads import on_all_cores
 
 Floats = NDArray[np.float64]
 
-# Beyond a fall of the integrand by e^-40 nothing is left that a double could hold.
+# Once the integrand has fallen by e^-40, what is left is below double precision.
 _FALL = 40.0
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
 _NODES = 0.5 * (_NODES + 1.0)
@@ -47,7 +47,7 @@ def unique_probability(log_cell_probability: ArrayLike, n_unseen: ArrayLike) -> 
     log_cell_probability : array_like
         Logarithm of the cell's probability p; minus infinity is allowed.
     n_unseen : array_like
-        Number M = N − n of population units outside the sample; need not be whole (weighted samples).
+        Number M = N − n of population units outside the sample; need not be an integer (weighted samples).
 
     Returns
     -------
@@ -57,7 +57,7 @@ def unique_probability(log_cell_probability: ArrayLike, n_unseen: ArrayLike) -> 
     probability, unseen = np.broadcast_arrays(_probability(log_cell_probability), _floats(n_unseen))
     with np.errstate(divide="ignore", invalid="ignore"):
         exponent = unseen * np.log1p(-probability)
-    # A census (M = 0) leaves nobody unseen, even in a cell of probability one.
+    # In a census (M = 0) nobody is unseen, even in a cell of probability one.
     return np.asarray(np.exp(np.where(unseen == 0.0, 0.0, exponent)))
 
 
@@ -98,7 +98,7 @@ def match_probability(log_cell_probability: ArrayLike, n_unseen: ArrayLike, samp
 
 
 def poisson_unique_probability(unseen_mean: ArrayLike) -> Floats:
-    """Probability exp(−(1−π)λ) that a cell has no unseen unit when their number is Poisson.
+    """Probability exp(−(1−π)λ) that a cell has no unseen units when their number is Poisson.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ def poisson_match_probability(unseen_mean: ArrayLike, sample_count: ArrayLike = 
 def gamma_unique_probability(mean: ArrayLike, shape: ArrayLike, fraction: ArrayLike) -> Floats:
     """Probability that a sample unique is a population unique when cell rates are gamma distributed.
 
-    With b = a/μ + π this is [b/(b+1−π)]^(a+1); shape a to infinity gives the Poisson form.
+    With b = a/μ + π this is [b/(b+1−π)]^(a+1); as the shape a tends to infinity it becomes the Poisson form.
 
     Parameters
     ----------
@@ -171,11 +171,11 @@ def gamma_match_probability(mean: ArrayLike, shape: ArrayLike, fraction: ArrayLi
 def negative_binomial_match_probability(unseen_mean: ArrayLike, shape: ArrayLike, sample_count: ArrayLike = 1) -> Floats:
     """E(1/F) when the number of unseen units is negative binomial with mean μ and shape a.
 
-    This is the predictive form: the cell's rate is uncertain, gamma distributed given all that was seen, the record itself
-    included. An infinite shape is the Poisson form.
+    This is the predictive form: the cell's rate is uncertain, with a gamma distribution given everything that was seen,
+    including the record itself. An infinite shape gives the Poisson form.
     """
     mean, a, count = np.broadcast_arrays(_floats(unseen_mean), _floats(shape), _floats(sample_count))
-    # Beyond this shape the law is Poisson to the last digit, and mean/shape would lose the digits of the mean.
+    # Beyond this shape the law is Poisson to the last digit, and mean/shape would lose digits of the mean.
     is_certain = a > 1e15
     safe = np.where(is_certain, 1.0, a)
     uncertain = _negative_binomial_match(mean / safe, safe, count)
@@ -208,14 +208,14 @@ def _negative_binomial_match(odds: Floats, exponent: Floats, sample_count: Float
 
 
 def _unseen_odds(mean: ArrayLike, shape: ArrayLike, fraction: ArrayLike) -> tuple[Floats, Floats]:
-    """c = (1−π)/(a/μ+π), the odds of a unit being unseen in a cell of random rate."""
+    """c = (1−π)/(a/μ+π), the odds that a unit is unseen in a cell with a random rate."""
     mu, a, pi = np.broadcast_arrays(_floats(mean), _floats(shape), _floats(fraction))
     ratio = np.where(a > 0.0, np.divide(a, mu, out=np.full_like(mu, np.inf), where=mu > 0.0), 0.0)
     return (1.0 - pi) / (ratio + pi), a
 
 
 def _by_count(count: Floats, of_unique: Callable[..., Floats], general: Callable[..., Floats], *arguments: Floats) -> Floats:
-    """Closed form where the sample count is one, quadrature elsewhere, in chunks that bound the memory."""
+    """Closed form where the sample count is one, quadrature elsewhere, in chunks that limit memory use."""
     if np.any(count < 1.0):
         raise ValueError("E(1/F) is defined for cells with a sample count of at least 1.")
     shape = count.shape
@@ -240,7 +240,7 @@ def _integral(window: Floats, log_integrand: Callable[[Floats], Floats]) -> Floa
 
 
 def _probability(log_cell_probability: ArrayLike) -> Floats:
-    # An average of models can exceed one by rounding; log1p(-p) must stay real.
+    # The probability from an average of models can exceed one by rounding; log1p(-p) must stay real.
     return np.asarray(np.minimum(np.exp(_floats(log_cell_probability)), 1.0))
 
 

@@ -1,25 +1,25 @@
 """How uncertain is the number of population uniques?
 
-Three things are uncertain: the probabilities of the model (few records stand behind a rare marginal), which of several models
-holds, and chance itself, because even with known probabilities the number of population uniques varies.
+Three things are uncertain: the probabilities of the model (a rare marginal rests on few records), which of several models
+holds, and chance itself, because the number of population uniques varies even with known probabilities.
 
 The first has an exact answer for a decomposable model. Under a hyper-Dirichlet prior the clique tables have independent
 Dirichlet posteriors along the clique tree, so that p(i) is a product of conditional probabilities, each a ratio of gamma
 variables. They are drawn once for each marginal cell, so that records which share a marginal move together. The prior's total
 mass, spread evenly over the cells, is the one that makes the observed counts most probable. For an average, the weights of the
-members are drawn as well, from the Dirichlet law with as much mass as there are members. Chance is added by drawing the number
-of unseen units in each cell.
+members are drawn as well, from a Dirichlet distribution with as much mass as there are members. Chance is added by drawing the
+number of unseen units in each cell.
 
 The posterior of the number of population uniques is not centred on the estimate that plugs in p̂, because the risk is a convex
-function of the probability. Neither centre is right in general. The posterior's is, when the model is true: in simulations from
-known decomposable models its 95 % interval held the truth in 92 to 100 % of the samples. Models selected by a penalty overstate
-risk, which plugging in averaged p̂ offsets in part. So the interval of an average is centred on its estimate, and that of one
-model spans both. A model that brings its own posterior has it integrated in its estimate already.
+function of the probability. Neither centre is right in general. The posterior's is right when the model is true: in simulations
+from known decomposable models its 95 % interval held the truth in 92 to 100 % of the samples. Models selected by a penalty
+overstate risk, which plugging in an averaged p̂ partly offsets. So the interval of an average is centred on its estimate, and
+that of a single model spans both. The estimate of a model with its own posterior already integrates over it.
 
-No model is true of a real file. How far estimates were off beyond chance on populations that are known is a fourth thing, which
-back-off networks bring with them (:data:`rarecell.model.backoff.RELATIVE_ERROR`) and which is drawn as well. On 60 samples of
-three populations their interval held the truth in 98 %, without that in 90 %; those of single models and of averages over
-penalties, which have no such allowance, in 34 to 36 % (``benchmarks/accuracy.py``).
+No model is true of a real file. A fourth source is how far estimates were off beyond chance on populations that are known; it
+comes with back-off networks (:data:`rarecell.model.backoff.RELATIVE_ERROR`) and is drawn as well. On 60 samples of three
+populations their interval held the truth in 98 %, and in 90 % without this allowance; the intervals of single models and of
+averages over penalties, which have no such allowance, held it in 34 to 36 % (``benchmarks/accuracy.py``).
 
 References
 ----------
@@ -44,10 +44,10 @@ Floats = NDArray[np.float64]
 CENTRES = ("both", "posterior", "estimate")
 
 MOST_UNIQUES = 5_000
-"""Of more sample uniques than this a random part is drawn for, and stands for all."""
+"""If there are more sample uniques than this, only a random part of them is drawn for, which represents all."""
 
 _VALUES_IN_MEMORY = 4_000_000
-# A count that was moved to the estimate and differs from a whole number by less than this is that number.
+# A count that was shifted to the estimate and lies within this distance of an integer is taken to be that integer.
 _ROUNDING = 1e-3
 
 
@@ -70,7 +70,7 @@ class RiskInterval:
     n_draws : int
         Number of posterior draws.
     basis : str
-        What is and is not in the intervals, in a sentence.
+        What the intervals do and do not include, in a sentence.
     """
 
     level: float
@@ -104,26 +104,27 @@ def risk_interval(
     ----------
     risk : RecordRisk
         The risk of the file under ``model``.
-    model : a model of its cells
-        Its ``draws`` vary as far as it knows how sure it is. Its ``relative_error``, if it has one, says how far the estimates
-        of both numbers are off beyond chance, as standard deviations relative to them.
+    model : CellModel
+        A model of its cells. Its ``draws`` vary as much as the model is unsure. Its ``relative_error``, if it has one, says how
+        far the estimates of both numbers are off beyond chance, as relative standard deviations.
     level : float, optional
         Nominal coverage.
     n_draws : int, optional
-        Posterior draws.
+        Number of posterior draws.
     centre : {"both", "posterior", "estimate"}, optional
-        The posterior as it is; the posterior moved to the estimate of ``risk``; or what spans the two. When left out, the
-        estimate for an average or a model with its own posterior, and both for a single model.
+        ``"posterior"`` is the posterior as it is, ``"estimate"`` the posterior shifted to the estimate of ``risk``, and
+        ``"both"`` spans the two. By default ``"estimate"`` for an average or a model with its own posterior, else ``"both"``.
     most_uniques : int, optional
-        With more sample uniques than this, a random part of them is drawn for.
+        If there are more sample uniques than this, only a random part of them is drawn for.
     among : array of bool, optional
-        Cells whose uniques are meant, such as those that stay after swaps; all unless given.
+        Cells whose uniques are meant, such as those that remain after swaps; all by default.
     seed : int, optional
         Seed of the draws.
 
     Returns
     -------
     RiskInterval
+        Both intervals and what they rest on.
     """
     if centre is None:
         centre = "estimate" if model.members or risk.posterior is not None else "both"
@@ -156,7 +157,7 @@ def risk_interval(
     factor = np.divide(estimate, mean, out=np.ones(2), where=mean > 0.0)
     ends = [(1.0 - level) / 2.0, (1.0 + level) / 2.0]
     moved = {"posterior": [np.ones(2)], "estimate": [factor], "both": [np.ones(2), factor]}[centre]
-    # Counts of records, so that the ends are moved outwards to the next number that can occur.
+    # These are counts of records, so the ends are moved outwards to the next number that can occur.
     low = np.min([np.quantile(found * f, ends[0], axis=0, method="lower") for f in moved], axis=0)
     high = np.max([np.quantile(found * f, ends[1], axis=0, method="higher") for f in moved], axis=0)
     return RiskInterval(
@@ -177,7 +178,7 @@ def risk_interval(
 
 
 class _Sums:
-    """Sums over the drawn uniques, of two quantities and for each draw."""
+    """Sums of two quantities over the drawn uniques, for each draw."""
 
     def __init__(self, n_drawn: int) -> None:
         self.n_drawn = n_drawn
@@ -185,17 +186,17 @@ class _Sums:
         self._first, self._second = np.zeros((2, n_drawn)), np.zeros((2, n_drawn))
 
     def add(self, *values: Floats) -> None:
-        """Values of both quantities: one row for each draw, one column for each unique."""
+        """Add values of both quantities: one row for each draw, one column for each unique."""
         self._sums.append(np.stack([one.sum(axis=1) for one in values], axis=1).astype(np.float64))
         for k, one in enumerate(values):
             self._first[k] += one.sum(axis=0)
             self._second[k] += (one**2).sum(axis=0)
 
     def of_all(self, n_uniques: int) -> Floats:
-        """Sums over all uniques, of which those drawn are a random part.
+        """Sums over all uniques, of which the drawn ones are a random part.
 
-        The variance of a sum is the uniques' own variances, which grow with their number, and what they share, which grows
-        with its square; multiplying the part's sums up would overstate the first.
+        The variance of a sum consists of the uniques' own variances, which grow with their number, and of what they share,
+        which grows with its square; scaling up the sums of the part would overstate the former.
         """
         sums = np.concatenate(self._sums)
         if n_uniques == self.n_drawn:
@@ -211,7 +212,7 @@ class _Sums:
 def _one_chunk(
     risk: RecordRisk, uniques: NDArray[np.int64], log_p: Floats, rng: np.random.Generator
 ) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
-    """What each unique adds to τ1 and τ2 in each draw, and what is realised in a population drawn with it."""
+    """What each unique adds to τ1 and τ2 in each draw, and what is realised in a population drawn along with it."""
     design = risk.design
     rate = np.exp(log_p + design.log_scale[uniques]) * design.reference_population[uniques]
     fraction = design.inclusion[uniques]
@@ -223,7 +224,7 @@ def _one_chunk(
         # Given that one unit was sampled, the rate is gamma with shape a + 1.
         unseen = (1.0 - fraction) * rng.standard_gamma(shape + 1.0, rate.shape) / (shape / rate + fraction)
     else:
-        # A sample unique is rare, so that binomial and Poisson numbers of unseen units are the same.
+        # A sample unique is rare, so binomial and Poisson numbers of unseen units are practically the same.
         unique, match = np.exp(-unseen), formulas.poisson_match_probability(unseen)
     n_unseen = rng.poisson(np.minimum(unseen, 1e15))
     return (unique, match), ((n_unseen == 0).astype(np.float64), np.asarray(1.0 / (1.0 + n_unseen), dtype=np.float64))

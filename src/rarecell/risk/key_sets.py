@@ -3,15 +3,15 @@
 For sets of keys of a given size: how many records they make unique in the file, and how many of those are likely to be
 unique in the population. A file can be safe on the keys one has thought of and unsafe on five others.
 
-1. A beam search on a random part of the file grows sets key by key and keeps the best at each size; what it finds is
-   counted on the whole file and sets the mark.
-2. Every set is then reached by adding keys one at a time, those of most levels first. Cells that agree so far are a group;
-   what is alone in its group is settled, and only the rest is split by the next key. n records that agree so far can give
-   at most n unique ones, and fewer than L when they are more than the L combinations of levels that are still to come: sets
-   that cannot reach the mark by this are ruled out together, without being counted.
+1. A beam search on a random part of the file grows sets key by key and keeps the best at each size. The sets it finds are
+   counted on the whole file and set the mark to beat.
+2. Every set is then reached by adding keys one at a time, those with the most levels first. Cells that agree so far form a
+   group; a cell alone in its group is settled, and only the rest is split by the next key. n records that agree so far can
+   yield at most n unique ones, and fewer than L if n exceeds the number L of combinations of levels still to come. Sets that
+   cannot reach the mark by this bound are ruled out together, without being counted.
 
-When all sets are counted or ruled out the answer is proved. When the time is over before, the best so far is returned, with
-the most that any set left could reach.
+Once all sets are counted or ruled out, the answer is proved. If time runs out first, the best sets so far are returned, with
+the largest number that any remaining set could reach.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
 STAGE = "scanning sets of keys"
 
 TIME_LIMIT = 300.0
-"""Seconds after which a scan ends with the best so far."""
+"""Seconds after which a scan ends with the best sets so far."""
 
 BEAM = 20
-"""Sets kept at each size of the beam search that sets the first mark."""
+"""Number of sets kept at each size of the beam search that sets the first mark."""
 
 BEAM_RECORDS = 50_000
-"""Random records that the beam search counts."""
+"""Number of random records that the beam search counts."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class KeySet:
     keys : tuple of str
         The keys.
     sample_uniques : int
-        Records that are alone with their values of these keys.
+        Number of records that are alone with their values of these keys.
     expected_population_uniques : float or None
-        How many of those are expected to be alone in the population, by Pitman's formula; None where it has no solution.
+        Number of those expected to be alone in the population, by Pitman's formula; None if it has no solution.
     modelled_population_uniques : float or None
-        The same by a model of the table of these keys, which is more accurate; None where none was asked for or time was over.
+        The same by a model of the table of these keys, which is more accurate; None if not requested or if time ran out.
     """
 
     keys: tuple[str, ...]
@@ -78,20 +78,20 @@ class KeySet:
 
 @dataclass(frozen=True)
 class Scan:
-    """The riskiest sets of keys of one size, the riskiest first.
+    """The riskiest sets of keys of one size, riskiest first.
 
     Attributes
     ----------
     size : int
-        Keys of a set.
+        Number of keys in a set.
     sets : tuple of KeySet
-        The riskiest.
+        The riskiest sets.
     n_counted, n_ruled_out, n_possible : int
-        Sets counted, sets that cannot be among the riskiest and were not, and all there are.
+        Number of sets counted, of sets ruled out without being counted, and of all possible sets.
     most_left : int
-        When the time was over: the most records that a set neither counted nor ruled out could make unique; otherwise 0.
+        If time ran out: the largest number of records that a set neither counted nor ruled out could make unique; otherwise 0.
     time_limit : float
-        Seconds that were allowed.
+        Time allowed, in seconds.
     """
 
     size: int
@@ -104,7 +104,7 @@ class Scan:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no set that is not listed makes more records unique than one that is."""
+        """Whether it is proved that no unlisted set makes more records unique than a listed one."""
         return self.n_counted + self.n_ruled_out >= self.n_possible
 
     def to_dict(self) -> Json:
@@ -160,12 +160,12 @@ def scan_subsets(
     uniques_of: Callable[[ContingencyTable], float] | None = None,
     progress: Progress = SILENT,
 ) -> Scan:
-    """The sets of ``size`` keys that make most records unique.
+    """The sets of ``size`` keys that make the most records unique.
 
     Parameters
     ----------
     table : ContingencyTable
-        Of all keys that come into question.
+        Table of all candidate keys.
     size : int, optional
         Number of keys an intruder is assumed to know.
     population : float
@@ -173,12 +173,12 @@ def scan_subsets(
     top : int, optional
         Number of sets to return.
     seed : int, optional
-        Of the part of the records that a first search looks at; when all sets are decided it does not matter.
+        Seed for the random part that the first search uses; irrelevant once all sets are decided.
     max_seconds : float, optional
-        Time after which the scan ends with the best so far.
+        Time after which the scan ends with the best sets so far.
     uniques_of : callable, optional
-        Estimates the number of population uniques from the table of some keys; asked for the sets that are returned, while the
-        time lasts, the riskiest first.
+        Estimates the number of population uniques from the table of some keys; called for the sets that are returned, riskiest
+        first, as long as time remains.
     progress : Progress, optional
         Receives the number of sets decided so far, and can stop the scan.
 
@@ -213,14 +213,14 @@ def _key_set(marginals: Marginals, keys: tuple[int, ...], n_uniques: int, popula
 
 
 def _modelled(one: KeySet, table: ContingencyTable, uniques_of: Callable[[ContingencyTable], float], deadline: float) -> KeySet:
-    """A set with the estimate of a model, if there is time left for it."""
+    """A set with the estimate of a model, if there is time left to compute it."""
     if time.monotonic() > deadline:
         return one
     return replace(one, modelled_population_uniques=uniques_of(table.project(list(one.keys))))
 
 
 def _beam(table: ContingencyTable, size: int, deadline: float) -> list[tuple[int, ...]]:
-    """Good sets, the best first: the best of each size, extended by every key."""
+    """Good sets, best first: the best of each size, extended by every key."""
     whole = Undecided.of(Columns(table.with_coarsenings(())))
     kept: list[tuple[tuple[int, ...], Undecided]] = [((), whole)]
     for depth in range(size):
@@ -242,7 +242,7 @@ def _beam(table: ContingencyTable, size: int, deadline: float) -> list[tuple[int
 
 
 class _ScanRun:
-    """One scan: the sets to go through, the best so far, and what is decided."""
+    """One scan: the sets to go through, the best so far, and what has been decided."""
 
     def __init__(self, table: ContingencyTable, size: int, top: int, deadline: float, progress: Progress) -> None:
         self.whole = Undecided.of(Columns(table.with_coarsenings(())))
@@ -261,11 +261,11 @@ class _ScanRun:
         self._lock = threading.Lock()
 
     def best(self) -> list[tuple[int, tuple[int, ...]]]:
-        """The sets with most uniques, ties in the order of the keys."""
+        """The sets with the most uniques; ties in the order of the keys."""
         return [(self.found[keys], keys) for keys in sorted(self.found, key=lambda keys: (-self.found[keys], keys))[: self.top]]
 
     def remember(self, sets: Iterable[tuple[int, ...]]) -> None:
-        """Count some sets beforehand, for a mark to begin with."""
+        """Count some sets in advance to have an initial mark."""
         for keys in sets:
             cells = self.whole
             for k in sorted(keys, key=self.order.index)[:-1]:
@@ -286,7 +286,7 @@ class _ScanRun:
         return time.monotonic() > self.deadline
 
     def decide_all(self) -> None:
-        """Count or rule out every set, on all cores; the first two keys of a set are a piece of work."""
+        """Count or rule out every set, on all cores; sets with the same first two keys form one unit of work."""
         n_keys = len(self.order)
         self.progress.start(STAGE, float(comb(n_keys, self.size)))
         if self.size < 3:
@@ -317,12 +317,12 @@ class _ScanRun:
                 raise
 
     def _bounds(self, cells: Undecided, children: list[int]) -> list[int]:
-        """The most uniques of any set that holds the keys so far and goes on with each of these."""
+        """For each of these next keys, the most uniques of any set that contains the keys so far and continues with it."""
         n_more = self.size - len(cells.vertices)
         return cells.bounds([math.prod(map(float, self.levels[j : j + n_more])) for j in children])
 
     def _child(self, cells: Undecided, j: int, bound: int) -> None:
-        """Decide all sets that go on with the key at place ``j`` of the order."""
+        """Decide all sets that continue with the key at position ``j`` of the order."""
         n_more = self.size - len(cells.vertices)
         n_sets = comb(len(self.order) - j - 1, n_more - 1)
         if bound < self.mark:

@@ -1,8 +1,8 @@
 """On whom do swaps fall, and what do they do to weighted tables?
 
-Risky records are rare, so that swaps fall on small groups more than on large ones, and a board has to see how much. Survey
-weights stay with their row: a margin of counts that is kept exactly is a margin of weighted totals that is kept only as far as
-the weights of partners are alike.
+Risky records are rare, so swaps affect small groups more than large ones, and a review board needs to see by how much. Survey
+weights stay with their row: where a margin of counts is kept exactly, the weighted totals of the same margin are kept only as
+far as the weights of partners are alike.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class GroupShare:
-    """A group of records, and how many of them were swapped; ``ratio`` is their share over that of the file."""
+    """A group of records and how many were swapped; ``ratio`` is the share swapped relative to that of the whole file."""
 
     column: str
     level: str
@@ -47,13 +47,20 @@ class WeightedChange:
 
     Attributes
     ----------
-    variables : its columns
-    cells : cells that have records in either file
-    changed : cells whose total changed
-    largest : largest change of a total, relative to the total before; infinite where there was nobody
-    largest_cell : that cell in words
-    moved : half the sum of all changes over the sum of the weights: the share of weight in another cell
-    is_count_identical : whether the counts of records in it are the same in both files
+    variables : tuple of str
+        Columns of the table.
+    cells : int
+        Number of cells with records in either file.
+    changed : int
+        Number of cells whose total changed.
+    largest : float
+        Largest change of a total relative to the total before; infinite where the cell was empty before.
+    largest_cell : str
+        The cell with that change, in words.
+    moved : float
+        Share of the total weight that is now in another cell: half the sum of absolute changes over the sum of the weights.
+    is_count_identical : bool
+        Whether the table has the same counts of records in both files.
     """
 
     variables: tuple[str, ...]
@@ -75,13 +82,25 @@ class WeightedChange:
 
 
 def swapped_by_group(column: str, labels: Sequence[str], codes: Array, counts: ArrayLike, rows: Array) -> list[GroupShare]:
-    """How many records of each level of a column were swapped, the most affected first.
+    """Count the swapped records of each level of a column, most affected level first.
 
     Parameters
     ----------
-    column, labels : the column and its levels
-    codes, counts : level and number of records of each cell, or of each record with a count of 1
-    rows : level of each record that was swapped
+    column : str
+        Name of the column.
+    labels : sequence of str
+        Its levels.
+    codes : array of int
+        Level of each cell, or of each record.
+    counts : array_like
+        Number of records in each cell; 1 for a record.
+    rows : array of int
+        Level of each record that was swapped.
+
+    Returns
+    -------
+    list of GroupShare
+        One entry for each level.
     """
     total = np.bincount(codes, weights=np.asarray(counts, dtype=np.float64), minlength=len(labels)).astype(np.int64)
     swapped = np.bincount(rows, minlength=len(labels)).astype(np.int64)
@@ -94,7 +113,7 @@ def swapped_by_group(column: str, labels: Sequence[str], codes: Array, counts: A
 
 
 def affected_groups(plan: SwapPlan) -> list[GroupShare]:
-    """How many records of each level of each key were swapped, by the values before the swap."""
+    """Count the swapped records of each level of each key, by their values before the swap."""
     table = plan.table
     of_rows = table.cells[table.cell_of(plan.rows)]
     found: list[GroupShare] = []
@@ -104,13 +123,21 @@ def affected_groups(plan: SwapPlan) -> list[GroupShare]:
 
 
 def weighted_changes(plan: SwapPlan, weights: ArrayLike, margins: Sequence[Sequence[str]]) -> list[WeightedChange]:
-    """Weighted totals of some margins of the keys before and after a plan.
+    """Compare the weighted totals of some margins of the keys before and after a plan.
 
     Parameters
     ----------
-    plan : what was swapped
-    weights : weight of each of ``plan.rows``
-    margins : sets of keys
+    plan : SwapPlan
+        The swaps.
+    weights : array_like
+        Weight of each of ``plan.rows``.
+    margins : sequence of sequences of str
+        Sets of keys.
+
+    Returns
+    -------
+    list of WeightedChange
+        One entry for each margin.
     """
     table, of_rows = plan.table, np.asarray(weights, dtype=np.float64)
     if table.weights is None:
@@ -141,7 +168,7 @@ def _compared(
     plan: SwapPlan, names: tuple[str, ...], cells: NDArray[np.int32], before: Floats, by: Floats, same_counts: bool
 ) -> WeightedChange:
     total = before.sum()
-    # Weights are sums of multiples of 2^-24, so that a difference below this is rounding of the sums themselves.
+    # Weights are sums of multiples of 2^-24, so a difference below this is a rounding error of the sums.
     is_changed = np.abs(by) > 1e-9 * max(1.0, total)
     if not is_changed.any():
         return WeightedChange(names, len(cells), 0, 0.0, "", 0.0, same_counts)
@@ -155,9 +182,9 @@ def _compared(
 
 
 def weight_classes(weights: ArrayLike, n_classes: int) -> NDArray[np.int32]:
-    """Classes of similar weight with about equally many records: equal weights share a class.
+    """Put records into classes of similar weight and about equal size; equal weights share a class.
 
-    Partners from one class keep weighted totals nearly as they were.
+    Swapping within a class keeps weighted totals nearly unchanged.
     """
     values = np.asarray(weights, dtype=np.float64)
     distinct, position, counts = np.unique(values, return_inverse=True, return_counts=True)

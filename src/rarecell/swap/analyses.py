@@ -2,7 +2,7 @@
 
 The user names analyses: a regression, means of a column by group, a table with its totals. Each is run on both files, and every
 coefficient, mean or total is shown side by side with the overlap of its confidence intervals and its signed relative bias.
-Survey weights enter as they do in a survey package: weighted estimates, standard errors that are robust to the weights.
+Survey weights are used as in a survey package: weighted estimates with robust standard errors.
 
 References
 ----------
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rarecell.edges import Array, Columns, ReadJson
 
 MOST_RECORDS = 200_000
-"""Analyses of longer files are run on a random sample of this many records, the same in both files."""
+"""Analyses of longer files use a random sample of this many records, the same ones in both files."""
 
 Z = 1.959963984540054
 """Half the width of a 95 % interval, in standard errors."""
@@ -35,7 +35,7 @@ KINDS = ("regression", "means", "table")
 
 Floats = NDArray[np.float64]
 Estimates = dict[str, tuple[float, float]]
-"""For each name an estimate and its standard error."""
+"""An estimate and its standard error for each name."""
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,14 @@ class Analysis:
 
     Attributes
     ----------
-    name : what the user calls it
-    kind : ``regression``, ``means`` or ``table``
-    formula : ``"income ~ age + sex"`` for a regression, ``"income by region"`` for means, ``"region, sex"`` for a table
-    family : ``linear`` or ``logistic``, for a regression
+    name : str
+        Name given by the user.
+    kind : str
+        ``regression``, ``means`` or ``table``.
+    formula : str
+        ``"income ~ age + sex"`` for a regression, ``"income by region"`` for means, ``"region, sex"`` for a table.
+    family : str
+        ``linear`` or ``logistic``; used by a regression only.
     """
 
     name: str
@@ -74,7 +78,7 @@ class Analysis:
         return cls(name, kinds[0], text, family)
 
     def columns(self, available: Sequence[str]) -> list[str]:
-        """The columns that the formula names."""
+        """Return the columns that the formula names."""
         words = set(re.findall(r"\w+", self.formula)) - {"by", "C"}
         found = [name for name in available if name in words]
         if self.kind != "regression":
@@ -91,7 +95,7 @@ class Analysis:
 
 @dataclass(frozen=True)
 class Compared:
-    """One number of an analysis in both files; ``overlap`` is 1 for the same interval, and 0 or less when they do not meet."""
+    """One number of an analysis in both files; ``overlap`` is 1 for equal intervals and 0 or less for disjoint ones."""
 
     name: str
     before: float
@@ -110,12 +114,12 @@ class Compared:
 
     @property
     def relative_bias(self) -> float | None:
-        """(after − before) / |before|; None where it was 0."""
+        """(after − before) / |before|; None if ``before`` is 0."""
         return None if self.before == 0.0 else (self.after - self.before) / abs(self.before)
 
 
 def compare(analysis: Analysis, before: Columns, after: Columns, weights: Floats | None = None) -> tuple[Compared, ...]:
-    """Run an analysis on both files, given as columns of values; a number that only one of them has is left out."""
+    """Run an analysis on both files, given as columns of values; numbers found in only one of them are left out."""
     first, second = (_estimates(analysis, columns, weights) for columns in (before, after))
     return tuple(
         Compared(name, first[name][0], second[name][0], first[name][1], second[name][1]) for name in first if name in second
@@ -139,7 +143,7 @@ def _labels(columns: Columns, names: Sequence[str]) -> Array:
 
 
 def _totals(labels: Array, weights: Floats) -> Estimates:
-    """Weighted total of each cell; its error is that of a sum of n independent draws."""
+    """Weighted total of each cell, with the standard error of a sum of n independent draws."""
     n = len(weights)
     found = {}
     for label in sorted(set(labels.tolist())):
@@ -149,7 +153,7 @@ def _totals(labels: Array, weights: Floats) -> Estimates:
 
 
 def _means(values: Floats, labels: Array, weights: Floats) -> Estimates:
-    """Weighted mean of each group, with the linearised error of a ratio; records without a value are left out."""
+    """Weighted mean of each group, with the linearised standard error of a ratio; records without a value are left out."""
     found = {}
     for label in sorted(set(labels.tolist())):
         among = (labels == label) & np.isfinite(values)
@@ -173,7 +177,7 @@ def _regression(analysis: Analysis, columns: Columns, weights: Floats | None) ->
     kept = frame.notna().all(axis=1)
     frame, options = frame[kept], {}
     if weights is not None:
-        # Weights of a survey are not repetitions of a record, which would make the errors too small.
+        # Survey weights are not frequency weights; treating them as such would make the errors too small.
         options = {"weights" if analysis.family == "linear" else "var_weights": weights[kept.to_numpy()]}
     try:
         if analysis.family == "linear":
@@ -186,6 +190,6 @@ def _regression(analysis: Analysis, columns: Columns, weights: Floats | None) ->
             "values of its columns."
         ) from None
     n_terms = len(fitted.params)
-    # The same correction for few records in both families; statsmodels applies it to one of them only.
+    # Apply the same small-sample correction in both families; statsmodels applies it to one of them only.
     correction = float(np.sqrt(len(frame) / max(1, len(frame) - n_terms)))
     return {str(name): (float(fitted.params[name]), correction * float(fitted.bse[name])) for name in fitted.params.index}

@@ -1,8 +1,8 @@
 """Are the values exchanged, and nothing else?
 
 The plan says which row gets which key values from which other row. A key that was assessed in bands or groups is written in
-them: the output holds what was assessed, and no more detail. Every kept margin of input and output is compared cell by cell, and the keys of the
-output are counted again; a difference is a defect of the program, and nothing is written.
+these bands or groups: the output holds what was assessed, and no more detail. Every kept margin is compared cell by cell between
+input and output, and the keys of the output are counted again. A difference is a defect of the program; then nothing is written.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Exchange(Protocol):
-    """What has to be known of values that change places: a plan of swaps, or a formal release."""
+    """What a plan of swaps and a formal release have in common: values that change places."""
 
     @property
     def table(self) -> ContingencyTable: ...
@@ -95,11 +95,16 @@ class SwapResult:
 
     Attributes
     ----------
-    plan : what was done
-    frame : the data with the values exchanged, in the type they came in; None when they were written to ``path``
-    margins : every kept margin, compared cell by cell
-    places : where the rows of the plan are in the data: their row numbers, or on Spark their ids
-    path : the file written, or None
+    plan : Exchange
+        The exchange that was made.
+    frame : dataframe
+        The data after the exchange, in the type they came in; None if they were written to ``path``.
+    margins : tuple of MarginCheck
+        Every kept margin, compared cell by cell.
+    places : array_like
+        Where the rows of the plan are in the data: their row numbers, or their ids on Spark.
+    path : Path or None
+        The file that was written, if any.
     """
 
     plan: Exchange
@@ -110,7 +115,7 @@ class SwapResult:
 
     @property
     def audit(self) -> Frame:
-        """One row per swap: record, partner, variables, distance, risk before; a frame like ``frame``."""
+        """A frame like ``frame`` with one row per swap: record, partner, variables, distance and risk before."""
         return self.plan.to_frame(like=self.frame, places=self.places)
 
     @property
@@ -122,10 +127,10 @@ class SwapResult:
 
 
 def apply_plan(plan: Exchange, data: Microdata, *, carried: Sequence[Carried] = ()) -> SwapResult:
-    """Exchange the values: all other columns, their types and the order of rows stay. A Spark frame stays on its machines.
+    """Exchange the values; all other columns, the types and the row order stay. A Spark frame stays on its machines.
 
-    The keys of the new frame are then coded and counted anew, as those of the old one were. ``carried`` are columns that travel
-    with the keys.
+    The keys of the new frame are then coded and counted again, as those of the old one were. ``carried`` lists the columns that
+    travel with the keys.
     """
     margins = checked_margins(plan)
     _expect_records(plan, data)
@@ -138,9 +143,10 @@ def apply_plan(plan: Exchange, data: Microdata, *, carried: Sequence[Carried] = 
 def write_plan(
     plan: Exchange, data: Microdata, path: str | Path, *, carried: Sequence[Carried] = (), recount: bool = True
 ) -> SwapResult:
-    """Write the data with the values exchanged to a file, in the format they came in; Spark data to a folder of Parquet files.
+    """Write the data after the exchange to a file in the format they came in, or to a folder of Parquet files for Spark.
 
-    ``carried`` are columns that travel with the keys. With ``recount`` the file is read again and its keys are counted; one that is not as planned is removed.
+    ``carried`` lists the columns that travel with the keys. With ``recount`` the file is read again and its keys are counted; a
+    file that is not as planned is removed.
     """
     margins = checked_margins(plan)
     _expect_records(plan, data)
@@ -194,14 +200,14 @@ def _labels_read_back(data: Microdata, categories: Categories) -> tuple[str, ...
 
 
 def replacements(plan: Exchange, data: Microdata, carried: Sequence[Carried] = ()) -> tuple[Any, Json]:
-    """Where the rows of the plan are, and for each key or carried column that moves anywhere the new value of each of these rows.
+    """Return where the rows of the plan are and, for each key or carried column that moves, their new values.
 
-    A row whose value of a key stays gets its own value again.
+    A row that keeps its value of a key gets that value again.
     """
     own = np.arange(len(plan.rows))
     taken = {key: plan.taken_from(key) for key in plan.table.keys}
     for one in carried:
-        # A column takes the way of the keys that it travels with.
+        # A column comes from the same row as the keys that it travels with.
         of_column = own.copy()
         for key in one.keys:
             of_column = np.where(taken[key] != own, taken[key], of_column)
@@ -218,7 +224,7 @@ def replacements(plan: Exchange, data: Microdata, carried: Sequence[Carried] = (
 
 
 def checked_margins(plan: Exchange) -> tuple[MarginCheck, ...]:
-    """:func:`compare_margins`, and an error when one of them differs."""
+    """Run :func:`compare_margins` and raise an error if a margin differs."""
     found = compare_margins(plan)
     for check in found:
         if not check.is_identical:
@@ -230,7 +236,7 @@ def checked_margins(plan: Exchange) -> tuple[MarginCheck, ...]:
 
 
 def compare_margins(plan: Exchange) -> tuple[MarginCheck, ...]:
-    """Count every kept margin in input and output, from the units and the rows that change, and compare them cell by cell."""
+    """Compare every kept margin of input and output cell by cell, counted from the units and the rows that change."""
     units, of_rows = plan.units, plan.units.unit_of(plan.rows)
     stayed = units.counts - np.bincount(of_rows, minlength=units.n_units)
     counts = np.concatenate([units.counts, np.zeros(len(of_rows), dtype=np.int64)])
@@ -245,7 +251,7 @@ def compare_margins(plan: Exchange) -> tuple[MarginCheck, ...]:
 
 
 def _new_codes(plan: Exchange, of_rows: NDArray[np.int64], column: int) -> NDArray[np.int32]:
-    """Codes of the changed rows in the output: of keys and their coarsenings the new ones, of other columns their own."""
+    """Codes of the changed rows in the output: new ones for keys and their coarsenings, unchanged ones for other columns."""
     if column < plan.table.n_vertices:
         return plan.table.map_cells(plan.new_cells, column)
     return np.asarray(plan.units.codes[of_rows, column])
@@ -254,7 +260,7 @@ def _new_codes(plan: Exchange, of_rows: NDArray[np.int64], column: int) -> NDArr
 def _compared(
     codes: Sequence[NDArray[np.int32]], sizes: Sequence[int], before: NDArray[np.int64], after: NDArray[np.int64]
 ) -> tuple[int, int]:
-    """Number of occupied cells of a margin, and of those with different counts in the two files."""
+    """Number of occupied cells of a margin, and number of cells whose counts differ between the two files."""
     if not codes:
         return 1, int(before.sum() != after.sum())
     _, numbers, cell = collapse_records(codes, sizes)
@@ -264,5 +270,5 @@ def _compared(
 
 
 def moved_keys(plan: SwapPlan) -> dict[str, int]:
-    """How many values of each key change."""
+    """Count the values of each key that change."""
     return {key: int(plan.moves(key).sum()) for key in (plan.table.keys[k] for k in members(plan.interactions.keys))}

@@ -1,12 +1,12 @@
 """Who changes places with whom, when places are what is swapped?
 
-Targeted record swapping, as statistical offices use it for censuses: a risky record or household changes places with one that is
-alike but lives in another area. It crosses the coarsest area in which it is at risk, because within that area it
-would stay at risk, and stays within the next coarser one. Risky units come first, then others by chance until the
-swap rate is reached. A partner agrees on a profile of columns; profiles are tried in their order.
+Targeted record swapping, as statistical offices use it for censuses: a risky record or household changes places with a similar
+one in another area. It leaves the coarsest area in which it is at risk, because within that area it would stay at risk, and
+remains within the next coarser one. Risky units come first, then others chosen at random until the swap rate is reached. A
+partner agrees on a profile of columns; profiles are tried in the given order.
 
-Unlike other programs, chosen tables stay exactly as they are. Exchanging the areas of two records keeps a table with areas
-exactly when the records agree on its other columns, so these columns are added to what must be alike.
+Unlike in other programs, chosen tables stay exactly as they are. Exchanging the areas of two records keeps a table that contains
+areas exactly when the records agree on its other columns, so partners must agree on these columns too.
 
 References
 ----------
@@ -32,7 +32,7 @@ from rarecell.outcome.words import counted, number, percent
 from rarecell.swap.units import CodedColumn, ColumnValues, code_column
 
 MOST_DRAWS = 12
-"""Rounds in which further units are drawn by chance, when some of those drawn before found no partner."""
+"""Largest number of rounds in which further units are drawn at random because earlier ones found no partner."""
 
 Integers = NDArray[np.int64]
 
@@ -43,15 +43,24 @@ class AreaSwaps:
 
     Attributes
     ----------
-    records, partners : the pairs, by row number; each pair exchanges its areas and what travels with them
-    level : level of the areas that each pair crosses, by position in the list of areas
-    profile : position of the profile on which each pair agrees
-    is_risky : whether a record of the pair was chosen for its risk
-    n_units, n_swapped : households or records, and those that change places
-    n_risky, n_left : units chosen for their risk, and those of them that found no partner
-    n_by_chance : units that change places by chance, both of a pair
-    wanted : share of the units that were to change places at least
-    are_households : whether a unit is a household
+    records, partners : array of int
+        Row numbers of the pairs; each pair exchanges its areas and the columns that travel with them.
+    level : array of int
+        Level of area that each pair crosses, as a position in the list of areas.
+    profile : array of int
+        Position of the profile on which each pair agrees.
+    is_risky : array of bool
+        Whether a record of the pair was chosen for its risk.
+    n_units, n_swapped : int
+        Number of units (households or records), and of those that change places.
+    n_risky, n_left : int
+        Number of units chosen for their risk, and of those among them that found no partner.
+    n_by_chance : int
+        Number of units chosen at random; both units of a pair count.
+    wanted : float
+        Share of units that should change places, as a minimum.
+    are_households : bool
+        Whether a unit is a household.
     """
 
     records: Integers = field(repr=False)
@@ -111,16 +120,22 @@ class AreaSwaps:
 
 @dataclass(frozen=True, eq=False)
 class AreaSwapTask:
-    """What a plan of area swaps is made from.
+    """The input of a plan of area swaps.
 
     Attributes
     ----------
-    columns : for each column that is named below a value for each record, or its codes
-    areas : columns of the areas, the coarsest first; they must nest
-    similar : profiles of columns on which partners agree, tried in this order; one empty profile asks for nothing
-    keep : tables that must not change, as lists of columns
-    carry : columns that travel with the areas
-    households : the household of each record, which moves as a whole; None for single records
+    columns : mapping of str to ColumnValues
+        For each column named below, a value for each record, or its codes.
+    areas : tuple of str
+        Columns of nested areas, coarsest first.
+    similar : tuple of tuples of str
+        Profiles of columns on which partners must agree, tried in this order; an empty profile requires nothing.
+    keep : tuple of tuples of str
+        Tables that must not change, as lists of columns.
+    carry : tuple of str
+        Columns that travel with the areas.
+    households : array_like or None
+        Household of each record; households move as a whole. None swaps single records.
     """
 
     columns: Mapping[str, ColumnValues]
@@ -150,17 +165,17 @@ class AreaSwapTask:
         return len(first.codes) if isinstance(first, CodedColumn) else len(np.asarray(first))
 
     def codes(self, names: Sequence[str]) -> Integers:
-        """One number for each combination of these columns, at each record."""
+        """Return a number for each record that identifies its combination of these columns."""
         if not names:
             return np.zeros(self.n_records, dtype=np.int64)
         coded = [code_column(name, self.columns[name], self.n_records) for name in names]
         return np.asarray(collapse_records([one.codes for one in coded], [len(one.levels) for one in coded])[2])
 
     def alike_for(self, level: int) -> tuple[str, ...]:
-        """Columns on which two records must agree, so that no kept table changes when they exchange areas of this level."""
+        """Return the columns on which two records must agree for an exchange of areas at this level to keep the tables."""
         moving = {*self.areas[level:], *self.carry}
         found = [name for table in self.keep if moving & set(table) for name in table if name not in moving]
-        # Areas that are coarser than what is crossed agree anyway.
+        # Partners agree on all coarser areas anyway.
         return tuple(name for name in dict.fromkeys(found) if name not in self.areas)
 
 
@@ -172,16 +187,26 @@ def plan_area_swaps(
     record_ids: ArrayLike | NamesOfRecords | None = None,
     seed: int = 0,
 ) -> AreaSwaps:
-    """Choose the records that change places.
+    """Choose which records change places.
 
     Parameters
     ----------
-    task : the columns and what is asked of partners
-    risk_level : for each record the coarsest level of areas at which it is at risk, by position in ``task.areas``; the number
-        of levels for a record that is not at risk. All who are at risk are to be swapped, whatever the rate
-    rate : share of the units that change places at least, when partners can be found: both of a pair count
-    record_ids : what names each record, for the choice by chance; row numbers unless given
-    seed : of that choice
+    task : AreaSwapTask
+        The columns, and what partners must have in common.
+    risk_level : array_like
+        For each record, the coarsest level of area at which it is at risk, as a position in ``task.areas``; the number of levels
+        for a record that is not at risk. Every record at risk is to be swapped, whatever the rate.
+    rate : float, optional
+        Smallest share of units that change places, if partners can be found; both units of a pair count.
+    record_ids : array_like or NamesOfRecords, optional
+        Name of each record, for the random choice; row numbers by default.
+    seed : int, optional
+        Seed of that choice.
+
+    Returns
+    -------
+    AreaSwaps
+        The pairs that change places.
 
     Examples
     --------
@@ -199,7 +224,7 @@ def plan_area_swaps(
 
 
 class _Swapping:
-    """Units in the making of a plan: where they are, who is used, who was paired with whom."""
+    """The state of a plan in the making: where the units are, which are used, and who is paired with whom."""
 
     def __init__(self, task: AreaSwapTask, risk_level: Integers, names: NamesOfRecords, seed: int) -> None:
         self.task, self.names, self.seed = task, names, seed
@@ -221,7 +246,7 @@ class _Swapping:
         self._known_kinds: dict[tuple[str, ...], Integers] = {}
 
     def _area_of_units(self, level: int) -> Integers:
-        """Area of each unit at a level, where areas of one name in different coarser ones are different."""
+        """Area of each unit at a level; areas of the same name in different coarser areas are distinct."""
         of_records = self.task.codes(self.task.areas[: level + 1])
         of_units = of_records[self.first]
         is_elsewhere = np.flatnonzero(of_records != of_units[self.unit_of])
@@ -233,7 +258,7 @@ class _Swapping:
         return of_units
 
     def planned(self, rate: float) -> AreaSwaps:
-        """Risky units first, from the coarsest level; then units by chance, at the finest level."""
+        """Swap risky units first, from the coarsest level down; then randomly drawn units at the finest level."""
         n_levels = len(self.task.areas)
         for level in range(n_levels):
             self._serve(np.flatnonzero(self.risk_level == level), level, True)
@@ -248,14 +273,14 @@ class _Swapping:
             drawn = free[np.argsort(self.turn[free], kind="stable")[:n_missing]]
             tried[drawn] = True
             self._serve(drawn, n_levels - 1, False)
-        # A risky unit that was taken as a partner across a finer area than its own is not protected by that.
+        # A risky unit that became the partner in a swap across finer areas than its risk level is not protected by it.
         n_left = int((is_risky & (self.crossed > self.risk_level)).sum())
         n_by_chance = 2 * sum(len(one) for one, _, _, _, is_for_risk in self.pairs if not is_for_risk)
         found = self._swaps(int(is_risky.sum()), n_left)
         return replace(found, n_by_chance=n_by_chance, wanted=rate, are_households=self.task.households is not None)
 
     def _serve(self, waiting: Integers, level: int, is_risky: bool) -> None:
-        """Find partners for units that wait, profile by profile."""
+        """Find partners for waiting units, profile by profile."""
         for position in range(len(self.task.similar)):
             waiting = waiting[~self.is_used[waiting]]
             if not len(waiting):
@@ -266,13 +291,13 @@ class _Swapping:
             pair_up(waiting[order], group, start, members, self.paths[level], self.is_used, partner)
             one = waiting[partner[waiting] >= 0]
             other = partner[one]
-            # A pair of two waiting units is met twice.
+            # A pair of two waiting units appears twice.
             is_first = ~np.isin(one, other) | (self.turn[one] < self.turn[other])
             self.crossed[one] = self.crossed[other] = level
             self.pairs.append((one[is_first], other[is_first], level, position, is_risky))
 
     def _groups(self, position: int, level: int) -> tuple[Integers, Integers, Integers]:
-        """Group of each unit, the units by group and then by chance, and where each group starts."""
+        """Group of each unit, the units sorted by group and randomly within it, and where each group starts."""
         if (position, level) in self._known_groups:
             return self._known_groups[position, level]
         coarser = self.paths[level - 1] if level else np.zeros(self.n_units, dtype=np.int64)
@@ -284,7 +309,7 @@ class _Swapping:
         return found
 
     def _compositions(self, position: int, level: int) -> list[Integers]:
-        """What members must have in common with those of another unit, as numbers that are equal when it is the same."""
+        """Numbers that are equal for two units exactly when their members have in common what they must."""
         kind = self._kinds(position, level)
         if self.n_units == self.task.n_records:
             return [kind[self.first]]
@@ -296,7 +321,7 @@ class _Swapping:
         return sums
 
     def _kinds(self, position: int, level: int) -> Integers:
-        """What each record must have in common with its partner, as a number."""
+        """A number for each record that must be the same for its partner."""
         profile = self.task.similar[position]
         names = (*profile, *(name for name in self.task.alike_for(level) if name not in profile))
         if names not in self._known_kinds:
@@ -304,7 +329,7 @@ class _Swapping:
         return self._known_kinds[names]
 
     def _swaps(self, n_risky: int, n_left: int) -> AreaSwaps:
-        """Pairs of units as pairs of their members, who agree one to one; in an order that is not that of the file."""
+        """Turn pairs of units into pairs of members that agree one to one, in an order independent of the file."""
         parts: list[tuple[Integers, ...]] = []
         n_swapped = 0
         among, start, drawn = self._members()
@@ -326,7 +351,7 @@ class _Swapping:
         return AreaSwaps(records, partners, level_of, profile_of, risky.astype(bool), self.n_units, n_swapped, n_risky, n_left)
 
     def _members(self) -> tuple[Integers, Integers, NDArray[np.uint64]]:
-        """Records of the units that are swapped, where each unit starts among them, and their order where they are alike."""
+        """Records of the swapped units, where each unit starts among them, and an order for records that are alike."""
         among = np.flatnonzero(self.is_used[self.unit_of])
         size = np.where(self.is_used, self.size, 0)
         is_single = self.n_units == self.task.n_records
@@ -335,7 +360,7 @@ class _Swapping:
 
 
 def _units(households: ArrayLike | None, n_records: int) -> Integers:
-    """The unit of each record: its household, or itself; a record without a household is alone."""
+    """Unit of each record: its household, or the record itself; a record without a household is a unit of its own."""
     if households is None:
         return np.arange(n_records)
     codes, levels = code_column("household", households, n_records)
@@ -347,7 +372,7 @@ def _units(households: ArrayLike | None, n_records: int) -> Integers:
 
 
 def _unit_names(households: ArrayLike | None, first: Integers, n_records: int, names: NamesOfRecords) -> list[object]:
-    """What names each unit: its household, or its record where it is alone; not the order of the records, which engines differ in."""
+    """Name of each unit: its household, or its record if it is alone. Row order would not do: engines differ in it."""
     if households is None:
         return list(names(first))
     codes, levels = code_column("household", households, n_records)
@@ -359,6 +384,9 @@ def _unit_names(households: ArrayLike | None, first: Integers, n_records: int, n
 
 
 def risk_levels(at_risk: Sequence[ArrayLike]) -> Integers:
-    """The coarsest level at which each record is at risk, from one mask per level, the coarsest first; their number where none."""
+    """Find the coarsest level at which each record is at risk, from one mask per level, coarsest first.
+
+    A record that is never at risk gets the number of levels.
+    """
     masks = np.array([np.asarray(one, dtype=bool) for one in at_risk])
     return np.asarray(np.where(masks.any(axis=0), masks.argmax(axis=0), len(masks)), dtype=np.int64)

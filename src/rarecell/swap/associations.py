@@ -1,6 +1,6 @@
-"""How did a swap change the relation of the keys with the other columns?
+"""How did a swap change the associations between the keys and the other columns?
 
-Columns outside the keys stay with their row, so a key that moves is separated from them. How closely the two are related is
+Columns outside the keys stay with their row, so a key that moves is separated from them. The strength of each association is
 measured by Cramér's V, in the input and in the output.
 """
 
@@ -40,7 +40,7 @@ class Association:
 
 
 def crossed_column(plan: Exchange, name: str, values: ColumnValues) -> CrossedColumn:
-    """Count a column of which the value of each record is known against every key that moves."""
+    """Cross-tabulate a column, given by a value for each record, with every key that moves."""
     table = plan.table
     cell = records_of(table)
     codes, levels = code_column(name, values, len(cell))
@@ -55,7 +55,7 @@ def crossed_column(plan: Exchange, name: str, values: ColumnValues) -> CrossedCo
 
 
 def in_groups(column: CrossedColumn) -> CrossedColumn:
-    """Numbers of many values in ten groups of equal size, and one for those missing; other columns as they are."""
+    """Cut a numeric column with many values into ten groups of equal size and one for missing; leave others as they are."""
     real = [level for level in column.levels if level is not None]
     if len(real) <= MOST_VALUES or not all(isinstance(level, (int, float)) for level in real) or not column.joint:
         return column
@@ -71,7 +71,7 @@ def in_groups(column: CrossedColumn) -> CrossedColumn:
 
 
 def _quantiles(values: Floats, counts: NDArray[np.int64], shares: Floats) -> Floats:
-    """Quantiles of values that occur this many times, between neighbours by interpolation; not a number is left out."""
+    """Quantiles of values with these frequencies, by linear interpolation; NaN is left out."""
     order = np.argsort(values)[: int((~np.isnan(values)).sum())]
     ends = np.cumsum(counts[order])
     place = (ends[-1] - 1) * shares
@@ -80,9 +80,9 @@ def _quantiles(values: Floats, counts: NDArray[np.int64], shares: Floats) -> Flo
 
 
 def association_changes(plan: Exchange, columns: Mapping[str, ColumnValues | CrossedColumn]) -> tuple[Association, ...]:
-    """Cramér's V of every key that moves with every given column, before and after; the largest change first.
+    """Compute Cramér's V of every key that moves with every given column, before and after; largest change first.
 
-    Numbers of more than :data:`MOST_VALUES` values count by tenths.
+    Numeric columns with more than :data:`MOST_VALUES` distinct values are cut into ten groups.
     """
     old_codes = plan.table.cells[plan.table.cell_of(plan.rows)]
     found = []
@@ -98,7 +98,7 @@ def association_changes(plan: Exchange, columns: Mapping[str, ColumnValues | Cro
 
 
 def cramers_v(joint: NDArray[np.int64]) -> float:
-    """√(χ² / (n (min(rows, columns) − 1))) over the levels that occur; 0 when one of the two is constant."""
+    """Cramér's V, √(χ² / (n (min(rows, columns) − 1))), over the levels that occur; 0 if either variable is constant."""
     joint = joint[joint.any(axis=1)][:, joint.any(axis=0)]
     smaller = min(joint.shape) - 1
     if smaller < 1:

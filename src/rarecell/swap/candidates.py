@@ -1,6 +1,6 @@
 """With whom could one record exchange values, and what would each exchange change?
 
-The candidate list of Takemura and Endo for a single record, complete: every cell of the table is looked at. Those that
+This is the complete candidate list of Takemura and Endo for a single record: every cell of the table is considered. Cells that
 differ from the record on the same vertices allow the same exchanges, so these are found once for each such set.
 """
 
@@ -28,13 +28,13 @@ class Candidate:
     Attributes
     ----------
     partner : int
-        Row number, from 0, of a record with whom values are exchanged.
+        Row number, from 0, of the record with which values are exchanged.
     n_partners : int
-        Records that have the same key values as this one, and serve as well.
+        Number of records with the partner's key values; any of them would do as well.
     keys : tuple of str
-        What is exchanged.
+        Keys that are exchanged.
     given, taken : tuple of str
-        Values of these keys that the record gives and gets.
+        Values of these keys that the record gives away and gets.
     distance : float
         How far apart the exchanged values are.
     """
@@ -49,7 +49,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class CandidateList:
-    """The nearest exchanges of a record, nearest first, and how many records it could exchange with in all."""
+    """The nearest exchanges of a record, nearest first, and the total number of records it could exchange with."""
 
     record: int
     nearest: tuple[Candidate, ...]
@@ -73,26 +73,31 @@ def candidates(
     columns: Mapping[str, ColumnValues] | None = None,
     most: int = 20,
 ) -> CandidateList:
-    """The exchanges that one record can make without changing a marginal of a model.
+    """List the exchanges that one record can make without changing a marginal of a model.
 
     Parameters
     ----------
     table : ContingencyTable
-        With its records.
-    model : a model of its cells
-        Its marginals stay.
+        The table, with its records.
+    model : CellModel
+        Model of its cells, whose marginals stay.
     record : int
         Row number, from 0.
     distances : Distances, optional
-        How far apart levels are.
-    keep : further marginals that must stay, as names of keys and other columns
-    never_swap : keys that stay with their record
-    columns : the values of the other columns, one for each record
-    most : how many exchanges to list, nearest first
+        Distances between levels.
+    keep : iterable of sequences of str, optional
+        Further marginals that must stay, as names of keys and other columns.
+    never_swap : iterable of str, optional
+        Keys that stay with their record.
+    columns : mapping of str to ColumnValues, optional
+        Values of the other columns, one for each record.
+    most : int, optional
+        Largest number of exchanges to list, nearest first.
 
     Returns
     -------
     CandidateList
+        The nearest exchanges, and the number of possible partners.
     """
     if not 0 <= record < table.n_rows:
         raise BadInput(f"There is no record {record + 1:,}; the records are counted from 1 to {table.n_rows:,}.")
@@ -119,7 +124,7 @@ def candidates(
 
 
 def _distances_from(table: ContingencyTable, distances: Distances, own: int) -> list[NDArray[np.float64]]:
-    """For each key the distance of every level from that of a cell."""
+    """For each key, the distance of every level from the level in a cell."""
     found = []
     for k, categories in enumerate(table.categories):
         one = table.cells[own].copy()
@@ -132,7 +137,7 @@ def _distances_from(table: ContingencyTable, distances: Distances, own: int) -> 
 
 
 def _by_difference(units: Units, graph: Interactions, own: int) -> list[tuple[int, NDArray[np.int64]]]:
-    """The units that differ from a unit on the same vertices, by these vertices."""
+    """Units grouped by the set of vertices on which they differ from a given unit."""
     mask = np.zeros(units.n_units, dtype=np.uint64)
     for v in range(graph.n_vertices):
         mask |= (units.codes[:, v] != units.codes[own, v]).astype(np.uint64) << np.uint64(v)

@@ -1,8 +1,8 @@
 """Which other columns must travel with a swapped key?
 
 A file may have a column that a key determines (the region of a municipality) or that determines a key (the postcode of a
-municipality). When the key is swapped and the column stays, the record has a pair of values that nobody else has, which
-gives the swap away. Such columns are found in the counts of the pairs, and travel with the key.
+municipality). If the key is swapped and the column stays, the record gets a pair of values that nobody else has, which gives the
+swap away. Such columns are detected from the counts of pairs of values, and travel with the key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LOG_CHANCE = np.log(1e-6)
-"""A dependency counts when independent columns would show it with less than this probability."""
+"""Log probability below which independent columns must show a dependency for it to count as real."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,14 @@ class Carried:
 
 @dataclass(frozen=True)
 class Travel:
-    """What travels, and what ought to and does not, with the reason."""
+    """The columns that travel, and those that should but do not, with the reason."""
 
     carried: tuple[Carried, ...] = ()
     left_behind: tuple[tuple[Dependency, str], ...] = ()
 
 
 def dependency(column: str, key: str, joint: NDArray[np.int64]) -> Dependency | None:
-    """The dependency between a key and a column, from the number of records of each pair (key by column); None without one.
+    """Find the dependency between a key and a column from the counts of their pairs of values (key by column), if any.
 
     Examples
     --------
@@ -66,9 +66,9 @@ def dependency(column: str, key: str, joint: NDArray[np.int64]) -> Dependency | 
 
 
 def _is_function(counts: NDArray[np.int64]) -> bool:
-    """Whether each row has records in one column only, and chance would hardly do that.
+    """Whether each row has records in one column only, and this is unlikely to be chance.
 
-    Were the two independent, row r of n_r records would fall into one column with probability Σ p_c^n_r.
+    If the two were independent, all n_r records of row r would fall into one column with probability Σ p_c^n_r.
     """
     if ((counts > 0).sum(axis=1) > 1).any():
         return False
@@ -90,15 +90,25 @@ def what_travels(
     areas: Sequence[str] = (),
     stays: Sequence[str] = (),
 ) -> Travel:
-    """Which columns travel with the keys that were swapped.
+    """Decide which columns travel with the swapped keys.
 
     Parameters
     ----------
-    joint : for each column and each key that was swapped, the number of records of each pair of values
-    moves : for each key that was swapped, the changed rows that get a new value of it
-    carry : columns that travel in any case, with whatever key is swapped
-    areas : keys with which ``carry`` travels, when places are what is swapped; all keys otherwise
-    stays : columns that stay with their row: those of kept tables
+    joint : mapping of str to mapping of str to array of int
+        For each column and each swapped key, the number of records with each pair of values.
+    moves : mapping of str to array of bool
+        For each swapped key, which of the changed rows get a new value of it.
+    carry : sequence of str, optional
+        Columns that always travel, whichever key is swapped.
+    areas : sequence of str, optional
+        Keys with which ``carry`` travels when areas are swapped; all keys otherwise.
+    stays : sequence of str, optional
+        Columns that stay with their row because a kept table contains them.
+
+    Returns
+    -------
+    Travel
+        The columns that travel, and those left behind.
     """
     carried, left = [], []
     with_what = tuple(key for key in moves if key in areas) or tuple(moves)

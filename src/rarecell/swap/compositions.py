@@ -1,9 +1,9 @@
-"""Which households have the same composition, and which members of two of them exchange what?
+"""Which households have the same composition, and which of their members exchange what?
 
-The members of a household are put in the order of their boundary, the columns on which the members of two households must
-agree one to one, and within it by the values that would move. The multiset of boundary values, hashed, is the signature of a
-household; others of the same size and signature are looked for among those that are sorted beside it, some near in
-the values that would move and some anywhere.
+The members of a household are sorted by their boundary (the columns on which the members of two households must agree one to
+one) and then by the values that would move. A hash of the multiset of boundary values is the signature of a household. Other
+households of the same size and signature are found among those sorted next to it: some near in the values that would move, some
+anywhere.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class _Sorted(NamedTuple):
-    """Records by household, boundary and value; the boundary of each; the signature and a value of each household."""
+    """Records sorted by household, boundary and value; the boundary of each; the signature and a value of each household."""
 
     rows: NDArray[np.int32]
     boundary: NDArray[np.int32]
@@ -34,7 +34,7 @@ class _Sorted(NamedTuple):
 
 
 class Members(NamedTuple):
-    """Pairs of records that exchange something: the pair of households they belong to, the two rows, and what moves."""
+    """Pairs of records that exchange something: their pair of households, the two rows, and what moves."""
 
     owner: NDArray[np.int64]
     one: NDArray[np.int64]
@@ -67,7 +67,7 @@ class Households:
 
     @cached_property
     def turn(self) -> NDArray[np.uint64]:
-        """An order among members of a household who are alike in everything, by what names them and not by the order of the file."""
+        """An order for members of a household that are alike in everything, by their names and not by their place in the file."""
         task, unit = self.search.wanted, self.search.units.record_unit
         rows = np.lexsort((unit, self.of_record))
         is_same = (np.diff(unit[rows]) == 0) & (np.diff(self.of_record[rows]) == 0)
@@ -77,7 +77,7 @@ class Households:
         return found
 
     def holds(self, is_such: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Households with a member who is such."""
+        """Return which households have a member for whom ``is_such`` is true."""
         return np.bincount(self.of_record, weights=is_such, minlength=self.number) > 0
 
     def _by(self, move: Move) -> _Sorted:
@@ -102,9 +102,9 @@ class Households:
     def same_composition(
         self, move: Move, waiting: NDArray[np.int64], is_usable: NDArray[np.bool_], limit: int, seed: int
     ) -> NDArray[np.int64]:
-        """Pairs of a waiting household and a usable one whose members agree on the boundary, at most ``limit`` each.
+        """Pair each waiting household with at most ``limit`` usable ones whose members agree on the boundary.
 
-        Half of them are near in the values that would move, half are anywhere.
+        Half of them are near in the values that would move, the other half are anywhere.
         """
         by = self._by(move)
         usable = np.flatnonzero(is_usable)
@@ -115,7 +115,7 @@ class Households:
         ]
         half = max(1, limit // 2)
         found = np.unique(np.concatenate([self._beside(order, by.signature, waiting, half) for order in orders]), axis=0)
-        # A signature is a hash: make sure that the members agree one by one.
+        # Signatures are hashes and can collide: check that the members agree one by one.
         one, other = found[:, 0], found[:, 1]
         is_same = np.ones(len(found), dtype=bool)
         for member in range(int(self.size[waiting].max(initial=0))):
@@ -126,7 +126,7 @@ class Households:
     def _beside(
         self, order: NDArray[np.int64], signature: NDArray[np.uint64], waiting: NDArray[np.int64], limit: int
     ) -> NDArray[np.int64]:
-        """Pairs of a waiting household and others of its size and signature, those beside it in ``order`` first."""
+        """Pairs of a waiting household and others of its size and signature, nearest in ``order`` first."""
         is_start = np.ones(len(order), dtype=bool)
         is_start[1:] = (np.diff(self.size[order]) != 0) | (signature[order[1:]] != signature[order[:-1]])
         group = np.cumsum(is_start) - 1
@@ -144,7 +144,7 @@ class Households:
     def costs(
         self, task: kernels.Search, move: Move, pairs: NDArray[np.int64], is_risky: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        """What each pair of households costs, by a first look; infinite for one that is not allowed."""
+        """Estimate the cost of each pair of households; infinite for a pair that is not allowed."""
         rows = self._by(move).rows
         units, of_rows = self.search.units.record_unit[rows], is_risky[rows]
         cost = np.zeros(len(pairs))
@@ -157,7 +157,7 @@ class Households:
         return cost
 
     def members(self, one: NDArray[np.int64], other: NDArray[np.int64], side: NDArray[np.uint64]) -> Members:
-        """The members of pairs of households that exchange something on the side of their pair."""
+        """Return the members of paired households that exchange something on the side of their pair."""
         parts = [
             self._members_on(move, np.flatnonzero(side == np.uint64(move.side)), one, other)
             for move in self.moves

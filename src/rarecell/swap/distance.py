@@ -6,11 +6,11 @@ kind        distance, between 0 and 1
 ordinal     difference in rank over the largest difference in rank
 numeric     difference in value over the range of values
 nominal     0 when equal, else 1
-a table     what the user gives for each pair of levels; any number of 0 or more
+a table     given by the user for each pair of levels; any number of 0 or more
 ==========  ============================================================================================
 
-An ordered key is ordinal unless said otherwise, any other nominal. A missing value is at distance 1 from every level.
-The distance of an exchange is the sum over the exchanged keys, each with its weight.
+By default an ordered key is ordinal and any other key nominal. A missing value is at distance 1 from every level.
+The distance of an exchange is the weighted sum over the exchanged keys.
 """
 
 from __future__ import annotations
@@ -41,15 +41,17 @@ class Distances:
 
     Parameters
     ----------
-    kinds : for a key one of ``ordinal``, ``numeric``, ``nominal``, or a square table of distances between its levels
-    weights : for a key the factor of its distance, 1 unless given; 0 makes its changes free
+    kinds : mapping of str to str or array_like
+        For a key, one of ``ordinal``, ``numeric`` and ``nominal``, or a square table of distances between its levels.
+    weights : mapping of str to float
+        For a key, the factor by which its distance is multiplied, 1 by default; 0 makes its changes free.
     """
 
     kinds: Mapping[str, str | ArrayLike] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
 
     def between(self, table: ContingencyTable, one: ArrayLike, other: ArrayLike, moved: int) -> float:
-        """Weighted distance of two cells (key codes) on the keys of the mask ``moved``."""
+        """Return the weighted distance between two cells (key codes) on the keys of the mask ``moved``."""
         total = 0.0
         for k, (a, b) in enumerate(zip(np.asarray(one), np.asarray(other), strict=True)):
             if holds(moved, k):
@@ -72,7 +74,7 @@ class Distances:
         return distance
 
     def arrays(self, table: ContingencyTable) -> Nearness:
-        """The form that kernels take: for each key its kind, weight, and places or table of distances."""
+        """Return the form that kernels take: for each key its kind, weight, and places or table of distances."""
         unknown = [key for key in (*self.kinds, *self.weights) if key not in table.keys]
         if unknown:
             raise UnknownColumns.among(list(dict.fromkeys(unknown)), table.keys, role="key")

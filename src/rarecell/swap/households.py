@@ -1,13 +1,13 @@
 """Can a whole household change places with another of the same composition?
 
-A side of the interaction graph (keys that may move together) has a boundary: the keys, and other columns, that share a
-kept margin with it. Two households of one size whose members agree on the boundary, one to one, can exchange the side
-member by member: for every pair of members the exchange keeps every margin, so it does for the household. The
-composition of a household is thus the multiset of its members' boundary values, with whatever else the user wants alike.
+A side of the interaction graph (keys that may move together) has a boundary: the keys and other columns that share a kept
+margin with it. Two households of the same size whose members agree on the boundary, one to one, can exchange the side member by
+member: the exchange keeps every margin for each pair of members, and so for the household. The composition of a household is
+thus the multiset of its members' boundary values, with whatever else the user wants to be alike.
 
 Partners are chosen as for single records: by the distance over which values move plus the risk that any member of either
-household is still linked to its person. Where few are safe many more are weighed, pairs that still leave somebody linked
-are mended, and further households may be swapped as decoys.
+household is still linked to its person. Where few partners are safe, many more are considered; pairs that still leave somebody
+linked are mended; and further households may be swapped as decoys.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 STAGE = "looking for households to swap"
 
 PER_SIDE = 8
-"""One in so many of the partners that are weighed is kept on every side that may move, whatever its cost by a first look."""
+"""One in this many of the partners considered is kept on every side that may move, whatever its estimated cost."""
 
 TRIES = 4
-"""For each partner that is weighed, this many households are looked at on each side that may move."""
+"""For each partner considered, this many households are examined on each side that may move."""
 
 
 def plan_household_swaps(
@@ -54,11 +54,16 @@ def plan_household_swaps(
 
     Parameters
     ----------
-    task : the file, the model, and all wishes
-    households : the household of each record; a record without one is a household of its own
-    records : row numbers to protect, or a mask with an entry for each record
-    composition : columns on which the members must agree one to one, beside the boundary of what moves
-    progress : receives progress reports
+    task : SwapTask
+        The file, the model and all settings.
+    households : array_like
+        Household of each record; a record without one is a household of its own.
+    records : array_like
+        Row numbers to protect, or a mask with an entry for each record.
+    composition : sequence of str, optional
+        Columns on which the members must agree one to one, in addition to the boundary of what moves.
+    progress : Progress, optional
+        Receiver of progress reports.
 
     Returns
     -------
@@ -77,7 +82,7 @@ def plan_household_swaps(
 
 
 class _HouseholdPlanner:
-    """The state of a plan in the making: which households wait, which are free, what was decided."""
+    """The state of a plan in the making: which households wait, which are free, and what was decided."""
 
     def __init__(self, search: PartnerSearch, households: Households, requested: NDArray[np.int64]) -> None:
         self.search, self.households, self.requested = search, households, requested
@@ -105,7 +110,7 @@ class _HouseholdPlanner:
     # -------------------------------------------------------------- steps
 
     def match_waiting(self, progress: Progress) -> None:
-        """Serve all households that wait, as far as that is possible; few safe partners call for many more."""
+        """Serve as many waiting households as possible; where few partners are safe, consider many more."""
         n_candidates, task = self.search.wanted.max_candidates, self.search.wanted
         candidates = self._candidates(self.search, self.waiting, n_candidates, 0, progress)
         is_safe = candidates.cost - candidates.distance < SAFE * task.link_weight + CHANCE
@@ -118,7 +123,7 @@ class _HouseholdPlanner:
         self.at_least = self._take(candidates).at_least
 
     def mend_exposed(self, progress: Progress) -> None:
-        """Weigh many more partners for the pairs that leave somebody linked; without a better one they stay as they are."""
+        """Consider many more partners for pairs that leave somebody linked; without a better one they stay as they are."""
         task, pairs = self.search.wanted, self.pairs
         left = pairs.cost - pairs.distance
         exposed = np.flatnonzero(left > EXPOSED * task.link_weight + CHANCE)
@@ -145,7 +150,7 @@ class _HouseholdPlanner:
         )
 
     def add_decoys(self, progress: Progress) -> None:
-        """Swap further households, drawn at random from those that are left: having moved is then no sign of risk."""
+        """Swap further households, drawn at random from the rest, so that having moved is no sign of risk."""
         task = self.search.wanted
         left = np.flatnonzero(self.is_spare)
         n_decoys = min(round(task.decoys * self.n_waiting), len(left) // 2)
@@ -161,7 +166,7 @@ class _HouseholdPlanner:
     def _candidates(
         self, search: PartnerSearch, waiting: NDArray[np.int64], n_candidates: int, n_probes: int, progress: Progress
     ) -> Candidates:
-        """Households of the same composition with each side that can move, a few for each that waits, priced."""
+        """Priced candidates for each waiting household: a few of the same composition, with each side that can move."""
         task, homes = search.task(n_probes=n_probes), self.households
         is_usable = self.is_spare.copy()
         is_usable[self.waiting] = True
@@ -178,7 +183,7 @@ class _HouseholdPlanner:
         if not found:
             return self.pairs.part(np.zeros(0, dtype=np.int64))
         joined = Candidates.joined(found)
-        # The cheapest by a first look, and the cheapest on every side: what looks cheap is often of one kind.
+        # Keep the cheapest by the estimate, and the cheapest on every side: those that look cheap are often all of one kind.
         order = np.lexsort((joined.partner, joined.cost, joined.moved, joined.risky))
         is_start = np.ones(len(order), dtype=bool)
         is_start[1:] = (np.diff(joined.risky[order]) != 0) | (joined.moved[order[1:]] != joined.moved[order[:-1]])
@@ -190,7 +195,7 @@ class _HouseholdPlanner:
         return self._priced(search, joined.part(order[is_kept]))
 
     def _priced(self, search: PartnerSearch, candidates: Candidates) -> Candidates:
-        """Exact distance and cost of pairs of households: sums over the members that move."""
+        """Exact distance and cost of pairs of households, summed over the members that move."""
         members = self.households.members(candidates.risky, candidates.partner, candidates.moved)
         unit = search.units.record_unit
         apart, link = priced_exchanges(search, unit[members.one], unit[members.other], members.moved)
@@ -201,7 +206,7 @@ class _HouseholdPlanner:
         return replace(candidates, distance=distance, cost=cost + by_chance)
 
     def _take(self, candidates: Candidates) -> Matching:
-        """Match those who wait, and note their pairs."""
+        """Match the waiting households and record their pairs."""
         penalty = (2.0 * candidates.cost.max(initial=0.0) + 1.0) * (1.0 + self.risk[self.waiting])
         found = match(candidates, self.waiting, self.is_spare.astype(np.int64), penalty)
         taken = found.candidates.part(found.edge)
@@ -212,7 +217,7 @@ class _HouseholdPlanner:
     # -------------------------------------------------------------- the plan
 
     def plan(self) -> SwapPlan:
-        """One pair for every two members that exchange something."""
+        """Return the plan, with one pair for every two members that exchange something."""
         search, units, pairs = self.search, self.search.units, self.pairs
         members = self.households.members(pairs.risky, pairs.partner, pairs.moved)
         of_members = np.stack([units.record_unit[members.one], units.record_unit[members.other]], axis=1)
@@ -220,10 +225,10 @@ class _HouseholdPlanner:
         risky_first = self.is_risky_record[members.one] | ~self.is_risky_record[members.other]
         one = np.where(risky_first, members.one, members.other)
         other = np.where(risky_first, members.other, members.one)
-        # What is left of links is shared out to the members of a pair of households.
+        # The remaining link cost is divided among the members of a pair of households.
         n_members = np.bincount(members.owner, minlength=len(pairs))
         cost = distance + ((pairs.cost - pairs.distance) / np.maximum(n_members, 1))[members.owner]
-        # Not by the row, so that the order of the file changes nothing.
+        # Not sorted by row, so that the order of the file does not matter.
         order = np.lexsort((self.households.turn[one], units.record_unit[one], self.households.of_record[one]))
         columns: Json = {
             "records": one[order],

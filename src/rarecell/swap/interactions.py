@@ -3,8 +3,8 @@
 Two records differ on a set D of vertices. Exchanging the values on A keeps the margin of a set C exactly when C∩D lies
 inside A or outside it. So what must stay is a graph on the vertices (two vertices are joined when some kept margin holds
 both), and A∩D is a union of connected components of the graph induced on D. A coarsening moves with its key, so a key is
-joined to its coarsenings. Columns that are not keys stay with their row: they can be vertices of the graph, too, but
-a component that holds one on which the records differ cannot move.
+joined to its coarsenings. Columns that are not keys stay with their row: they can also be vertices of the graph, but a component
+that holds one on which the records differ cannot move.
 
 References
 ----------
@@ -34,10 +34,14 @@ class Interactions:
 
     Attributes
     ----------
-    table : the contingency table whose vertices come first
-    columns : names of the columns outside the keys that some kept margin holds; they are further vertices
-    kept : sets of vertices whose margins must stay, as bit masks
-    fixed : vertices whose values never move, as a bit mask: ``columns``, and the keys never to be swapped
+    table : ContingencyTable
+        The contingency table; its vertices come first.
+    columns : tuple of str
+        Names of the columns outside the keys that are in some kept margin; they are further vertices.
+    kept : tuple of int
+        Sets of vertices whose margins must stay, as bit masks.
+    fixed : int
+        Vertices whose values never move, as a bit mask: ``columns``, and the keys never to be swapped.
     """
 
     table: ContingencyTable
@@ -54,9 +58,9 @@ class Interactions:
         keep: Iterable[Sequence[str]] = (),
         never_swap: Iterable[str] = (),
     ) -> Interactions:
-        """The interactions of ``model``, with further margins to ``keep`` and keys that are never exchanged.
+        """Build the interactions of ``model``, with further margins to ``keep`` and keys that are never exchanged.
 
-        A name in ``keep`` that is not a vertex of the table is taken for a column outside the keys.
+        A name in ``keep`` that is not a vertex of the table is taken to be a column outside the keys.
         """
         if model.table.vertex_names != table.vertex_names:
             raise KeyMismatch.between(table.vertex_names, model.table.vertex_names)
@@ -93,7 +97,7 @@ class Interactions:
 
     @cached_property
     def neighbours(self) -> tuple[int, ...]:
-        """For each vertex the vertices that share a kept margin with it, and its key or coarsenings."""
+        """For each vertex, the vertices that share a kept margin with it, and its key or coarsenings."""
         found = [0] * self.n_vertices
         for together in (*self.kept, *self.table.chain_masks):
             for v in each_member(together):
@@ -101,44 +105,44 @@ class Interactions:
         return tuple(found)
 
     def names_of(self, mask: int) -> tuple[str, ...]:
-        """Names of the vertices of ``mask``; of each key only the finest."""
+        """Return the names of the vertices of ``mask``; only the finest vertex of each key."""
         of_table = self.table.all_vertices
         return tuple(self.names[v] for v in each_member(self.table.reduce(mask & of_table) | mask & ~of_table))
 
     def neighbourhood(self, mask: int) -> int:
-        """The neighbours of the vertices of ``mask`` outside it."""
+        """Return the neighbours of the vertices of ``mask`` outside it."""
         return neighbourhood(self.neighbours, mask)
 
     @cached_property
     def chordal_graph(self) -> ChordalGraph | None:
-        """The graph with its cliques and separators when it is chordal, as that of a decomposable model is."""
+        """The graph with its cliques and separators if it is chordal, as it is for a decomposable model; else None."""
         return ChordalGraph.from_neighbours(self.neighbours) if is_chordal(self.neighbours) else None
 
     @cached_property
     def separators(self) -> tuple[int, ...]:
-        """The minimal separators, see :func:`minimal_separators`."""
+        """The minimal separators; see :func:`minimal_separators`."""
         return minimal_separators(self.neighbours)
 
     @property
     def has_all_separators(self) -> bool:
-        """False when there were too many to list."""
+        """Whether all minimal separators are listed; False if there were too many."""
         return len(self.separators) < MOST_SEPARATORS
 
     # ------------------------------------------------------------------ pairs
 
     def difference(self, one: Sequence[int], other: Sequence[int]) -> int:
-        """The vertices on which two rows of codes (of vertices and further columns) differ."""
+        """Return the vertices on which two rows of codes (of vertices and further columns) differ."""
         return mask_of(v for v in range(self.n_vertices) if one[v] != other[v])
 
     def components(self, difference: int) -> tuple[int, ...]:
-        """The parts of ``difference`` that move as one: connected components of the graph induced on it."""
+        """Return the parts of ``difference`` that move as one: connected components of the graph induced on it."""
         return components(self.neighbours, difference)
 
     def swaps(self, difference: int) -> tuple[int, ...]:
-        """All distinct exchanges between two records that differ on ``difference``, as sets of vertices that move.
+        """List all distinct exchanges between two records that differ on ``difference``, as sets of vertices that move.
 
-        Exchanging A or its complement gives the same two key cells, so one of the two is listed: with k components
-        2^(k−1) − 1 exchanges, fewer when some component may not move. Exchanging the whole key is none.
+        Exchanging A or its complement gives the same two key cells, so only one of the two is listed: k components give
+        2^(k−1) − 1 exchanges, or fewer if some component may not move. Exchanging all keys does not count as an exchange.
         """
         with_keys = [part for part in self.components(difference) if part & self.keys]
         movable = [part for part in with_keys if not part & self.fixed]
@@ -150,12 +154,12 @@ class Interactions:
         return tuple(found)
 
     def can_swap(self, difference: int) -> bool:
-        """Whether two records that differ on ``difference`` have an exchange."""
+        """Return whether two records that differ on ``difference`` have an exchange."""
         with_keys = [part for part in self.components(difference) if part & self.keys]
         return len(with_keys) > 1 and any(not part & self.fixed for part in with_keys)
 
     def separator_between(self, difference: int) -> tuple[int, int, int] | None:
-        """A smallest minimal separator on which the records agree, with the two parts of their difference it parts."""
+        """Return a smallest minimal separator on which the records agree, with the two parts of the difference it separates."""
         everything = all_below(self.n_vertices)
         for separator in sorted(self.separators, key=lambda mask: (mask.bit_count(), mask)):
             if separator & difference:
@@ -168,7 +172,7 @@ class Interactions:
 
 
 def neighbourhood(neighbours: Sequence[int], mask: int) -> int:
-    """The neighbours of the vertices of ``mask`` outside it."""
+    """Return the neighbours of the vertices of ``mask`` outside it."""
     around = 0
     for v in each_member(mask):
         around |= neighbours[v]
@@ -176,10 +180,11 @@ def neighbourhood(neighbours: Sequence[int], mask: int) -> int:
 
 
 def minimal_separators(neighbours: Sequence[int]) -> tuple[int, ...]:
-    """The minimal separators of a graph; the empty set is one of them when the graph is disconnected.
+    """List the minimal separators of a graph; the empty set is one of them if the graph is disconnected.
 
-    All of them up to :data:`MOST_SEPARATORS`, by the closure of Berry, Bordat and Cogis (2000): the neighbourhoods of what is
-    left without a closed neighbourhood of a vertex, and then without a separator and the neighbours of one of its vertices.
+    At most :data:`MOST_SEPARATORS` are found, by the closure of Berry, Bordat and Cogis (2000): take the neighbourhoods of the
+    components that remain after removing the closed neighbourhood of a vertex, and then of those that remain after removing a
+    separator and the neighbours of one of its vertices.
     """
     everything = all_below(len(neighbours))
     waiting: list[int] = []

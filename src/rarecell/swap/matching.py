@@ -1,12 +1,12 @@
 """Who exchanges with whom, so that most risky records are served at the least cost?
 
-A swap takes two records, and each record takes part in one swap. When both are risky the swap serves both. This is a
+A swap takes two records, and each record takes part in at most one swap. If both are risky, the swap serves both. This is a
 matching in a general graph, which is relaxed to one in a bipartite graph: every risky record chooses a partner, and choosing
-another risky record costs it half the swap, as if the other chose it, too. Every true plan is a solution of the
-relaxation at the same cost, so that its optimum, found by an auction over the bounded candidate lists, is a lower bound. Its
+another risky record costs it half the swap, as if the other chose it too. Every true plan is a solution of the relaxation at
+the same cost, so the optimum of the relaxation, found by an auction over the bounded candidate lists, is a lower bound. Its
 choices among risky records form chains and cycles, which are cut into pairs. The pairs are then improved until no single
-exchange of partners makes them cheaper, and whoever is left over is served if a few others can change partners for it.
-Beside exact matchings of small cases and of the census sample the result was within one per cent of the least cost.
+exchange of partners makes them cheaper, and a record left over is served if a few others can change partners for it.
+Compared with exact matchings of small cases and of the census sample, the result was within one per cent of the least cost.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from rarecell._kernels import matching as kernels
 from rarecell.swap.partners import Candidates
 
 EPSILON = 1e-3
-"""The auction is at most so far from the least cost, for each record."""
+"""The auction is at most this far from the least cost, for each record."""
 
 MOST_SWEEPS = 25
-"""The pairs are improved by sweeps over all candidates, at most this many."""
+"""Largest number of sweeps over all candidates in which the pairs are improved."""
 
 DEPTH = 5
 """A record without a swap gets one if at most this many pairs need to change partners for it."""
@@ -31,16 +31,22 @@ DEPTH = 5
 
 @dataclass(frozen=True, eq=False)
 class Matching:
-    """Pairs of one round, by position in the list of waiting records.
+    """The pairs of one round, as positions in the list of waiting records.
 
     Attributes
     ----------
-    one : waiting records
-    other : the waiting record that is the partner, or −1
-    unit : the unit that the partner belongs to
-    candidates : the candidates that were weighed, those between waiting records seen from both sides
-    edge : the one of them that was taken
-    at_least : no choice over these candidates costs less, the penalties of those not served included
+    one : array of int
+        Waiting record of each pair.
+    other : array of int
+        Its partner if that is also a waiting record, else −1.
+    unit : array of int
+        Unit of the partner.
+    candidates : Candidates
+        The candidates considered; those between waiting records are listed from both sides.
+    edge : array of int
+        The candidate that was taken for each pair.
+    at_least : float
+        Lower bound on the cost of any choice from these candidates, including penalties for unserved records.
     """
 
     one: NDArray[np.int64]
@@ -63,10 +69,21 @@ def match(
 
     Parameters
     ----------
-    candidates : possible exchanges between units
-    waiting_unit : unit of each waiting record
-    capacity : for each unit the records in it that wait for nothing and may be a partner
-    penalty : for each waiting record the cost of leaving it unserved
+    candidates : Candidates
+        Possible exchanges between units.
+    waiting_unit : array of int
+        Unit of each waiting record.
+    capacity : array of int
+        For each unit, the number of its records that are not waiting and may be partners.
+    penalty : array of float
+        For each waiting record, the cost of leaving it unserved.
+    epsilon : float, optional
+        Precision of the auction, for each record.
+
+    Returns
+    -------
+    Matching
+        The pairs.
     """
     n_units = len(capacity)
     n_waiting = np.bincount(waiting_unit, minlength=n_units)
@@ -91,7 +108,7 @@ def match(
     kernels.improve(offers, served, MOST_SWEEPS)
     if kernels.serve_more(offers, served, DEPTH, np.full(len(penalty), -1)):
         kernels.improve(offers, served, MOST_SWEEPS)
-    # A pair has one offer, which belongs to the first of its two.
+    # A pair has one offer, which belongs to the first of its two records.
     owner_of_taken = np.append(listed[0], -1)[served.taken]
     one = np.flatnonzero((served.taken >= 0) & ((served.mate < 0) | (owner_of_taken == np.arange(len(served.mate)))))
     taken = served.taken[one]
@@ -99,7 +116,7 @@ def match(
 
 
 def seen_from_both_sides(candidates: Candidates, is_waiting: NDArray[np.bool_]) -> Candidates:
-    """Candidates with those between two waiting units listed for both, cheapest exchange first and each pair once.
+    """List candidates between two waiting units for both of them, keeping the cheapest exchange of each pair.
 
     A swap costs the same from both sides. The bound of the relaxation needs it in both lists.
     """
@@ -117,7 +134,7 @@ def seen_from_both_sides(candidates: Candidates, is_waiting: NDArray[np.bool_]) 
 
 
 def _lists_of(candidates: Candidates, waiting_unit: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The candidates of all waiting records, one after the other: who they belong to, and which they are."""
+    """The candidates of all waiting records, one after the other: the owner of each, and its position."""
     start = np.searchsorted(candidates.risky, waiting_unit, side="left")
     length = np.searchsorted(candidates.risky, waiting_unit, side="right") - start
     owner = np.repeat(np.arange(len(waiting_unit)), length)
@@ -130,16 +147,16 @@ def _bids(
     capacity: NDArray[np.int64],
     n_waiting: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-    """What each waiting record may bid for: owner, place in ``listed``, object, cost.
+    """What each waiting record may bid for: owner, place in ``listed``, object and cost.
 
-    Object u is a free record of unit u, object n_units + u a waiting one.
+    Object u is a free record of unit u; object n_units + u is a waiting one.
     """
     partner, cost = candidates.partner[listed[1]], candidates.cost[listed[1]]
     to_free, to_waiting = np.flatnonzero(capacity[partner] > 0), np.flatnonzero(n_waiting[partner] > 0)
     both = np.concatenate([to_free, to_waiting])
     objects = np.concatenate([partner[to_free], partner[to_waiting] + len(capacity)])
     costs = np.concatenate([cost[to_free], 0.5 * cost[to_waiting]])
-    order = np.argsort(both, kind="stable")  # the lists are sorted by owner, so the bids are
+    order = np.argsort(both, kind="stable")  # the lists are sorted by owner, and so are the bids
     return listed[0][both[order]], both[order], objects[order], costs[order]
 
 
@@ -151,7 +168,7 @@ def _paired(
     edge: NDArray[np.int64],
     capacity: NDArray[np.int64],
 ) -> kernels.Served:
-    """Pairs out of the choices of the auction."""
+    """Form pairs from the choices of the auction."""
     n_units = len(capacity)
     takes = choice >= 0
     chooses_waiting = np.zeros(len(choice), dtype=bool)
@@ -164,7 +181,7 @@ def _paired(
     alone = takes & ~chooses_waiting & (mate < 0)
     taken = np.full(len(choice), np.iinfo(np.int64).max)
     taken[alone] = edge[choice[alone]]
-    # In a pair at least one of the two chose the other; the swap is the one it chose.
+    # In a pair at least one record chose the other; the swap is the one it chose.
     choosers = np.flatnonzero((mate >= 0) & (chosen == mate))
     np.minimum.at(taken, choosers, edge[choice[choosers]])
     np.minimum.at(taken, mate[choosers], edge[choice[choosers]])
@@ -180,7 +197,7 @@ def _single_out(
     chooses_waiting: NDArray[np.bool_],
     n_units: int,
 ) -> NDArray[np.int64]:
-    """Which waiting record each chooser of a waiting unit gets: the k-th chooser of a unit the k-th record of it."""
+    """Assign waiting records to those who chose a waiting unit: its k-th chooser gets its k-th record."""
     chosen = np.full(len(choice), -1, dtype=np.int64)
     choosers = np.flatnonzero(chooses_waiting)
     wanted = objects[choice[choosers]] - n_units

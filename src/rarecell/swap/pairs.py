@@ -1,4 +1,4 @@
-"""Why can two records exchange values, or not; and what does the paper's condition say of a model?"""
+"""Why can or can't two records exchange values, and what does the paper's condition say about a model?"""
 
 from __future__ import annotations
 
@@ -21,11 +21,16 @@ class PairExplanation:
 
     Attributes
     ----------
-    differs : the vertices on which they differ, at the finest resolution
-    parts : what moves as one, as names
-    swaps : the distinct exchanges: keys that move
-    can_swap : whether there is one
-    sentence : the reason in words
+    differs : tuple of str
+        Names of the vertices on which they differ, at the finest resolution.
+    parts : tuple of tuples of str
+        Names of the vertices that move as one.
+    swaps : tuple of tuples of str
+        The distinct exchanges, as the keys that move.
+    can_swap : bool
+        Whether there is an exchange.
+    sentence : str
+        The reason in words.
     """
 
     differs: tuple[str, ...]
@@ -48,10 +53,10 @@ def explain_pair(
     never_swap: Sequence[str] = (),
     columns: Mapping[str, ColumnValues] | None = None,
 ) -> PairExplanation:
-    """Why two records (row numbers) can or cannot be exchanged, in words.
+    """Explain in words why two records (row numbers) can or cannot be exchanged.
 
-    ``keep`` are further margins that stay, ``never_swap`` keys that do, and ``columns`` has the values of columns outside the
-    keys that ``keep`` names.
+    ``keep`` lists further margins that must stay, ``never_swap`` keys that stay with their record, and ``columns`` holds the
+    values of the columns outside the keys that ``keep`` names.
     """
     graph = Interactions.of_model(table, model, keep=keep, never_swap=never_swap)
     difference = _difference_of(graph, Units.of(table, graph.columns, columns or {}), record, partner)
@@ -120,7 +125,7 @@ def _parted(graph: Interactions, difference: int) -> str:
 class PaperTriple:
     """Two cliques and what they share; the paper swaps records that agree on ``shared`` and differ on both cliques.
 
-    ``separates`` is False where the shared set does not part the two cliques: there the paper's condition is wrong.
+    ``separates`` is False if the shared set does not separate the two cliques; then the paper's condition is wrong.
     """
 
     clique: tuple[str, ...]
@@ -137,9 +142,9 @@ class PaperTriple:
 
 
 def paper_triples(model: DecomposableModel) -> tuple[PaperTriple, ...]:
-    """The triples (C, C′, S = C∩C′) of Takemura and Endo's condition, those marked whose S does not separate.
+    """List the triples (C, C′, S = C∩C′) of Takemura and Endo's condition, and mark those whose S does not separate.
 
-    Their S is a separator of the graph, so that the empty set counts only where the graph is disconnected.
+    Their S is a separator of the graph, so the empty set counts only if the graph is disconnected.
     """
     table: ContingencyTable = model.table
     graph = Interactions.of_model(table, model)

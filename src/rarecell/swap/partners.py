@@ -104,7 +104,8 @@ class PartnerSearch:
 
     Parameters
     ----------
-    task : the file, the model, and all wishes
+    task : SwapTask
+        The file, the model, and all wishes.
     """
 
     def __init__(self, task: SwapTask) -> None:

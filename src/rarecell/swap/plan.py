@@ -47,15 +47,24 @@ class SwapPlan(Shown):
 
     Attributes
     ----------
-    task : the file, the model whose margins stay, and all wishes
-    interactions, units : the kept margins, and the columns outside the keys that they name
-    requested : the records to be protected, by row number
-    records, partners : the pairs, by row number; ``records`` were requested, or are decoys
-    moved : the vertices exchanged by each pair, as bit masks
-    distance, cost : of each pair
-    unswapped : requested records without a swap, with the reason
-    cost_at_least : no plan over the candidate lists of the first round costs less than this, unserved records included
-    penalised_cost : what this plan costs in the same sense
+    task : SwapTask
+        The file, the model whose margins stay, and all wishes.
+    interactions, units : Interactions, Units
+        The kept margins, and the columns outside the keys that they name.
+    requested : array of int
+        The records to be protected, by row number.
+    records, partners : array of int
+        The pairs, by row number; ``records`` were requested, or are decoys.
+    moved : array of int
+        The vertices exchanged by each pair, as bit masks.
+    distance, cost : array of float
+        Of each pair.
+    unswapped : tuple of Unswapped
+        Requested records without a swap, with the reason.
+    cost_at_least : float
+        No plan over the candidate lists of the first round costs less than this, unserved records included.
+    penalised_cost : float
+        What this plan costs in the same sense.
     """
 
     task: SwapTask
@@ -225,25 +234,40 @@ def plan_swaps(
 
     Parameters
     ----------
-    table : the contingency table; without known records they are numbered in the order of its cells
-    model : its margins are kept
-    records : row numbers to protect, such as ``risk.riskiest(50)``, or a mask with an entry for each record
-    risk : a ``RecordRisk``, or the risk of each cell of the table: for the audit, and to serve the riskiest first
-    population : population size for the residual risk, unless ``risk`` knows it; twice the sample when neither does
-    keep : further margins that must not change, as sets of names; a name that is not a key is a column that stays with its row
-    columns : for each column outside the keys that ``keep`` or ``constraints`` name, a value for each record
-    constraints : what no swap may do
-    distances : how far levels are apart; ordinal for ordered keys and nominal for others unless given
-    register : what an intruder knows of the population; what ``model`` says unless given
-    link_weight : what it costs when a swapped record is certainly linked to its person; 1 is as much as the change of one
-        nominal value, 0 takes the nearest partner whatever is left
-    max_candidates : partners weighed for each record; more where few of them are safe
-    decoys : further records that are swapped, drawn at random, as a share of those to protect: having moved is then no sign
-        of risk
-    record_ids : what names each record, for the choice among equal ones, or a function from row numbers to names; row numbers
-        unless given
-    seed : of that choice
-    progress : receives progress reports
+    table : ContingencyTable
+        The contingency table; without known records they are numbered in the order of its cells.
+    model : CellModel
+        Its margins are kept.
+    records : array_like
+        Row numbers to protect, such as ``risk.riskiest(50)``, or a mask with an entry for each record.
+    risk : RecordRisk, array_like, optional
+        A ``RecordRisk``, or the risk of each cell of the table: for the audit, and to serve the riskiest first.
+    population : float, optional
+        Population size for the residual risk, unless ``risk`` knows it; twice the sample when neither does.
+    keep : sequence of sequences of str, optional
+        Further margins that must not change, as sets of names; a name that is not a key is a column that stays with its row.
+    columns : mapping of str to ColumnValues, optional
+        For each column outside the keys that ``keep`` or ``constraints`` name, a value for each record.
+    constraints : SwapConstraints, optional
+        What no swap may do.
+    distances : Distances, optional
+        How far levels are apart; ordinal for ordered keys and nominal for others unless given.
+    register : Register, optional
+        What an intruder knows of the population; what ``model`` says unless given.
+    link_weight : float, optional
+        What it costs when a swapped record is certainly linked to its person; 1 is as much as the change of one nominal value, 0
+        takes the nearest partner whatever is left.
+    max_candidates : int, optional
+        Partners weighed for each record; more where few of them are safe.
+    decoys : float, optional
+        Further records that are swapped, drawn at random, as a share of those to protect: having moved is then no sign of risk.
+    record_ids : array_like, NamesOfRecords, optional
+        What names each record, for the choice among equal ones, or a function from row numbers to names; row numbers unless
+        given.
+    seed : int, optional
+        Of that choice.
+    progress : Progress, optional
+        Receives progress reports.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Why is a record left as it is, or at risk, and what helps?"""
+"""Why is a record left unchanged or at risk, and what can be done about it?"""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _REMEDIES = {
 
 
 def remedy(reason: str) -> str:
-    """What a data steward can do for a record that stays at risk for this reason."""
+    """Return what a data steward can do for a record that stays at risk for this reason."""
     return _REMEDIES.get(reason, _COARSER)
 
 
 @dataclass(frozen=True)
 class Unswapped:
-    """A chosen record that the plan leaves as it is, and why."""
+    """A chosen record that the plan leaves unchanged, and why."""
 
     record: int
     reason: str

@@ -26,11 +26,16 @@ class TwoReleases:
 
     Attributes
     ----------
-    records : records in each
-    differing : records whose key values differ between the two
-    linked : records that are alone with their values of the columns that stayed the same
-    exposed : records that are recognised as swapped, because nobody else can be the same person
-    link_columns : the columns that stayed the same
+    records : int
+        Records in each.
+    differing : int
+        Records whose key values differ between the two.
+    linked : int
+        Records that are alone with their values of the columns that stayed the same.
+    exposed : int
+        Records that are recognised as swapped, because nobody else can be the same person.
+    link_columns : tuple of str
+        The columns that stayed the same.
     """
 
     records: int
@@ -58,8 +63,10 @@ def compare_releases(
 
     Parameters
     ----------
-    links, link_columns : codes of the columns that are the same in both, and their names
-    earlier, new : codes of each key in both releases, coded alike
+    links, link_columns : sequence of arrays of int, sequence of str
+        Codes of the columns that are the same in both, and their names.
+    earlier, new : sequence of arrays of int
+        Codes of each key in both releases, coded alike.
 
     Examples
     --------

@@ -26,11 +26,16 @@ class Remaining:
 
     Attributes
     ----------
-    rows : their numbers
-    cells : key codes in the released file
-    risk : of being unique for one that was not swapped, of being linked for one that was
-    swapped : whether it was swapped
-    reasons : why it stays at risk
+    rows : array of int
+        Their numbers.
+    cells : array of int
+        Key codes in the released file.
+    risk : array of float
+        Of being unique for one that was not swapped, of being linked for one that was.
+    swapped : array of bool
+        Whether it was swapped.
+    reasons : tuple of str
+        Why it stays at risk.
     """
 
     rows: NDArray[np.int64]

@@ -32,15 +32,24 @@ class RiskAfter:
 
     Attributes
     ----------
-    counts : records in each cell of the original table after the swaps
-    unique_probability : where the only record of the cell was not swapped: P(unique in the population); else 0
-    match_probability : likewise E(1/F); else 0
-    swapped_unique : of each row of the plan: P(it is linked to its person, and nobody else is as near)
-    swapped_link : of each row of the plan: P(it is linked to its person), by the weight with the most links
-    swapped_highest : of each row of the plan: the highest such probability over all weights
-    n_sample_uniques : sample uniques of the swapped file, swapped ones included
-    n_vacated : sample uniques of the original file whose cell is empty now
-    n_created : records that were not alone before, were not swapped, and are alone now
+    counts : array of int
+        Records in each cell of the original table after the swaps.
+    unique_probability : array of float
+        Where the only record of the cell was not swapped: P(unique in the population); else 0.
+    match_probability : array of float
+        Likewise E(1/F); else 0.
+    swapped_unique : array of float
+        Of each row of the plan: P(it is linked to its person, and nobody else is as near).
+    swapped_link : array of float
+        Of each row of the plan: P(it is linked to its person), by the weight with the most links.
+    swapped_highest : array of float
+        Of each row of the plan: the highest such probability over all weights.
+    n_sample_uniques : int
+        Sample uniques of the swapped file, swapped ones included.
+    n_vacated : int
+        Sample uniques of the original file whose cell is empty now.
+    n_created : int
+        Records that were not alone before, were not swapped, and are alone now.
     """
 
     counts: NDArray[np.int64]
@@ -85,10 +94,14 @@ def risk_after(risk: RecordRisk, plan: SwapPlan, links: MovedLinks, pairs: Array
 
     Parameters
     ----------
-    risk : the risk before
-    plan : the swaps
-    links : :func:`links_of_plan` of the whole plan
-    pairs : positions or a mask of the pairs that are swapped; all unless given
+    risk : RecordRisk
+        The risk before.
+    plan : SwapPlan
+        The swaps.
+    links : MovedLinks
+        :func:`links_of_plan` of the whole plan.
+    pairs : array, optional
+        Positions or a mask of the pairs that are swapped; all unless given.
     """
     if pairs is None:
         return risk_after_exchange(risk, plan, links)

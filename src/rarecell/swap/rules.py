@@ -44,12 +44,18 @@ class SwapConstraints:
 
     Attributes
     ----------
-    never_swap : keys whose values stay with their record
-    within : columns on which both records must agree: a geography, a type of household
-    forbidden : combinations of values that a swap must not create, one condition each
-    untouched : records that are never touched: those for which one of these conditions holds
-    untouched_records : and these, by row number
-    structural_zeros : combinations of levels that cannot occur, which a swap must not create either
+    never_swap : tuple of str
+        Keys whose values stay with their record.
+    within : tuple of str
+        Columns on which both records must agree: a geography, a type of household.
+    forbidden : tuple of Condition
+        Combinations of values that a swap must not create, one condition each.
+    untouched : tuple of Condition
+        Records that are never touched: those for which one of these conditions holds.
+    untouched_records : sequence of int or array of int
+        And these, by row number.
+    structural_zeros : StructuralZeros or None
+        Combinations of levels that cannot occur, which a swap must not create either.
     """
 
     never_swap: tuple[str, ...] = ()

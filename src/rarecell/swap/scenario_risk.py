@@ -39,10 +39,14 @@ class ScenarioAfter:
 
     Attributes
     ----------
-    n_sample_uniques : records that are alone with their values of the intruder's keys
-    expected_population_uniques : of these, those expected to be linked to their person with nobody else as near
-    expected_correct_matches : those expected to be linked to their person
-    risks : of each record that is alone the risk by which it is judged
+    n_sample_uniques : int
+        Records that are alone with their values of the intruder's keys.
+    expected_population_uniques : float
+        Of these, those expected to be linked to their person with nobody else as near.
+    expected_correct_matches : float
+        Those expected to be linked to their person.
+    risks : array of float
+        Of each record that is alone the risk by which it is judged.
     """
 
     n_sample_uniques: int
@@ -147,13 +151,20 @@ def plan_scenarios_to_target(
 
     Parameters
     ----------
-    task : the file, the model, and all wishes
-    scenarios : the intruders, with their models
-    target : what is to be reached against each of them
-    plan : how swaps for some records are planned
-    households : the household of each record, where whole ones are swapped: its pairs stay together
-    seed : of the draws by which what is left is judged
-    progress : receives progress reports
+    task : SwapTask
+        The file, the model, and all wishes.
+    scenarios : Scenarios
+        The intruders, with their models.
+    target : Target
+        What is to be reached against each of them.
+    plan : Planning, optional
+        How swaps for some records are planned.
+    households : array of int, optional
+        The household of each record, where whole ones are swapped: its pairs stay together.
+    seed : int, optional
+        Of the draws by which what is left is judged.
+    progress : Progress, optional
+        Receives progress reports.
     """
     worst = np.sort(scenarios.worst_probability[scenarios.worst_probability > 0.0])[::-1]
     n = _first_number(scenarios, target, worst)

@@ -45,12 +45,18 @@ def swap_summary(
 
     Parameters
     ----------
-    plan, risk : the plan, and the risk before it
-    columns : columns outside the keys whose association with the keys is to be reported
-    margins_identical : what the comparison of margins said
-    frontier : points of :func:`rarecell.swap.target.frontier`
-    first_found_distance : mean distance of :func:`first_found_distance`, for comparison
-    links : what the nearest intruder finds of the swapped records; tried anew unless given
+    plan, risk : SwapPlan, RecordRisk
+        The plan, and the risk before it.
+    columns : mapping of str to ColumnValues or CrossedColumn, optional
+        Columns outside the keys whose association with the keys is to be reported.
+    margins_identical : bool, optional
+        What the comparison of margins said.
+    frontier : sequence of FrontierPoint, optional
+        Points of :func:`rarecell.swap.target.frontier`.
+    first_found_distance : float, optional
+        Mean distance of :func:`first_found_distance`, for comparison.
+    links : MovedLinks, optional
+        What the nearest intruder finds of the swapped records; tried anew unless given.
     """
     found = links or links_of_plan(plan, plan.task.register_of(risk))
     return replace(
@@ -86,9 +92,12 @@ def exchange_summary(
 
     Parameters
     ----------
-    exchange, risk : the exchange, and the risk before it
-    links : what the nearest intruder finds of the records that changed
-    columns, margins_identical : as for :func:`swap_summary`
+    exchange, risk : Exchange, RecordRisk
+        The exchange, and the risk before it.
+    links : MovedLinks
+        What the nearest intruder finds of the records that changed.
+    columns, margins_identical : mapping of str to ColumnValues or CrossedColumn or None, bool, optional
+        As for :func:`swap_summary`.
     """
     cost = utility(exchange, columns)
     after = risk_after_exchange(risk, exchange, links)

@@ -39,12 +39,18 @@ class FixedCell:
 
     Attributes
     ----------
-    cell : position in the table
-    n_records : records in it
-    margin : the kept margin that holds it, or the union of those that do together
-    n_in_margin : records that agree with it on that margin
-    freed_by : two vertices of the margin whose interaction holds it; None when more than one interaction does
-    n_freed : records that would become partners without that interaction; at least this many when the graph is not chordal
+    cell : int
+        Position in the table.
+    n_records : int
+        Records in it.
+    margin : tuple of str
+        The kept margin that holds it, or the union of those that do together.
+    n_in_margin : int
+        Records that agree with it on that margin.
+    freed_by : tuple of str, str or None
+        Two vertices of the margin whose interaction holds it; None when more than one interaction does.
+    n_freed : int
+        Records that would become partners without that interaction; at least this many when the graph is not chordal.
     """
 
     cell: int
@@ -69,11 +75,16 @@ class Swappability:
 
     Attributes
     ----------
-    interactions : what must move together
-    weight : W(i) for each cell of the table; for margins beyond a decomposable model the upper bound on partners
-    at_least, at_most : bounds on the number of partner records
-    method : ``margins`` (W), ``separators`` or ``pairs``: how it was decided
-    of_units : where columns outside the keys matter: the units that they make, and which of these have a partner
+    interactions : Interactions
+        What must move together.
+    weight : array of int
+        W(i) for each cell of the table; for margins beyond a decomposable model the upper bound on partners.
+    at_least, at_most : array of int
+        Bounds on the number of partner records.
+    method : str
+        ``margins`` (W), ``separators`` or ``pairs``: how it was decided.
+    of_units : tuple of Units, array of bool or None
+        Where columns outside the keys matter: the units that they make, and which of these have a partner.
     """
 
     table: ContingencyTable
@@ -129,10 +140,14 @@ def swappability(
 
     Parameters
     ----------
-    table : the contingency table
-    model : its margins are kept
-    keep : further margins that are kept, as sets of names of keys, coarsenings or other columns
-    columns : for each other column named in ``keep`` a value for each record
+    table : ContingencyTable
+        The contingency table.
+    model : CellModel
+        Its margins are kept.
+    keep : sequence of sequences of str, optional
+        Further margins that are kept, as sets of names of keys, coarsenings or other columns.
+    columns : mapping of str to ColumnValues, optional
+        For each other column named in ``keep`` a value for each record.
 
     Examples
     --------

@@ -31,9 +31,12 @@ class Target:
 
     Attributes
     ----------
-    max_population_uniques : at most this many records that are expected to be linked with nobody else as near
-    max_record_risk : no record with a risk above this
-    max_correct_links : at most this many expected correct links
+    max_population_uniques : float or None
+        At most this many records that are expected to be linked with nobody else as near.
+    max_record_risk : float or None
+        No record with a risk above this.
+    max_correct_links : float or None
+        At most this many expected correct links.
     """
 
     max_population_uniques: float | None = None
@@ -86,11 +89,16 @@ class TargetPlan:
 
     Attributes
     ----------
-    plan : the swaps that are enough; when the target is out of reach, all that are possible
-    after : risk after them
-    is_met : whether the target is reached
-    frontier : risk against changed values, from no swap to all that were weighed
-    sentence : what was reached, and what stands in the way
+    plan : SwapPlan
+        The swaps that are enough; when the target is out of reach, all that are possible.
+    after : RiskAfter
+        Risk after them.
+    is_met : bool
+        Whether the target is reached.
+    frontier : tuple of FrontierPoint
+        Risk against changed values, from no swap to all that were weighed.
+    sentence : str
+        What was reached, and what stands in the way.
     """
 
     plan: SwapPlan
@@ -110,11 +118,16 @@ def plan_to_target(
 
     Parameters
     ----------
-    task : the file, the model, and all wishes
-    risk : the risk before
-    target : what is to be reached
-    register : what the intruder knows against whom the target is to hold; that of the task unless given
-    progress : receives progress reports
+    task : SwapTask
+        The file, the model, and all wishes.
+    risk : RecordRisk
+        The risk before.
+    target : Target
+        What is to be reached.
+    register : Register, optional
+        What the intruder knows against whom the target is to hold; that of the task unless given.
+    progress : Progress, optional
+        Receives progress reports.
     """
     intruder = register or task.register_of(risk)
     records = _first_choice(risk, target)

@@ -37,19 +37,32 @@ class SwapTask:
 
     Attributes
     ----------
-    table, model : what is swapped, and the model whose margins stay
-    risk : a ``RecordRisk``, or the risk of each cell: to serve the riskiest first
-    population : population size, unless ``risk`` knows it; twice the sample when neither does
-    register : what an intruder knows of the population; what ``model`` says unless given
-    keep : further margins that stay, as sets of column names
-    columns : values of the columns outside the keys that ``keep`` or ``constraints`` name, one for each record
-    constraints : what no swap may do
-    distances : how far levels are apart
-    link_weight : what a certain link to the right person costs beside the distance
-    max_candidates : partners weighed for each record; more where few of them are safe
-    decoys : further records that are swapped, drawn at random, as a share of those to protect
-    record_ids : what names each record, for the choice among equal ones; row numbers unless given
-    seed : of every choice by chance
+    table, model : ContingencyTable, CellModel
+        What is swapped, and the model whose margins stay.
+    risk : RecordRisk, array_like or None
+        A ``RecordRisk``, or the risk of each cell: to serve the riskiest first.
+    population : float or None
+        Population size, unless ``risk`` knows it; twice the sample when neither does.
+    register : Register or None
+        What an intruder knows of the population; what ``model`` says unless given.
+    keep : sequence of sequences of str
+        Further margins that stay, as sets of column names.
+    columns : mapping of str to ColumnValues
+        Values of the columns outside the keys that ``keep`` or ``constraints`` name, one for each record.
+    constraints : SwapConstraints
+        What no swap may do.
+    distances : Distances
+        How far levels are apart.
+    link_weight : float
+        What a certain link to the right person costs beside the distance.
+    max_candidates : int
+        Partners weighed for each record; more where few of them are safe.
+    decoys : float
+        Further records that are swapped, drawn at random, as a share of those to protect.
+    record_ids : array_like, NamesOfRecords or None
+        What names each record, for the choice among equal ones; row numbers unless given.
+    seed : int
+        Of every choice by chance.
     """
 
     table: ContingencyTable

@@ -49,14 +49,21 @@ class Units:
 
     Attributes
     ----------
-    table : the contingency table
-    columns : names of the columns outside the keys, after the vertices
-    levels : the values of each of these columns
-    codes : one row for each unit: codes of the vertices, then of ``columns``
-    counts : records of each unit
-    cell : the cell each unit belongs to
-    known_unit : the unit of each record, −1 for a record that was dropped for a missing key; None when the table does not
-        know its records, which are then numbered in the order of the cells
+    table : ContingencyTable
+        The contingency table.
+    columns : tuple of str
+        Names of the columns outside the keys, after the vertices.
+    levels : tuple of tuples of level
+        The values of each of these columns.
+    codes : array of int
+        One row for each unit: codes of the vertices, then of ``columns``.
+    counts : array of int
+        Records of each unit.
+    cell : array of int
+        The cell each unit belongs to.
+    known_unit : array of int or None
+        The unit of each record, −1 for a record that was dropped for a missing key; None when the table does not know its
+        records, which are then numbered in the order of the cells.
     """
 
     table: ContingencyTable

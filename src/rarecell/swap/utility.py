@@ -152,10 +152,13 @@ def propensity(both: BothFiles, *, order: int | None = 2, most_terms: int = MOST
 
     Parameters
     ----------
-    both : the two files
-    order : interactions up to this order are regressors: 1 main effects, 2 also pairs. None is the classifier with all
-        interactions, whose score in a cell is simply the share of the swapped file
-    most_terms : products of a coefficient and a regressor that are computed at most, from which the steps follow
+    both : BothFiles
+        The two files.
+    order : int, optional
+        Interactions up to this order are regressors: 1 main effects, 2 also pairs. None is the classifier with all interactions,
+        whose score in a cell is simply the share of the swapped file.
+    most_terms : int, optional
+        Products of a coefficient and a regressor that are computed at most, from which the steps follow.
     """
     total = both.before + both.after
     if order is None:
@@ -252,10 +255,14 @@ class UtilityReport:
 
     Attributes
     ----------
-    values_changed, share_changed : key values that differ, and their share of all key values
-    hellinger : distances of the margins by their order
-    pairs_propensity, full_propensity : pMSE with interactions of pairs, and with all interactions
-    associations : of keys with other columns
+    values_changed, share_changed : int, float
+        Key values that differ, and their share of all key values.
+    hellinger : dict of int to tuple of MarginDistance
+        Distances of the margins by their order.
+    pairs_propensity, full_propensity : Propensity
+        pMSE with interactions of pairs, and with all interactions.
+    associations : tuple of Association
+        Of keys with other columns.
     """
 
     values_changed: int

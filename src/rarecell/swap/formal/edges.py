@@ -21,10 +21,14 @@ class TreeEdge:
 
     Attributes
     ----------
-    parent, child : the cliques it joins, the parent nearer to the root
-    separator : what the two share
-    side : everything on the child's side without the separator; this is what moves
-    below : child and separator of this edge and of every edge below it
+    parent, child : int
+        The cliques it joins, the parent nearer to the root.
+    separator : int
+        What the two share.
+    side : int
+        Everything on the child's side without the separator; this is what moves.
+    below : tuple of tuples of int, int
+        Child and separator of this edge and of every edge below it.
     """
 
     parent: int

@@ -24,8 +24,10 @@ class Rearranged:
 
     Attributes
     ----------
-    codes : key codes of each row
-    n_changed : rows whose part changed, for each edge of the tree
+    codes : array of int
+        Key codes of each row.
+    n_changed : tuple of int
+        Rows whose part changed, for each edge of the tree.
     """
 
     codes: NDArray[np.int32]

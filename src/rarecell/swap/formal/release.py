@@ -52,13 +52,20 @@ class FormalRelease:
 
     Attributes
     ----------
-    table, model : what is released, and the model whose margins stay
-    interactions, units : the kept margins
-    statement : ε, edge by edge, with its invariants
-    rows : every row that changes, by row number
-    new_cells : key codes of ``rows`` afterwards
-    places : for each key and each of ``rows``, which of ``rows`` has its new value; keys of a clique come from the same row
-    n_changed : rows that changed at each edge; for internal use, as it depends on the file
+    table, model : ContingencyTable, DecomposableModel
+        What is released, and the model whose margins stay.
+    interactions, units : Interactions, Units
+        The kept margins.
+    statement : FormalStatement
+        Ε, edge by edge, with its invariants.
+    rows : array of int
+        Every row that changes, by row number.
+    new_cells : array of int
+        Key codes of ``rows`` afterwards.
+    places : dict of str to array of int
+        For each key and each of ``rows``, which of ``rows`` has its new value; keys of a clique come from the same row.
+    n_changed : tuple of int
+        Rows that changed at each edge; for internal use, as it depends on the file.
     """
 
     table: ContingencyTable
@@ -152,16 +159,25 @@ def formal_swaps(
 
     Parameters
     ----------
-    table : the contingency table
-    model : a decomposable model; its clique margins stay
-    epsilon : the ε of the whole release, divided over the edges so that each changes the same share of records; or one for each
-        edge, in the order in which a release lists them, and then with ``root``
-    rate : instead, the share of records that is to change
-    root : the clique whose values stay with each record; the one that changes least for its ε unless given
-    rare : records whose value of the parent clique occurs at most so often are always shuffled; ε is the same
-    is_model_chosen : whether the model was chosen on these data and so counts as an invariant
-    seed : for tests; a guarantee needs random numbers that nobody knows, which is the default
-    progress : receives progress reports
+    table : ContingencyTable
+        The contingency table.
+    model : DecomposableModel
+        A decomposable model; its clique margins stay.
+    epsilon : float, sequence of float, optional
+        The ε of the whole release, divided over the edges so that each changes the same share of records; or one for each edge,
+        in the order in which a release lists them, and then with ``root``.
+    rate : float, optional
+        Instead, the share of records that is to change.
+    root : sequence of str, optional
+        The clique whose values stay with each record; the one that changes least for its ε unless given.
+    rare : int, optional
+        Records whose value of the parent clique occurs at most so often are always shuffled; ε is the same.
+    is_model_chosen : bool, optional
+        Whether the model was chosen on these data and so counts as an invariant.
+    seed : int, optional
+        For tests; a guarantee needs random numbers that nobody knows, which is the default.
+    progress : Progress, optional
+        Receives progress reports.
 
     Returns
     -------

@@ -27,11 +27,16 @@ class Strata:
 
     Attributes
     ----------
-    rows : rows by stratum and type; within a type those that are always shuffled come last
-    sizes : of each type, the number of rows that may keep their part and of rows that are always shuffled
-    stratum_start : the first type of each stratum, and their number at the end
-    groups : such sizes, and how many types of the stratum have them
-    group_start : the first group of each stratum, and their number at the end
+    rows : array of int
+        Rows by stratum and type; within a type those that are always shuffled come last.
+    sizes : array of int
+        Of each type, the number of rows that may keep their part and of rows that are always shuffled.
+    stratum_start : array of int
+        The first type of each stratum, and their number at the end.
+    groups : array of int
+        Such sizes, and how many types of the stratum have them.
+    group_start : array of int
+        The first group of each stratum, and their number at the end.
     """
 
     rows: NDArray[np.int64]

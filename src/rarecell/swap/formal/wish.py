@@ -18,10 +18,14 @@ class FormalWish:
 
     Attributes
     ----------
-    epsilon : of the whole release, or one for each edge
-    rate : instead, the share of records that is to change
-    root : the clique whose values stay with each record; chosen unless given
-    rare : records whose value of the parent clique occurs at most so often are always shuffled
+    epsilon : float, tuple of float or None
+        Of the whole release, or one for each edge.
+    rate : float or None
+        Instead, the share of records that is to change.
+    root : tuple of str or None
+        The clique whose values stay with each record; chosen unless given.
+    rare : int
+        Records whose value of the parent clique occurs at most so often are always shuffled.
     """
 
     epsilon: float | tuple[float, ...] | None = None

@@ -14,14 +14,22 @@ class AttackSummary(Plain):
 
     Attributes
     ----------
-    records, changed : records of the file, and those with another value of a key than in the original
-    unique : records that are alone with their key values in the released file
-    population : persons of the register, or of the population that the model speaks of
-    is_counted : whether the links were counted in a register, or are expected by a model
-    recoded : keys that were recoded
-    at_random : links to the right person if each unique record were linked to anybody
-    intruders : what each of them finds
-    sentence : the result in two sentences
+    records, changed : int
+        Records of the file, and those whose key values differ from the original.
+    unique : int
+        Records that are alone with their key values in the released file.
+    population : float
+        Size of the register, or of the population that the model describes.
+    is_counted : bool
+        Whether the links were counted in a register; otherwise they are expected under a model.
+    recoded : tuple of str
+        Keys that were recoded.
+    at_random : float
+        Links to the right person if each unique record were linked to a random person.
+    intruders : tuple of IntruderSummary
+        What each intruder finds.
+    sentence : str
+        The result in two sentences.
     """
 
     records: int

@@ -1,7 +1,7 @@
 """What exactly is guaranteed, and what is not?
 
-The ε of a release means nothing without what it is subject to, so the two are printed in one sentence. The cautions below
-belong to every release; whoever quotes ε quotes them.
+The ε of a release means nothing without its invariants, so the two are printed in one sentence. The cautions below apply to
+every release; whoever quotes ε should quote them.
 """
 
 from __future__ import annotations
@@ -23,20 +23,25 @@ CAUTIONS = (
     "by hand must be kept secret for ever.",
     "It covers the released file. Other figures about the original, such as its risk or what was changed, are not covered.",
 )
-"""Sentences that go with every ε."""
+"""Sentences that accompany every ε."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EdgeStatement(Plain):
-    """One edge of the tree: what moves, between whom, at what ε.
+    """One edge of the tree: what moves, between which records, at what ε.
 
     Attributes
     ----------
-    separator : records exchange parts when they agree on these
-    moved : the keys that move
-    parent : the clique above, by whose value records can be targeted
-    epsilon : −ln θ; 0 for a plain shuffle and for a side that cannot change
-    is_free : the side is constant in every stratum, so nothing can change
+    separator : tuple of str
+        Records exchange parts if they agree on these keys.
+    moved : tuple of str
+        The keys that move.
+    parent : tuple of str
+        The clique above, by whose value records can be targeted.
+    epsilon : float
+        −ln θ; 0 for a plain shuffle and for a side that cannot change.
+    is_free : bool
+        The side is constant in every stratum, so nothing can change.
     """
 
     separator: tuple[str, ...]
@@ -57,18 +62,24 @@ class EdgeStatement(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class FormalStatement(Plain):
-    """What a formal release guarantees, and subject to what.
+    """What a formal release guarantees, and subject to which invariants.
 
     Attributes
     ----------
-    epsilon : the sum over the edges
-    edges : leaves first, in the order in which they are shuffled
-    root : the clique whose values stay with each record
-    cliques : the sets of keys whose tables stay
-    rare : records whose value of the parent clique occurs at most so often are always shuffled
-    is_model_chosen : the model was chosen on these data, and so counts as an invariant
-    expected_records_changed, expected_uniques_changed : shares of records and of sample uniques, worked out on files drawn at
-        random among all that share the invariants
+    epsilon : float
+        The sum over the edges.
+    edges : tuple of EdgeStatement
+        The edges, leaves first, in the order in which they are shuffled.
+    root : tuple of str
+        The clique whose values stay with each record.
+    cliques : tuple of tuple of str
+        The sets of keys whose tables are kept.
+    rare : int
+        Records whose value of the parent clique occurs at most this often are always shuffled.
+    is_model_chosen : bool
+        The model was chosen on these data, and so counts as an invariant.
+    expected_records_changed, expected_uniques_changed : float
+        Shares of records and of sample uniques, computed on files drawn at random among all that share the invariants.
     """
 
     epsilon: float
@@ -82,7 +93,7 @@ class FormalStatement(Plain):
 
     @property
     def invariants(self) -> tuple[str, ...]:
-        """What every file that the guarantee compares has in common."""
+        """What all files that the guarantee compares have in common."""
         tables = "; ".join(", ".join(clique) for clique in self.cliques)
         chosen = ("the model, its levels and coarsenings, which were chosen on these data",) if self.is_model_chosen else ()
         return (
@@ -94,7 +105,7 @@ class FormalStatement(Plain):
 
     @property
     def sentence(self) -> str:
-        """ε and its invariants, in one sentence."""
+        """ε and its invariants in one sentence."""
         return (
             f"Subject to its invariants, this release is private with ε = {self.epsilon:.4g} for each record: two files that agree in "
             f"{'; in '.join(self.invariants)}; and that differ in d records give any one release with probabilities whose ratio is "
@@ -118,14 +129,20 @@ class FormalStatement(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class FormalSummary(Plain):
-    """The part ``swap.formal`` of ``summary.json``.
+    """The ``swap.formal`` part of ``summary.json``.
 
     Attributes
     ----------
-    statement : what is guaranteed; invariants alone
-    sentence, expectation, cautions : the same in words
-    possibility : what became of combinations that look impossible, when there are any
-    records_changed, uniques_changed : what did change; for internal use, because it depends on the file
+    statement : FormalStatement
+        What is guaranteed; depends on invariants alone.
+    sentence, expectation : str
+        The same in words.
+    cautions : tuple of str
+        Sentences that accompany every ε.
+    possibility : str or None
+        What became of combinations that look impossible, if there are any.
+    records_changed, uniques_changed : int or None
+        What actually changed; for internal use, because it depends on the file.
     """
 
     statement: FormalStatement

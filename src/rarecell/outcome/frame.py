@@ -1,4 +1,4 @@
-"""In which dataframe library does a person get a table back?"""
+"""In which dataframe library does a user get a table back?"""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
 
 
 def in_library_of(like: Frame, columns: Columns, types: Mapping[str, str] | None = None) -> Frame:
-    """Columns as a frame of the library that ``like`` comes from: pandas, polars or pyarrow; a pyarrow table if none of them.
+    """Build a frame in the library of ``like``: pandas, polars or pyarrow; a pyarrow table if it is none of them.
 
     Parameters
     ----------
-    like : a data frame, or anything else
-        Whose library is taken.
+    like : frame or object
+        The object whose library is used.
     columns : mapping of str to sequence
-        The values by name.
+        The values by column name.
     types : mapping of str to str, optional
-        ``Int64``, ``Float64`` or ``String`` by name, for columns that may be empty; taken from the values unless given.
+        ``Int64``, ``Float64`` or ``String`` by column name, for columns that may be empty; inferred from the values unless given.
     """
-    # Only people who ask for a frame wait for the library.
+    # Imported here, so that only users who ask for a frame wait for the library.
     import narwhals.stable.v2 as nw
 
     frame = nw.from_native(like, pass_through=True)

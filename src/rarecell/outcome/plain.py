@@ -1,8 +1,8 @@
-"""How does a typed outcome become JSON, and JSON a typed outcome again?
+"""How does a typed outcome become JSON, and JSON become a typed outcome again?
 
-Frozen dataclasses go to dictionaries by the names of their fields and come back by their types. A part that does not
-apply is None and left out of the dictionary. Names that this version does not know are ignored, so that the summary of a
-newer version can be read; a part that is missing or of another type is an error that says where.
+Frozen dataclasses become dictionaries by the names of their fields and are read back by their types. A part that does not
+apply is None and left out of the dictionary. Names unknown to this version are ignored, so that the summary of a newer
+version can be read; a part that is missing or of another type is an error that says where.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Plain:
-    """A frozen dataclass that can be written as JSON and read again."""
+    """A frozen dataclass that can be written as JSON and read back."""
 
     def to_dict(self) -> Json:
         """Nested dictionaries, lists and numbers, for JSON."""

@@ -1,4 +1,4 @@
-"""Why is a record risky, before protection or after it? Single records with their values: for internal use only."""
+"""Why is a record risky, before or after protection? Single records with their values: for internal use only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Numbered:
 
     @property
     def counted_from_1(self) -> int | str | None:
-        """The number of the record for people; ``record`` is its row number from 0, or its id."""
+        """The number of the record as people count it; ``record`` is its row number from 0, or its id."""
         return self.record + 1 if isinstance(self.record, int) else self.record
 
 
@@ -23,7 +23,7 @@ class _Numbered:
 class RiskyRecord(_Numbered, Plain):
     """A record with its values, its risk, and what makes it rare.
 
-    ``record`` is its row number or id; None where records are counted and not held. ``unsafe_combinations`` are the
+    ``record`` is its row number or id, or None where records are counted and not held. ``unsafe_combinations`` are the
     smallest sets of variables that single it out.
     """
 
@@ -43,9 +43,9 @@ class RiskyRecord(_Numbered, Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class RemainingRecord(_Numbered, Plain):
-    """A record that stays at risk after protection, with its values in the released file, the reason, and what helps.
+    """A record that stays at risk after protection, with its released values, the reason, and what helps.
 
-    ``risk`` is that of being unique in the population for a record that was not swapped, of being linked to its person
+    ``risk`` is the risk of being unique in the population for a record that was not swapped, and of being linked to its person
     for one that was.
     """
 

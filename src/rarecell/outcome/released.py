@@ -1,4 +1,4 @@
-"""Who is at risk, before and after, and where does a release come from?"""
+"""Who is at risk before and after protection, and where does a release come from?"""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rarecell.outcome.plain import Plain
 
 @dataclass(frozen=True, kw_only=True)
 class GroupRisk(Plain):
-    """The risk of the records that have one level of a key; after protection, when there was one.
+    """The risk of the records with one level of a key; after protection as well, if there was one.
 
-    ``records_after`` and what follows are of the released file, where swapped records are in the groups of their new values;
-    ``swapped`` are records of the group before that exchanged any value.
+    ``records_after`` and the fields that follow describe the released file, where swapped records are in the groups of their new
+    values; ``swapped`` counts records of the original group that exchanged any value.
     """
 
     key: str
@@ -28,7 +28,7 @@ class GroupRisk(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class Concentration(Plain):
-    """Share of the expected population uniques that the riskiest ``records`` hold together."""
+    """Share of the expected population uniques that the riskiest ``records`` account for together."""
 
     records: int
     share: float
@@ -61,10 +61,10 @@ class ReleasedState(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance(Plain):
-    """Where the numbers come from: when, of which file, by which program, from which seed.
+    """Where the numbers come from: the date, the file, the program and the seed.
 
-    ``released`` and its hash are those of the protected file; ``by`` is who ran it, if that was said; ``run`` names the run, in its
-    ``run.json``, too.
+    ``released`` and its hash are those of the protected file; ``by`` is who ran it, if given; ``run`` names the run, also
+    found in its ``run.json``.
     """
 
     date: str

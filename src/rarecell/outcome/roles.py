@@ -70,7 +70,7 @@ class ScenarioSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationSummary(Plain):
-    """Sample uniques whose estimated risk lies in a band: the mean estimate, and the share that is true by the register."""
+    """Sample uniques with estimated risk in a band: the mean estimate, and the true share according to the register."""
 
     low: float
     high: float
@@ -81,7 +81,7 @@ class CalibrationSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class RegisterSummary(Plain):
-    """Exact numbers from a register, and how near the estimate comes to them."""
+    """Exact numbers from a register, and how close the estimate comes to them."""
 
     people: int
     population_uniques: Count
@@ -96,7 +96,7 @@ class RegisterSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class HomogeneousGroup(Plain):
-    """A group of two or more records with one sensitive value, with its values: for internal use only."""
+    """A group of two or more records that share a sensitive value, with its values; for internal use only."""
 
     column: str
     value: str

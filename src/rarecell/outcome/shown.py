@@ -1,13 +1,13 @@
 """How does a result show itself in a notebook?
 
-The pictures are drawn higher up; a result knows only that :func:`rarecell.card` shows it, and asks for it when a notebook does.
+The pictures are drawn in a higher layer; a result only knows that :func:`rarecell.card` shows it, and calls it on demand.
 """
 
 from __future__ import annotations
 
 
 class Shown:
-    """Shows itself in a notebook by :func:`rarecell.card`, without any value of a record."""
+    """Shows itself in a notebook through :func:`rarecell.card`, without any value of a record."""
 
     __slots__ = ()
 

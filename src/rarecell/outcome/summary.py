@@ -1,7 +1,7 @@
 """What does ``summary.json`` say?
 
-Every number that a run prints, shows or stores is a field here; the field names are the names in the file. No record and
-no value of one is in it. Where an edition hides a small count, words stand in its place (:data:`Count`).
+Every number that a run prints, shows or stores is a field here; the field names are the names in the file. It contains no
+record and no value of one. Where an edition hides a small count, words stand in its place (:data:`Count`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rarecell.outcome.roles import AreaLevelSummary, AttributeSummary, RegisterS
 from rarecell.outcome.swap import SwapSummary
 
 Count = int | str
-"""A number of records, or the words that stand for it in an edition that hides small counts."""
+"""A number of records, or the words that replace it in an edition that hides small counts."""
 
 Interval = tuple[float, float]
 
@@ -25,7 +25,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class RiskByMissing(Plain):
-    """The risk of the file for one meaning of a missing key value."""
+    """The risk of the file under one meaning of a missing key value."""
 
     sample_uniques: Count
     expected_population_uniques: float
@@ -37,8 +37,8 @@ class RiskByMissing(Plain):
 class Missing(Plain):
     """What was done with missing key values, and how many records have them, by key.
 
-    Where there are any, also the risk with a missing value as a value of its own and as compatible with every value, and how
-    many records that lack a value reach the threshold only in the first case: they are risky by an answer that is missing.
+    If there are any, it also has the risk with a missing value as a value of its own and as matching every value, and the number
+    of records lacking a value that reach the threshold only in the first case: they are risky because of a missing answer.
     """
 
     policy: str
@@ -51,7 +51,7 @@ class Missing(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class Coarser(Plain):
-    """A coarser resolution that a key was offered at."""
+    """A coarser resolution at which a key was offered."""
 
     name: str
     levels: int
@@ -61,7 +61,7 @@ class Coarser(Plain):
 class KeySummary(Plain):
     """A key, its levels, and the coarser resolutions that models may use.
 
-    A key that is recoded was read with ``values_read`` values, and is assessed and written in ``levels`` levels.
+    A recoded key was read with ``values_read`` values, and is assessed and written with ``levels`` levels.
     """
 
     name: str
@@ -152,7 +152,7 @@ class Histogram(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class EstimatorDetail(Plain):
-    """An estimate of the number of population uniques; none where the estimator failed."""
+    """An estimate of the number of population uniques; None if the estimator failed."""
 
     name: str
     expected_population_uniques: float | None = None
@@ -172,7 +172,7 @@ class FitStatistic(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class SizeIndex(Plain):
-    """Cells with this many records, observed and expected under the model."""
+    """Cells with a given number of records, observed and expected under the model."""
 
     size: int
     observed: int
@@ -190,9 +190,9 @@ class FitSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class CoarsenedKey(Plain):
-    """The risk when a key has fewer levels.
+    """The risk if a key has fewer levels.
 
-    ``recode`` is the option that releases the key so, ``groups`` are its levels then.
+    ``recode`` is the option that releases the key this way; ``groups`` are its levels then.
     """
 
     name: str
@@ -205,7 +205,7 @@ class CoarsenedKey(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class KeyCostSummary(Plain):
-    """The risk when a key is left out, and when it is coarser."""
+    """The risk if a key is left out, and if it is coarser."""
 
     key: str
     without: float | None = None
@@ -214,7 +214,7 @@ class KeyCostSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class UnsafeCombination(Plain):
-    """Variables that single out this many records."""
+    """Variables that together single out a given number of records."""
 
     variables: tuple[str, ...]
     records: int
@@ -222,7 +222,7 @@ class UnsafeCombination(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class HouseholdRisk(Plain):
-    """Households, and how many are expected to have a member who is alone in the population, or is matched correctly.
+    """Households, and how many are expected to have a member who is alone in the population, or who is matched correctly.
 
     The first is 1 − Π(1 − P(unique)) over the members, the second 1 − Π(1 − E(1/F)), which is sdcMicro's household risk.
     """
@@ -235,7 +235,7 @@ class HouseholdRisk(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class DesignSummary(Plain):
-    """What unequal weights did to the estimate: with equal ones, how much they vary, and the same in words."""
+    """The effect of unequal weights on the estimate: the estimate with equal ones, how much they vary, and the same in words."""
 
     with_equal_weights: float
     ratio: float
@@ -245,7 +245,7 @@ class DesignSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class Reliability(Plain):
-    """How far the estimate can be believed: a light (``green``, ``amber`` or ``red``), and why it is not green."""
+    """How far the estimate can be trusted: a light (``green``, ``amber`` or ``red``), and why it is not green."""
 
     light: str
     reasons: tuple[str, ...] = ()
@@ -254,7 +254,7 @@ class Reliability(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class RiskSummary(Plain):
-    """The risk of the file, how it is spread, and how far it can be believed."""
+    """The risk of the file, how it is distributed, and how far it can be trusted."""
 
     sample_uniques: Count
     expected_population_uniques: float
@@ -294,7 +294,7 @@ class RiskSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class PaperModel(Plain):
-    """A model that the paper's search met: its fit, how often it was met, and what it says of the sample uniques."""
+    """A model that the paper's search found: its fit, how often it was found, and what it says about the sample uniques."""
 
     cliques: tuple[tuple[str, ...], ...]
     log_likelihood: float
@@ -317,7 +317,7 @@ class PaperTable(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class Truth(Plain):
-    """What a known population says, where there is one."""
+    """The truth from a known population, if there is one."""
 
     population_uniques: Count
     correct_matches: float

@@ -25,9 +25,9 @@ class RiskNumbers(Plain):
 class IntruderSummary(Plain):
     """Records that an intruder is expected to link to the right person, before and after.
 
-    ``swapped`` is the part of ``after`` that are swapped records, ``knows`` what such a person must know, to follow "somebody
-    who"; the true numbers are there where the population is known. With a register, ``before`` and ``after`` are counted in it,
-    and the estimated numbers are what the model expected without it.
+    ``swapped`` is the part of ``after`` that comes from swapped records; ``knows`` says what the intruder must know, as a
+    continuation of "somebody who". The true numbers are given if the population is known. With a register, ``before`` and
+    ``after`` are counted in it, and the estimated numbers are what the model expected without it.
     """
 
     name: str
@@ -53,7 +53,7 @@ class NotSwapped(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class RemainingSummary(Plain):
-    """Records of the released file whose risk is at the threshold or above, why, and what helps."""
+    """Records of the released file whose risk is at or above the threshold, why, and what helps."""
 
     reason: str
     remedy: str
@@ -70,7 +70,7 @@ class KeptMargin(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class MarginDistances(Plain):
-    """Hellinger distances of all tables of this many keys."""
+    """Hellinger distances of all tables of a given number of keys."""
 
     mean: float
     max: float
@@ -78,7 +78,7 @@ class MarginDistances(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class AssociationChange(Plain):
-    """Association of a key with a column that stayed in place, before and after; ``moved`` values of the key changed."""
+    """Association of a key with a column that stayed in place, before and after; ``moved`` counts changed values of the key."""
 
     key: str
     column: str
@@ -89,7 +89,7 @@ class AssociationChange(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class FrontierSummary(Plain):
-    """Risk left after this many values were changed."""
+    """The risk left after a given number of values were changed."""
 
     values_changed: int
     expected_population_uniques: float
@@ -99,7 +99,7 @@ class FrontierSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class TargetSummary(Plain):
-    """What was to be reached, and whether it was."""
+    """What was to be reached, and whether it was reached."""
 
     met: bool
     sentence: str
@@ -110,7 +110,7 @@ class TargetSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class KeepingCost(Plain):
-    """Records that become fixed when a further table is kept."""
+    """Records that become fixed if a further table is kept."""
 
     variables: tuple[str, ...]
     records_fixed: int
@@ -129,7 +129,7 @@ class SuppressionSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class AffectedGroup(Plain):
-    """Records with one value of a column, and how many of them were swapped; ``ratio`` is their share over that of the file."""
+    """Records with one value of a column, and how many were swapped; ``ratio`` is their share over that of the file."""
 
     column: str
     level: str
@@ -140,7 +140,7 @@ class AffectedGroup(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class WeightedTable(Plain):
-    """What swaps did to the weighted totals of a table, and whether its counts of records are the same."""
+    """The effect of swaps on the weighted totals of a table, and whether its counts of records are the same."""
 
     variables: tuple[str, ...]
     cells: int
@@ -154,9 +154,9 @@ class WeightedTable(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class AreaSwapSummary(Plain):
-    """Units that changed places: how many, at which levels of areas, and on which profile partners agree.
+    """Units that changed places: how many, at which levels of areas, and on which profiles partners agree.
 
-    ``partners`` changed places for others who are at risk, ``by_chance`` to reach the rate that was ``wanted``.
+    ``partners`` changed places for the sake of units at risk, ``by_chance`` to reach the rate that was ``wanted``.
     """
 
     units: int
@@ -188,7 +188,7 @@ class AnalysisTerm(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class AnalysisSummary(Plain):
-    """An analysis that the user named, run on both files; ``records`` is how many records of each it used."""
+    """An analysis named by the user, run on both files; ``records`` is the number of records used from each."""
 
     name: str
     kind: str
@@ -200,7 +200,7 @@ class AnalysisSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasedBefore(Plain):
-    """An earlier release of the same file: records with other key values now, and those that both releases together give away."""
+    """An earlier release of the same file: records whose key values differ, and those that the two releases together expose."""
 
     records: int
     differing: int
@@ -221,7 +221,7 @@ class LeftBehind(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class SwapSummary(Plain):
-    """The part ``swap`` of ``summary.json``."""
+    """The ``swap`` part of ``summary.json``."""
 
     requested: int | str
     swapped: int | str

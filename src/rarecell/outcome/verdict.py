@@ -1,6 +1,6 @@
 """What is the result, in a few words that can be read aloud?
 
-The one place that judges a run: terminal, report, app, notebook and ``summary.json`` say what is said here.
+The only place that judges a run: terminal, report, app, notebook and ``summary.json`` all quote it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ class Verdict:
 
     Attributes
     ----------
-    tone : ``"risk"``, ``"watch"`` or ``"safe"``, for the colour beside it
-    headline : the result in a few words
-    sentences : two sentences, the judgement and what it means
+    tone : str
+        ``"risk"``, ``"watch"`` or ``"safe"``, for the colour beside it.
+    headline : str
+        The result in a few words.
+    sentences : tuple of str
+        Two sentences: the judgement and what it means.
     """
 
     tone: str
@@ -32,7 +35,7 @@ class Verdict:
 
 
 def verdict(summary: RunSummary) -> Verdict:
-    """The judgement of a run by the threshold its user chose."""
+    """Judge a run by the threshold that its user chose."""
     return before_protection(summary) if summary.swap is None else after_protection(summary, summary.swap)
 
 
@@ -71,7 +74,7 @@ def before_protection(summary: RunSummary) -> Verdict:
 def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
     before, after = swap.risk_before.expected_population_uniques, swap.risk_after.expected_population_uniques
     kept = what_was_kept(swap)
-    # The external edition does not say how many when they were few.
+    # The external edition does not give the number if it is small.
     is_told = isinstance(swap.values_changed, int)
     changed = f", which changed {counted(swap.values_changed, 'value')}" if is_told else ""
     reached = "" if swap.target is None else f"{swap.target.sentence} "
@@ -105,7 +108,7 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
 
 
 def what_was_kept(swap: SwapSummary) -> str:
-    """Which tables are as they were: those of the model, or those that the user named where whole records change places."""
+    """Which tables are unchanged: those of the model, or those named by the user if whole records change places."""
     if not swap.margins_identical:
         return "Tables that had to be kept have CHANGED: do not release this file"
     blanked = swap.suppression is not None and swap.suppression.values != 0

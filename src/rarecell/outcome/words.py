@@ -1,6 +1,6 @@
 """How is a number written for a person?
 
-The one place that formats numbers, shares and counted nouns, for terminal, report, app and charts.
+The only place that formats numbers, shares and counted nouns, for terminal, report, app and charts.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 NONE = "–"
-"""What stands where there is no number."""
+"""Stands where there is no number."""
 
 
 def number(value: object, digits: int | None = None) -> str:
-    """A number as a person reads it: thousands apart, few digits, a dash where there is none, text as it is."""
+    """Format a number for people: grouped thousands, few digits, a dash if there is none; text stays as it is."""
     if value is None:
         return NONE
     if isinstance(value, bool):
@@ -35,7 +35,7 @@ def number(value: object, digits: int | None = None) -> str:
 
 
 def _enough_digits(value: float) -> int | None:
-    """Digits after the point for three figures that count; None for numbers too small to write out."""
+    """Decimals needed for three significant figures; None for numbers too small to write out."""
     size = abs(value)
     if size >= 100 or value.is_integer():
         return 0
@@ -57,12 +57,12 @@ def power_of_ten(exponent: int | str) -> str:
 
 
 def expected(value: float) -> str:
-    """An expectation: whole from ten on, one digit below."""
+    """Format an expectation: whole from ten on, one decimal below."""
     return number(float(value), 0 if abs(value) >= 10 else 1)
 
 
 def about(value: float) -> str:
-    """A rounded expectation in running text: fewer than one is said so."""
+    """A rounded expectation in running text; one below one is described in words."""
     if value < 0.05:
         return "practically none"
     if value < 1:
@@ -116,11 +116,11 @@ def decade(label: str) -> str:
 
 
 MOST_LISTED = 12
-"""At most this many names of a list are given."""
+"""Most names of a list that are given."""
 
 
 def first_of(names: Sequence[str], most: int = MOST_LISTED) -> str:
-    """Names one after the other; of many the first and the number of others."""
+    """List names one after the other; of many, the first few and the number of the others."""
     if len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[:most])} and {len(names) - most} more"

@@ -1,7 +1,7 @@
 """Which records of a file could be recognised, and how likely is that?
 
-The order of an assessment: read the data once, collapse them to counts, choose the models, compute the risk, judge it.
-The mathematics is in the packages below; :mod:`rarecell.run.files` writes what was found.
+An assessment reads the data once, collapses them to counts, chooses the models, computes the risk and judges it. The
+mathematics is in other packages; :mod:`rarecell.run.files` writes what was found.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from rarecell.edges import Frame
 
 N_LISTED = 50
-"""Riskiest records that the internal report explains one by one."""
+"""Number of riskiest records that the internal report explains one by one."""
 
 
 def assess(
@@ -107,7 +107,7 @@ def assess(
 
 
 def places(config: RunConfig, frame: Frame) -> list[Path]:
-    """Files and folders that the data of a run are read from."""
+    """Files and folders from which the data of a run are read."""
     register = named_places(config.register or "")
     if frame is not None or config.spark_table is not None:
         return register
@@ -115,7 +115,7 @@ def places(config: RunConfig, frame: Frame) -> list[Path]:
 
 
 def read(config: RunConfig, frame: Frame = None, *, numbered: bool = False) -> Microdata:
-    """The data of a run, with every name checked; when ``numbered``, each record has a position, perhaps that of its id."""
+    """Read the data of a run and check every name; when ``numbered``, each record has a position, perhaps given by its id."""
     given = frame if frame is not None else config.input or None
     if frame is None and config.spark_table is not None:
         given = open_table(config.spark_table)
@@ -143,7 +143,7 @@ def read(config: RunConfig, frame: Frame = None, *, numbered: bool = False) -> M
 
 
 def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, wanted: ProtectConfig | None = None) -> Assessment:
-    """Assess a file, step by step; ``wanted`` is what a protection will need of its records."""
+    """Assess a file, step by step; ``wanted`` says what a protection will need to know about the records."""
     data, table, zeros = _counted(config, stages, frames.data, wanted)
     chosen, unsafe = _modelled(table, config, stages)
     with stages.stage(Stage.RISK):
@@ -165,7 +165,7 @@ def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, w
 def _counted(
     config: RunConfig, stages: Stages, frame: Frame, wanted: ProtectConfig | None
 ) -> tuple[Microdata, ContingencyTable, StructuralZeros]:
-    """The table of the keys, at the resolutions that models may use, and what looks impossible in it."""
+    """The table of the keys at the resolutions that models may use, and the combinations in it that look impossible."""
     with stages.stage(Stage.READING):
         needs_records = swaps.needs_records(config, wanted)
         data = read(config, frame, numbered=needs_records or (wanted is not None and bool(config.analysis)))
@@ -200,7 +200,7 @@ def _modelled(table: ContingencyTable, config: RunConfig, stages: Stages) -> tup
 
 
 def _judged(data: Microdata, risk: RecordRisk, chosen: ModelChoice, config: RunConfig, stages: Stages) -> Judgement:
-    """Interval, checks of fit, other estimators, and what each key costs: side by side."""
+    """Compute the interval, checks of fit, other estimators and the cost of each key, side by side."""
     table = risk.table
 
     def checks(_: Progress) -> tuple[FitDiagnostics, tuple[UniquesEstimate, ...], tuple[EstimatorDetail, ...]]:
@@ -236,11 +236,11 @@ def _judged(data: Microdata, risk: RecordRisk, chosen: ModelChoice, config: RunC
 
 
 def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombinations) -> tuple[RiskyRecord, ...]:
-    """The riskiest records with their values and why they are rare: for internal use only."""
+    """The riskiest records with their values and why they are rare; for internal use only."""
     table = risk.table
     return tuple(
         RiskyRecord(
-            # A table of counts only numbers its records; where they are is found when the risk file is written.
+            # A table of counts only numbers its records; their positions are found when the risk file is written.
             record=None if table.record_cell is None else int(one.record),
             values={c.key: c.labels[code] for c, code in zip(table.categories, table.cells[one.cell], strict=True)},
             cell_probability=one.cell_probability,
@@ -254,7 +254,7 @@ def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombina
 
 
 def _of_households(data: Microdata, risk: RecordRisk, config: RunConfig) -> NDArray[np.float64] | None:
-    """For each household the probabilities that a member is alone in the population, and that a match of a member is right."""
+    """For each household, the probabilities that a member is alone in the population and that a match of a member is correct."""
     if config.household is None:
         return None
     codes = data.column_codes([config.household])[0][:, 0]
@@ -264,5 +264,5 @@ def _of_households(data: Microdata, risk: RecordRisk, config: RunConfig) -> NDAr
 
 
 def n_held(table: ContingencyTable) -> int:
-    """Records whose cells are held in memory."""
+    """Number of records whose cells are held in memory."""
     return 0 if table.record_cell is None else len(table.record_cell)

@@ -1,7 +1,7 @@
-"""What would somebody find in a file that is to be released?
+"""What would an intruder find in a file that is to be released?
 
-For any released file beside its original, whichever tool made it: swapped, recoded, perturbed or suppressed. The links are
-counted in a register, or expected by a model of the original.
+Works for any released file and its original, whichever tool made it: swapped, recoded, perturbed or suppressed. Links are
+either counted in a register or expected under a model of the original.
 """
 
 from __future__ import annotations
@@ -38,21 +38,23 @@ class Attack:
 
     Attributes
     ----------
-    summary : the numbers, without any record
-    found : for each intruder the links before and after
+    summary : AttackSummary
+        The numbers, without any record.
+    found : tuple of Found
+        The links of each intruder before and after.
     """
 
     summary: AttackSummary
     found: tuple[Found, ...] = field(repr=False)
 
     def likeliest(self, n: int = 20) -> list[tuple[int, float]]:
-        """The records that the nearest intruder links with the highest probability, by row number: for internal use."""
+        """The records that the nearest intruder links with the highest probability, by row number; for internal use."""
         links = next(one.after for one in self.found if one.name == "nearest")
         order = np.argsort(-links.link, kind="stable")[:n]
         return [(int(links.row[place]), float(links.link[place])) for place in order if links.link[place] > 0.0]
 
     def per_record(self, intruder: str = "nearest") -> NDArray[np.float64]:
-        """For each record of the file the probability that this intruder links it to the right person; 0 without a claim."""
+        """The probability that this intruder links each record to the right person; 0 where it makes no claim."""
         links = next(one.after for one in self.found if one.name == intruder)
         probability = np.zeros(self.summary.records)
         known = links.row >= 0
@@ -84,13 +86,13 @@ def attack(
     released, original : path or frame
         The two files, with the same records in the same order.
     keys : sequence of str
-        Columns an intruder could know.
+        Columns that an intruder could know.
     register : path or frame, optional
-        Everybody's keys; links are then counted.
+        The keys of the whole population; links are then counted.
     population : float, optional
-        Without a register, the number of persons that the original was drawn from; links are then expected by a model.
+        Without a register, the number of people that the original was drawn from; links are then expected under a model.
     seed : int, optional
-        Of the model's draws.
+        Seed of the model's draws.
     progress : Progress, optional
         Receives progress reports.
 

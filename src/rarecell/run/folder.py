@@ -1,7 +1,7 @@
 """Who may write into an output folder, and what is recorded about a run?
 
 A run writes into a hidden folder inside its output folder; :mod:`rarecell.run.publishing` moves the finished files into
-place. A lock keeps a second run out. Files are for their owner alone.
+place. A lock keeps other runs out. Files are readable by their owner only.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 _LOCK = ".rarecell.lock"
 
 LONGEST_NOTE = 4000
-"""Characters of a note on a run."""
+"""Maximum length of a note on a run, in characters."""
 
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EIO, getattr(errno, "EDQUOT", errno.ENOSPC)})
 
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What was run, on what, with what: enough to repeat it and to tell two runs apart."""
+    """What was run, on which data and with which versions: enough to repeat a run and to tell two runs apart."""
 
     command: str
     versions: Mapping[str, str]
@@ -54,7 +54,7 @@ class RunRecord:
 
 
 def versions() -> dict[str, str]:
-    """The versions that could change a result."""
+    """The versions that could affect a result."""
     names = ("rarecell", "numpy", "scipy", "numba", "duckdb", "narwhals", "pyarrow")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
@@ -68,7 +68,7 @@ class RunFolder:
         self.overwrite = overwrite
 
     def path(self, name: str) -> Path:
-        """Where to write the file or folder ``name`` for now."""
+        """Where to write the file or folder ``name`` until the run is published."""
         if not self.overwrite and (self.target / name).exists():
             raise OutputExists.at(self.target / name)
         return self.stage / name
@@ -78,7 +78,7 @@ class RunFolder:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What the run has written so far."""
+        """Names of what the run has written so far."""
         return tuple(sorted(entry.name for entry in self.stage.iterdir()))
 
     def publish(self) -> list[Path]:
@@ -88,20 +88,23 @@ class RunFolder:
 
 @contextlib.contextmanager
 def open_run_folder(path: str | Path, *, overwrite: bool = False, inputs: Iterable[Path] = ()) -> Iterator[RunFolder]:
-    """A run folder that is published by the caller, and swept whatever happens.
+    """Open a run folder; the caller publishes it, and it is cleaned up in any case.
 
     Parameters
     ----------
-    path : the folder; it is made when it does not exist
-    overwrite : allow existing results to be replaced
-    inputs : files and folders that the run reads, which no result may replace
+    path : str or Path
+        The folder; it is created if it does not exist.
+    overwrite : bool
+        Allow existing results to be replaced.
+    inputs : iterable of Path
+        Files and folders that the run reads, which no result may replace.
 
     Raises
     ------
     OutputExists
-        When a finished run is there already and ``overwrite`` is not given.
+        If the folder already holds a finished run and ``overwrite`` is not given.
     BadInput
-        When another run is writing into the folder, it cannot be made, or the run would destroy its own input.
+        If another run is writing into the folder, it cannot be created, or the run would destroy its own input.
     """
     target = Path(path)
     try:
@@ -137,7 +140,7 @@ def open_run_folder(path: str | Path, *, overwrite: bool = False, inputs: Iterab
 
 
 def finish_publishing(target: Path) -> None:
-    """Before a run folder is read: finish the move that a killed run began, unless a run is going on there."""
+    """Before a run folder is read, finish the move that a killed run began, unless a run is in progress there."""
     if not publishing.is_interrupted(target):
         return
     try:
@@ -152,7 +155,7 @@ def finish_publishing(target: Path) -> None:
 
 
 def sweep(target: Path) -> None:
-    """After a run was killed: take away what it left, and its folder when nothing else is in it."""
+    """After a run was killed, remove what it left, and its folder if nothing else is in it."""
     if not target.is_dir():
         return
     with contextlib.suppress(RarecellError, OSError):
@@ -166,7 +169,7 @@ def sweep(target: Path) -> None:
 
 
 def delete_run(target: Path) -> list[str]:
-    """Delete the results of a finished run, and its folder when nothing else is in it; what else is there is returned and stays."""
+    """Delete the results of a finished run, and its folder if empty; return what else is there, which stays."""
     lock = _locked(target)
     try:
         left = publishing.remove_run(target)
@@ -179,10 +182,10 @@ def delete_run(target: Path) -> list[str]:
 
 
 def rename_run(target: Path, new: Path) -> None:
-    """Give the folder of a finished run another name."""
+    """Rename the folder of a finished run."""
     if not publishing.is_written_here(target):
         raise BadInput(f"{target.name} was not written by rarecell, so it is not renamed.")
-    # A run that is writing there would go on under the old name.
+    # A run in progress there would go on under the old name.
     _unlocked(target, _locked(target))
     if os.path.lexists(new):
         raise OutputExists(f"There is something called '{new.name}' already. Choose another name.")
@@ -193,7 +196,7 @@ def rename_run(target: Path, new: Path) -> None:
 
 
 def read_note(target: Path) -> str:
-    """What was written about a run; empty when nothing was."""
+    """The note on a run; empty if there is none."""
     try:
         return read_small_text(target / publishing.NOTE)
     except (OSError, UnicodeDecodeError, BadInput):
@@ -201,7 +204,7 @@ def read_note(target: Path) -> str:
 
 
 def write_note(target: Path, text: str) -> None:
-    """Write something about a run into its folder; an empty text takes the note away."""
+    """Write a note on a run into its folder; an empty text removes the note."""
     if not publishing.is_written_here(target):
         raise BadInput(f"{target.name} was not written by rarecell, so nothing is written into it.")
     if len(text) > LONGEST_NOTE:
@@ -216,7 +219,7 @@ def write_note(target: Path, text: str) -> None:
 
 
 def _locked(target: Path) -> int:
-    """Hold the folder's lock until the returned descriptor is closed; a killed run lets go of it by itself."""
+    """Hold the folder's lock until the returned descriptor is closed; the lock of a killed run is released automatically."""
     while True:
         handle = os.open(target / _LOCK, os.O_CREAT | os.O_RDWR | system.NO_FOLLOW, 0o600)
         try:
@@ -226,7 +229,7 @@ def _locked(target: Path) -> int:
             raise BadInput(
                 f"Another run is writing into {target}. Wait for it to end, or name another folder with --out."
             ) from None
-        # A run that ended in between took its lock file away: a lock on that one keeps nobody out.
+        # A run that ended in between removed its lock file: a lock on that file keeps nobody out.
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(handle), os.stat(target / _LOCK)):
                 return handle

@@ -1,4 +1,4 @@
-"""What will a run cost, before it starts?"""
+"""What will a run cost? An estimate before it starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rarecell.search import estimate_exact
 
 
 def forecast(config: RunConfig) -> str:
-    """Cells, memory and time of a run, said before it starts."""
+    """Cells, memory and time that a run will need."""
     data = read(config)
     table = model_choice.with_resolutions(data.table(), config.resolution)
     cost = estimate_exact(table, max_clique=config.max_clique)

@@ -1,8 +1,8 @@
 """Which models does the risk of a file come from?
 
 One decomposable model is the best by the user's criterion: it is shown, and swaps keep its marginals. The risk comes from
-it alone (``single``), or from an average (the default): over back-off networks when keys may be seen at several
-resolutions, over the best decomposable models at several penalties when they may not.
+that model alone (``single``) or from an average (the default): over back-off networks when keys may be used at several
+resolutions, otherwise over the best decomposable models at several penalties.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ if TYPE_CHECKING:
     from rarecell.edges import Array
 
 SKINNER_SHLOMO = "skinner-shlomo"
-"""The criterion that asks how the penalty would have to be for the test of Skinner and Shlomo to see no bias."""
+"""The criterion that takes the penalty at which the test of Skinner and Shlomo sees the least bias."""
 
 TRIED_PENALTIES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
 """Penalties that the criterion of Skinner and Shlomo chooses from."""
 
 MOST_KEYS_OF_PAPER = 12
-"""With more keys, the paper's estimate beside the default would take longer than the default."""
+"""With more keys than this, the paper's estimate beside the default would take longer than the default."""
 
 _FEW_KEYS = 16
-"""With more keys than this, comparisons that need many fits share the time and the records of one."""
+"""With more keys than this, comparisons that need many fits use proportionally fewer records."""
 
 N_DRAWN_MODELS = 200
-"""Draws from the posterior of models that are averaged."""
+"""Number of models drawn from the posterior and averaged."""
 
 
 @dataclass(frozen=True)
 class ModelChoice:
     """The models of a run.
 
-    ``best`` is the best single model, ``found`` how it was found (None when the user named it), ``risk_model`` where the
-    risk comes from.
+    ``best`` is the best single model, ``found`` says how it was found (None if the user named it), and ``risk_model`` is where
+    the risk comes from.
     """
 
     best: DecomposableModel
@@ -76,7 +76,7 @@ class ModelChoice:
     risk_model: CellModel
 
     def search_summary(self) -> SearchSummary:
-        """How the best model was found, and what that proves."""
+        """How the best model was found, and what the search proves."""
         if self.found is None:
             sentence = "The model was named by the user."
             return SearchSummary(method="given", certified_optimal=False, starts=0, times_met=0, sentence=sentence)
@@ -90,7 +90,7 @@ class ModelChoice:
 
 
 def with_resolutions(table: ContingencyTable, resolution: str) -> ContingencyTable:
-    """Add the coarsenings the models may use: the user's where the table has any, automatic ones for the other keys."""
+    """Add the coarsenings that models may use: the user's where the table has any, automatic ones for the other keys."""
     if resolution == "full":
         return table.with_coarsenings(())
     named = {c.key for c in table.coarsenings}
@@ -98,7 +98,7 @@ def with_resolutions(table: ContingencyTable, resolution: str) -> ContingencyTab
 
 
 def structural_zeros(table: ContingencyTable, config: RunConfig) -> StructuralZeros:
-    """Combinations of levels that cannot occur: found in the data, or listed by the user; none when they are off."""
+    """Combinations of levels that cannot occur: found in the data or listed by the user; none when switched off."""
     if config.zeros == "off":
         return StructuralZeros()
     if config.zeros in ("swaps", "detect"):
@@ -113,13 +113,13 @@ def structural_zeros(table: ContingencyTable, config: RunConfig) -> StructuralZe
 
 
 def _spare_memory(table: ContingencyTable, config: RunConfig) -> int:
-    """What the run's searches may use for their tables."""
+    """Memory that the run's searches may use for their tables."""
     n_held = 0 if table.record_cell is None else len(table.record_cell)
     return MemoryLimit.of(config.memory).spare(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held)
 
 
 def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> ModelChoice:
-    """Find the best model and fit those that the risk comes from, both at once where neither needs the other."""
+    """Find the best model and fit those that the risk comes from, both at once if neither needs the other."""
     marginals = table.marginals
     is_alone = config.model in ("single", "hierarchical")
     memory = _spare_memory(table, config) // (1 if is_alone else 2)
@@ -145,21 +145,21 @@ def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progr
 
 
 def risk_model(table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> CellModel:
-    """The model that the risk comes from, without a search for the best single one where it is not needed."""
+    """The model that the risk comes from, without searching for the best single one unless it is needed."""
     if config.model in ("single", "hierarchical"):
         return choose_models(table, config, progress=progress).risk_model
     return _risk_model(table, config, table.marginals, _spare_memory(table, config) // 2, progress)
 
 
 def penalty_of(config: RunConfig) -> str | float:
-    """The criterion as a penalty, for searches that know no other; AIC where the criterion is none."""
+    """The criterion as a penalty, for searches that accept nothing else; AIC if the criterion is not a penalty."""
     if config.criterion in ("bayes", SKINNER_SHLOMO):
         return "aic"
     return config.criterion if config.criterion in ("aic", "bic") else float(config.criterion)
 
 
 def population_of(table: ContingencyTable, config: RunConfig) -> float:
-    """Number of units in the population: as given, of all strata together, or by the weights."""
+    """Number of units in the population: as given, summed over the strata, or by the weights."""
     weighed = 0.0 if table.weights is None else float(table.weights.sum())
     return float(config.population or sum(config.populations.values()) or weighed)
 
@@ -188,7 +188,7 @@ def _searched(table: ContingencyTable, config: RunConfig, marginals: Marginals, 
 
 
 def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals, memory: int, progress: Progress) -> CellModel:
-    """The model that the risk comes from, if it is not built on the best one."""
+    """The model that the risk comes from, unless it is built on the best one."""
     if config.model == "independence":
         return DecomposableModel(table, cliques=[(key,) for key in table.keys], marginals=marginals)
     if config.model == "saturated":
@@ -217,7 +217,7 @@ def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals
 
 
 def with_design_weights(table: ContingencyTable, config: RunConfig, stratum: Array | None) -> ContingencyTable:
-    """The table with the weights N_h/n_h of a stratified sample; ``stratum`` is that of each record, where it is not a key."""
+    """Add the weights N_h/n_h of a stratified sample to the table; ``stratum`` is that of each record, if it is not a key."""
     if config.strata is None:
         return table
     if stratum is not None:
@@ -231,16 +231,16 @@ def with_design_weights(table: ContingencyTable, config: RunConfig, stratum: Arr
 
 
 def risk_of(table: ContingencyTable, model: CellModel, config: RunConfig) -> RecordRisk:
-    """The risk of every record under the run's sampling design, with what a missing value means to it."""
+    """The risk of every record under the run's sampling design and its meaning of missing values."""
     risk = own_level_risk(table, model, config)
     return matching_anything(risk, model) if config.missing == MATCHES_ANYTHING else risk
 
 
 def own_level_risk(table: ContingencyTable, model: CellModel, config: RunConfig) -> RecordRisk:
-    """The same with missing values as levels of their own."""
+    """The same risk with missing values as levels of their own."""
     if config.strata is not None and config.strata in table.keys:
         categories = table.categories[table.keys.index(config.strata)]
-        # A key that was made coarser no longer tells the strata apart; the weights of the table do.
+        # A key made coarser no longer tells the strata apart; the weights of the table do.
         if all(label in config.populations for label in categories.labels):
             sizes = {level: config.populations[label] for level, label in zip(categories.levels, categories.labels, strict=True)}
             return record_risk(table, model, population=sizes, strata=config.strata, form=config.form)
@@ -291,14 +291,14 @@ def model_estimates(
 
 
 def refitted(part: ContingencyTable, config: RunConfig) -> CellModel:
-    """The run's own kind of model for a part of the file: what a check of its fit must look at."""
+    """Fit the run's own kind of model to a part of the file, as a check of its fit requires."""
     if config.model == "average" and config.resolution == "multi":
         return quick_model(part, config)
     return choose_models(part, replace(config, time_limit=config.time_limit / 4)).risk_model
 
 
 def quick_model(table: ContingencyTable, config: RunConfig, *, n_orders: int = 2) -> CellModel:
-    """The run's kind of model for a changed table, with fewer members, for comparisons that need many fits."""
+    """Fit the run's kind of model to a changed table, with fewer members, for comparisons that need many fits."""
     if config.model == "average" and config.resolution == "multi":
         return fit_backoff(table, n_orders=n_orders if table.n_cells < MANY_CELLS // 2 else 1, seed=config.seed)
     model = config.model if config.model in ("independence", "saturated") else "single"
@@ -307,7 +307,7 @@ def quick_model(table: ContingencyTable, config: RunConfig, *, n_orders: int = 2
 
 
 def quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
-    """τ1 of a changed table under the quickest model of the run's kind, for comparison with that of the unchanged one."""
+    """τ1 of a changed table under the quickest model of the run's kind, for comparison with that of the unchanged table."""
     model = quick_model(table, config, n_orders=1)
     risk = own_level_risk(table, model, config)
     if config.missing == MATCHES_ANYTHING:
@@ -316,9 +316,9 @@ def quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
 
 
 def part_for_comparisons(table: ContingencyTable, config: RunConfig) -> ContingencyTable:
-    """The table itself, or a random part of one that would take long to fit many times.
+    """The table itself, or a random part of it if many fits would take long.
 
-    With many keys there are as many more fits, each with more to compare; the part is smaller in the same proportion.
+    More keys mean more fits, each with more to compare; the part shrinks in the same proportion.
     """
     n_records = MANY_CELLS * _FEW_KEYS // max(table.n_keys, _FEW_KEYS)
     if table.n_cells <= n_records:

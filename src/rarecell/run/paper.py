@@ -1,8 +1,8 @@
 """What would Takemura and Endo have printed for this file?
 
-Their procedure: single decomposable models at full resolution by AIC, local search from many starts (their Algorithm 1), and the
-multinomial risk. Their table lists the best models that the search met, how often it met each, and the cell probabilities of the
-sample uniques by decade; whether two models agree shows in the riskiest records that they have in common.
+Their procedure uses single decomposable models at full resolution by AIC, local search from many starts (their Algorithm 1),
+and the multinomial risk. Their table lists the best models that the search found, how often it found each, and the cell
+probabilities of the sample uniques by decade. The riskiest records that two models share show whether the models agree.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from rarecell.run.config import RunConfig
 from rarecell.run.model_choice import ModelChoice
 
 N_MODELS = 5
-"""Models that are listed."""
+"""Number of models listed."""
 
 N_RISKIEST = 50
-"""Riskiest records of each model that are compared."""
+"""Number of riskiest records of each model that are compared."""
 
 PAPER = {"model": "single", "resolution": "full", "search": "local", "criterion": "aic", "form": "multinomial"}
-"""Options under which a run is the paper's procedure."""
+"""Options that make a run follow the paper's procedure."""
 
 
 def follows_the_paper(config: RunConfig) -> bool:
-    """Whether a run is the paper's procedure."""
+    """Whether a run follows the paper's procedure."""
     return not config.cliques and all(getattr(config, name) == value for name, value in PAPER.items())
 
 

@@ -1,6 +1,6 @@
 """Which recodings and swaps together would make a file safe enough, and what would they cost?
 
-A plan reads the data once and looks at recodings on counts alone; it writes nothing. Every way that it names can be carried
+A plan reads the data once, examines recodings on counts alone, and writes nothing. Every option that it names can be carried
 out by one command.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rarecell.edges import Frame, Json
 
 MOST_LEVELS_OF_OTHERS = 200
-"""Columns outside the keys with more levels than this are not looked at."""
+"""Columns outside the keys with more levels than this are not examined."""
 
 
 def plan(
@@ -44,15 +44,20 @@ def plan(
     progress: Progress = SILENT,
     **options: Unpack[RunOptions],
 ) -> ReleaseFrontier:
-    """Search over recodings of keys, with swaps for what remains, towards a target.
+    """Search for recodings of keys, with swaps for the remaining risk, that reach a target.
 
     Parameters
     ----------
-    data, frame, progress, **options : as for :func:`rarecell.assess`
-    max_correct_links : at most this many expected correct links in the released file
-    max_record_risk : no record with a risk above this in the released file
-    recodable : keys that may be recoded; all unless given
-    candidates : recodings that are tried with swaps
+    data, frame, progress, **options
+        As for :func:`rarecell.assess`.
+    max_correct_links : float, optional
+        Largest expected number of correct links in the released file.
+    max_record_risk : float, optional
+        Highest risk of any record in the released file.
+    recodable : sequence of str, optional
+        Keys that may be recoded; all unless given.
+    candidates : int
+        Number of recodings that are tried with swaps.
 
     Returns
     -------
@@ -87,7 +92,7 @@ def plan(
 
 
 def quick_fit(config: RunConfig, progress: Progress) -> Fit:
-    """The quickest models of the run's kind for a recoded table."""
+    """Fit the quickest models of the run's kind to a recoded table."""
 
     def fit(changed: ContingencyTable) -> Fitted:
         table = model_choice.with_resolutions(changed, config.resolution)
@@ -108,7 +113,7 @@ def quick_fit(config: RunConfig, progress: Progress) -> Fit:
 
 
 def careful_fit(config: RunConfig, progress: Progress) -> Fit:
-    """The models that a run on the recoded file would have."""
+    """Fit the models that a run on the recoded file would have."""
 
     def fit(changed: ContingencyTable) -> Fitted:
         table = model_choice.with_resolutions(changed, config.resolution)
@@ -119,7 +124,7 @@ def careful_fit(config: RunConfig, progress: Progress) -> Fit:
 
 
 def other_columns(data: Microdata, table: ContingencyTable) -> list[OtherColumn]:
-    """Columns outside the keys with few enough levels, when records are at hand."""
+    """Columns outside the keys with few enough levels, if records are available."""
     if table.record_cell is None:
         return []
     left_out = {*table.keys, data.weight, data.household, data.id}

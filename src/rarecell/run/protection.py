@@ -1,6 +1,6 @@
 """What can be changed so that nobody is recognised and the statistics stay true?
 
-A protection is an assessment, a plan of swaps, and the comparison of what was to stay the same.
+A protection is an assessment, a plan of swaps, and a check of what had to stay the same.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def protect(
     progress: Progress = SILENT,
     **options: Unpack[ProtectOptions],
 ) -> Protection:
-    """Assess a file, swap values of its risky records, and check that every kept margin stayed as it was.
+    """Assess a file, swap values of its risky records, and check that every kept margin is unchanged.
 
-    Parameters are those of :func:`assess`, and the names of :class:`ProtectConfig`: ``risk_above``, ``top``, ``keep``,
+    Takes the parameters of :func:`assess` and the fields of :class:`ProtectConfig`: ``risk_above``, ``top``, ``keep``,
     ``never_swap``, … The protected file is written to ``out`` in the format of the input; without ``out`` nothing is
     written, and ``Protection.frame`` has the protected data.
 
@@ -78,7 +78,7 @@ def protect(
 
 
 def choosing(config: RunConfig) -> ProtectConfig:
-    """What the run is to protect; an error when it does not say."""
+    """What the run is to protect; an error if it does not say."""
     if config.protect is None or not config.protect.chooses_records:
         raise BadInput(
             "The run does not say which records to protect. Give --risk-above, --top, --cell-probability-below, --records, "
@@ -90,7 +90,7 @@ def choosing(config: RunConfig) -> ProtectConfig:
 
 
 def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
-    """Plan the swaps for an assessed file, compare what is to stay, and tell what they cost."""
+    """Plan the swaps for an assessed file, check what had to stay the same, and report the cost."""
     if wanted.formal:
         return _formally_protected(wanted, found, stages)
     with stages.stage(Stage.PLAN):
@@ -119,7 +119,7 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
 
 
 def _fewer_than_asked_for(wanted: ProtectConfig, plan: SwapPlan) -> list[str]:
-    """Why ``top`` served fewer records than it named."""
+    """Explain why ``top`` served fewer records than it named."""
     n = len(plan.requested)
     if wanted.top is None or n >= wanted.top:
         return []

@@ -1,7 +1,7 @@
 """Which records of a run are at risk, and what became of each? For internal use.
 
-Risk comes from ``risk.parquet``, what moved from ``swaps.parquet`` and ``suppressed.parquet``, values from the input and the
-released file, of which only the records that are shown are read.
+Risk comes from ``risk.parquet``, changes from ``swaps.parquet`` and ``suppressed.parquet``, and values from the input and the
+released file. Only the records that are shown are read from these two.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from rarecell.edges import Columns, Frame
 
 SORTS = ("risk", "record", "distance")
-"""By what records can be sorted."""
+"""Orders in which records can be sorted."""
 
 STATES = ("all", "unique", "risky", "swapped", "blanked")
-"""Which records can be looked at."""
+"""States by which records can be selected."""
 
 
 @dataclass(frozen=True)
 class Wanted:
     """Which records to list: a state, a value of a column, an order.
 
-    ``above`` is the risk from which a record is risky; an empty ``column`` takes every value.
+    ``above`` is the risk from which a record counts as risky; an empty ``column`` selects every value.
     """
 
     state: str = "all"
@@ -51,7 +51,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class ListedValue:
-    """A value as it was and as it is released; ``how`` is ``same``, ``swapped``, ``blanked`` or ``recoded``."""
+    """A value as it was and as released; ``how`` is ``same``, ``swapped``, ``blanked`` or ``recoded``."""
 
     column: str
     original: str
@@ -62,7 +62,7 @@ class ListedValue:
 
 @dataclass(frozen=True)
 class ListedRecord:
-    """A record with its risk before, what was done with it, and its values; ``record`` counts from 0."""
+    """A record with its original risk, what was done to it, and its values; ``record`` counts from 0."""
 
     record: int
     risk: float
@@ -77,8 +77,10 @@ class RecordList:
 
     Parameters
     ----------
-    place : the run folder
-    config : its configuration, with an input that can be opened from here
+    place : Path
+        The run folder.
+    config : RunConfig
+        Its configuration, with an input that can be opened from here.
     """
 
     def __init__(self, place: Path, config: RunConfig) -> None:
@@ -94,7 +96,7 @@ class RecordList:
         self.blanked = self._blanked()
 
     def _swapped(self) -> dict[int, tuple[int, frozenset[str], float]]:
-        """Of each record that exchanged values: its partner, the keys, and how far apart the two were."""
+        """For each record that exchanged values: its partner, the keys, and how far apart the two were."""
         path = self.place / "swaps.parquet"
         found: dict[int, tuple[int, frozenset[str], float]] = {}
         if path.is_file():
@@ -117,7 +119,7 @@ class RecordList:
     # ------------------------------------------------------------------ which
 
     def rows(self, wanted: Wanted) -> NDArray[np.int64]:
-        """The records that were asked for, in the order that was asked for."""
+        """The rows of the records asked for, in the order asked for."""
         chosen = np.ones(len(self.risk), dtype=bool)
         if wanted.state == "unique":
             chosen = self.cell_count == 1
@@ -160,7 +162,7 @@ class RecordList:
         return tuple(column.name for column in self.original.columns())
 
     def records(self, rows: NDArray[np.int64]) -> list[ListedRecord]:
-        """Some records with their values of the keys, original beside released."""
+        """Read records with their values of the keys, original and released."""
         if not len(rows):
             return []
         before = self.original.take(rows, self.config.keys)
@@ -182,7 +184,7 @@ class RecordList:
 
 
 def _value(column: str, original: Frame, released: str | None, done: str) -> ListedValue:
-    """A value beside what it became; a value that differs though nobody moved it was recoded."""
+    """Compare a value with its released form; one that differs though no swap moved it was recoded."""
     shown = _shown(original)
     is_same = released is None or shown == released
     how = "same" if is_same else done or "recoded"
@@ -198,7 +200,7 @@ def _difference(one: str, other: str) -> float | None:
 
 
 def _shown(value: object) -> str:
-    """A value as people write it; a missing one is empty."""
+    """A value as people write it; empty if missing."""
     if value is None:
         return ""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

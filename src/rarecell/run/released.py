@@ -1,6 +1,6 @@
-"""What does the released file look like to whoever gets it?
+"""What does the released file look like to its recipients?
 
-Its table, with blanked values as levels of their own; who is alone in it and how risky that is; households; intervals.
+Its table, with blanked values as levels of their own; who is unique in it and how risky that is; households; intervals.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from rarecell.swap.residual_risk import RiskAfter
 from rarecell.table.contingency import Categories, ContingencyTable
 
 LEVEL_Z = 1.959963984540054
-"""Standard deviations to either side that hold 95 % of a normal law."""
+"""Half-width, in standard deviations, of an interval that holds 95 % of a normal distribution."""
 
 
 # ---------------------------------------------------------------------- the table
 
 
 def released_table(found: Assessment, plan: SwapPlan, blanked: Suppression | None = None) -> ContingencyTable:
-    """The table of the released file, with the weights of its design; a blanked value is a level of its own.
+    """The table of the released file, with its design weights; a blanked value is a level of its own.
 
-    Needs a table that knows the cell of each record. Weights stay with their record, so that those of a cell change with the
+    The input table must know the cell of each record. Weights stay with their record, so the weight of a cell changes with the
     records that enter and leave it.
     """
     table, config = plan.table, found.config
@@ -56,12 +56,12 @@ def released_table(found: Assessment, plan: SwapPlan, blanked: Suppression | Non
 
 
 def _occurring(categories: list[Categories], codes: NDArray[np.int32]) -> tuple[NDArray[np.int32], list[Categories]]:
-    """Codes of the levels that occur, and these levels; a level that was blanked everywhere is gone."""
+    """Recode to the levels that occur, and return these levels; a level that was blanked everywhere is gone."""
     codes, found = codes.copy(), []
     kept = codes[(codes >= 0).all(axis=1)]
     for k, given in enumerate(categories):
         there = np.unique(kept[:, k])
-        # The last place is for dropped records, whose code is −1.
+        # The extra last element is for dropped records, whose code is −1.
         new_code = np.full(given.n_levels + 1, -1, dtype=np.int32)
         new_code[there] = np.arange(len(there), dtype=np.int32)
         codes[:, k] = new_code[codes[:, k]]
@@ -77,12 +77,12 @@ def _with_strata(table: ContingencyTable, found: Assessment, config: RunConfig) 
 
 
 def released_state(found: Assessment, plan: SwapPlan, after: RiskAfter, blanked: Suppression | None) -> ReleasedState:
-    """The released file: of each record that is alone in it the risk, and how many records share their cell."""
+    """The state of the released file: the risk of each record that is unique in it, and how many records share a cell."""
     threshold = found.config.threshold
     table = plan.table_after if blanked is None else released_table(found, plan, blanked)
     edges = np.linspace(0.0, 1.0, 11)
     stayed = after.unique_probability[after.counts == 1]
-    # A swapped record is judged by the highest chance of being linked, whatever counts as near.
+    # Judge a swapped record by its highest chance of being linked, under any definition of near.
     risks = np.concatenate([stayed, after.swapped_highest[after.swapped_highest > 0.0]])
     n_alone = after.n_sample_uniques if blanked is None else int((table.counts == 1).sum())
     counts = np.histogram(risks, edges)[0]
@@ -99,9 +99,9 @@ def released_state(found: Assessment, plan: SwapPlan, after: RiskAfter, blanked:
 
 
 def risk_of_records(plan: SwapPlan, stayed: NDArray[np.float64], moved: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A number of each record of the file: that of its cell when it stayed, its own when it was swapped."""
+    """Combine a number for each record of the file: that of its cell if it stayed, its own if it was swapped."""
     assert plan.table.record_cell is not None
-    # The last place is for dropped records, whose cell is −1.
+    # The extra last element is for dropped records, whose cell is −1.
     of_record = np.append(stayed, 0.0)[plan.table.record_cell]
     of_record[plan.rows] = moved
     return np.asarray(of_record, dtype=np.float64)
@@ -123,7 +123,7 @@ def _households(found: Assessment, plan: SwapPlan, after: RiskAfter) -> Househol
 def interval_after(found: Assessment, plan: SwapPlan, after: RiskAfter, blanked: Suppression | None) -> tuple[float, float]:
     """Interval for the number of records that could still be recognised.
 
-    Records that stayed and are still alone are drawn for as before protection. Those that moved or lost values are added as
+    Records that stayed and are still unique are simulated as before protection. Those that moved or lost values are added as
     independent trials with their probabilities.
     """
     table = plan.table
@@ -143,7 +143,7 @@ def interval_after(found: Assessment, plan: SwapPlan, after: RiskAfter, blanked:
 
 
 def with_interval_of_links(swap: SwapSummary) -> SwapSummary:
-    """The state of the released file with the interval of correct links, which the nearest intruder has."""
+    """Add the interval of the nearest intruder's correct links to the state of the released file."""
     nearest = next((one for one in swap.intruders if one.name == "nearest"), None)
     if swap.released is None or nearest is None or len(nearest.interval_after) != 2:
         return swap

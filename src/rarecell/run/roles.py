@@ -1,7 +1,7 @@
 """What do areas, sensitive columns, several intruders and a register add to the risk of a file?
 
-Each of them is one more look at the same data, as far as the run names it. Tables that differ from that of the keys get a
-model of the same kind as the run's own, so that their numbers are those of separate runs.
+Each of them is another look at the same data, as far as the run names it. Tables other than that of the keys get a model of
+the same kind as the run's own, so that their numbers are those of separate runs.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from rarecell.edges import Array, Frame, Json
 
 N_NAMED = 20
-"""Homogeneous groups of each sensitive column that the internal report names."""
+"""Number of homogeneous groups of each sensitive column that the internal report names."""
 
 
 @dataclass(frozen=True, eq=False)
 class Roles:
-    """What was found; a part that the run does not name is empty."""
+    """What was found for each role; a part that the run does not name is empty."""
 
     areas: tuple[AreaLevel, ...] = ()
     attributes: Mapping[str, AttributeRisk] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class Roles:
     area_risks: tuple[RecordRisk, ...] = ()
 
     def homogeneous_groups(self) -> tuple[HomogeneousGroup, ...]:
-        """Groups whose members share a sensitive value, with their values: for internal use only."""
+        """Groups whose members share a sensitive value, with their values; for internal use only."""
         return tuple(
             HomogeneousGroup(column=name, value=one["value"], records=one["records"], values=one["values"])
             for name, risk in self.attributes.items()
@@ -75,7 +75,7 @@ class Roles:
 
 
 def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig, *, register: Frame = None) -> Roles:
-    """Everything that the roles of the columns ask for, beside the risk of the keys; ``register`` is that of the run as a frame."""
+    """Find everything that the roles of the columns ask for, beyond the risk of the keys; ``register`` is a frame."""
     held = risk.table.record_cell is not None
     areas: tuple[AreaLevel, ...] = ()
     of_levels: list[RecordRisk] = []
@@ -114,17 +114,17 @@ def _scenarios(data: Microdata, table: ContingencyTable, config: RunConfig) -> S
 
 
 def side_choice(table: ContingencyTable, config: RunConfig) -> model_choice.ModelChoice:
-    """The models of a table beside that of the run's keys, found as in a run of its own."""
+    """The models of a table other than that of the run's keys, found as in a separate run."""
     return model_choice.choose_models(_prepared(table, config), replace(config, cliques=()))
 
 
 def side_risk(table: ContingencyTable, data: Microdata, config: RunConfig) -> RecordRisk:
-    """The risk of a table beside that of the run's keys, under a model of the run's kind."""
+    """The risk of a table other than that of the run's keys, under a model of the run's kind."""
     return side_risk_and_model(table, data, config)[0]
 
 
 def side_risk_and_model(table: ContingencyTable, data: Microdata, config: RunConfig) -> tuple[RecordRisk, CellModel]:
-    """:func:`side_risk`, and the model that it comes from."""
+    """:func:`side_risk`, and the model it comes from."""
     weighed = model_choice.with_design_weights(table, config, stratum_of_records(data, table, config))
     prepared = _prepared(weighed, config)
     model = model_choice.risk_model(prepared, replace(config, cliques=()))
@@ -132,7 +132,7 @@ def side_risk_and_model(table: ContingencyTable, data: Microdata, config: RunCon
 
 
 def _prepared(table: ContingencyTable, config: RunConfig) -> ContingencyTable:
-    """The table at the resolutions that models may use; of a list of structural zeros, those of its keys."""
+    """The table at the resolutions that models may use, with the structural zeros that concern its keys."""
     fine = model_choice.with_resolutions(table, config.resolution)
     if config.zeros in ("swaps", "off"):
         return fine
@@ -140,7 +140,7 @@ def _prepared(table: ContingencyTable, config: RunConfig) -> ContingencyTable:
 
 
 def stratum_of_records(data: Microdata, table: ContingencyTable, config: RunConfig) -> Array | None:
-    """The stratum of each record as text, when strata are given by a column that is not a key of the table."""
+    """The stratum of each record as text, if strata are given by a column that is not a key of the table."""
     if config.strata is None or config.strata in table.keys:
         return None
     codes, (categories,) = data.column_codes([config.strata])
@@ -151,7 +151,7 @@ def stratum_of_records(data: Microdata, table: ContingencyTable, config: RunConf
 
 
 def with_roles(risk: RiskSummary, roles: Roles, of_run: RecordRisk) -> RiskSummary:
-    """The summary of the risk with what the roles add."""
+    """Add to the summary of the risk what was found for the roles."""
     safe = finest_safe(roles.areas) if roles.areas else None
     above = None
     if roles.scenarios is not None:
@@ -202,7 +202,7 @@ def of_area_level(level: AreaLevel) -> AreaLevelSummary:
 
 
 def of_attribute(found: AttributeRisk, risk: RecordRisk | None = None) -> AttributeSummary:
-    """The numbers of a sensitive column; with the risk of the same groups, also for intruders who do not know who took part."""
+    """The numbers of a sensitive column; given the risk of the same groups, also for intruders who do not know who took part."""
     made = AttributeSummary(**found.to_dict())
     if risk is None or not np.array_equal(risk.table.cells, found.groups.cells):
         return made

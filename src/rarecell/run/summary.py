@@ -1,6 +1,6 @@
 """How do the findings of a run become its summary?
 
-Every function takes finished results and computes nothing that takes time.
+Every function takes finished results and computes nothing time-consuming.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from rarecell.table.structural_zeros import StructuralZeros
 
 
 def of_findings(found: Findings) -> RunSummary:
-    """The whole summary of an assessment; its verdict is put into words by :func:`rarecell.outcome.verdict.judged`."""
+    """Build the summary of an assessment; :func:`rarecell.outcome.verdict.judged` puts its verdict into words."""
     table, risk, data = found.table, found.risk, found.data
     lines = [_of_missing_values(found), *data.summary_lines()[1:]]
     return RunSummary(
@@ -84,7 +84,7 @@ def of_findings(found: Findings) -> RunSummary:
 
 
 def _of_missing_values(found: Findings) -> str:
-    """What a reader must know first: what was done with missing values."""
+    """The treatment of missing values, which a reader must know first."""
     first = found.data.summary_lines()[0]
     lacking = ", ".join(f"{key} {number(n)}" for key, n in found.data.n_missing.items() if n)
     if found.config.missing != MATCHES_ANYTHING or not lacking:
@@ -93,7 +93,7 @@ def _of_missing_values(found: Findings) -> str:
 
 
 def of_missing(found: Findings) -> Missing:
-    """What missing values mean for the risk, both ways."""
+    """What missing values mean for the risk, under both readings."""
     records = {key: n for key, n in found.data.n_missing.items() if n}
     policy, threshold = found.config.missing, found.config.threshold
     own, anything = found.by_missing
@@ -125,7 +125,7 @@ def of_missing(found: Findings) -> Missing:
 
 
 def ignored_options(found: Findings) -> list[str]:
-    """Options that the chosen model makes no use of, in sentences."""
+    """Options that the chosen model does not use, in sentences."""
     config, search = found.config, found.choice.found
     said = []
     if found.risk.posterior is not None and config.form != "multinomial":
@@ -144,7 +144,7 @@ def ignored_options(found: Findings) -> list[str]:
 
 
 def of_keys(table: ContingencyTable, data: Microdata) -> tuple[KeySummary, ...]:
-    """Each key with its levels, its missing values and the resolutions it was offered at."""
+    """Each key with its levels, its missing values and the resolutions at which it was offered."""
     keys = []
     read = {key: sum(len(members) for members in written.members) for key, written in data.recodes.items()}
     for k, categories in enumerate(table.categories):
@@ -167,7 +167,7 @@ def of_keys(table: ContingencyTable, data: Microdata) -> tuple[KeySummary, ...]:
 
 
 def of_structure(zeros: StructuralZeros, n_listed: int = 40) -> Structure:
-    """Combinations that look impossible and keys that determine others, with the evidence for a person to judge."""
+    """Combinations that look impossible and keys that determine others, with evidence for a person to judge."""
     strongest = sorted(zeros.combinations, key=lambda one: -(one.expected or 0.0))
     return Structure(
         combinations=len(zeros.combinations),
@@ -200,7 +200,7 @@ def of_model(model: DecomposableModel, *, criterion: str, search: SearchSummary)
 
 
 def of_risk(found: Findings) -> RiskSummary:
-    """The file-level numbers, the distribution of record risk, and how far both can be believed."""
+    """The file-level numbers, the distribution of record risk, and how far both can be trusted."""
     risk, judgement, table = found.risk, found.judgement, found.table
     probability = risk.unique_probability[risk.sample_count == 1]
     threshold = found.config.threshold
@@ -277,9 +277,9 @@ def of_estimates(estimates: Sequence[UniquesEstimate]) -> tuple[EstimatorDetail,
 
 
 def of_costs(costs: Sequence[KeyCost], table: ContingencyTable, *, recoded: Sequence[str] = ()) -> tuple[KeyCostSummary, ...]:
-    """The costs, key by key: τ1 without it, and at each coarser resolution, with the option that releases it so.
+    """The cost of each key: τ1 without it and at each coarser resolution, with the option that releases it that way.
 
-    There is no such option for keys that are ``recoded`` already: it would take the place of the recoding they have.
+    Keys that are already ``recoded`` get no such option: it would replace their recoding.
     """
     made = []
     named = {coarsening.name: coarsening for coarsening in table.coarsenings}
@@ -318,7 +318,7 @@ def _groups(table: ContingencyTable, coarsening: Coarsening | None) -> tuple[str
 
 def of_fit(fit: FitDiagnostics) -> FitSummary:
     """Whether the risk is likely over- or understated, and the numbers behind it."""
-    # They look at the risk that plugs in p̂, and say nothing of one that is integrated over a posterior.
+    # These tests concern the risk that plugs in p̂, and say nothing about one integrated over a posterior.
     named = (("B1, population uniques", fit.unique_test), ("B2, correct matches", fit.match_test)) if fit.is_plugged_in else ()
     return FitSummary(
         sentence=fit.verdict,
@@ -334,7 +334,7 @@ def of_fit(fit: FitDiagnostics) -> FitSummary:
 
 
 def commonest_unsafe(unsafe: UnsafeCombinations, n_listed: int = 20) -> tuple[UnsafeCombination, ...]:
-    """The combinations of keys that make most records unique."""
+    """The combinations of keys that make the most records unique."""
     masks, numbers = np.unique(unsafe.mask, return_counts=True)
     order = np.lexsort((masks, -numbers))[:n_listed]
     return tuple(UnsafeCombination(variables=tuple(unsafe.table.names_of(int(masks[i]))), records=int(numbers[i])) for i in order)

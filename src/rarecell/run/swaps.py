@@ -1,7 +1,7 @@
-"""What does a user's wish to protect records mean for swaps?
+"""What does a request to protect records mean for swaps?
 
-From the words of a :class:`~rarecell.run.config.ProtectConfig` to a plan: which records, under which rules, towards which target, and
-which further columns have to be looked at.
+Turns a :class:`~rarecell.run.config.ProtectConfig` into a plan: which records, under which rules, towards which target,
+and which further columns to look at.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ WEIGHT_CLASS = "class of similar weight"
 """Name of the column of weight classes, for messages."""
 
 MOST_LEVELS = 10_000
-"""Columns outside the keys with more levels than this are not looked at for associations."""
+"""Columns outside the keys with more levels than this are not checked for associations."""
 
 
 def needs_records(config: RunConfig, protection: ProtectConfig | None) -> bool:
-    """Whether the run asks for more of a record than its cell."""
+    """Whether the run needs to know more about a record than its cell."""
     wanted = protection or ProtectConfig()
     named = {*_constraints(wanted).columns, *(name for margin in wanted.keep for name in margin)}
     # Coarsenings are named after their key: age/10.
@@ -69,7 +69,7 @@ def needs_records(config: RunConfig, protection: ProtectConfig | None) -> bool:
 
 
 def refuse_without_positions(data: Microdata, protection: ProtectConfig | None, memory: MemoryLimit | None) -> None:
-    """Refuse at once what cannot be done with records that stay on other machines, and records there without an id."""
+    """Refuse early what cannot be done with records that stay on other machines, and such records without an id."""
     if not data.source.finds_by_id:
         return
     wanted = protection or ProtectConfig()
@@ -105,7 +105,7 @@ def told_target(wanted: ProtectConfig, target: TargetPlan) -> TargetSummary:
 
 @dataclass(frozen=True, eq=False)
 class Planned:
-    """A plan; with what was reached when a target was asked for, or what to tell when records changed places."""
+    """A plan, with what was reached if there was a target, or what to report if records changed places."""
 
     plan: SwapPlan
     target: TargetPlan | None = None
@@ -114,7 +114,7 @@ class Planned:
 
 
 def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) -> Planned:
-    """The swaps that a user asked for."""
+    """Plan the swaps that the user asked for."""
     task = _task(wanted, found)
     if wanted.swap_rate is not None:
         plan, told, tables = planned_places(wanted, found, task)
@@ -133,7 +133,7 @@ def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) 
 
 
 def _task(wanted: ProtectConfig, found: Assessment) -> SwapTask:
-    """All that swaps depend on; with survey weights, partners are of similar weight."""
+    """Everything that swaps depend on; with survey weights, partners have similar weights."""
     config, table = found.config, found.table
     constraints = replace(_constraints(wanted), structural_zeros=found.zeros or None)
     named = {*constraints.columns, *(name for margin in wanted.keep for name in margin)}
@@ -159,12 +159,12 @@ def _task(wanted: ProtectConfig, found: Assessment) -> SwapTask:
 
 
 def swaps_like_weights(config: RunConfig, wanted: ProtectConfig) -> bool:
-    """Whether partners are to be of similar survey weight."""
+    """Whether partners must have similar survey weights."""
     return config.weight is not None and wanted.weight_classes > 0
 
 
 def kept_for_scenarios(found: Assessment) -> tuple[tuple[str, ...], ...]:
-    """The margins of the best model of every scenario: they stay, too."""
+    """The margins of the best model of every scenario, which are kept as well."""
     if found.roles.scenarios is None:
         return ()
     known = set(found.table.vertex_names)
@@ -178,7 +178,7 @@ def kept_for_scenarios(found: Assessment) -> tuple[tuple[str, ...], ...]:
 
 
 def told_intruders(found: Assessment, release: Release, links: MovedLinks) -> tuple[IntruderSummary, ...]:
-    """What each intruder finds before and after: as is expected, or counted in a register, with what was expected beside it."""
+    """What each intruder finds before and after: expected, or counted in a register with the expected number beside it."""
     register = reporting_register(found)
     told = tuple(told_intruder(one) for one in try_intruders(release, register, moved=links))
     if not register.is_real:
@@ -205,20 +205,20 @@ def told_intruder(found: Found) -> IntruderSummary:
 
 
 def with_secret_seed(config: RunConfig) -> RunConfig:
-    """The same run with partners chosen by a secret number, unless the user gave one; a formal release takes none."""
+    """The same run with a secret seed for choosing partners, unless the user gave one; a formal release takes none."""
     if config.protect is None or config.protect.formal or config.protect.swap_seed is not None:
         return config
     return replace(config, protect=replace(config.protect, swap_seed=secrets.randbits(32)))
 
 
 def reporting_register(found: Assessment) -> Register:
-    """What an intruder knows: the register of the run, or what the model says of the population."""
+    """What an intruder knows: the register of the run, or what the model says about the population."""
     counts = found.roles.register
     return _modelled(found) if counts is None else Register.counted(counts.people, counts.place)
 
 
 def _modelled(found: Assessment) -> Register:
-    """What the model says of the population, by other draws than those that the plan was made by."""
+    """What the model says about the population, from other draws than those used for planning."""
     return Register.modelled(found.risk, found.choice.risk_model, seed=found.config.seed + 1)
 
 
@@ -229,7 +229,7 @@ def _planning_register(found: Assessment) -> Register:
 
 
 def risk_as_known(found: Assessment) -> RecordRisk:
-    """The risk of every record: counted where the run has a register, else estimated."""
+    """The risk of every record: counted if the run has a register, otherwise estimated."""
     return found.risk if found.roles.register is None else found.roles.register.risk(found.risk)
 
 
@@ -265,7 +265,7 @@ def _values_of(data: Microdata, names: list[str]) -> dict[str, NDArray[np.int32]
 
 
 def other_columns(data: Microdata, plan: Exchange) -> Mapping[str, ColumnValues | CrossedColumn]:
-    """Columns outside the keys whose association with the swapped keys is worth telling: not names, weights or households."""
+    """Columns outside the keys whose association with the swapped keys is worth reporting: not names, weights or households."""
     left_out = {*plan.table.keys, data.weight, data.household, data.id}
     names = [column.name for column in data.source.columns() if column.name not in left_out and column.kind != "other"]
     most = min(MOST_LEVELS, max(50, data.n_records // 100))
@@ -279,7 +279,7 @@ def other_columns(data: Microdata, plan: Exchange) -> Mapping[str, ColumnValues 
 
 
 def costs_of_keeping(found: Assessment, wanted: ProtectConfig) -> tuple[KeepingCost, ...]:
-    """What each further margin costs in records that become fixed."""
+    """The cost of keeping each further margin, in records that become fixed."""
     names = sorted({name for margin in wanted.keep for name in margin} - set(found.table.vertex_names))
     costs = cost_of_keeping(found.table, found.model, wanted.keep, columns=_values_of(found.data, names))
     return tuple(KeepingCost(variables=tuple(margin), records_fixed=int(n)) for margin, n in costs.items())

@@ -1,1 +1,1 @@
-"""What the computer offers: cores, memory, disks and signals, whatever its system."""
+"""What the computer offers: cores, memory, disks and signals, whatever the operating system."""

@@ -1,8 +1,8 @@
 """Where is compiled code kept?
 
-numba keeps it beside the package, or in the user's folder for caches. Where neither can be written to, as in a read-only
-installation for a user without a home, it refuses to compile at all; then the code is kept in a private folder and
-compiled again by the next start.
+numba keeps it beside the package or in the user's cache folder. Where neither is writable, as in a read-only installation
+for a user without a home folder, it refuses to compile at all. The code is then kept in a private folder and compiled again
+at the next start.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _owner = _UntilTheEnd()
 
 
 def find_place(module: str) -> None:
-    """Before anything is compiled: give numba a place for it, when it would find none.
+    """Give numba a place for compiled code if it would find none; call this before anything is compiled.
 
     Parameters
     ----------
     module : str
-        A file of the package that has the loops.
+        Path of a file in the package that contains the kernels.
     """
     if os.environ.get(_VARIABLE) or any(_can_write(place) for place in (Path(module).parent / "__pycache__", _user_caches())):
         return
@@ -40,7 +40,7 @@ def find_place(module: str) -> None:
 
 
 def _user_caches() -> Path:
-    """The user's folder for caches, as numba finds it on this system."""
+    """The user's cache folder, as numba finds it on this system."""
     from numba.misc.appdirs import AppDirs
 
     return Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)  # type: ignore[no-untyped-call]

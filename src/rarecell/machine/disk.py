@@ -1,4 +1,4 @@
-"""How does something on the disk stay there, go away whole, and stay private?"""
+"""How are files made durable, removed completely, and kept private?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def flush_tree(path: Path) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link, or a folder with everything in it; nothing happens when there is none."""
+    """Remove a file, a link, or a folder with everything in it; do nothing when there is none."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -48,6 +48,6 @@ def make_private(path: Path) -> None:
 
 
 def new_private_file(path: Path) -> Path:
-    """An empty new file that only its owner can read."""
+    """Create an empty file that only its owner can read."""
     os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     return path

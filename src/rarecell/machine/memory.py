@@ -1,8 +1,8 @@
 """How much memory does a run need, and how does it keep to what it was given?
 
-A run is given a limit. An eighth of it may hold codes of records, so that larger files are counted by DuckDB, which gets
-half and spills the rest to disk. All else must hold the occupied cells and what is computed of them, and whether it
-does is known once they are counted, before any long work begins.
+A run is given a limit. An eighth of it may hold the codes of records; larger files are counted by DuckDB, which gets half
+of the limit and spills what does not fit to disk. The rest must hold the occupied cells and what is computed from them;
+whether it does is known as soon as they are counted, before any long work begins.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rarecell.machine import system
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "TIB": 2**40}
 
 LEAST = 10**9
-"""No run is promised to work with less."""
+"""No run is guaranteed to work with less."""
 
 _MOST = 2.0**60
 _LIBRARIES = 600 * 10**6
@@ -26,10 +26,10 @@ _BYTES_OF_CELL = 1_000
 """Counts, probabilities, risks and scores of a cell, and room to compute them, as measured by benchmarks/scale.py."""
 
 _BYTES_OF_CODE = 8
-"""A key of a cell, as it stands and as it is projected."""
+"""Code of one key of a cell, with room for its projection."""
 
 _BYTES_OF_RECORD, _BYTES_TO_COUNT_RECORD = 8, 16
-"""Of a record held in memory, its cell, and what finding it takes beside the codes of its keys."""
+"""For a record held in memory: its cell, and what finding the cell takes besides the codes of its keys."""
 
 _MOST_FOR_ENGINE = 8 * 2**30
 _LEAST_FOR_TABLES = 2**26
@@ -63,27 +63,27 @@ class MemoryLimit:
 
     @property
     def engine(self) -> int:
-        """For DuckDB, which writes to disk what does not fit."""
+        """Bytes for DuckDB, which writes to disk what does not fit."""
         return min(self.total // 2, _MOST_FOR_ENGINE)
 
     @property
     def codes(self) -> int:
-        """For codes of records."""
+        """Bytes for the codes of records."""
         return min(self.total // 8, 2**29)
 
     @staticmethod
     def needed(*, n_cells: int, n_keys: int, n_records: int) -> int:
-        """What a run will need at its peak: ``n_records`` are those held in memory, 0 when DuckDB or Spark holds them."""
+        """Bytes a run will need at its peak; ``n_records`` counts records held in memory, 0 when DuckDB or Spark holds them."""
         counting = n_records * (_BYTES_OF_RECORD + _BYTES_TO_COUNT_RECORD + 2 * n_keys)
         modelling = marginals_budget(n_cells) + n_cells * (_BYTES_OF_CELL + _BYTES_OF_CODE * n_keys)
         return _LIBRARIES + max(counting, modelling + n_records * _BYTES_OF_RECORD)
 
     def spare(self, *, n_cells: int, n_keys: int, n_records: int) -> int:
-        """What is left for the tables of a search or a fit, beside what :meth:`needed` counts."""
+        """Bytes left for the tables of a search or a fit, besides what :meth:`needed` counts."""
         return max(self.total - self.needed(n_cells=n_cells, n_keys=n_keys, n_records=n_records), _LEAST_FOR_TABLES)
 
     def check(self, *, n_cells: int, n_keys: int, n_records: int) -> None:
-        """Refuse a run that would not keep to the limit, before its long work begins."""
+        """Refuse a run that would exceed the limit, before its long work begins."""
         needed = self.needed(n_cells=n_cells, n_keys=n_keys, n_records=n_records)
         if needed > self.total:
             raise TooLarge(
@@ -92,7 +92,7 @@ class MemoryLimit:
             )
 
     def check_records(self, *, n_records: int, n_keys: int) -> None:
-        """Refuse a run that looks at single records, when that many cannot be held."""
+        """Refuse a run that needs single records when that many do not fit into memory."""
         needed = self.needed(n_cells=0, n_keys=n_keys, n_records=n_records)
         if needed > self.total:
             raise TooLarge(
@@ -112,10 +112,10 @@ def gigabytes(n_bytes: int) -> str:
 
 
 def machine_memory() -> int:
-    """Memory of this machine; 4 GiB where it is unknown."""
+    """Memory of this machine in bytes; 4 GiB where it is unknown."""
     return system.physical_memory() or 4 << 30
 
 
 def free_memory() -> int:
-    """Memory that can be had without swapping; a guess of 4 GiB where the system does not say."""
+    """Bytes of memory available without swapping; assumed to be 4 GiB where the system does not say."""
     return system.free_memory() or 4 << 30

@@ -1,7 +1,7 @@
-"""Which numbers can be worked with?
+"""Which numbers are acceptable as input?
 
-A number that is not finite compares with nothing: a threshold of "nan" would switch a gate off without a word. A number
-beyond what the machine counts with would end in a traceback, hours later.
+Comparisons with "nan" are always false: as a threshold it would silently switch a gate off. A number beyond the range of
+the machine's integers would end in a traceback, hours later.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from rarecell.errors import BadInput
 
 LARGEST_COUNT = 2**53
-"""Up to here every whole number is one of the machine's numbers, so that counts stay exact."""
+"""Up to here every whole number is exact in floating point, so that counts stay exact."""
 
 LARGEST_INTEGER = 2**63 - 1
 
@@ -24,9 +24,9 @@ def check_numbers(value: Any, what: str) -> None:
     Parameters
     ----------
     value : Any
-        What a user gave.
+        The value that a user gave.
     what : str
-        What the message calls it.
+        What the error message calls it.
     """
     if isinstance(value, Mapping):
         for name, inner in value.items():

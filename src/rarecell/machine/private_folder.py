@@ -1,7 +1,7 @@
-"""Where do records go that do not fit into memory, and who takes them away when the program was killed?
+"""Where do records go that do not fit into memory, and who removes them if the program is killed?
 
 A private folder holds copies of confidential records. Its owner keeps a lock on it. A killed process loses its locks, so
-the next start recognises what it left behind, and removes it.
+the next start recognises what was left behind and removes it.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _PREFIX = "rarecell-private-"
 
 
 def private_folder(owner: object, parent: str | Path | None = None) -> Path:
-    """A new folder that only its user can read, and that vanishes with ``owner``.
+    """Create a folder that only its user can read and that is removed together with ``owner``.
 
     Parameters
     ----------
     owner : object
-        The folder is removed when this object goes away, at the latest when the program ends.
+        The folder is removed when this object is deleted, at the latest when the program ends.
     parent : str or Path, optional
-        Where to make it; None takes the system's place for temporary files.
+        Where to create it; by default, in the system's folder for temporary files.
     """
     place = Path(tempfile.gettempdir() if parent is None else parent)
     remove_stale_folders(place)
@@ -40,7 +40,7 @@ def private_folder(owner: object, parent: str | Path | None = None) -> Path:
 
 
 def remove_stale_folders(parent: Path) -> None:
-    """Remove the private folders that processes of the same user left when they were killed."""
+    """Remove private folders left behind by processes of the same user that were killed."""
     if not system.can_lock_folders():
         return
     with contextlib.suppress(OSError):
@@ -55,7 +55,7 @@ def remove_stale_folders(parent: Path) -> None:
 
 
 def _lock(folder: Path) -> int | None:
-    """A lock on a folder that is held until it is closed; None when somebody else holds it, or took the folder away."""
+    """Lock a folder until the lock is closed; None when another process holds the lock or has removed the folder."""
     if not system.can_lock_folders():
         return -1
     try:
@@ -73,7 +73,7 @@ def _lock(folder: Path) -> int | None:
 
 
 def _remove(folder: Path, lock: int, maker: int) -> None:
-    # A forked process inherits what its parent wanted to do at its end.
+    # A forked process inherits its parent's clean-up, but must leave it to the parent.
     if os.getpid() != maker:
         return
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,6 @@
 """How does a program that is told to end from outside clean up after itself, as it does for Ctrl-C?
 
-Without a handler SIGTERM (a shutdown, a job scheduler) and SIGHUP (a closed terminal) end a process at once, and the
+Without a handler, SIGTERM (a shutdown, a job scheduler) and SIGHUP (a closed terminal) end a process at once, and the
 copies of records that it keeps in temporary files stay on the disk.
 """
 
@@ -17,7 +17,7 @@ ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP")
 
 @contextlib.contextmanager
 def when_asked_to_end(act: Callable[[], None]) -> Iterator[None]:
-    """Call ``act`` when a signal asks the program to end; only the main thread can be asked.
+    """Call ``act`` when a signal asks the program to end; this works only in the main thread.
 
     A signal that the program was started to ignore, as ``nohup`` does with SIGHUP, stays ignored.
     """

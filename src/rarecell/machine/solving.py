@@ -1,7 +1,7 @@
 """Where is a function of one number zero, and where is it least?
 
-Two classical methods in plain Python. A general library has them, too, but takes a quarter of a second to load, which a
-short run would notice.
+Two classical methods in plain Python. A general library has them too, but takes a quarter of a second to load, which would
+be noticeable in a short run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _MOST_STEPS = 200
 
 
 def root(function: Callable[[float], float], low: float, high: float, *, tolerance: float) -> float:
-    """A zero between two points at which the function has different signs.
+    """Find a zero between two points at which the function has different signs.
 
     Chandrupatla's method (1997): inverse quadratic interpolation where the last three points allow it, else bisection.
 
@@ -45,7 +45,7 @@ def root(function: Callable[[float], float], low: float, high: float, *, toleran
 
 
 def _interpolated(a: tuple[float, float], b: tuple[float, float], c: tuple[float, float], smallest: float) -> float:
-    """How far to go from a to b: where the parabola through three points is zero, or half of the way."""
+    """How far to go from a towards b: to the zero of the inverse parabola through three points, or half the way."""
     xi, phi = (a[0] - b[0]) / (c[0] - b[0]), (a[1] - b[1]) / (c[1] - b[1])
     if not (phi * phi < xi and (1 - phi) ** 2 < 1 - xi):
         return 0.5
@@ -56,7 +56,7 @@ def _interpolated(a: tuple[float, float], b: tuple[float, float], c: tuple[float
 
 
 def minimum(function: Callable[[float], float], low: float, high: float, *, tolerance: float) -> float:
-    """The place of the least value between two points, for a function that falls and then rises; golden section.
+    """Find the minimum between two points of a function that falls and then rises, by golden-section search.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """What differs between Linux, macOS and Windows?
 
 Every difference is here, behind a name that says what is wanted. Nothing else in the package asks which system it runs
-on, so that the tests can play the other system by changing one variable.
+on, so the tests can imitate another system by changing one variable.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
 def lock(handle: int) -> None:
-    """Take the lock of an open file, which is let go when the file is closed; OSError when somebody else holds it."""
+    """Lock an open file until it is closed; OSError when another process holds the lock."""
     if IS_WINDOWS:
         import msvcrt
 
@@ -32,17 +32,17 @@ def lock(handle: int) -> None:
 
 
 def can_lock_folders() -> bool:
-    """Windows opens files, but not folders."""
+    """Whether folders can be locked: Windows opens files, but not folders."""
     return not IS_WINDOWS
 
 
 def can_remove_open_files() -> bool:
-    """On Windows a file stays as long as somebody has it open, so it is closed before it is removed."""
+    """Whether an open file can be removed: on Windows it has to be closed first."""
     return not IS_WINDOWS
 
 
 def is_own(status: os.stat_result) -> bool:
-    """True for what belongs to this user. Windows does not tell the owner; what other users made there is kept out by its folder."""
+    """Whether a file belongs to this user. Windows does not tell; there the folder itself keeps out files of other users."""
     return IS_WINDOWS or status.st_uid == os.geteuid()
 
 
@@ -70,7 +70,7 @@ def physical_memory() -> int | None:
 
 
 def free_memory() -> int | None:
-    """Bytes of memory that can be had without swapping; None where it is unknown, as on macOS."""
+    """Bytes of memory available without swapping; None where it is unknown, as on macOS."""
     return _memory_of_windows("free") if IS_WINDOWS else _pages("SC_AVPHYS_PAGES")
 
 
@@ -102,7 +102,7 @@ def _memory_of_windows(kind: str) -> int | None:
 
 
 def n_cores() -> int:
-    """Cores that this process may use; macOS and Windows tell only how many there are."""
+    """Number of cores that this process may use; macOS and Windows tell only how many there are."""
     try:
         return len(os.sched_getaffinity(0))
     except AttributeError:
@@ -112,7 +112,7 @@ def n_cores() -> int:
 def make_output_printable() -> None:
     """Let every character be printed.
 
-    On Windows a pipe takes the characters of one code page, and a character outside it would end the program.
+    On Windows a pipe accepts only the characters of one code page, and any other character would end the program.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":

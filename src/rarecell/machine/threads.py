@@ -1,6 +1,6 @@
 """How is work on long arrays spread over the cores?
 
-Kernels and NumPy's functions hold no lock while they compute, so that threads share the arrays and nothing is copied.
+Kernels and NumPy's functions hold no lock while they compute, so threads can share the arrays and nothing is copied.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 WORTH_A_THREAD = 20_000
-"""With at least this many elements a further thread pays off."""
+"""Another thread pays off for at least this many elements."""
 
 
 def in_parts(work: Callable[..., _T], *arrays: Array) -> list[_T]:
-    """Call ``work`` with a part of each array, on all cores; what the parts returned, in order."""
+    """Call ``work`` with a part of each array, on all cores; returns the results of the parts, in order."""
     length = len(arrays[0])
     n_parts = max(1, min(n_cores(), length // WORTH_A_THREAD))
     bounds = [length * part // n_parts for part in range(n_parts + 1)]
@@ -30,7 +30,7 @@ def in_parts(work: Callable[..., _T], *arrays: Array) -> list[_T]:
 
 
 def on_all_cores(work: Callable[..., _T], calls: Sequence[Sequence[object]]) -> list[_T]:
-    """Call ``work`` with each of these arguments; what the calls returned, in order."""
+    """Call ``work`` with each of these sets of arguments, on all cores; returns the results in order."""
     if len(calls) <= 1:
         return [work(*arguments) for arguments in calls]
     with ThreadPoolExecutor(n_cores()) as pool:

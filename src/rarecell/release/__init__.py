@@ -1,4 +1,4 @@
-"""Recodings and swaps together, towards a target, with what they cost."""
+"""Recodings and swaps combined to reach a target, and what they cost."""
 
 from rarecell.release.planner import ReleaseFrontier, ReleasePoint, plan_release
 from rarecell.release.remainder import ReleaseTarget

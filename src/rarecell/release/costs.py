@@ -1,7 +1,7 @@
-"""What does a recoding take from the users of a file?
+"""What do the users of a file lose by a recoding?
 
-The information in a key is its entropy; groups have less of it. The relation of a key with another column is their mutual
-information, which neither merging of levels nor swapping at random can raise. Both are read off counts.
+The information in a key is its entropy; groups have less of it. The association of a key with another column is their
+mutual information, which neither merging levels nor swapping at random can raise. Both are computed from counts.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class OtherColumn:
-    """A column outside the keys: for each key the records of each pair of levels, and the code of each record.
+    """A column outside the keys: for each key, the number of records of each pair of levels; and the code of each record.
 
-    ``codes`` is None when records are not known; the effect of swaps on the column cannot be told then.
+    ``codes`` is None when records are not known; the effect of swaps on the column is then unknown.
     """
 
     name: str
@@ -32,7 +32,7 @@ class OtherColumn:
 
     @classmethod
     def of_records(cls, table: ContingencyTable, name: str, codes: NDArray[np.int32]) -> OtherColumn:
-        """Count a column of which the code of each record is known."""
+        """Count a column whose code is known for each record."""
         assert table.record_cell is not None, "a table of counts does not know the column of a record"
         kept = table.record_cell >= 0
         n_levels = int(codes.max(initial=0)) + 1
@@ -63,7 +63,7 @@ def mutual_information(joint: Counts) -> float:
 
 
 def key_counts(table: ContingencyTable) -> dict[str, Counts]:
-    """Records of each level of each key."""
+    """Number of records at each level of each key."""
     return {
         c.key: np.bincount(table.cells[:, k], weights=table.counts, minlength=c.n_levels).astype(np.int64)
         for k, c in enumerate(table.categories)
@@ -92,9 +92,9 @@ def merged_counts(counts: Counts, group_of_level: NDArray[np.int32], n_groups: i
 
 
 def association_kept(columns: Sequence[OtherColumn], steps: Sequence[Step], plan: SwapPlan | None) -> float | None:
-    """Share of the mutual information of keys and other columns that is left; None without such columns, or without any of it.
+    """Share of the mutual information between keys and other columns that is left.
 
-    ``plan`` swaps values of the recoded keys, and may be None.
+    None when there are no such columns or no such information. ``plan`` swaps values of the recoded keys; None for no swaps.
     """
     before = after = 0.0
     for column in columns:

@@ -1,8 +1,8 @@
 """At which coarser levels could a key be released?
 
-A key has a ladder of steps: as it is, then coarser and coarser. A key with a hierarchy of the user's has its levels. Whole
-numbers have bands of a round width, which people understand; other keys with many levels have groups that are read off the
-data, those that the table of what each key costs names. Every step says its recoding in words that can be copied.
+A key has a ladder of steps: as it is, then coarser and coarser. If the user gave a hierarchy for the key, its levels are the
+steps. Whole numbers get bands of a round width, which people understand; other keys with many levels get groups found from
+the data, the same as in the table of what each key costs. Every step states its recoding in words that can be copied.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from rarecell.table.coarsening import key_coarsenings
 from rarecell.table.contingency import Categories, Coarsening, ContingencyTable
 
 ROUND_WIDTHS = tuple(digit * 10**power for power in range(7) for digit in (1, 2, 5))[1:]
-"""Widths of bands that are offered: 2, 5, 10, 20, 50 …"""
+"""Band widths on offer: 2, 5, 10, 20, 50 …"""
 
 MANY_NUMBERS = 20
-"""Whole numbers with fewer levels are more likely codes than measures, and are put into groups instead of bands."""
+"""Whole numbers with fewer levels than this are more likely codes than measurements, and get groups instead of bands."""
 
 MOST_BANDS = 3
 """At most this many widths are offered for one key."""
 
 _NEARLY_AS_MANY = 1.35
-"""Groups are offered beside bands when all bands have more levels than this many times theirs."""
+"""Groups are offered beside bands when all bands have more than this many times as many levels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +40,13 @@ class Step:
     key : str
         The key.
     words : str
-        The recoding as it is said in an option, ``"as it is"`` for none.
+        The recoding as written in an option, ``"as it is"`` for none.
     coarsening : Coarsening or None
-        The groups, None for none.
+        The groups; None when the key is not recoded.
     n_levels : int
-        Levels that the key has then.
+        Number of levels of the key at this step.
     groups : tuple of str
-        What each group holds, in words.
+        What each group contains, in words.
     """
 
     key: str
@@ -66,7 +66,7 @@ def ladder(table: ContingencyTable, key: str) -> tuple[Step, ...]:
     else:
         found = [_step(categories, f"bands of {width}", bands) for width, bands in _bands(table, k)]
         fewest = min((step.n_levels for step in found), default=categories.n_levels + 1)
-        # Groups between bands would only be harder to explain.
+        # Groups of a size between two bands would only be harder to explain.
         coarser = [c for c in key_coarsenings(table, k) if not found or c.n_levels * _NEARLY_AS_MANY < fewest]
         found += [_step(categories, words_for(categories, c), c) for c in coarser]
     in_order = sorted(found, key=lambda step: -step.n_levels)
@@ -80,7 +80,7 @@ def ladders(table: ContingencyTable, keys: Sequence[str] | None = None) -> tuple
 
 
 def recoded(table: ContingencyTable, steps: Sequence[Step]) -> ContingencyTable:
-    """The table as if the file were released so; without coarsenings."""
+    """The table as if the file were released with these steps; without coarsenings."""
     plain = table.with_coarsenings(())
     for step in steps:
         if step.coarsening is not None:

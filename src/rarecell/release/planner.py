@@ -1,11 +1,11 @@
 """Which recodings, with swaps for what remains, reach a target, and which of them cost least?
 
-Every key has a ladder of coarser levels. A candidate takes one step of each ladder; its table is the old one with levels
-merged, so nothing is read again. Models are fitted to that table, records are swapped until the target is met, and the costs
-are counted. What no other candidate beats in information and in changed records at once is the frontier.
+Every key has a ladder of coarser levels. A candidate takes one step of each ladder; its table is the original one with
+levels merged, so the file is not read again. Models are fitted to that table, records are swapped until the target is met,
+and the costs are counted. The frontier holds the candidates that no other beats in both information and changed records.
 
-Small numbers of candidates are all looked at. Of many, the candidates that leave fewest sample uniques for the information
-that they lose are looked at, level by level; then as many of these as time allows.
+If there are few candidates, all are evaluated. If there are many, the sample uniques of the most promising ones are counted,
+step by step, and those that leave the fewest uniques for the information they lose are evaluated, up to a given number.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     pass
 
 MOST_CANDIDATES = 40
-"""Candidates that are fitted and swapped, unless said otherwise."""
+"""Number of candidates that are fitted and swapped by default."""
 
 MOST_LOOKED_AT = 400
-"""Candidates whose sample uniques are counted."""
+"""Number of candidates whose sample uniques are counted."""
 
 STAGE = "planning the release"
 
@@ -50,27 +50,27 @@ class ReleasePoint:
     Attributes
     ----------
     recoding : mapping of str to str
-        For each recoded key how, in the words of ``--recode``.
+        How each recoded key is recoded, in the words of ``--recode``.
     groups : mapping of str to tuple of str
-        For each recoded key what its levels hold.
-    levels : Mapping[str, tuple[int, int]]
-        For each key its number of levels before and after.
+        What the levels of each recoded key contain.
+    levels : mapping of str to tuple of int
+        Number of levels of each key before and after.
     bits_lost : mapping of str to float
         Entropy that each recoded key loses.
     information_lost : float
-        The share of the entropy of all keys that is lost.
+        Share of the entropy of all keys that is lost.
     sample_uniques, correct_links_recoded, population_uniques_recoded : int, float
-        After the recoding alone.
+        Uniques and risk after the recoding alone.
     swaps, records_changed, values_changed : int
-        Of the swaps.
+        Number of swaps, and of records and values they change.
     hellinger_mean, hellinger_max : float
-        Distance of two-way tables of the keys, recoded and then swapped.
+        Hellinger distance between the two-way tables of the recoded keys before and after swapping.
     association_kept : float or None
-        Share of the mutual information with other columns that is left; None when none were given.
+        Share of the mutual information with other columns that is left; None when no columns were given.
     correct_links, population_uniques, highest : float
-        Expected, after everything.
+        Expected numbers and the highest risk after recoding and swapping.
     is_met : bool
-        Whether that is within the target.
+        Whether the target is met.
     """
 
     recoding: Mapping[str, str]
@@ -94,7 +94,7 @@ class ReleasePoint:
 
     @property
     def options(self) -> str:
-        """The recoding as options of a command."""
+        """The recoding as command-line options."""
         return " ".join(f'--recode "{key}={words}"' for key, words in self.recoding.items())
 
     @property
@@ -121,13 +121,13 @@ class ReleaseFrontier:
     Attributes
     ----------
     target : ReleaseTarget
-        What was to be reached.
+        The target to be reached.
     points : tuple of ReleasePoint
         The frontier, least recoded first.
     looked_at : tuple of ReleasePoint
         Every candidate that was fitted.
     n_candidates : int
-        Combinations of recodings that there are.
+        Number of possible combinations of recodings.
     """
 
     target: ReleaseTarget
@@ -137,7 +137,7 @@ class ReleaseFrontier:
 
     @property
     def cheapest(self) -> dict[str, ReleasePoint]:
-        """A few points by what they are best at: least recoding, fewest swaps, and a compromise."""
+        """A few points, named by what they are best at: least recoding, fewest swaps, and a compromise."""
         met = [point for point in self.points if point.is_met]
         if not met:
             return {}
@@ -179,23 +179,24 @@ def plan_release(
     fit : Fit
         Fits the models of a recoded table; called for every candidate, so it should be quick.
     target : ReleaseTarget
-        What is to be reached.
+        The target to be reached.
     keys : sequence of str, optional
-        Keys that may be recoded; all unless given.
+        Keys that may be recoded; by default, all.
     columns : sequence of OtherColumn, optional
-        Columns outside the keys whose relation with the keys is to be reported.
+        Columns outside the keys whose association with the keys is to be reported.
     confirm : Fit, optional
-        Fits the models of the points of the frontier once more, with more care; their numbers are then these.
+        Fits the models of the frontier's points again, with more care; the points then report these results.
     most : int, optional
-        Candidates that are fitted.
+        Largest number of candidates that are fitted.
     seed : int, optional
-        Of every choice by chance.
+        Seed of all random choices.
     progress : Progress, optional
         Receives each candidate, and can ask to stop.
 
     Returns
     -------
     ReleaseFrontier
+        The ways to release the file that no other way beats.
     """
     if most < 1:
         raise BadInput(f"The number of candidates was given as {most}; it is at least 1.")
@@ -282,8 +283,8 @@ def _steps_of(ladder_of_key: Sequence[Sequence[Step]], candidate: Sequence[int])
 def _promising(table: ContingencyTable, ladder_of_key: Sequence[Sequence[Step]], most: int) -> list[tuple[int, ...]]:
     """Candidates with few sample uniques for the information they lose, spread from no recoding to the coarsest.
 
-    From each candidate one further step of one key is taken; those that lose least for each unique that goes are followed
-    first. Steps of a single key are looked at in any case, as far as there is room.
+    From each candidate, one more step is taken on each key in turn; candidates that lose least per unique removed are
+    followed first. Candidates that recode a single key are always included, as far as there is room.
     """
     counts = key_counts(table)
 
@@ -325,7 +326,10 @@ def _lower_hull(measured: Mapping[tuple[int, ...], tuple[float, int]]) -> list[t
 
 
 def _nondominated(points: Mapping[tuple[int, ...], ReleasePoint]) -> list[tuple[int, ...]]:
-    """Of those that reach the target, what no other beats in information and changed records; of none, in information and risk."""
+    """Points that meet the target and that no other beats in information and changed records.
+
+    When no point meets the target, those that no other beats in information and risk.
+    """
     met = {candidate: point for candidate, point in points.items() if point.is_met}
 
     def cost(point: ReleasePoint) -> tuple[float, float, float]:

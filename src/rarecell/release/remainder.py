@@ -1,6 +1,6 @@
-"""How many swaps does what a recoding leaves need, and what risk is left then?
+"""How many swaps are needed after a recoding, and what risk is left then?
 
-The one place where planning a release asks the swaps and the intruders.
+The only place where planning a release calls on swaps and intruders.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from rarecell.swap.task import SwapTask
 from rarecell.table.contingency import ContingencyTable
 
 N_DRAWS = 24
-"""Draws of what an intruder knows, over all members of a model: candidates are compared; a release draws more."""
+"""Draws of what an intruder knows, over all members of a model: enough to compare candidates; a release draws more."""
 
 
 @dataclass(frozen=True)
 class ReleaseTarget:
-    """What a release is to reach: at most this many expected correct links, or no record above a risk, or both."""
+    """What a release must achieve: at most this many expected correct links, no record above a given risk, or both."""
 
     max_correct_links: float | None = None
     max_record_risk: float | None = None
@@ -36,7 +36,7 @@ class ReleaseTarget:
 
     @property
     def options(self) -> str:
-        """The target as the options of a command."""
+        """The target as command-line options."""
         found = [] if self.max_correct_links is None else [f"--max-correct-links {self.max_correct_links:g}"]
         found += [] if self.max_record_risk is None else [f"--max-record-risk {self.max_record_risk:g}"]
         return " ".join(found)
@@ -49,16 +49,16 @@ class ReleaseTarget:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A recoded table with the models of it.
+    """A recoded table with its models.
 
     Attributes
     ----------
     table : ContingencyTable
         The table, with the coarsenings that its models use.
     model : CellModel
-        The model whose margins swaps keep.
+        The model whose margins the swaps preserve.
     risk_model : CellModel
-        The model that the risk comes from, and what an intruder may know.
+        The model that the risk is computed from, and that an intruder may know.
     risk : RecordRisk
         The risk of every record.
     """
@@ -72,7 +72,7 @@ class Fitted:
 def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress: Progress) -> TargetPlan:
     """Swap the riskiest records until the target is met, or no further swap helps.
 
-    The intruder against whom the target is to hold knows other draws of the model than the plan is made by.
+    The intruder against whom the target must hold knows other draws from the model than those used to make the plan.
     """
     n_draws = max(1, N_DRAWS // max(1, len(fitted.risk_model.members)))
     planned, reported = (Register.modelled(fitted.risk, fitted.risk_model, n_draws=n_draws, seed=seed + more) for more in (0, 1))

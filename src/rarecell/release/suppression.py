@@ -1,8 +1,8 @@
-"""Which fewest values must be blanked so that the records left at risk cannot be recognised?
+"""What is the smallest number of values to blank so that the records left at risk cannot be recognised?
 
-A blank is compatible with every value, so an intruder can use the other keys only. The risk of a record with blanks is
-therefore that of its combination of the keys that are left, in the table of these keys. Of the smallest sets of keys that
-bring it down far enough, the one that leaves least risk is blanked.
+A blank is compatible with every value, so an intruder can use only the other keys. The risk of a record with blanks is
+therefore that of its combination of the remaining keys, in the table of those keys. Of the smallest sets of keys that
+bring the risk down far enough, the one that leaves least risk is blanked.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rarecell.table.contingency import ContingencyTable
 STAGE = "suppressing values"
 
 CellRisk = Callable[[ContingencyTable], tuple[NDArray[np.float64], NDArray[np.float64]]]
-"""The risk of a record in each cell of a table, 0 where more than one record is in it, and its probability of a correct link."""
+"""For each cell of a table, the risk of its record (0 where it holds several) and the probability of a correct link."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +32,11 @@ class Suppression:
     rows : ndarray of int64
         The records, by row number.
     blanked : mapping of str to ndarray of bool
-        For each key that is blanked anywhere, in which of ``rows``.
+        For each key that is blanked anywhere, in which of ``rows`` it is.
     risk_before, risk_after : ndarray of float64
-        Of each of ``rows``.
+        Risk of each of ``rows`` before and after blanking.
     links_after : ndarray of float64
-        Probability of a correct link of each of ``rows``, once its values are blanked.
+        Probability of a correct link for each of ``rows`` once its values are blanked.
     unreached : ndarray of int64
         Records that no blanking brings down far enough; they are not among ``rows``.
     """
@@ -50,7 +50,7 @@ class Suppression:
 
     @property
     def n_values(self) -> int:
-        """Values that are blanked."""
+        """Number of values that are blanked."""
         return int(sum(of_key.sum() for of_key in self.blanked.values()))
 
     def audit(self) -> dict[str, list[object]]:
@@ -79,14 +79,14 @@ def suppress_rest(
     threshold: float,
     progress: Progress = SILENT,
 ) -> Suppression:
-    """Blank the fewest key values that bring every one of some records down to a risk.
+    """Blank as few key values as possible so that none of the given records exceeds a risk.
 
     Parameters
     ----------
     table : ContingencyTable
         The file as it is to be released, swaps included.
     rows, cells, risk : ndarray of int64, ndarray of int32, ndarray of float64
-        The records that are above the threshold, the key codes of each in that file, and its risk there.
+        The records above the threshold, and the key codes and risk of each in that file.
     cell_risk : CellRisk
         The risk of each cell of a table of fewer keys.
     threshold : float
@@ -106,7 +106,7 @@ def suppress_rest(
         for blank in combinations(range(table.n_keys), size):
             left, linked = _risk_without(table, cells[open_rows], blank, cell_risk)
             for position, found, link in zip(open_rows, left.tolist(), linked.tolist(), strict=True):
-                # Where several sets of keys leave no risk, the least likely link decides.
+                # Where several sets of keys leave no risk, the one with the least likely link is taken.
                 if found <= threshold and found + link < best[position]:
                     best[position], chosen[position] = found + link, frozenset(blank)
                     after[position], links[position] = found, link
@@ -124,7 +124,7 @@ def suppress_rest(
 def _risk_without(
     table: ContingencyTable, cells: NDArray[np.int32], blank: tuple[int, ...], cell_risk: CellRisk
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The risk and the links of records by the keys that are left; none is left without any key."""
+    """The risk and the links of records by the keys that are left; both are zero when no key is left."""
     kept = [k for k in range(table.n_keys) if k not in blank]
     if not kept:
         return np.zeros(len(cells)), np.zeros(len(cells))

@@ -1,7 +1,8 @@
-"""What would a recoding do to the table of a file, and what would it cost? Computed from counts, without reading again.
+"""What would a recoding do to the table of a file, and what would it cost?
 
-The fine table has every key as it is. A coding puts the levels of a key together just as it would when the file is read with
-it; numbers into bands first, then levels into groups, which are found in the table with all bands.
+Computed from counts, without reading the file again. The fine table has every key as it is. A coding merges the levels of a
+key just as it would when the file is read with it: first numbers into bands, then levels into groups, which are found in
+the table with all bands.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ class RecodedKey:
     key : str
         The key.
     labels, counts : tuple of str, ndarray of int64
-        Its levels and their records, before.
+        Its levels and their numbers of records, before.
     labels_after, counts_after : tuple of str, ndarray of int64
-        The same after.
+        The same after recoding.
     group_of_level : ndarray of int32
-        The place after of each level before.
+        For each level before, its position among the levels after.
     """
 
     key: str
@@ -61,7 +62,7 @@ def recoded_by(table: ContingencyTable, codings: Mapping[str, Coding]) -> tuple[
     table : ContingencyTable
         The file with every key as it is; its coarsenings are the user's hierarchies.
     codings : mapping of str to Coding
-        How keys are to be recoded; other keys stay.
+        How keys are to be recoded; other keys stay as they are.
     """
     place_of: dict[str, NDArray[np.int32]] = {c.key: np.arange(c.n_levels, dtype=np.int32) for c in table.categories}
     changed = table
@@ -71,7 +72,7 @@ def recoded_by(table: ContingencyTable, codings: Mapping[str, Coding]) -> tuple[
             coarsening, is_ordered = made
             changed = _with_order(changed.recode(coarsening), key, is_ordered)
             place_of[key] = coarsening.group_of_level[place_of[key]]
-    # Groups of every key are found before any key is put into groups.
+    # The groups of all keys are found before any key is put into groups.
     groups = {key: group_levels(changed, key, coding) for key, coding in codings.items() if coding.groups_levels}
     for key, coarsening in groups.items():
         changed = changed.recode(coarsening)
@@ -101,7 +102,7 @@ def _with_order(table: ContingencyTable, key: str, is_ordered: bool) -> Continge
 
 
 def _coded(categories: Categories, counts: NDArray[np.int64], coding: Coding) -> tuple[Coarsening, bool] | None:
-    """The bands or merged levels of a coding, and whether they have an order; None when it makes none."""
+    """The bands or merged levels of a coding, and whether they are ordered; None when the coding makes none."""
     if not (coding.bounds_numbers or coding.merge or coding.missing):
         return None
     real = categories.levels[: categories.n_levels - categories.has_missing]

@@ -1,1 +1,1 @@
-"""The sparse contingency table of the keys, its marginals, and what can be derived from its counts."""
+"""The sparse contingency table of the keys, its marginals, and what follows from its counts."""

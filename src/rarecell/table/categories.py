@@ -1,4 +1,4 @@
-"""Which values can a key take, and at which coarser resolutions can it be seen?"""
+"""Which values can a key take, and at which coarser resolutions can it be viewed?"""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Categories:
-    """The levels of one key, in order; the missing level, if there is one, is ``None`` and comes last.
+    """The levels of one key, in order; the missing level, if any, is ``None`` and comes last.
 
-    ``is_ordered`` says that neighbouring levels are alike (numbers, dates, bands, a declared order), so that bands of
-    them make sense and a distance between two of them is their difference in rank.
+    ``is_ordered`` means that neighbouring levels are alike (numbers, dates, bands, a declared order), so that they can
+    be grouped into bands and the distance between two of them is their difference in rank.
     """
 
     key: str
@@ -45,13 +45,13 @@ class Categories:
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The levels as a person reads them."""
+        """The levels as shown to a reader."""
         return tuple("missing" if level is None else str(level) for level in self.levels)
 
 
 @dataclass(frozen=True, eq=False)
 class Coarsening:
-    """A key seen at a coarser resolution: ``group_of_level[code of the key]`` is the code of the group."""
+    """A key viewed at a coarser resolution: ``group_of_level[code of the key]`` is the code of the group."""
 
     name: str
     key: str
@@ -73,20 +73,20 @@ class Coarsening:
         return members_of_groups(self.group_of_level, self.n_levels)
 
     def is_coarser_than(self, finer: Coarsening) -> bool:
-        """True when every group of ``finer`` lies in one group of this coarsening."""
+        """Whether every group of ``finer`` lies within one group of this coarsening."""
         pairs = np.unique(np.stack([finer.group_of_level, self.group_of_level]), axis=1)
         return bool(pairs.shape[1] == finer.n_levels)
 
 
 def members_of_groups(group_of_level: Array, n_groups: int) -> list[NDArray[np.int64]]:
-    """The levels in each group, in their order, found in one sort."""
+    """The levels in each group, in their order, found with a single sort."""
     order = np.argsort(group_of_level, kind="stable")
     ends = np.cumsum(np.bincount(group_of_level, minlength=n_groups))
     return np.split(order, ends[:-1])
 
 
 def nested_by_key(keys: Sequence[str], coarsenings: Iterable[Coarsening]) -> tuple[Coarsening, ...]:
-    """Group by key in the order of the keys, finer first, and refuse what is not a chain."""
+    """Group coarsenings by key, in the order of the keys and finer first; refuse those that do not form a chain."""
     given = list(coarsenings)
     unknown = [c.key for c in given if c.key not in keys]
     if unknown:

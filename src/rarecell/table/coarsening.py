@@ -1,12 +1,12 @@
 """At which coarser resolutions should a key be offered to the model?
 
-A key with many levels is too expensive to join with others at full detail, so a penalised fit drops the edge and the
-risk is overstated. Offered at coarser resolutions as well, the key can interact with each other key at the resolution
-the data can bear; the model decides which. The coarsenings of a key are nested.
+A key with many levels is too expensive to join with others in full detail, so a penalised fit drops the edge and the
+risk is overstated. If the key is also offered at coarser resolutions, it can interact with each other key at the
+resolution the data can support; the model decides which. The coarsenings of a key are nested.
 
-Which levels to merge is read off the data: the two whose merger loses least of the log-likelihood of all two-way tables
-with the other keys, again and again; neighbours only where the levels have an order. Of the groupings that arise, those
-with a third, a ninth … of the levels are kept.
+The data decide which levels are merged. At each step these are the two whose merger loses least of the log-likelihood of
+all two-way tables with the other keys; where the levels are ordered, only neighbours are merged. Of the resulting
+groupings, those with a third, a ninth … of the levels are kept.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from rarecell.table.categories import Categories, Coarsening, members_of_groups
 from rarecell.table.contingency import ContingencyTable
 
 MANY_LEVELS = 8
-"""Keys with fewer levels are left as they are."""
+"""Keys with fewer levels than this are left as they are."""
 
 FACTOR = 3
-"""Each coarsening has about this many times fewer groups than the one before, and at least this many."""
+"""The number of groups is divided by about this factor from one coarsening to the next, and is at least this."""
 
 MOST_NOMINAL_LEVELS = 256
-"""Of a key without order and with more levels, the rarest are put together first: all pairs would take too long."""
+"""In an unordered key with more levels, the rarest are merged first, because comparing all pairs would take too long."""
 
 
 def automatic_coarsenings(table: ContingencyTable) -> tuple[Coarsening, ...]:
-    """Coarsenings of every key with many levels, as many as vertices are left; keys with most levels come first."""
+    """Coarsenings of every key with many levels, as far as vertices are left; keys with the most levels come first."""
     found: list[Coarsening] = []
     for k in sorted(range(table.n_keys), key=lambda k: -table.categories[k].n_levels):
         room = MAX_VERTICES - table.n_keys - len(found)
@@ -44,9 +44,9 @@ def automatic_coarsenings(table: ContingencyTable) -> tuple[Coarsening, ...]:
 
 
 def with_answered(table: ContingencyTable) -> ContingencyTable:
-    """The table with one more, coarsest vertex for each key with missing values: whether its value is known.
+    """The table with one more vertex, the coarsest, for each key with missing values: whether its value is known.
 
-    Keys whose coarser groups put missing values together with others go without, and so do the last of very many keys.
+    Keys whose coarsest groups merge missing values with others get none, nor do keys for which no vertex is left.
     """
     found = list(table.coarsenings)
     for key, chain in zip(table.categories, table.chains, strict=True):
@@ -60,7 +60,7 @@ def with_answered(table: ContingencyTable) -> ContingencyTable:
 
 
 def key_coarsenings(table: ContingencyTable, key: int) -> list[Coarsening]:
-    """The coarsenings of one key, finest first; none when it has few levels."""
+    """The coarsenings of one key, finest first; an empty list when it has few levels."""
     categories = table.categories[key]
     n_real = categories.n_levels - categories.has_missing
     if n_real < MANY_LEVELS:
@@ -76,12 +76,14 @@ def key_coarsenings(table: ContingencyTable, key: int) -> list[Coarsening]:
 
 
 def coarsening_with(table: ContingencyTable, key: str, n_groups: int) -> Coarsening:
-    """A key in a given number of groups, a missing level counted as one: those from which the automatic coarsenings are chosen.
+    """A key in a given number of groups, counting a missing level as one.
+
+    The groupings are those from which the automatic coarsenings are chosen.
 
     Raises
     ------
     BadInput
-        When the key has no more levels than that, or fewer than two groups are asked for.
+        When the key has too few levels for that many groups, or fewer than two groups are requested.
     """
     k = table.keys.index(key)
     categories = table.categories[k]
@@ -97,7 +99,7 @@ def coarsening_with(table: ContingencyTable, key: str, n_groups: int) -> Coarsen
 
 @dataclass(frozen=True, eq=False)
 class _Merging:
-    """Which levels of a key are merged, one pair after the other; ``start`` is the group of each level before the first."""
+    """Which levels of a key are merged, pair by pair; ``start`` is the group of each level before the first merger."""
 
     categories: Categories
     counts: NDArray[np.float64]
@@ -128,7 +130,7 @@ class _Merging:
 
 
 def _joint_with_other_keys(table: ContingencyTable, key: int, start: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Two-way tables of the key with each other key, side by side; a key alone has only its own counts."""
+    """Two-way tables of the key with every other key, side by side; for a single key, only its own counts."""
     levels = [0 if k == key else c.n_levels for k, c in enumerate(table.categories)]
     first = np.cumsum([0, *levels])
     first[key] = -1
@@ -143,11 +145,11 @@ def _joint_with_other_keys(table: ContingencyTable, key: int, start: NDArray[np.
 
 
 def _after(merges: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
-    """Group of each start group once only ``n_groups`` are left, numbered in the order of their first member."""
+    """The group of each start group once only ``n_groups`` are left, numbered in the order of their first members."""
     into = np.arange(len(merges) + 1)
     done = merges[: len(merges) + 1 - n_groups]
     into[done[:, 1]] = done[:, 0]
-    # A group that others went into may have gone into another one later.
+    # A group that absorbed others may itself have been absorbed later.
     while not np.array_equal(further := into[into], into):
         into = further
     return np.asarray(np.unique(into, return_inverse=True)[1], dtype=np.int64)

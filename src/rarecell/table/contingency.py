@@ -1,10 +1,10 @@
 """Which combinations of key values occur, and how often?
 
-A file with m keys is a contingency table with one dimension per key. Formally it has as many cells as the product of
-the numbers of levels, often more than there are atoms of memory; only the occupied cells are kept.
+A file with m keys is a contingency table with one dimension per key. Its formal number of cells is the product of the
+numbers of levels, often far more than fit into memory, so only the occupied cells are kept.
 
-Models are built on *vertices*: keys and coarsenings of keys (bands of age, rare levels merged, a user's hierarchy);
-:mod:`rarecell.table.vertices` says what is done with sets of them.
+Models are built on *vertices*: keys and coarsenings of keys (age bands, merged rare levels, a user's hierarchy).
+:mod:`rarecell.table.vertices` describes the operations on sets of vertices.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Categories", "Coarsening", "ContingencyTable"]
 
 
 def _levels_of(coarsening: Coarsening, categories: Categories) -> tuple[Level, ...]:
-    """The groups as levels; the missing level stays missing unless it is put together with others."""
+    """The groups as levels; the missing level stays missing unless it is merged with others."""
     groups = coarsening.group_of_level
     is_alone = categories.has_missing and groups[-1] == coarsening.n_levels - 1 and groups[-1] not in groups[:-1]
     return (*coarsening.labels[:-1], None) if is_alone else coarsening.labels
@@ -51,17 +51,24 @@ def _weight_sums(cell: NDArray[np.int64], weights: NDArray[np.float64], n_cells:
 class ContingencyTable(Vertices, Shown):
     """The occupied cells of the keys, their counts, and the vertices that models are built on.
 
-    Make one with :meth:`from_codes`, :meth:`from_counts` or ``Microdata(...).table()``.
+    Create one with :meth:`from_codes`, :meth:`from_counts` or ``Microdata(...).table()``.
 
     Attributes
     ----------
-    categories : the levels of each key, in the user's order of keys
-    cells : level codes of the occupied cells, rows distinct and in lexicographic order
-    counts : number of records in each cell
-    weights : sum of the survey weights of the records in each cell, or None
-    record_cell : cell of each record, −1 for a record dropped for a missing key; None when only counts are known
-    coarsenings : further vertices, grouped by key, finer first
-    structural_zeros : combinations of levels that cannot occur, or None when every combination may
+    categories : tuple of Categories
+        The levels of each key; keys are in the order the user gave.
+    cells : numpy.ndarray
+        Level codes of the occupied cells; rows are distinct and in lexicographic order.
+    counts : numpy.ndarray
+        The number of records in each cell.
+    weights : numpy.ndarray or None
+        The sum of the survey weights of the records in each cell, or None without weights.
+    record_cell : numpy.ndarray or None
+        The cell of each record, −1 for a record dropped because a key is missing; None when only counts are known.
+    coarsenings : tuple of Coarsening
+        Further vertices, grouped by key, finer first.
+    structural_zeros : StructuralZeros or None
+        Combinations of levels that cannot occur; None when every combination is possible.
     """
 
     categories: tuple[Categories, ...]
@@ -72,13 +79,13 @@ class ContingencyTable(Vertices, Shown):
     coarsenings: tuple[Coarsening, ...] = ()
     structural_zeros: StructuralZeros | None = None
 
-    # ------------------------------------------------------------------ making one
+    # ------------------------------------------------------------------ construction
 
     @classmethod
     def from_codes(
         cls, codes: NDArray[np.int32], categories: Sequence[Categories], *, weights: ArrayLike | None = None
     ) -> ContingencyTable:
-        """Collapse one row of level codes per record. A row with a negative code is a dropped record."""
+        """Count records given as one row of level codes each. A row with a negative code is a dropped record."""
         codes = np.asarray(codes, dtype=np.int32)
         levels = np.array([c.n_levels for c in categories], dtype=np.int64)
         kept = (codes >= 0).all(axis=1)
@@ -105,7 +112,7 @@ class ContingencyTable(Vertices, Shown):
         weights: ArrayLike | None = None,
         record_cell: ArrayLike | None = None,
     ) -> ContingencyTable:
-        """Take cells that were counted elsewhere, in any order; empty cells are left out, equal ones are added up."""
+        """Build a table from cells counted elsewhere, in any order; empty cells are left out and equal cells are added up."""
         given = np.asfortranarray(np.asarray(cells, dtype=np.int32).reshape(-1, len(categories)))
         given_counts = np.asarray(counts, dtype=np.int64)
         levels = np.array([c.n_levels for c in categories], dtype=np.int64)
@@ -137,7 +144,7 @@ class ContingencyTable(Vertices, Shown):
         weights: NDArray[np.float64] | None,
         record_cell: NDArray[np.int64] | None,
     ) -> ContingencyTable:
-        """Take cells that are occupied, distinct and in lexicographic order already."""
+        """Build a table from cells that are already occupied, distinct and in lexicographic order."""
         names = [c.key for c in categories]
         if not names:
             raise BadInput("No key was named. Name the columns an intruder could know, for example --keys age,sex,region.")
@@ -164,40 +171,40 @@ class ContingencyTable(Vertices, Shown):
 
     @cached_property
     def n_formal_cells(self) -> int:
-        """Number of cells occupied or not, exact however large."""
+        """Number of cells, occupied or not; exact, however large."""
         return math.prod(c.n_levels for c in self.categories)
 
     @cached_property
     def size_indices(self) -> dict[int, int]:
-        """s_j: how many cells hold exactly j records."""
+        """The number s_j of cells that hold exactly j records, for each j."""
         sizes, numbers = np.unique(self.counts, return_counts=True)
         return dict(zip(sizes.tolist(), numbers.tolist(), strict=True))
 
     def counts_of(self, cells: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Number of records in each of some cells, given by the codes of all keys; 0 where no record is."""
+        """Number of records in each of the given cells (codes of all keys); 0 where there is no record."""
         return np.asarray(self.marginals.lookup(self.all_keys, cells), dtype=np.int64)
 
     @property
     def unique_cells(self) -> NDArray[np.int64]:
-        """Positions of the cells that hold one record."""
+        """Positions of the cells that hold exactly one record."""
         return np.flatnonzero(self.counts == 1)
 
     # ------------------------------------------------------------------ records
 
     @property
     def n_rows(self) -> int:
-        """Number of records that were read, those dropped for a missing key included."""
+        """Number of records that were read, including those dropped because a key is missing."""
         return self.n_records if self.record_cell is None else len(self.record_cell)
 
     @cached_property
     def first_row(self) -> NDArray[np.int64]:
-        """Number of the first record of each cell, when records are numbered in the order of the cells."""
+        """Row number of the first record of each cell when records are numbered in the order of the cells."""
         return np.asarray(np.cumsum(self.counts) - self.counts)
 
     def cell_of(self, rows: ArrayLike) -> NDArray[np.int64]:
-        """Cells of records by their number, −1 for one that was dropped.
+        """The cell of each record given by its row number; −1 for a record that was dropped.
 
-        A table made of counts alone does not know its records; they are numbered in the order of its cells.
+        A table made from counts alone does not know its records; they are numbered in the order of its cells.
         """
         numbers = np.asarray(rows, dtype=np.int64)
         if self.record_cell is not None:
@@ -209,7 +216,7 @@ class ContingencyTable(Vertices, Shown):
     def with_coarsenings(self, coarsenings: Iterable[Coarsening]) -> ContingencyTable:
         """The same table with these coarsenings (and no others) as further vertices.
 
-        A coarsening with one group, or with as many groups as its key has levels, says nothing new and is refused.
+        A coarsening with one group, or with as many groups as its key has levels, adds nothing and is refused.
         """
         ordered = nested_by_key(self.keys, coarsenings)
         n_levels = {c.key: c.n_levels for c in self.categories}
@@ -237,9 +244,9 @@ class ContingencyTable(Vertices, Shown):
         return self.map_cells(self.cells, vertex)
 
     def n_possible_cells(self, mask: int) -> int:
-        """Number of value combinations the set can take: a coarsening adds nothing to a set that holds its key.
+        """Number of value combinations the set can take; a coarsening adds nothing to a set that contains its key.
 
-        Combinations that hold a structural zero of the table are not counted.
+        Combinations that contain a structural zero of the table are not counted.
         """
         if self.compatibility is not None:
             return self.compatibility.n_cells(mask)
@@ -248,18 +255,18 @@ class ContingencyTable(Vertices, Shown):
     # ------------------------------------------------------------------ structural zeros
 
     def with_structural_zeros(self, zeros: StructuralZeros | None) -> ContingencyTable:
-        """The same table in which these combinations count as impossible; None takes them all back.
+        """The same table with these combinations declared impossible; None removes all such declarations.
 
-        They change degrees of freedom and limit swaps; no probability becomes zero by them. Refused when a record
-        holds one of them.
+        They change degrees of freedom and limit swaps, but they set no probability to zero. A list is refused when a
+        record contains one of its combinations.
         """
         bound = replace(self, structural_zeros=zeros or None)
-        bound.compatibility  # noqa: B018 - raises now what is wrong with the list
+        bound.compatibility  # noqa: B018 - raises now if something is wrong with the list
         return bound
 
     @cached_property
     def compatibility(self) -> Compatibility | None:
-        """The structural zeros as arrays over the levels; None without any."""
+        """The structural zeros as arrays over the levels; None when there are none."""
         if self.structural_zeros is None:
             return None
         from rarecell.table.structural_zeros import compatibility
@@ -269,7 +276,7 @@ class ContingencyTable(Vertices, Shown):
     # ------------------------------------------------------------------ smaller tables
 
     def project(self, keys: Sequence[str]) -> ContingencyTable:
-        """The table of fewer keys, with their coarsenings; records keep their order."""
+        """The table of some of the keys, with their coarsenings; records keep their order."""
         unknown = [key for key in keys if key not in self.keys]
         if unknown:
             raise UnknownColumns.among(unknown, self.keys, role="key")
@@ -280,16 +287,16 @@ class ContingencyTable(Vertices, Shown):
         return replace(smaller, coarsenings=coarsenings, structural_zeros=zeros)
 
     def moved(self, rows: NDArray[np.int64], new_cells: NDArray[np.int32]) -> ContingencyTable:
-        """The table after records took other cells; it does not say which cell each record is in."""
+        """The table after some records moved to other cells; it no longer tells which cell each record is in."""
         n_left = np.bincount(self.cell_of(rows), minlength=self.n_cells)
         cells = np.concatenate([self.cells, new_cells])
         counts = np.concatenate([self.counts - n_left, np.ones(len(new_cells), dtype=np.int64)])
         return replace(ContingencyTable.from_counts(cells, counts, self.categories), coarsenings=self.coarsenings)
 
     def recode(self, coarsening: Coarsening) -> ContingencyTable:
-        """The table in which a key is replaced by its coarsening, as if the file were released so.
+        """The table with a key replaced by its coarsening, as if the file were released in that form.
 
-        Coarser coarsenings of that key stay, as coarsenings of the recoded key; structural zeros of other keys stay.
+        Coarser coarsenings of that key stay, as coarsenings of the recoded key. So do structural zeros of other keys.
         """
         k = self.keys.index(coarsening.key)
         cells = np.array(self.cells, order="F")

@@ -1,4 +1,4 @@
-"""How many records have each pair of a key's level and another column's value?"""
+"""How many records combine a given level of a key with a given value of another column?"""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class CrossedColumn(NamedTuple):
     """A column outside the keys, counted against some of them.
 
-    ``levels`` are the values of the column in the order of their codes, ``joint`` has for each key the records of each pair of
-    levels, and ``of_rows`` the code of the column in the records that were asked for.
+    ``levels`` holds the values of the column in the order of their codes, ``joint`` the number of records for each pair of
+    levels, key by key, and ``of_rows`` the column's code in each of the requested records.
     """
 
     levels: Sequence[Level]

@@ -1,7 +1,7 @@
-"""Does a key name records by itself?
+"""Does a key identify records by itself?
 
-A key with nearly as many levels as there are records is an identifier, or a measurement that should be in bands. Models
-of it take long and say nothing: each record is alone whatever else is known.
+A key with nearly as many levels as there are records is an identifier, or a measurement that should be in bands.
+Modelling it takes long and tells nothing: each record is unique whatever else is known.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from rarecell.errors import BadInput
 from rarecell.table.contingency import ContingencyTable
 
 FEW_LEVELS = 500
-"""A key with no more levels than this may have as many as half of the records."""
+"""A key with no more levels than this may have more levels than half the number of records."""
 
 MOST_LEVELS_PER_RECORD = 0.8
-"""A key with more levels than this share of the records is an identifier, unless there are few records."""
+"""A key with more levels than this share of the number of records is an identifier, unless there are few records."""
 
 FEWEST_RECORDS_TO_JUDGE = 100
 
@@ -32,12 +32,17 @@ class IdentifyingKey(BadInput):
 
 
 def refuse_identifying_keys(table: ContingencyTable, *, few_levels: int = FEW_LEVELS) -> None:
-    """Raise with advice when a key has many levels, and more than half of the records, or nearly as many as records.
+    """Raise an error with advice when a key identifies records by itself.
+
+    That is so when it has nearly as many levels as there are records, or when it has many levels and more of them than
+    half the number of records.
 
     Parameters
     ----------
-    table : the table of the keys
-    few_levels : keys with at most this many levels are let through unless they name nearly every record
+    table : ContingencyTable
+        The table of the keys.
+    few_levels : int
+        Keys with at most this many levels are accepted unless they identify nearly every record.
     """
     n_records = table.n_records
     for categories in table.categories:

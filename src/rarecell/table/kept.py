@@ -1,4 +1,4 @@
-"""What was computed before and is still at hand?"""
+"""Which earlier results are still in memory?"""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _T = TypeVar("_T")
 
 
 class Kept(Generic[_T]):
-    """Values by set, within a budget of memory: those not asked for in the longest time go first."""
+    """Values by set, within a memory budget; the least recently used are dropped first."""
 
     def __init__(self, budget: int) -> None:
         self._budget = budget
         self._bytes = 0
         self._values: OrderedDict[int, tuple[_T, int]] = OrderedDict()
-        # Models are fitted in several threads.
+        # Models are fitted in several threads at once.
         self._lock = threading.Lock()
 
     def get(self, mask: int) -> _T | None:

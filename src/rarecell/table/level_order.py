@@ -1,8 +1,8 @@
-"""Do the numbers of a key mean an order?
+"""Are the numbers of a key in a meaningful order?
 
-Codes of a marital status are whole numbers, and so are ages; neighbours are alike in one and not in the other. The data tell
-which: where the order means something, people with neighbouring values are alike in the other keys. The total distance
-between neighbouring levels, each level described by its shares in the other keys, is compared with that of random orders.
+Codes of marital status are whole numbers, and so are ages, but only neighbouring ages are alike. The data can tell the two
+apart: where the order is meaningful, people with neighbouring values are alike in the other keys. Each level is described by
+its shares in the other keys, and the total distance between neighbouring levels is compared with that of random orders.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from rarecell.table.contingency import Categories, ContingencyTable
 Floats = NDArray[np.float64]
 
 FEWEST_LEVELS = 5
-"""Four levels have twelve orders up to reversal, which is too few to tell chance from meaning."""
+"""Four levels have only twelve orders up to reversal, too few to tell a meaningful order from chance."""
 
 FEWEST_RECORDS = 200
-"""Fewer records cannot tell; numbers are then taken as ordered."""
+"""With fewer records the test cannot decide, and numbers are taken as ordered."""
 
 MOST_LEVELS = 30
-"""Nobody writes down so many kinds as numbers: more levels are ages, years, hours, incomes."""
+"""Names are rarely coded with this many numbers; keys with more levels are ages, years, hours or incomes."""
 
 N_ORDERS = 999
 SIGNIFICANCE = 0.02
@@ -36,9 +36,12 @@ class OrderTest:
 
     Attributes
     ----------
-    key : name of the key
-    is_ordered : what the data say
-    p_value : share of random orders whose neighbours are at least as alike
+    key : str
+        The name of the key.
+    is_ordered : bool
+        Whether the data support the order.
+    p_value : float
+        Share of random orders whose neighbouring levels are at least as alike.
     """
 
     key: str
@@ -47,7 +50,7 @@ class OrderTest:
 
 
 def unordered_note(tests: Sequence[OrderTest]) -> list[str]:
-    """What a reader must know about keys whose numbers were taken as names: one sentence, or none."""
+    """Tell the reader which keys had their numbers taken as names: a list of one sentence, or an empty list."""
     keys = [test.key for test in tests if not test.is_ordered]
     if not keys:
         return []
@@ -59,18 +62,18 @@ def unordered_note(tests: Sequence[OrderTest]) -> list[str]:
 
 
 def is_in_question(categories: Categories) -> bool:
-    """Whether a key is taken as ordered only because its values are whole numbers, of which there are few."""
+    """Whether a key counts as ordered only because its values are whole numbers, and few of them."""
     levels = [level for level in categories.levels if level is not None]
     whole = all(isinstance(level, int) and not isinstance(level, bool) for level in levels)
     return categories.is_ordered and whole and FEWEST_LEVELS <= len(levels) <= MOST_LEVELS
 
 
 def order_test(table: ContingencyTable, key: int, *, n_orders: int = N_ORDERS, seed: int = 0) -> OrderTest:
-    """Compare the order of a key's levels with random ones.
+    """Compare the order of a key's levels with random orders.
 
-    1. Describe each level by its shares in every other key, with half a record added to each share.
-    2. The distance of two levels is the sum over the other keys of the squared Hellinger distance of these shares.
-    3. Add the distances of neighbours, for the given order and for random ones.
+    1. Describe each level by its shares in every other key, with half a record added to each count.
+    2. Take as the distance between two levels the squared Hellinger distance of these shares, summed over the other keys.
+    3. Add up the distances between neighbours, for the given order and for random orders.
     """
     categories = table.categories[key]
     n_levels = sum(level is not None for level in categories.levels)
@@ -98,13 +101,16 @@ def order_test(table: ContingencyTable, key: int, *, n_orders: int = N_ORDERS, s
 def with_meant_orders(
     table: ContingencyTable, *, told: frozenset[str] = frozenset(), seed: int = 0
 ) -> tuple[ContingencyTable, tuple[OrderTest, ...]]:
-    """The table with whole numbers taken as ordered only where the data bear it out, and what was decided.
+    """The table with whole numbers taken as ordered only where the data support it, and the tests that decided.
 
     Parameters
     ----------
-    table : the table, without automatic coarsenings
-    told : keys whose order the user or the source has stated
-    seed : of the random orders
+    table : ContingencyTable
+        The table, without automatic coarsenings.
+    told : frozenset of str
+        Keys whose order was stated by the user or by the source.
+    seed : int
+        Seed of the random orders.
     """
     if table.n_keys < 2 or table.n_records < FEWEST_RECORDS:
         return table, ()

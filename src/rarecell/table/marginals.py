@@ -1,8 +1,7 @@
 """How many records agree on these variables?
 
-Projections of a table to fewer vertices. Each is computed once; what is needed again and again (the entropy term of
-a set, a number) is kept for good, what is large (the position of every cell in the marginal) within a budget of memory.
-Counts are exact integers, of records as they are: survey weights come in where the sample is carried to the population.
+A marginal is a projection of a table to fewer vertices. Entropy terms (numbers) are kept for good, large arrays within a
+memory budget. Counts are exact and unweighted; survey weights enter where the sample is extrapolated to the population.
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ if TYPE_CHECKING:
 _LARGEST_KEY = 2**62
 
 _WORTH_A_THREAD = 1_000_000
-"""Rows times sets from which a second thread pays off."""
+"""Number of rows times sets from which a second thread pays off."""
 
 _FEW_KEYS = 16
-"""Projections are made of tables with at most this many keys: two sets of more keys seldom have one in common."""
+"""Projections are shared only in tables with at most this many keys; with more, two sets seldom share one."""
 
 _SHORT, _MOST_REMEMBERED = 512, 2048
-"""Levels of a set whose numbering is kept, and how many are: eight megabytes at most."""
+"""Most levels of a set whose numbering is kept, and most sets kept: eight megabytes in all."""
 
 WORTH_PROJECTING = 131_072
-"""Rows from which a projection to fewer of them pays off."""
+"""Number of rows from which a projection to fewer rows pays off."""
 
 
 class _Radix(NamedTuple):
-    """How codes make the number of a marginal cell: members of the set, their strides (the last member fastest), its possible cells."""
+    """How codes number a marginal cell: members of the set, their strides (last member fastest), number of possible cells."""
 
     members: tuple[int, ...]
     strides: tuple[int, ...]
@@ -52,7 +51,7 @@ class _Radix(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Rows of key codes, and the count of each."""
+    """Rows of key codes, with the count of each."""
 
     codes: Array
     counts: Array
@@ -69,7 +68,7 @@ class MarginalCells(NamedTuple):
 class Marginal:
     """The occupied cells of a projection.
 
-    ``keys`` are the mixed-radix numbers of the occupied marginal cells in increasing order, ``counts`` their counts
+    ``keys`` holds the mixed-radix numbers of the occupied marginal cells in increasing order, ``counts`` their counts,
     and ``position`` the marginal cell of every cell of the table. ``keys`` is None where the numbers would overflow.
     """
 
@@ -85,13 +84,16 @@ class Marginal:
 
 
 class Marginals:
-    """All marginals of one table, made on demand.
+    """All marginals of one table, computed on demand.
 
     Parameters
     ----------
-    table : the contingency table
-    memory_budget : bytes of marginals to keep, the least recently used go first; in proportion to the cells unless given
-    worth_projecting : rows from which small sets are counted from a projection to fewer rows
+    table : ContingencyTable
+        The contingency table.
+    memory_budget : int, optional
+        Bytes of marginals to keep, the least recently used dropped first; by default proportional to the number of cells.
+    worth_projecting : int
+        Number of rows from which small sets are counted from a projection to fewer rows.
     """
 
     def __init__(
@@ -113,7 +115,7 @@ class Marginals:
         self._short_parts: dict[tuple[int, ...], tuple[NDArray[np.int64], ...]] = {}
         self._table_rows = _Rows(np.asfortranarray(table.cells, short_type(max(self._levels))), self._cell_counts)
         self._bases: Kept[_Rows] = Kept(memory_budget // 2)
-        # Rows that few others agree with have only slightly fewer projections; they are kept only where they are needed.
+        # Bases whose rows seldom agree: their projections to large sets have only slightly fewer rows and are not tried again.
         self._spread_out: set[int] = set()
         self._lock = threading.RLock()
         self._kept: Kept[Marginal] = Kept(memory_budget // 4)
@@ -122,7 +124,7 @@ class Marginals:
     # ------------------------------------------------------------------ one marginal
 
     def project(self, mask: int) -> Marginal:
-        """The marginal on the vertices of ``mask``, with the position of every cell of the table in it."""
+        """The marginal on the vertices of ``mask``, with the position in it of every cell of the table."""
         reduced = self.table.reduce(mask)
         found = self._kept.get(reduced)
         if found is None:
@@ -151,14 +153,14 @@ class Marginals:
         return float(marginal.counts[marginal.position[cell]])
 
     def lookup(self, mask: int, cells: NDArray[np.int32]) -> Array:
-        """n(i_a) for any cells, given by key codes; 0 where nothing was observed."""
+        """n(i_a) for any cells given by key codes; 0 where nothing was observed."""
         position = self.positions(mask, cells)
         return np.where(position >= 0, self.counts(mask)[position], 0)
 
     def positions(self, mask: int, cells: NDArray[np.int32] | None) -> Integers:
-        """Position in :meth:`counts` of any cells, given by key codes; −1 where nothing was observed.
+        """Position in :meth:`counts` of any cells given by key codes; −1 where nothing was observed.
 
-        None stands for the occupied cells of the table; unlike :meth:`cell_index` it keeps nothing.
+        None stands for the occupied cells of the table; unlike :meth:`cell_index`, this stores nothing.
         """
         reduced = self.table.reduce(mask)
         radix = self._radix(reduced)
@@ -168,7 +170,7 @@ class Marginals:
         return _ranked(self._numbers(rows, radix), self.cells_of(reduced).keys, radix.n_possible)
 
     def cells_of(self, mask: int) -> MarginalCells:
-        """The occupied marginal cells alone, from the smallest projection at hand."""
+        """The occupied marginal cells alone, computed from the smallest projection available."""
         reduced = self.table.reduce(mask)
         found = self._kept_cells.get(reduced)
         if found is None:
@@ -178,9 +180,9 @@ class Marginals:
         return found
 
     def level_rows(self, mask: int) -> NDArray[np.int32]:
-        """Key codes of a cell of the table's categories for each of the marginal cells of :meth:`cells_of`.
+        """For each marginal cell of :meth:`cells_of`, the key codes of a cell that falls into it.
 
-        A coarsening is represented by a level inside it; keys outside the set have code 0.
+        A coarsened group is represented by one of its levels; keys outside the set have code 0.
         """
         radix = self._radix(self.table.reduce(mask))
         if radix.n_possible < _LARGEST_KEY:
@@ -225,7 +227,7 @@ class Marginals:
         return found
 
     def _parts(self, sets: Sequence[_Radix]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """What kernels need to number rows in each set: first member of each set; of each member its column, where its levels begin, what each level adds."""
+        """What kernels need to number rows: first member of each set; column, start of the levels and their addends by member."""
         first = np.cumsum([0, *(len(one.members) for one in sets)]).astype(np.int64)
         placed = [(v, stride) for one in sets for v, stride in zip(one.members, one.strides, strict=True)]
         adds = [self._level_codes[v] * stride for v, stride in placed]
@@ -234,12 +236,12 @@ class Marginals:
         return first, columns, begins, np.concatenate([np.empty(0, np.int64), *adds])
 
     def _numbers(self, rows: Array, radix: _Radix) -> NDArray[np.int64]:
-        """Mixed-radix number of each row of key codes."""
-        same_type = np.asfortranarray(rows, self._table_rows.codes.dtype)  # one type, one compiled loop
+        """The mixed-radix number of each row of key codes."""
+        same_type = np.asfortranarray(rows, self._table_rows.codes.dtype)  # one type, so that one loop is compiled
         return np.asarray(kernels.marginal_keys(same_type.T, *self._parts_of(radix)))
 
     def _parts_of(self, radix: _Radix) -> tuple[NDArray[np.int64], ...]:
-        """:meth:`_parts` of one set, kept when it is short: small tables are asked for the same sets again and again."""
+        """:meth:`_parts` of one set, kept when short, because small tables are asked for the same sets again and again."""
         found = self._short_parts.get(radix.members)
         if found is None:
             found = self._parts([radix])[1:]
@@ -253,7 +255,7 @@ class Marginals:
         return rows, position.astype(np.int32)
 
     def _positions_by_rows(self, marginal: Marginal, cells: NDArray[np.int32]) -> NDArray[np.int64]:
-        # Numbers would overflow: rank the rows of the table and the asked rows together.
+        # Numbers would overflow, so rank the rows of the table together with the requested rows.
         asked = np.stack([self.table.map_cells(cells, v) for v in marginal.members], axis=1)
         ours = np.stack([self.table.vertex_codes(v) for v in marginal.members], axis=1)
         together = np.concatenate([ours, asked])
@@ -271,10 +273,7 @@ class Marginals:
         return float(self.entropy_terms(np.array([mask], dtype=np.uint64))[0])
 
     def entropy_terms(self, masks: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """:meth:`entropy_term` of many sets at once, on all cores.
-
-        Small marginals are computed from the smallest larger one at hand, not from the table.
-        """
+        """:meth:`entropy_term` of many sets, on all cores; small marginals come from the smallest larger one available."""
         reduced = self.table.reduce_many(masks).tolist()
         new = sorted({mask for mask in reduced if mask not in self._entropy})
         if new:
@@ -299,7 +298,7 @@ class Marginals:
                 self._entropy[mask] = total - self.total * math.log(self.total)
 
     def _sums_of_n_log_n(self, rows: _Rows, sets: list[_Radix]) -> NDArray[np.float64]:
-        """Σ n_a log n_a of each set, on all cores."""
+        """Σ n_a log n_a for each set, on all cores."""
         sums = np.empty(len(sets))
         counts = rows.counts.astype(np.int32) if self.total < 2**31 else rows.counts
 
@@ -317,10 +316,10 @@ class Marginals:
     # ------------------------------------------------------------------ projections to count from
 
     def _base_for(self, mask: int, n_possible: int) -> _Rows:
-        """The smallest rows at hand that hold this set; made first where all at hand are much larger.
+        """The smallest available projection that holds this set, made first where all available ones are much larger.
 
-        The set is enlarged by as many vertices of few levels as leave the new rows fewer, so that they serve other sets,
-        too: first to where they need not, but may, be fewer, because many combinations do not occur, then to where they must.
+        A new projection covers further vertices with few levels, so that it serves other sets as well. The first try takes
+        so many that it may have fewer rows, if many combinations do not occur; the second so few that it must.
         """
         if self.table.n_keys > _FEW_KEYS:
             return self._table_rows
@@ -342,14 +341,14 @@ class Marginals:
                     return rows
 
     def _keys_of(self, mask: int) -> int:
-        """The keys that the vertices of a set belong to, as a set of vertices."""
+        """The keys that the vertices of a set belong to, as a bit mask."""
         return mask_of(int(self.table.vertex_key[v]) for v in each_member(mask))
 
     def _enlarged(self, mask: int, base: int, most_cells: int) -> int:
-        """More vertices of ``base``, those of few levels first, while the set has at most this many possible cells; closed."""
+        """The set with more vertices of ``base``, fewest levels first, up to ``most_cells`` possible cells; closed."""
         own = self._keys_of(mask)
         inside = members(base & ~mask)
-        # The set's own keys come first, because their other resolutions are asked for soon; other keys as they are.
+        # The set's own keys come first, because their other resolutions are needed soon; other keys only at full resolution.
         of_own_keys = [v for v in inside if holds(own, int(self.table.vertex_key[v]))]
         others = [v for v in inside if v < self.table.n_keys and not holds(own, v)]
         for vertices, most in ((of_own_keys, most_cells), (others, most_cells // 8)):
@@ -359,7 +358,7 @@ class Marginals:
         return self.table.close(mask)
 
     def _keep_base(self, mask: int, rows: _Rows) -> bool:
-        """Project rows to a set and keep them, unless they are only slightly fewer; whether they were kept."""
+        """Project rows to a set and keep the result unless it is only slightly smaller; return whether it was kept."""
         radix = self._radix(self.table.reduce(mask))
         keys, counts = self._projected(rows, radix)
         if 2 * len(keys) > len(rows.counts):
@@ -387,7 +386,7 @@ def _added_up(positions: Array, values: Array, n_sums: int) -> Array:
 
 
 def _ranked(keys: NDArray[np.int64], distinct: NDArray[np.int64], n_possible: int) -> NDArray[np.int32]:
-    """Position of each key among the increasing ``distinct`` keys; −1 where it is not among them."""
+    """Position of each key among the increasing ``distinct`` keys; −1 where it is absent."""
     found = np.empty(len(keys), dtype=np.int32)
     if n_possible <= 4 * max(len(keys), len(distinct)) + 1024:
         kernels.rank_dense(keys, distinct, np.full(n_possible, -1, dtype=np.int32), found)

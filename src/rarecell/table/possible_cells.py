@@ -1,7 +1,7 @@
 """How many cells are left when some combinations of levels cannot occur?
 
-Degrees of freedom count possible cells. With structural zeros a cell is possible when it holds none of the excluded
-combinations. A combination of groups of levels is excluded when all combinations of its levels are.
+Degrees of freedom count possible cells. With structural zeros, a cell is possible when it contains none of the excluded
+combinations. A combination of groups of levels is excluded when all combinations of their levels are.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rarecell.graph.masks import mask_of, members
 from rarecell.table.contingency import ContingencyTable
 
 LARGEST_ARRAY = 2**24
-"""Cells of the largest array used in counting."""
+"""Number of cells of the largest array used in counting."""
 
 Factor = tuple[tuple[int, ...], NDArray[np.generic]]
 """Vertices in ascending order, and an array with one axis for each."""
@@ -28,9 +28,12 @@ class Compatibility:
 
     Parameters
     ----------
-    table : the contingency table; its vertices are the ones that sets are made of
-    excluded : for each tuple of key positions (ascending) a Boolean array over their levels, True where excluded
-    largest_array : cells of the largest array used in counting; a set that needs a larger one gets an upper bound
+    table : ContingencyTable
+        The contingency table; sets consist of its vertices.
+    excluded : mapping of tuple of int to numpy.ndarray
+        For each tuple of ascending key positions, a Boolean array over their levels, True where excluded.
+    largest_array : int
+        Number of cells of the largest array used in counting; a set that needs a larger one gets an upper bound.
     """
 
     def __init__(
@@ -47,14 +50,14 @@ class Compatibility:
         self._counts: dict[int, int] = {}
 
     def violates(self, cells: NDArray[np.int32]) -> NDArray[np.bool_]:
-        """True for each cell (key codes, one row for each cell) that holds an excluded combination."""
+        """Whether each cell (key codes, one row per cell) contains an excluded combination."""
         found = np.zeros(len(cells), dtype=bool)
         for keys, array in self.excluded.items():
             found |= array[tuple(cells[:, k] for k in keys)]
         return found
 
     def n_cells(self, mask: int) -> int:
-        """Number of value combinations of a set of vertices that hold no excluded combination."""
+        """Number of value combinations of a set of vertices that contain no excluded combination."""
         reduced = self.table.reduce(mask)
         if reduced not in self._counts:
             self._counts[reduced] = self._count(reduced)
@@ -84,11 +87,11 @@ class Compatibility:
         groups = _linked(factors)
         if len(groups) == 1 and total == 1:
             return self._eliminate(groups[0])
-        # Sets that share a group of linked vertices share its count.
+        # Sets that share a group of linked vertices also share its count.
         return total * math.prod(self.n_cells(mask_of(_scope(group))) for group in groups)
 
     def _allowed(self, keys: tuple[int, ...], scope: tuple[int, ...]) -> NDArray[np.bool_]:
-        """What is not excluded, at the resolution of the vertices ``scope`` of these keys."""
+        """What is not excluded among these keys, at the resolution of the vertices in ``scope``."""
         if (keys, scope) not in self._lifted:
             allowed = ~self.excluded[keys]
             for axis, v in enumerate(scope):
@@ -121,8 +124,8 @@ class Compatibility:
     def _summed_out(self, vertex: int, factors: list[Factor]) -> list[Factor]:
         """The product of ``factors`` summed over ``vertex``.
 
-        Where the product is too large an array, it is replaced by an upper bound: the factors are divided into
-        products that are small enough, the first is summed, of the others the maximum is taken (mini-buckets,
+        Where the array of the product would be too large, an upper bound replaces it: the factors are divided into
+        products that are small enough; the first is summed, and of each of the others the maximum is taken (mini-buckets,
         Dechter and Rish 2003).
         """
         buckets: list[list[Factor]] = []
@@ -148,14 +151,14 @@ def _scope(factors: Sequence[Factor]) -> tuple[int, ...]:
 
 
 def _expanded(factor: Factor, scope: tuple[int, ...]) -> NDArray[np.generic]:
-    """The array with an axis of length 1 for each vertex of ``scope`` that the factor does not have."""
+    """The factor's array with an axis of length 1 for each vertex of ``scope`` that the factor lacks."""
     own, array = factor
     lengths = iter(array.shape)
     return array.reshape([next(lengths) if v in own else 1 for v in scope])
 
 
 def _linked(factors: Sequence[Factor]) -> list[list[Factor]]:
-    """Factors in groups that share no vertex."""
+    """The factors in groups that share no vertex with each other."""
     groups: list[list[Factor]] = []
     for factor in factors:
         touching = [group for group in groups if set(_scope(group)) & set(factor[0])]

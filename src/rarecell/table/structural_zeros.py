@@ -1,10 +1,10 @@
 """Which combinations of values cannot occur at all?
 
-Nobody under 15 is married, and a man has no maiden name: such *structural zeros* are empty in the population, not only
-in the sample. They cost no parameters, and a swap must not create them. :mod:`rarecell.table.zero_detection` finds
-candidates, with the evidence for each in words.
+Nobody under 15 is married, and a man has no maiden name. Such *structural zeros* are empty in the population, not just
+in the sample. They need no parameters, and a swap must not create them. :mod:`rarecell.table.zero_detection` finds
+candidates and states the evidence for each in words.
 
-A structural zero never sets a probability to zero: what looks impossible but does occur is the riskiest of all.
+A structural zero never sets a probability to zero: a record that looks impossible but does occur is the riskiest of all.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from rarecell.edges import Json, Level, ReadJson
 
 Levels = tuple[tuple[str, Any], ...]
-"""Key and level, in the order of the table's keys."""
+"""Pairs of key and level, in the order of the table's keys."""
 
 
 @dataclass(frozen=True)
 class ExcludedCombination:
-    """Levels of two or more keys that never go together.
+    """Levels of two or more keys that never occur together.
 
-    ``expected`` is the number of records that the sample should have there if it were possible; None when a person
-    named the combination.
+    ``expected`` is the number of records the sample would be expected to have there if the combination were possible;
+    None when a person named the combination.
     """
 
     levels: Levels
@@ -54,7 +54,7 @@ class ExcludedCombination:
 
 @dataclass(frozen=True)
 class FunctionalDependency:
-    """Each level of ``determinant`` goes with one level of ``dependent`` only: H(dependent | determinant) = 0.
+    """Each level of ``determinant`` occurs with only one level of ``dependent``: H(dependent | determinant) = 0.
 
     ``expected`` is the number of records expected to break the rule if the two keys were unrelated; None when a person
     named the rule.
@@ -76,7 +76,7 @@ class FunctionalDependency:
 
 @dataclass(frozen=True)
 class StructuralZeros:
-    """What cannot occur: a list to read, edit and store.
+    """The combinations and rules of what cannot occur: a list to read, edit and store.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class StructuralZeros:
         return bool(self.combinations or self.dependencies)
 
     def project(self, keys: Iterable[str]) -> StructuralZeros:
-        """What speaks of these keys only."""
+        """The entries that concern only these keys."""
         kept = set(keys)
         return replace(
             self,
@@ -102,7 +102,7 @@ class StructuralZeros:
         )
 
     def to_dict(self) -> Json:
-        """Plain lists and numbers, fit for JSON and TOML; a missing level is written as ``"missing"``."""
+        """Plain lists and numbers, suitable for JSON and TOML; a missing level is written as ``"missing"``."""
         return {
             "combinations": [
                 {"levels": {key: _plain(level) for key, level in c.levels}}
@@ -118,7 +118,7 @@ class StructuralZeros:
 
     @classmethod
     def from_dict(cls, stored: ReadJson) -> StructuralZeros:
-        """What :meth:`to_dict` wrote, or a user's own list; levels are matched by value, else by how they read."""
+        """Read what :meth:`to_dict` wrote, or a user's own list; levels are matched by value, otherwise by label."""
         try:
             found = cls(
                 tuple(ExcludedCombination(tuple(c["levels"].items()), c.get("expected")) for c in stored.get("combinations", ())),
@@ -144,7 +144,7 @@ class StructuralZeros:
         )
 
 
-# ---------------------------------------------------------------------- binding to a table
+# ---------------------------------------------------------------------- applying to a table
 
 
 def compatibility(table: ContingencyTable, zeros: StructuralZeros) -> Compatibility:
@@ -152,8 +152,10 @@ def compatibility(table: ContingencyTable, zeros: StructuralZeros) -> Compatibil
 
     Raises
     ------
+    UnknownColumns
+        When the table does not have a key that is named.
     BadInput
-        When a level is not known, or when records hold a combination said to be impossible.
+        When records contradict a combination or rule on the list.
     """
     excluded: dict[tuple[int, ...], NDArray[np.bool_]] = {}
 
@@ -164,7 +166,7 @@ def compatibility(table: ContingencyTable, zeros: StructuralZeros) -> Compatibil
         codes = sorted((_key_position(table, key), level) for key, level in item.levels)
         keys = tuple(k for k, _ in codes)
         cell = tuple(_code(table.categories[k], level) for k, level in codes)
-        if None not in cell:  # a level without any record needs no flag
+        if None not in cell:  # a level that no record has needs no flag
             array(keys)[cell] = True
     margins = FullMarginals(table)
     for rule in zeros.dependencies:
@@ -203,7 +205,7 @@ def _key_position(table: ContingencyTable, key: str) -> int:
 
 
 def _code(categories: Categories, level: Level) -> int | None:
-    """The code of a level given by value or as it reads; None when no record has it."""
+    """The code of a level given by value or by label; None when no record has it."""
     if level in categories.levels:
         return categories.levels.index(level)
     labels = categories.labels
@@ -215,5 +217,5 @@ def _label(level: Level) -> str:
 
 
 def _plain(level: Level) -> Any:
-    """A level as JSON and TOML can hold it."""
+    """A level in a form that JSON and TOML can store."""
     return level if isinstance(level, str | bool | int | float) else _label(level)

@@ -1,8 +1,8 @@
-"""Which smaller file says the same as a large one?
+"""Which smaller file tells the same as a large one?
 
-A random part of the records, drawn without replacement. A record that is unique in the population is so whatever is drawn
-beside it: the expected number of population uniques in a file is proportional to its records, and comparisons of it can
-be made on a part.
+It is a random part of the records, drawn without replacement. A record that is unique in the population stays so whatever
+else is drawn. The expected number of population uniques in a file is therefore proportional to its number of records, and
+can be compared on a part.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rarecell.table.contingency import ContingencyTable
 
 _SMALL_PART = 50
-"""A part of at most one record in this many is drawn record by record, not cell by cell."""
+"""A part of at most one in this many records is drawn record by record instead of cell by cell."""
 
 
 def drawn_counts(counts: NDArray[np.int64], n_drawn: int, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -28,9 +28,9 @@ def drawn_counts(counts: NDArray[np.int64], n_drawn: int, rng: np.random.Generat
 
 
 def part_of(table: ContingencyTable, counts: NDArray[np.int64]) -> ContingencyTable:
-    """The table of this many records of each cell, with the same levels, coarsenings and structural zeros.
+    """The table with this many records of each cell, and the same levels, coarsenings and structural zeros.
 
-    Of the weights of a cell its records have equal parts. Cells keep their order, records are not known.
+    The weight of a cell is shared equally among its records. Cells keep their order; single records are not known.
     """
     taken = np.flatnonzero(counts)
     weights = None if table.weights is None else table.weights[taken] * (counts[taken] / table.counts[taken])
@@ -39,9 +39,9 @@ def part_of(table: ContingencyTable, counts: NDArray[np.int64]) -> ContingencyTa
 
 
 def random_part(table: ContingencyTable, n_records: int, rng: np.random.Generator) -> ContingencyTable:
-    """A table of ``n_records`` random records as :func:`part_of` makes it; the table itself when it has no more.
+    """A table of ``n_records`` random records, made by :func:`part_of`; the table itself when it has no more than that.
 
-    Weights are multiplied up, so that they add up to the population still.
+    Weights are scaled up so that they still add up to the population.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""Which records are alone on some keys, and how many could be on more?
+"""Which records are unique on some keys, and how many could become unique with more?
 
-Cells that agree on the keys so far are a group. What is alone in its group is settled, whatever keys follow; only the rest
-is split by the next key. Of a file with many keys little is left after a few of them.
+Cells that agree on the keys so far form a group. A record alone in its group stays unique whatever keys follow, so only
+the rest is split by the next key. In a file with many keys, little is left after the first few.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from rarecell.edges import Array
 
 LARGEST_GROUP = 1 << 14
-"""Groups are told apart by size up to here unless asked otherwise."""
+"""By default, groups are distinguished by size up to this size."""
 
 
 class Columns:
-    """Codes of each vertex at the cells of a table, and counts up to 2, in the short types that pass quickly."""
+    """Codes of each vertex at the cells of a table, and counts capped at 2, in short types that are fast to scan."""
 
     def __init__(self, table: ContingencyTable) -> None:
         self.table = table
@@ -43,9 +43,9 @@ class Columns:
 
 @dataclass(frozen=True, eq=False)
 class Undecided:
-    """The cells that some vertices leave in groups of two or more; ``n_unique`` records are decided to be alone.
+    """The cells that some vertices leave in groups of two or more; ``n_unique`` records are already known to be unique.
 
-    Group g has the cells ``rows[starts[g]:starts[g + 1]]``.
+    Group g holds the cells ``rows[starts[g]:starts[g + 1]]``.
     """
 
     columns: Columns
@@ -56,18 +56,18 @@ class Undecided:
 
     @classmethod
     def of(cls, columns: Columns) -> Undecided:
-        """Nothing is known yet, and all cells are one group."""
+        """The start: nothing is known yet, and all cells form one group."""
         n_cells = len(columns.counts)
         return cls(columns, (), np.arange(n_cells, dtype=np.int32), np.array([0, n_cells], dtype=np.int32), 0)
 
     def n_unique_with(self, vertex: int) -> int:
-        """Unique records once this vertex is known, too."""
+        """Number of unique records once this vertex is known as well."""
         columns = self.columns
         n_more = kernels.count_alone(self.rows, self.starts, columns.codes(vertex), columns.levels[vertex], columns.counts)
         return self.n_unique + int(n_more)
 
     def split_by(self, vertex: int) -> Undecided:
-        """What is undecided once this vertex is known, too."""
+        """What remains undecided once this vertex is known as well."""
         columns = self.columns
         rows, starts, n_unique = kernels.split(
             self.rows, self.starts, columns.codes(vertex), columns.levels[vertex], columns.counts
@@ -75,11 +75,11 @@ class Undecided:
         return Undecided(columns, (*self.vertices, vertex), rows, starts, self.n_unique + int(n_unique))
 
     def bounds(self, n_levels: Iterable[float], *, largest_group: int = LARGEST_GROUP) -> list[int]:
-        """The most unique records once keys with this many combinations of levels are known, too.
+        """Upper bounds on the unique records once keys with this many combinations of levels are known as well.
 
-        A group of s cells of one record each, and perhaps others, gives at most s of them; at most L when there are L
-        combinations, and L − 1 when one of these must hold further records. Groups are told apart by size up to
-        ``largest_group``; beyond it the bound is less close.
+        A group with s cells of one record each, and perhaps other cells, yields at most s unique records. With L
+        combinations it yields at most L, or L − 1 when one of them must hold further records. Groups are distinguished
+        by size up to ``largest_group``; beyond that the bound is less tight.
         """
         most = largest_group
         pure, mixed, beyond = kernels.group_sizes(self.rows, self.starts, self.columns.counts, most)
@@ -96,9 +96,9 @@ class Undecided:
 
 
 def n_uniques(columns: Columns, vertices: Iterable[int]) -> int:
-    """Records that are alone with their codes of these vertices.
+    """Number of records that are unique on these vertices.
 
-    Vertices of many levels settle most, so they come first.
+    Vertices with many levels decide the most, so they come first.
     """
     left = Undecided.of(columns)
     for vertex in sorted(vertices, key=lambda v: -columns.levels[v]):

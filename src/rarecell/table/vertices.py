@@ -1,8 +1,8 @@
-"""Which sets of vertices are there, and which of them say the same?
+"""Which sets of vertices are there, and which of them are equivalent?
 
 A *vertex* of a model is a key or a coarsening of a key. The coarsenings of one key are nested, so the vertices of a key
-form a chain from coarse to fine, and a set of vertices says no more than the finest vertex it holds of each key. Inside
-the package a set of vertices is a bit mask; :meth:`Vertices.mask_of` and :meth:`Vertices.names_of` go to and fro.
+form a chain from coarse to fine, and a set of vertices tells no more than the finest vertex of each key in it. Inside
+the package a set of vertices is a bit mask; :meth:`Vertices.mask_of` and :meth:`Vertices.names_of` convert to and from it.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class Vertices:
 
     @cached_property
     def vertex_key(self) -> NDArray[np.int64]:
-        """Position of the key each vertex belongs to."""
+        """Position of the key that each vertex belongs to."""
         position = {key: k for k, key in enumerate(self.keys)}
         return np.array([*position.values(), *(position[c.key] for c in self.coarsenings)], dtype=np.int64)
 
     @cached_property
     def chains(self) -> tuple[tuple[int, ...], ...]:
-        """For each key its vertices, coarsest first, the key itself last."""
+        """For each key, its vertices from coarsest to finest; the key itself comes last."""
         found: list[list[int]] = [[k] for k in range(self.n_keys)]
         for v in range(self.n_keys, self.n_vertices):
             found[self.vertex_key[v]].insert(0, v)
@@ -70,12 +70,12 @@ class Vertices:
 
     @cached_property
     def chain_masks(self) -> tuple[int, ...]:
-        """For each key the bit mask of its vertices."""
+        """For each key, the bit mask of its vertices."""
         return tuple(mask_of(chain) for chain in self.chains)
 
     @cached_property
     def coarser(self) -> tuple[int, ...]:
-        """For each vertex the bit mask of the coarser vertices of its key."""
+        """For each vertex, the bit mask of the coarser vertices of its key."""
         found = [0] * self.n_vertices
         for chain in self.chains:
             for place, v in enumerate(chain):
@@ -115,11 +115,11 @@ class Vertices:
         return mask_of(position[name] for name in wanted)
 
     def names_of(self, mask: int) -> tuple[str, ...]:
-        """Names of the vertices of a bit mask."""
+        """Names of the vertices in a bit mask."""
         return tuple(self.vertex_names[v] for v in each_member(mask))
 
     def reduce(self, mask: int) -> int:
-        """Keep of each key only the finest vertex in ``mask``: the marginal is the same."""
+        """Keep only the finest vertex of each key in ``mask``; the marginal stays the same."""
         if not self.coarsenings:
             return mask
         kept = mask
@@ -139,7 +139,7 @@ class Vertices:
         return kept
 
     def close(self, mask: int) -> int:
-        """Add to each vertex in ``mask`` the coarser vertices of its key: the marginal is the same."""
+        """Add the coarser vertices of its key to each vertex in ``mask``; the marginal stays the same."""
         closed = mask
         for v in each_member(mask):
             closed |= self.coarser[v]

@@ -1,6 +1,7 @@
-"""Which combinations of values are empty although chance does not explain it?
+"""Which combinations of values are empty for reasons other than chance?
 
-Candidates for structural zeros, with the evidence for each; a person who knows the data confirms, rejects or adds.
+The result is a list of candidates for structural zeros, with the evidence for each. A person who knows the data confirms
+or rejects them, or adds others.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rarecell.table.full_marginals import FullMarginals
 from rarecell.table.structural_zeros import ExcludedCombination, FunctionalDependency, StructuralZeros
 
 ERROR_RATE = 0.05
-"""Expected number of empty cells flagged by chance, over all cells looked at, when the keys are unrelated."""
+"""Expected number of empty cells flagged by chance, over all cells searched, when the keys are unrelated."""
 
 LARGEST_TABLE = 2_000_000
 
@@ -36,24 +37,31 @@ def find_structural_zeros(
     most_visits: int = MOST_VISITS,
     progress: Progress = SILENT,
 ) -> StructuralZeros:
-    """Empty combinations of two or three keys that chance does not explain, and keys that determine others.
+    """Find empty combinations of two or three keys that chance does not explain, and keys that determine others.
 
     1. A two-way cell is flagged when it is empty and its expected count under independence, n_a n_b / n, is at least
-       log(number of two-way cells / ``error_rate``): a Poisson count of that mean is zero once in that many cells.
-    2. A three-way cell without a flagged pair is flagged in the same way, with the expected count of the model that has
-       all two-factor and no three-factor interaction.
-    3. One key determines another when each of its levels goes with a single level of the other, and, were the two
-       unrelated, at least log(number of ordered pairs of keys / ``error_rate``) records would differ from the first record
-       of their level.
+       log(number of two-way cells / ``error_rate``): a Poisson count with that mean is zero with probability
+       ``error_rate`` / number of two-way cells.
+    2. A three-way cell without a flagged pair is flagged in the same way, with the expected count under the model that has
+       all two-factor interactions and no three-factor interaction.
+    3. One key determines another when each of its levels occurs with a single level of the other, and at least
+       log(number of ordered pairs of keys / ``error_rate``) records would be expected to differ from the first record of
+       their level if the two keys were unrelated.
 
     Parameters
     ----------
-    table : the contingency table
-    three_way : look at combinations of three keys, too
-    error_rate : flags by chance that are tolerated over all cells
-    largest_table : marginals with more cells are not searched
-    most_visits : cells times combinations of three keys that are looked at; the most related keys go first
-    progress : receives progress reports
+    table : ContingencyTable
+        The contingency table.
+    three_way : bool
+        Whether to search combinations of three keys as well.
+    error_rate : float
+        Tolerated number of flags raised by chance, over all cells.
+    largest_table : int
+        Marginals with more cells than this are not searched.
+    most_visits : int
+        Limit on occupied cells times combinations of three keys; the most related keys are searched first.
+    progress : Progress
+        Receiver of progress reports.
 
     Returns
     -------
@@ -102,7 +110,7 @@ def find_structural_zeros(
 
 
 def _most_related_triples(relatedness: NDArray[np.float64], n_most: int) -> list[tuple[int, ...]]:
-    """Up to ``n_most`` triples of keys, those with most in common between their pairs, in the order of the keys."""
+    """Up to ``n_most`` triples of keys, those whose pairs are most related, in the order of the keys."""
     triples: list[tuple[int, ...]] = list(combinations(range(len(relatedness)), 3))
     if len(triples) <= n_most:
         return triples
@@ -111,13 +119,13 @@ def _most_related_triples(relatedness: NDArray[np.float64], n_most: int) -> list
 
 
 def _mutual_information(observed: NDArray[np.float64], expected: NDArray[np.float64]) -> float:
-    """Of two keys, per record: Σ n log(n / e) / n."""
+    """Mutual information of two keys, per record: Σ n log(n / e) / n."""
     occupied = observed > 0
     return float((observed[occupied] * np.log(observed[occupied] / expected[occupied])).sum() / observed.sum())
 
 
 def _expected(observed: NDArray[np.float64], least: float) -> NDArray[np.float64]:
-    """Expected counts without the highest interaction: independence of two keys, all pairs of three."""
+    """Expected counts without the highest interaction: independence for two keys, all pairs for three."""
     if observed.ndim == 2:
         return np.asarray(observed.sum(axis=1, keepdims=True) * observed.sum(axis=0, keepdims=True) / observed.sum())
     margins = [observed.sum(axis=axis, keepdims=True) for axis in range(3)]
@@ -125,7 +133,7 @@ def _expected(observed: NDArray[np.float64], least: float) -> NDArray[np.float64
     if not ((observed == 0) & (bound >= least)).any():
         return np.zeros_like(observed)
     fitted = np.ones_like(observed)
-    # A flag needs the expected count to a few per cent only.
+    # A flag needs the expected count only to within a few per cent.
     for _ in range(50):
         before = fitted.copy()
         for axis, margin in enumerate(margins):
@@ -139,7 +147,7 @@ def _expected(observed: NDArray[np.float64], least: float) -> NDArray[np.float64
 def _flagged_pairs(
     flags: Mapping[tuple[int, ...], NDArray[np.bool_]], keys: tuple[int, ...], shape: tuple[int, ...]
 ) -> NDArray[np.bool_]:
-    """Cells of three keys that hold a flagged pair."""
+    """Cells of three keys that contain a flagged pair."""
     found = np.zeros(shape, dtype=bool)
     if len(keys) == 3:
         for axis in range(3):
@@ -163,7 +171,7 @@ def _dependencies(
     n_occupied: Mapping[tuple[int, ...], int],
     error_rate: float,
 ) -> Iterable[FunctionalDependency]:
-    """Keys that determine others; ``counts`` are those of single keys, ``n_occupied`` the occupied cells of each pair."""
+    """Keys that determine others, from the ``counts`` of single keys and the number of occupied cells of each pair."""
     n_pairs = max(table.n_keys * (table.n_keys - 1), 1)
     for a, b in permutations(range(table.n_keys), 2):
         n_levels_seen = int((counts[a] > 0).sum())

@@ -1,6 +1,6 @@
 """Chordal graphs on bit masks: the graphs of decomposable models.
 
-A graph on at most 64 vertices is a tuple of neighbour masks (:class:`ChordalGraph`), or, where there are many, a row of
+A graph on at most 64 vertices is a tuple of neighbour masks (:class:`ChordalGraph`). Many graphs at once are the rows of
 a ``uint64`` array (``…_adjacency``), the form that kernels take.
 """
 

@@ -1,7 +1,7 @@
 """What are the cliques and separators of a chordal graph, and which of its edges may change?
 
-A decomposable model is a chordal graph on the vertices of a table. Vertex sets are bit masks in Python integers, so a
-graph has at most 64 vertices; everything is ordered canonically, so equal graphs give equal answers.
+The structure of a decomposable model is a chordal graph on the vertices of a table. Vertex sets are bit masks of one
+machine word, so a graph has at most 64 vertices. Everything is in canonical order, so equal graphs give equal answers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ChordalGraph:
     Parameters
     ----------
     n_vertices : int
-        Number of vertices, at most 64; they are 0, 1, ….
+        Number of vertices, at most 64; they are numbered 0, 1, ….
     neighbours : tuple of int
         The neighbours of each vertex as a bit mask.
 
@@ -48,7 +48,7 @@ class ChordalGraph:
     NotChordal
         When the graph has a chordless cycle; the error's ``cycle`` holds its vertices.
     BadInput
-        When the masks are not those of an undirected graph without loops.
+        When the masks do not describe an undirected graph without loops.
 
     Examples
     --------
@@ -73,18 +73,18 @@ class ChordalGraph:
 
     @classmethod
     def from_neighbours(cls, neighbours: Iterable[int]) -> ChordalGraph:
-        """The graph with the given neighbour masks; any integers do, a row of kernel masks too."""
+        """The graph with the given neighbour masks, as integers of any type, such as a row of kernel masks."""
         masks = tuple(int(mask) for mask in neighbours)
         return cls(len(masks), masks)
 
     @classmethod
     def from_edges(cls, n_vertices: int, edges: Iterable[tuple[int, int]]) -> ChordalGraph:
-        """The graph with the given edges; an edge may be named twice."""
+        """The graph with the given edges; an edge may be given twice."""
         return cls(n_vertices, neighbours_of_edges(n_vertices, edges))
 
     @classmethod
     def from_cliques(cls, n_vertices: int, cliques: Iterable[Iterable[int]]) -> ChordalGraph:
-        """The graph in which each given set of vertices is complete, and no other edges; sets may lie inside one another."""
+        """The graph with the edges that make each given set of vertices complete; sets may lie inside one another."""
         sets = [tuple(clique) for clique in cliques]
         strange = [v for clique in sets for v in clique if not 0 <= v < n_vertices]
         if strange:
@@ -93,17 +93,17 @@ class ChordalGraph:
 
     @classmethod
     def from_clique_masks(cls, n_vertices: int, cliques: Iterable[int]) -> ChordalGraph:
-        """:meth:`from_cliques` of bit masks."""
+        """:meth:`from_cliques` for bit masks."""
         return cls(n_vertices, neighbours_of_cliques(n_vertices, cliques))
 
     @property
     def adjacency(self) -> NDArray[np.uint64]:
-        """The neighbour masks as a fresh array, the form that kernels take."""
+        """The neighbour masks as a new array, the form that kernels take."""
         return np.array(self.neighbours, dtype=np.uint64)
 
     @cached_property
     def edges(self) -> tuple[tuple[int, int], ...]:
-        """All edges, the lower vertex first, sorted."""
+        """All edges, each with its lower vertex first, sorted."""
         return tuple((u, v) for u, around in enumerate(self.neighbours) for v in each_member(around) if u < v)
 
     @property
@@ -113,9 +113,9 @@ class ChordalGraph:
 
     @cached_property
     def search_order(self) -> tuple[int, ...]:
-        """Vertices by maximum cardinality search, ties to the lowest: earlier neighbours are always complete.
+        """Vertices in the order of maximum cardinality search; ties go to the lowest vertex.
 
-        Backwards it is a perfect elimination order.
+        The earlier neighbours of each vertex are complete, so the reverse is a perfect elimination order.
         """
         return tuple(int(v) for v in kernels.perfect_order(self.adjacency))
 
@@ -135,7 +135,7 @@ class ChordalGraph:
     def separators(self) -> tuple[tuple[tuple[int, ...], int], ...]:
         """Minimal separators with their multiplicities, sorted.
 
-        The empty set is one of them when the graph is disconnected. The multiplicities sum to the number of cliques
+        The empty set is among them when the graph is disconnected. The multiplicities add up to the number of cliques
         minus one.
         """
         return tuple((members(mask), times) for mask, times in self.separator_masks)
@@ -153,7 +153,7 @@ class ChordalGraph:
 
     @cached_property
     def junction_tree(self) -> tuple[tuple[int, int], ...]:
-        """Edges of a junction tree, as pairs of positions in :attr:`cliques`; see :func:`maximum_weight_tree`."""
+        """Edges of a junction tree as pairs of positions in :attr:`cliques`; see :func:`maximum_weight_tree`."""
         return maximum_weight_tree(self.clique_masks)
 
     @cached_property
@@ -166,7 +166,7 @@ class ChordalGraph:
         return holds(self.neighbours[u], v)
 
     def components(self, removed: Iterable[int] = ()) -> tuple[tuple[int, ...], ...]:
-        """Connected components after the vertices of ``removed`` are taken away, by their lowest vertex."""
+        """Connected components without the vertices of ``removed``, in the order of their lowest vertices."""
         left = all_below(self.n_vertices) & ~mask_of(removed)
         return tuple(members(part) for part in components(self.neighbours, left))
 
@@ -180,20 +180,20 @@ class ChordalGraph:
 
 
 def is_chordal(neighbours: Sequence[int]) -> bool:
-    """Whether the graph with the given neighbour masks is chordal; :func:`chordless_cycle` gives the witness."""
+    """Whether the graph with the given neighbour masks is chordal; :func:`chordless_cycle` gives the proof if not."""
     return bool(kernels.is_chordal(np.array(neighbours, dtype=np.uint64)))
 
 
 def edge_change(graph: ChordalGraph, u: int, v: int) -> tuple[int, bool]:
     """The common neighbours S of ``u`` and ``v``, and whether changing the edge between them keeps the graph chordal.
 
-    An edge that is absent may be added when S separates ``u`` from ``v``; one that is present may be deleted when S is
-    complete. For a score that is a sum of q over cliques minus separators, adding changes it by
-    q(S∪{u,v}) + q(S) − q(S∪{u}) − q(S∪{v}), and deleting by minus that.
+    An absent edge may be added when S separates ``u`` from ``v``; a present edge may be deleted when S is complete. A
+    score that is the sum of q over the cliques minus the sum over the separators changes by
+    q(S∪{u,v}) + q(S) − q(S∪{u}) − q(S∪{v}) when the edge is added, and by minus that when it is deleted.
 
     See Also
     --------
-    edge_obstacle : why a change is not allowed.
+    edge_obstacle : Why a change is not allowed.
     """
     _check_edge(graph.n_vertices, u, v)
     common = graph.neighbours[u] & graph.neighbours[v]
@@ -202,7 +202,7 @@ def edge_change(graph: ChordalGraph, u: int, v: int) -> tuple[int, bool]:
 
 
 def edge_obstacle(graph: ChordalGraph, u: int, v: int) -> tuple[int, ...] | None:
-    """What forbids changing the edge between ``u`` and ``v``, or None when it may change.
+    """What prevents a change of the edge between ``u`` and ``v``; None when it may change.
 
     For an absent edge the obstacle is a path from ``u`` to ``v`` that avoids their common neighbours; for a present
     edge it is a pair of common neighbours that are not neighbours of each other.
@@ -214,7 +214,7 @@ def edge_obstacle(graph: ChordalGraph, u: int, v: int) -> tuple[int, ...] | None
 
 
 def neighbours_of_edges(n_vertices: int, edges: Iterable[tuple[int, int]]) -> tuple[int, ...]:
-    """Neighbour masks of the graph with the given edges, chordal or not."""
+    """Neighbour masks of the graph with the given edges, whether chordal or not."""
     neighbours = [0] * _checked_size(n_vertices)
     for u, v in edges:
         _check_edge(n_vertices, u, v)
@@ -224,7 +224,7 @@ def neighbours_of_edges(n_vertices: int, edges: Iterable[tuple[int, int]]) -> tu
 
 
 def neighbours_of_cliques(n_vertices: int, cliques: Iterable[int]) -> tuple[int, ...]:
-    """Neighbour masks of the graph in which each given mask is complete, chordal or not."""
+    """Neighbour masks of the graph in which each given mask is complete, whether chordal or not."""
     neighbours = [0] * _checked_size(n_vertices)
     for clique in cliques:
         if not is_inside(clique, all_below(n_vertices)):

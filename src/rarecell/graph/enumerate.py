@@ -1,8 +1,8 @@
-"""How many chordal graphs are there, and what do they look like up to the names of their vertices?
+"""How many chordal graphs are there, and which are they up to the names of their vertices?
 
-All numbers are computed. A chordal graph on one vertex more is a chordal graph plus a vertex joined to a complete set;
-of the graphs that arise, those with equal canonical codes are the same up to renaming and are kept once. A graph with
-``a`` automorphisms stands for m!/a labelled graphs, which gives the labelled count without listing labelled graphs.
+All numbers are computed. Every chordal graph arises from one with a vertex less by joining a new vertex to a complete set.
+Resulting graphs with equal canonical codes are the same up to renaming and are kept once. A graph on m vertices with ``a``
+automorphisms stands for m!/a labelled graphs, which gives the labelled count without listing labelled graphs.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rarecell.errors import TooLarge
 from rarecell.graph.chordal import ChordalGraph
 
 MAX_LISTED_VERTICES = 10
-"""Up to here the list comes in seconds; each further vertex takes some twenty times as long."""
+"""Up to this size the list takes seconds; each further vertex takes about twenty times as long."""
 
 # Table 1 of Takemura and Endo (2006), for comparison only: nothing is computed from these figures.
 PAPER_N_CHORDAL = {1: 1, 2: 2, 3: 8, 4: 61, 5: 820, 6: 18154, 7: 617675, 8: 30888596}
@@ -32,12 +32,12 @@ class ListedGraph:
 
     graph: ChordalGraph
     n_labellings: int
-    """Number of different labelled graphs that are isomorphic to it."""
+    """Number of different labelled graphs isomorphic to it."""
 
 
 @dataclass(frozen=True)
 class GraphCounts:
-    """Numbers of models on ``n_vertices`` variables, beside what the paper prints."""
+    """Numbers of models on ``n_vertices`` variables, with those printed in the paper."""
 
     n_vertices: int
     n_graphs: int
@@ -45,11 +45,11 @@ class GraphCounts:
     n_chordal: int
     """Decomposable models: labelled chordal graphs."""
     n_nonisomorphic_chordal: int
-    """Chordal graphs that differ by more than the names of the vertices."""
+    """Chordal graphs that differ by more than the names of their vertices."""
     paper_n_chordal: int | None
     paper_n_nonisomorphic_chordal: int | None
     note: str
-    """Where the paper errs; empty where it does not."""
+    """What is wrong in the paper; empty where it is right."""
 
     def __str__(self) -> str:
         return (
@@ -77,7 +77,7 @@ def chordal_graphs(n_vertices: int) -> tuple[ListedGraph, ...]:
     """All chordal graphs on ``n_vertices`` vertices up to isomorphism, with the number of labelled graphs of each.
 
     Each graph has its canonical labelling, the one with the largest graph6 number (upper triangle of the adjacency
-    matrix, column by column). The list goes from few edges to many, and by that number within equal edges.
+    matrix, column by column). The list is sorted by the number of edges, then by that number.
     """
     _, labellings = _listed(_checked(n_vertices))
     graphs = (ChordalGraph.from_neighbours(row.tolist()) for row in chordal_adjacency(n_vertices))
@@ -92,7 +92,7 @@ def chordal_adjacency(n_vertices: int) -> NDArray[np.uint64]:
 
 @cache
 def _listed(n_vertices: int) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Canonical codes in the order of the list, and the number of labellings of each graph."""
+    """Canonical codes in list order, and the number of labellings of each graph."""
     if n_vertices == 1:
         return np.zeros(1, np.uint64), np.ones(1, np.int64)
     smaller = _decoded(_listed(n_vertices - 1)[0], n_vertices - 1)

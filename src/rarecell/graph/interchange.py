@@ -1,4 +1,4 @@
-"""How do chordal graphs go to other programs and come back? As graph6 text, and as networkx graphs."""
+"""How are chordal graphs exchanged with other programs? As graph6 text and as networkx graphs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ HEADER = ">>graph6<<"
 
 
 def to_graph6(graph: ChordalGraph) -> str:
-    """The graph as one line of graph6, without header and line end.
+    """The graph as one line of graph6, without header or line end.
 
-    The format writes the number of vertices, then the upper triangle of the adjacency matrix column by column, six
-    bits to a printable character [1]_.
+    The format stores the number of vertices, then the upper triangle of the adjacency matrix column by column, six
+    bits per printable character [1]_.
 
     References
     ----------
@@ -30,7 +30,7 @@ def to_graph6(graph: ChordalGraph) -> str:
     'Cw'
     """
     n = graph.n_vertices
-    # Up to 62 vertices one character holds the size; beyond, a tilde and eighteen bits do.
+    # Up to 62 vertices one character holds the size; beyond that, a tilde and eighteen bits do.
     sizes = [n] if n <= 62 else [63, n >> 12, n >> 6 & 63, n & 63]
     bits = [int(graph.has_edge(u, v)) for v in range(n) for u in range(v)]
     bits += [0] * (-len(bits) % 6)
@@ -39,14 +39,14 @@ def to_graph6(graph: ChordalGraph) -> str:
 
 
 def from_graph6(text: str) -> ChordalGraph:
-    """The chordal graph that a line of graph6 describes; the optional header is skipped.
+    """The chordal graph described by a line of graph6; the optional header is skipped.
 
     Raises
     ------
     BadInput
         When the text is not graph6, or the graph has more than 64 vertices.
     NotChordal
-        When it describes a graph that is not chordal.
+        When the graph is not chordal.
     """
     body = text.strip().removeprefix(HEADER)
     values = [ord(character) - 63 for character in body]
@@ -68,7 +68,7 @@ def from_graph6(text: str) -> ChordalGraph:
 
 
 def to_networkx(graph: ChordalGraph, names: Sequence[Hashable] | None = None) -> networkx.Graph[Any]:
-    """The graph as a networkx graph whose nodes are the vertices, or their ``names``, in order."""
+    """The graph as a networkx graph whose nodes are the vertices, or their ``names``, in the same order."""
     nx = _networkx()
     nodes = list(range(graph.n_vertices)) if names is None else list(names)
     if len(nodes) != graph.n_vertices or len(set(nodes)) != len(nodes):
@@ -87,9 +87,9 @@ def from_networkx(
     Parameters
     ----------
     nx_graph : networkx.Graph
-        Undirected, without loops; attributes are ignored, parallel edges count once.
-    names : sequence, optional
-        All nodes in the order that the vertices are to have; by default the graph's own order.
+        An undirected graph without loops; attributes are ignored, and parallel edges count once.
+    names : sequence of hashable, optional
+        All nodes, in the order the vertices should have; by default the order of the graph.
     """
     nodes = tuple(nx_graph.nodes) if names is None else tuple(names)
     if nx_graph.is_directed():

@@ -1,4 +1,4 @@
-"""In what order, and along what tree, do the cliques of a chordal graph hang together?
+"""In what order, and along what tree, are the cliques of a chordal graph connected?
 
 The functions take cliques as bit masks in a fixed order; :class:`~rarecell.graph.chordal.ChordalGraph` calls them.
 """
@@ -19,14 +19,14 @@ class PerfectSequence:
     Attributes
     ----------
     cliques : tuple of int
-        Cliques as bit masks, each followed only by cliques that meet the earlier ones inside a single clique.
+        Cliques as bit masks; what each shares with all earlier cliques lies within a single one of them.
     separators : tuple of int
-        What each clique shares with all before it; the first is empty. The cell probability of a decomposable model
-        is the product over the sequence of n(clique) / n(separator), with n(empty set) the number of records.
+        What each clique shares with all earlier ones; the first is empty. The cell probability of a decomposable model
+        is the product over the sequence of n(clique) / n(separator), where n(empty set) is the number of records.
     residuals : tuple of int
-        What each clique adds to those before it; the residuals partition the vertices.
+        What each clique adds to the earlier ones; the residuals partition the vertices.
     parents : tuple of int
-        Position of the first earlier clique that holds the whole separator; -1 for the first clique.
+        Position of the first earlier clique that contains the whole separator; -1 for the first clique.
     """
 
     cliques: tuple[int, ...]
@@ -36,7 +36,7 @@ class PerfectSequence:
 
     @classmethod
     def of(cls, cliques: Sequence[int], separators: Sequence[int]) -> PerfectSequence:
-        """The sequence with residuals and parents worked out; ``separators`` starts with the empty one."""
+        """Build the sequence, with its residuals and parents; ``separators`` starts with the empty one."""
         parents = [-1] * min(1, len(cliques))
         for place in range(1, len(cliques)):
             separator = separators[place]
@@ -46,11 +46,11 @@ class PerfectSequence:
 
 
 def maximum_weight_tree(cliques: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """A spanning tree of the cliques with the largest sum of intersections: a junction tree.
+    """A junction tree: the spanning tree of the cliques with the largest total size of intersections.
 
-    Kruskal's algorithm on all pairs of cliques, heaviest first, then in the order of the cliques. A spanning tree has
-    the running intersection property exactly when its weight is the largest [1]_. Cliques that do not meet are
-    joined too, so that a disconnected graph has a tree, not a forest.
+    Kruskal's algorithm runs over all pairs of cliques, heaviest first and then in the order of the cliques. A spanning
+    tree has the running intersection property exactly when its weight is maximal [1]_. Disjoint cliques are joined as
+    well, so that a disconnected graph has a tree, not a forest.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def maximum_weight_tree(cliques: Sequence[int]) -> tuple[tuple[int, int], ...]:
     Returns
     -------
     tuple of (int, int)
-        Positions of the two cliques of each edge, the lower first, sorted.
+        Positions of the two cliques of each edge, lower position first; the edges are sorted.
 
     References
     ----------
@@ -80,9 +80,9 @@ def maximum_weight_tree(cliques: Sequence[int]) -> tuple[tuple[int, int], ...]:
 def n_junction_trees(cliques: Sequence[int], tree: Sequence[tuple[int, int]], multiplicity: Mapping[int, int]) -> int:
     """Number of different junction trees of the same cliques, an exact integer.
 
-    For a separator S of multiplicity ν let t be the number of cliques that hold S, and f_0, …, f_ν the sizes of the
-    groups they fall into when joined through separators strictly larger than S. Independently of the other
-    separators the groups can be connected in t^(ν−1) Π f_j ways [1]_. One junction tree is enough to find the groups.
+    For a separator S of multiplicity ν, let t be the number of cliques that contain S, and f_0, …, f_ν the sizes of the
+    groups they form when joined through separators strictly larger than S. Independently of the other separators, the
+    groups can be connected in t^(ν−1) Π f_j ways [1]_. One junction tree is enough to find the groups.
 
     References
     ----------

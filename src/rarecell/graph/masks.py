@@ -1,7 +1,7 @@
-"""How is a set of vertices written down, and taken apart?
+"""How is a set of vertices stored and taken apart?
 
-As a bit mask: bit ``v`` of a Python integer says whether vertex ``v`` belongs. Union, intersection and difference are
-``|``, ``&`` and ``& ~``; everything else has a name here.
+As a bit mask: bit ``v`` of a Python integer tells whether vertex ``v`` belongs to the set. Union, intersection and
+difference are ``|``, ``&`` and ``& ~``; every other operation has a function here.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_VERTICES = 64
-"""A set of vertices is one machine word."""
+"""A set of vertices fits into one machine word."""
 
 
 def single(vertex: int) -> int:
-    """The mask that holds one vertex alone.
+    """The mask that contains a single vertex.
 
     >>> single(3)
     8
@@ -25,7 +25,7 @@ def single(vertex: int) -> int:
 
 
 def all_below(n_vertices: int) -> int:
-    """The mask that holds the vertices 0, 1, …, ``n_vertices`` − 1.
+    """The mask that contains the vertices 0, 1, …, ``n_vertices`` − 1.
 
     >>> members(all_below(3))
     (0, 1, 2)
@@ -34,7 +34,7 @@ def all_below(n_vertices: int) -> int:
 
 
 def mask_of(vertices: Iterable[int]) -> int:
-    """The mask that holds the given vertices.
+    """The mask that contains the given vertices.
 
     >>> mask_of([0, 3])
     9
@@ -64,7 +64,7 @@ def is_inside(mask: int, other: int) -> bool:
 
 
 def members(mask: int) -> tuple[int, ...]:
-    """The vertices of a mask, ascending.
+    """The vertices of a mask, in ascending order.
 
     >>> members(9)
     (0, 3)
@@ -73,7 +73,7 @@ def members(mask: int) -> tuple[int, ...]:
 
 
 def each_member(mask: int) -> Iterator[int]:
-    """The vertices of a mask one by one, ascending."""
+    """Iterate over the vertices of a mask in ascending order."""
     while mask:
         lowest = mask & -mask
         yield lowest.bit_length() - 1
@@ -81,12 +81,12 @@ def each_member(mask: int) -> Iterator[int]:
 
 
 def lowest_member(mask: int) -> int:
-    """The lowest vertex of a mask that is not empty."""
+    """The lowest vertex of a non-empty mask."""
     return (mask & -mask).bit_length() - 1
 
 
 def subsets(mask: int) -> NDArray[np.int64]:
-    """All subsets of a mask of at most 63 vertices, the empty one and the mask itself included, ascending.
+    """All subsets of a mask of at most 63 vertices, including the empty set and the mask itself, in ascending order.
 
     >>> subsets(5).tolist()
     [0, 1, 4, 5]
@@ -98,12 +98,12 @@ def subsets(mask: int) -> NDArray[np.int64]:
 
 
 def in_canonical_order(masks: Iterable[int]) -> tuple[int, ...]:
-    """Masks sorted by their members as ascending tuples: {0, 2} before {0, 3} before {1}."""
+    """Masks sorted by their ascending tuples of members: {0, 2} before {0, 3} before {1}."""
     return tuple(sorted(masks, key=members))
 
 
 def reachable(neighbours: Sequence[int], start: int, allowed: int) -> int:
-    """Vertices of ``allowed`` that can be reached from those of ``start`` through ``allowed`` alone."""
+    """Vertices of ``allowed`` that can be reached from ``start`` through vertices of ``allowed`` alone."""
     reached = frontier = start & allowed
     while frontier:
         fresh = neighbours[lowest_member(frontier)] & allowed & ~reached
@@ -113,7 +113,7 @@ def reachable(neighbours: Sequence[int], start: int, allowed: int) -> int:
 
 
 def components(neighbours: Sequence[int], allowed: int) -> tuple[int, ...]:
-    """Connected components of the subgraph induced by ``allowed``, by their lowest vertex."""
+    """Connected components of the subgraph induced by ``allowed``, in the order of their lowest vertices."""
     found = []
     while allowed:
         component = reachable(neighbours, allowed & -allowed, allowed)

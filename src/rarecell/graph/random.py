@@ -1,15 +1,15 @@
-"""Where do random chordal graphs come from?
+"""How are random chordal graphs drawn?
 
-Algorithm 2 of Takemura and Endo: a chordal graph on one vertex more is a chordal graph plus a vertex joined to a subset
-of one of its cliques, and every chordal graph can be built so, because it has a perfect elimination order.
+By Algorithm 2 of Takemura and Endo: joining a new vertex to a subset of a clique of a chordal graph gives a chordal graph
+again, and every chordal graph can be built in this way because it has a perfect elimination order.
 
-The random choices, which the paper leaves open, are these. For each new vertex
+The paper leaves the random choices open. Here, for each new vertex,
 
-1. a clique of the graph so far is drawn, all cliques alike;
-2. each of its members is joined with probability ``inclusion``, independently;
-3. with a bound on the clique size, members are let go, all alike, until the new clique keeps the bound;
+1. a clique of the graph so far is drawn, all cliques being equally likely;
+2. the new vertex is joined to each member of the clique independently with probability ``inclusion``;
+3. if the clique size is bounded, joined members are dropped, all being equally likely, until the new clique is within it;
 
-and in the end the vertices are renamed by a uniform permutation. For ``0 < inclusion < 1`` every labelled chordal graph
+and at the end the vertices are renamed by a uniform permutation. For ``0 < inclusion < 1`` every labelled chordal graph
 (within the bound) has positive probability; the graphs are not equally likely.
 """
 
@@ -51,13 +51,13 @@ def random_chordal_adjacency(
     n_vertices : int
         Number of vertices, from 1 to 64.
     n_graphs : int
-        Number of independent graphs.
+        Number of graphs, drawn independently.
     rng : numpy.random.Generator
-        Source of all random choices.
+        Source of all random numbers.
     inclusion : float
-        Probability that a new vertex is joined to a member of the clique drawn for it; larger is denser.
+        Probability that a new vertex is joined to a member of the clique drawn for it; larger values give denser graphs.
     max_clique : int, optional
-        Largest clique allowed.
+        Size of the largest clique allowed.
 
     Returns
     -------
@@ -83,7 +83,7 @@ def random_chordal_adjacency(
 
 
 def random_labelling(adjacency: NDArray[np.uint64], rng: np.random.Generator) -> NDArray[np.uint64]:
-    """Each row's graph with its vertices renamed by a uniform permutation of its own."""
+    """The graph of each row with its vertices renamed by a uniform permutation, drawn anew for each row."""
     n_graphs, n_vertices = adjacency.shape
     identity = np.tile(np.arange(n_vertices, dtype=np.int64), (n_graphs, 1))
     relabelled: NDArray[np.uint64] = kernels.relabel(np.ascontiguousarray(adjacency), rng.permuted(identity, axis=1))

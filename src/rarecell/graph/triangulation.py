@@ -1,4 +1,4 @@
-"""Which chordal graph holds all the edges of another, with few edges more?"""
+"""Which chordal graph contains all the edges of a given graph and few others?"""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rarecell.graph.masks import all_below, each_member, single
 
 
 def least_fill(neighbours: Sequence[int], n_cells: Callable[[int], int]) -> ChordalGraph:
-    """A chordal graph with all the edges of the given one.
+    """A chordal graph with all the edges of the given graph.
 
-    Vertices are eliminated one by one, each time the one whose neighbours lack the fewest edges among them; among
-    equals the one whose clique has the fewest cells, then the first. The edges that were lacking are added.
+    Vertices are eliminated one by one: each time the vertex whose neighbours lack the fewest edges among themselves. Ties
+    go to the vertex whose clique has the fewest cells, then to the first. The missing edges are added.
     """
     filled = list(neighbours)
     left = all_below(len(filled))

@@ -1,4 +1,4 @@
-"""Why is a graph not chordal, or an edge not free to be changed? The answer is a cycle, a path or a pair."""
+"""Why is a graph not chordal, or why may an edge not change? The answer is a cycle, a path or a pair of vertices."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ def chordless_cycle(neighbours: Sequence[int]) -> tuple[int, ...] | None:
 
     For each vertex v in turn,
 
-    1. take away v and its neighbours, and go through the components that are left;
-    2. the neighbours of v that touch a component are complete in a chordal graph;
+    1. remove v and its neighbours, and go through the components that are left;
+    2. in a chordal graph, the neighbours of v that touch a component form a complete set;
     3. where two of them are not neighbours, a shortest path between them through the component, closed by v, is the
-       cycle: no vertex inside the path is a neighbour of v, and a shortest path has no chord.
+       cycle: no inner vertex of the path is a neighbour of v, and a shortest path has no chord.
 
-    Every chordless cycle is found this way from any of its vertices, so finding none proves chordality.
+    A chordless cycle would be noticed at any of its vertices, so finding none proves that the graph is chordal.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def chordless_cycle(neighbours: Sequence[int]) -> tuple[int, ...] | None:
     Returns
     -------
     tuple of int or None
-        The cycle from its lowest vertex on, towards the lower of that vertex's two neighbours.
+        The cycle, starting at its lowest vertex and going towards the lower of the two neighbours of that vertex in it.
     """
     everything = all_below(len(neighbours))
     for v, around in enumerate(neighbours):
@@ -40,7 +40,7 @@ def chordless_cycle(neighbours: Sequence[int]) -> tuple[int, ...] | None:
                 a, b = pair
                 path = shortest_path(neighbours, a, b, component | mask_of(pair))
                 assert path is not None, "both ends touch a connected component"
-                # No lower vertex lies on a chordless cycle, or it would have been found there; and a < b.
+                # No lower vertex lies on a chordless cycle, or one would have been found there; and a < b.
                 return (v, *path)
     return None
 
@@ -55,7 +55,7 @@ def missing_edge(neighbours: Sequence[int], within: int) -> tuple[int, int] | No
 
 
 def shortest_path(neighbours: Sequence[int], start: int, end: int, allowed: int) -> tuple[int, ...] | None:
-    """A shortest path through ``allowed`` (which holds both ends), or None; the lowest vertex wins among equals."""
+    """A shortest path through ``allowed``, which contains both ends, or None; ties go to the lowest vertex."""
     layers = [single(start)]
     seen = single(start)
     while not holds(seen, end):
@@ -76,8 +76,8 @@ def shortest_path(neighbours: Sequence[int], start: int, end: int, allowed: int)
 def addition_obstacle(neighbours: Sequence[int], u: int, v: int) -> tuple[int, ...] | None:
     """A path from ``u`` to ``v`` that avoids their common neighbours, or None when there is none.
 
-    With the edge ``uv`` the path, a shortest one, would close to a chordless cycle: it has no chord, and it has at
-    least three edges, because a vertex next to both ends is a common neighbour.
+    The edge ``uv`` would close the path, which is a shortest one, to a chordless cycle: the path has no chord, and it has
+    at least three edges, because a vertex adjacent to both ends is a common neighbour.
     """
     everything = all_below(len(neighbours))
     return shortest_path(neighbours, u, v, everything & ~(neighbours[u] & neighbours[v]))

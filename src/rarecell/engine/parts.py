@@ -1,8 +1,8 @@
-"""How are many files one file?
+"""How are many files treated as one?
 
-Spark and DuckDB write a large table as a folder of parts. The parts in the order of their names are one file: their
-records are numbered through, their columns must agree, and they are written back under the same names. In folders such
-as ``year=2020`` the folder's name is the value of a column. Parts in CSV are in :mod:`rarecell.engine.text_parts`.
+Spark and DuckDB write a large table as a folder of parts. The parts, in the order of their names, are one file: their
+records are numbered consecutively, their columns must agree, and they are written back under the same names. Where
+folders have names such as ``year=2020``, the name is the value of a column. :mod:`rarecell.engine.text_parts` handles CSV.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class PartFiles:
-    """The files of a folder or wildcard in the order of their names, and the name of each below ``root``."""
+    """The files of a folder or wildcard in the order of their names, and the name of each relative to ``root``."""
 
     given: str
     root: Path
@@ -54,7 +54,7 @@ class PartFiles:
 
     @property
     def partitions(self) -> tuple[dict[str, str], ...]:
-        """What the folders ``column=value`` on the way to each part say."""
+        """The values given by ``column=value`` folders on the way to each part."""
         return tuple(
             {unquote(column): unquote(value) for column, _, value in (step.partition("=") for step in steps if "=" in step)}
             for steps in (name.split("/")[:-1] for name in self.names)
@@ -67,7 +67,7 @@ def find_parts(path: str | Path) -> PartFiles:
     Raises
     ------
     BadInput
-        When there are none, or something beside them that may hold records.
+        When there are none, or when something beside them may hold records.
     """
     given = str(path)
     try:
@@ -107,13 +107,13 @@ def _is_part(entry: Path, kind: str) -> bool:
 
 
 def _kind_of(entries: Iterable[Path]) -> str:
-    """CSV where there are CSV files and no others, Parquet otherwise."""
+    """CSV if there are only CSV files, Parquet otherwise."""
     seen = [entry for entry in entries if not _is_ignored(entry.name)]
     return "CSV" if seen and all(_is_part(entry, "CSV") for entry in seen) else "Parquet"
 
 
 def _is_ignored(name: str) -> bool:
-    """Marks such as ``_SUCCESS`` and checksums such as ``.part-0.parquet.crc`` hold no records."""
+    """Whether a file holds no records: a marker such as ``_SUCCESS`` or a checksum such as ``.part-0.parquet.crc``."""
     return name.startswith((".", "_"))
 
 
@@ -127,7 +127,7 @@ def _parts_below(folder: Path, kind: str) -> list[Path]:
         elif not entry.is_dir() and _is_part(entry, kind):
             found.append(entry)
         else:
-            # Not to be left out in silence: it may hold records, too.
+            # It must not be left out silently, because it may hold records as well.
             inside = sorted(other.name for other in folder.iterdir() if not _is_ignored(other.name))
             listed = f"{', '.join(inside[:5])}{' and more' if len(inside) > 5 else ''}"
             has_parts = any(name.lower().endswith(PARQUET_SUFFIXES) for name in inside)
@@ -137,7 +137,7 @@ def _parts_below(folder: Path, kind: str) -> list[Path]:
 
 
 def open_parts(path: str | Path, *, settings: EngineSettings) -> FileSource:
-    """The source for a folder or wildcard."""
+    """Open the source for a folder or wildcard."""
     if find_parts(path).kind == "CSV":
         from rarecell.engine.text_parts import TextPartsSource
 
@@ -195,7 +195,7 @@ class ParquetPartsSource(SeveralFiles, ColumnarSource):
                 yield self._completed(dict(zip(stored, batch.columns, strict=True)), batch.num_rows, number, columns)
 
     def _completed(self, arrays: Mapping[str, pa.Array], n_rows: int, number: int, columns: Sequence[str]) -> pa.RecordBatch:
-        """A batch of a part with the columns that its folders stand for."""
+        """A batch of a part, with the columns that its folders stand for added."""
         found = [
             pa.repeat(self._constants[name][number], n_rows) if name in self._constants else arrays[name] for name in columns
         ]
@@ -213,7 +213,7 @@ class ParquetPartsSource(SeveralFiles, ColumnarSource):
         try:
             return super().counts(columns, weight=weight, recodes=recodes)
         except BadInput:
-            # The engine reads all parts at once; each part alone says which of them is damaged.
+            # The engine reads all parts at once; reading each part alone shows which one is damaged.
             for _ in self.batches([*columns, *([] if weight is None else [weight])]):
                 pass
             raise
@@ -226,8 +226,8 @@ class ParquetPartsSource(SeveralFiles, ColumnarSource):
     def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
         """Write a folder of the same parts.
 
-        A column that folders stood for is written into the parts, because records may have to change it; the parts then
-        get numbers, in the same order.
+        A column that folders stood for is written into the parts, because its values may have to change in some records;
+        the parts are then numbered, in the same order.
         """
         self._refuse_change()
         wanted = np.asarray(rows, dtype=np.int64)
@@ -267,7 +267,7 @@ class ParquetPartsSource(SeveralFiles, ColumnarSource):
 
 
 def _refuse_other_columns(first: pa.Schema, other: pa.Schema, first_name: str, other_name: str) -> None:
-    """Parts of one file have the same columns, of the same types; their order may differ."""
+    """Refuse parts whose columns or types differ; their order may differ."""
     csv.refuse_duplicates(first.names, first_name)
     csv.refuse_duplicates(other.names, other_name)
     remedy = "Write all parts with the same columns, or name those that belong together by a wildcard."

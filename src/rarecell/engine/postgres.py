@@ -1,12 +1,12 @@
 """How are the rows of a PostgreSQL database read?
 
-By the ADBC driver of the Apache Arrow project, which hands out record batches as they come from the server. The query is
-sent as it is, so it is in PostgreSQL's own language; the server is asked first which columns it gives, and runs it in a
-transaction that can change nothing.
+The ADBC driver of the Apache Arrow project hands out record batches as they come from the server. The query is sent as it
+is, so it is in PostgreSQL's own language. The server is first asked which columns the query returns, and then runs it in
+a transaction that can change nothing.
 
-Values keep their types where Parquet has them. A ``numeric`` may have any number of digits, a decimal number of Parquet
-has as many as its column says: those that occur decide, so that numbers stay exact. Whatever else PostgreSQL knows, such as ``uuid``, ``interval`` or
-``inet``, comes as text, by the server's own cast.
+Values keep their types where Parquet has them. A ``numeric`` may have any number of digits, but a Parquet decimal has as
+many as its column declares; the digits that occur decide, so that numbers stay exact. All other PostgreSQL types, such as
+``uuid``, ``interval`` or ``inet``, come as text, by the server's own cast.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from rarecell.engine.csv import refuse_duplicates
 from rarecell.errors import BadInput, MissingExtra
 
 _MOST_DIGITS = 38
-"""Of a decimal number that all readers of Parquet know."""
+"""Most digits of a decimal number that all readers of Parquet understand."""
 
 _FIRST_DAY = -2_440_588
 """The first day that PostgreSQL knows, in 4714 BC, counted from 1970; both infinities come as a day long before it."""
 
 _PATIENCE = 2.0
-"""Seconds for which a thread that was asked to stop is waited for: while it waits for a connection it cannot be asked."""
+"""Seconds to wait for a thread that was asked to stop; it cannot be asked while it waits for a connection."""
 
 _READ_ONLY, _CANNOT_BE_NESTED, _SYNTAX = "25006", "0A000", "42601"
 
@@ -43,11 +43,11 @@ _READ_ONLY, _CANNOT_BE_NESTED, _SYNTAX = "25006", "0A000", "42601"
 def copy_query(address: str, query: str, path: Path) -> frozenset[str]:
     """Write the rows of a query to a Parquet file, some at a time.
 
-    Returns the ``numeric`` columns that had to stay text, because a value is not finite or has more digits than a
-    decimal number can have.
+    Returns the ``numeric`` columns that had to stay text because a value is not finite or has more digits than a decimal
+    number can hold.
     """
     cancellation, result = _Cancellation(), Future[frozenset[str]]()
-    # A call that waits for a server does not let Ctrl-C through; here it does, because another thread waits.
+    # A call that waits for a server blocks Ctrl-C; here another thread does the waiting, so Ctrl-C works.
     Thread(target=_work, args=(result, _driver(), address, query, path, cancellation), daemon=True).start()
     try:
         while not result.done():
@@ -57,7 +57,7 @@ def copy_query(address: str, query: str, path: Path) -> frozenset[str]:
         cancellation.ask_until_over(result)
         raise
     finally:
-        # An error knows the frames that it came through. Those that know it do not keep it, nor the private files.
+        # An error refers to the frames it passed through. Dropping the result here lets it and the private files go.
         del result
 
 
@@ -73,9 +73,9 @@ def _work(result: Future[frozenset[str]], *given: Any) -> None:
 def _copy(driver: Any, address: str, query: str, path: Path, cancellation: _Cancellation) -> frozenset[str]:
     """Write the rows of a query.
 
-    1. Begin a transaction that only reads.
-    2. Ask which columns the query gives; a statement that gives none is not run.
-    3. Run it, with a cast of the columns that Parquet has no type for.
+    1. Begin a read-only transaction.
+    2. Ask which columns the query returns; a statement that returns none is not run.
+    3. Run it, casting the columns for which Parquet has no type.
     4. Turn the text of ``numeric`` columns into decimal numbers once their digits are known.
     """
     with _reaching(driver):
@@ -88,7 +88,7 @@ def _copy(driver: Any, address: str, query: str, path: Path, cancellation: _Canc
             raise _not_one_select()
         refuse_duplicates(schema.names, "the query")
         with _running(driver, is_statement=True):
-            # On a line of its own, so that a comment at the end of the query does not hide what the driver puts after it.
+            # On a line of its own, so that a comment at the end of the query does not hide what the driver appends.
             cursor.execute(f"{_with_text(query, schema)}\n")
         numeric = [field.name for field in schema if _type_name(field) == "numeric"]
         as_text = path.with_name(f"text-{path.name}") if numeric else path
@@ -110,7 +110,7 @@ def _driver() -> Any:
 
 
 class _Cancellation:
-    """How one thread ends what another has the server do."""
+    """Lets one thread stop what another has asked the server to do."""
 
     def __init__(self) -> None:
         self.is_asked = False
@@ -119,7 +119,7 @@ class _Cancellation:
 
     @contextlib.contextmanager
     def possible(self, cursor: Any) -> Iterator[None]:
-        """The time in which a cursor can be asked to stop."""
+        """The time during which a cursor can be asked to stop."""
         with self._lock:
             if self.is_asked:
                 raise KeyboardInterrupt
@@ -131,13 +131,13 @@ class _Cancellation:
                 self._cursor = None
 
     def ask_until_over(self, result: Future[Any]) -> None:
-        """Ask more than once: between two commands the server has nothing to cancel, and forgets that it was asked."""
+        """Ask repeatedly: between two commands the server has nothing to cancel, and forgets that it was asked."""
         self.is_asked = True
         deadline = time.monotonic() + _PATIENCE
         while not result.done() and time.monotonic() < deadline:
             with self._lock:
                 if self._cursor is not None:
-                    # When the server cannot be told, the closed connection tells it.
+                    # If the server cannot be told, closing the connection tells it.
                     with contextlib.suppress(Exception):
                         self._cursor.adbc_cancel()
             wait([result], timeout=0.1)
@@ -152,11 +152,11 @@ def _type_name(field: pa.Field) -> str:
 
 
 def _is_kept(field: pa.Field) -> bool:
-    """True when the values come in a type that Parquet has, and mean there what they mean in PostgreSQL."""
+    """Whether the values come in a type that Parquet has, with the same meaning as in PostgreSQL."""
     kind = field.type
     if pa.types.is_list(kind):
         return _is_kept(kind.value_field)
-    # Blanks at the end of a char(n) are not part of its value, and money would come in cents.
+    # Trailing blanks of a char(n) are not part of its value, and money would come in cents.
     if _type_name(field) in ("bpchar", "money") or b"ADBC:postgresql:typname" in (field.metadata or {}):
         return False
     tests = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_string, pa.types.is_binary)
@@ -174,7 +174,7 @@ def _with_text(query: str, schema: pa.Schema) -> str:
 
 
 def _n_digits(text: pa.Array) -> tuple[int, int] | None:
-    """Most digits before and after the point, or None when a value is not a finite number."""
+    """The most digits before and after the point, or None when a value is not a finite number."""
     parts = pc.extract_regex(text, r"^-?(?P<before>[0-9]+)(?:\.(?P<after>[0-9]+))?$")
     if parts.null_count > text.null_count:
         return None
@@ -186,7 +186,7 @@ def _n_digits(text: pa.Array) -> tuple[int, int] | None:
 
 
 def _write(reader: Any, path: Path, numeric: list[str], cancellation: _Cancellation) -> dict[str, tuple[int, int]]:
-    """Write all rows, and find the most digits of those ``numeric`` columns that can be decimal numbers."""
+    """Write all rows, and find the most digits in each ``numeric`` column that can become decimal numbers."""
     digits: dict[str, tuple[int, int]] = dict.fromkeys(numeric, (1, 0))
     schema = pa.schema([(field.name, getattr(field.type, "storage_type", field.type)) for field in reader.schema])
     with pq.ParquetWriter(path, schema) as writer:
@@ -213,7 +213,7 @@ def _batches(reader: Any, cancellation: _Cancellation) -> Iterator[pa.RecordBatc
 
 
 def _refuse_infinity(name: str, column: pa.Array) -> None:
-    """PostgreSQL has dates after all others and before all others; Parquet has not."""
+    """Refuse infinite dates, which PostgreSQL has before and after all others and Parquet has not."""
     if pa.types.is_date(column.type):
         first, smallest = _FIRST_DAY, pc.min(column.cast(pa.int32())).as_py()
     elif pa.types.is_timestamp(column.type):
@@ -228,7 +228,7 @@ def _refuse_infinity(name: str, column: pa.Array) -> None:
 
 
 def _write_numbers(as_text: Path, path: Path, digits: dict[str, tuple[int, int]]) -> None:
-    """Write a Parquet file again, with decimal numbers instead of their text."""
+    """Write a Parquet file again, with decimal numbers instead of text."""
     with pq.ParquetFile(as_text) as file:
         types = {name: pa.decimal128(before + after, after) for name, (before, after) in digits.items()}
         schema = pa.schema([(field.name, types.get(field.name, field.type)) for field in file.schema_arrow])
@@ -259,7 +259,7 @@ def _reaching(driver: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _running(driver: Any, *, is_statement: bool = False) -> Iterator[None]:
-    """Say what is wrong with a query; one that is a statement but cannot stand where a SELECT can is something else."""
+    """Say what is wrong with a query; with ``is_statement``, a syntax error means that it is not a single SELECT."""
     try:
         yield
     except driver.Error as problem:
@@ -275,7 +275,7 @@ def _running(driver: Any, *, is_statement: bool = False) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _streaming() -> Iterator[None]:
-    """Errors while rows arrive are reported by Arrow, in the words of the server."""
+    """Report errors that occur while rows arrive; Arrow raises them in the words of the server."""
     try:
         yield
     except (pa.ArrowException, OSError) as problem:
@@ -287,11 +287,11 @@ def _streaming() -> Iterator[None]:
 def _reason(problem: Exception) -> str:
     """What the server or libpq said, without what the driver puts around it."""
     told = str(problem).split("\n\nQuery was:")[0]
-    # The severity, in the language of the server, and two blanks come before the server's own sentence.
+    # The severity, in the server's language, and two blanks precede the server's own sentence.
     if found := re.search(r"\w+:  (.+)", told):
         reason = found[1]
     else:
-        # A line that is set in is advice to the line before it.
+        # An indented line is advice about the line before it.
         lines = [line.strip() for line in told.split("\n") if line.strip() and not line.startswith("\t")]
         reason = re.sub(r"^(?:\w+: )?(?:\[libpq\] )?(?:Failed to connect: )?", "", "; ".join(lines))
     return redacted(re.sub(r"\. SQLSTATE: \w+$", "", reason).rstrip(". "))

@@ -1,9 +1,9 @@
 """Which files may this program read?
 
 The command reads whatever its user may read. The app reads only what lies inside the folder that it was started with: it
-calls :func:`confined`, and from then on every file that a source, a hierarchy or a list of zeros opens goes through
-:func:`reachable` at the moment of opening, after links were followed. Queries, servers and Spark tables could lead
-anywhere, so they are refused there.
+calls :func:`confined`, and from then on every file that a source, a hierarchy or a list of zeros opens is checked by
+:func:`reachable` at the moment of opening, after links have been followed. Queries, servers and Spark tables could lead
+anywhere, so the app refuses them.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OutsideFolder(BadInput):
 
 @contextlib.contextmanager
 def confined(root: Path | None) -> Iterator[None]:
-    """Let only files inside a folder be read; None lets all."""
+    """Let only files inside a folder be read; None allows all."""
     token = _root.set(None if root is None else root.resolve(strict=True))
     try:
         yield
@@ -41,12 +41,12 @@ def confined(root: Path | None) -> Iterator[None]:
 
 
 def place_inside(root: Path, name: str | Path) -> Path:
-    """The place of a name relative to a folder, after links were followed.
+    """The place of a name relative to a folder, after links have been followed.
 
     Raises
     ------
     OutsideFolder
-        When the place is not inside the folder, whether or not anything is there.
+        When the place is not inside the folder, whether or not anything exists there.
     """
     text = str(name)
     try:
@@ -69,31 +69,31 @@ def reachable(path: str | Path) -> Path:
     Raises
     ------
     OutsideFolder
-        When only files inside a folder may be read, and this is not one.
+        When only files inside a folder may be read and this is not one of them.
     """
     root = _root.get()
     return Path(path) if root is None else place_inside(root, Path.cwd() / path)
 
 
 def still_reachable(path: str | Path) -> Callable[[], Path]:
-    """:func:`reachable` for later, in whatever thread: a link may have come into the place of what was checked."""
+    """:func:`reachable` for later use in any thread: a link may have replaced what was checked."""
     root = _root.get()
     return lambda: Path(path) if root is None else place_inside(root, Path.cwd() / path)
 
 
 def refuse_when_confined(what: str) -> None:
-    """Raise where only files inside a folder may be read, and ``what`` could lead anywhere."""
+    """Raise where only files inside a folder may be read, because ``what`` could lead anywhere."""
     if _root.get() is not None:
         raise BadInput(f"{what} could reach data outside the folder that the app was started with. Run it in the terminal.")
 
 
 def regular_file(path: Path) -> Path:
-    """The path, when it is that of a file; opening a pipe or a device could wait for ever.
+    """Return the path when it is that of a regular file; opening a pipe or a device could block forever.
 
     Raises
     ------
     OSError
-        When there is nothing there, or it cannot be looked at.
+        When nothing exists there, or it cannot be examined.
     BadInput
         When it is something else.
     """
@@ -103,7 +103,7 @@ def regular_file(path: Path) -> Path:
 
 
 def read_small_text(path: Path, *, most_bytes: int = 1 << 28) -> str:
-    """The text of a file of a run folder: a file, no pipe, and no larger than any that this program writes."""
+    """Read the text of a file of a run folder: a regular file, no larger than any that this program writes."""
     if os.stat(regular_file(path)).st_size > most_bytes:
         raise BadInput(f"{path} is larger than any file of its kind.")
     return path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A stream of records with some columns replaced by the codes of their values, and one made a column of weights."""
+"""A stream of records in which some columns are replaced by the codes of their values, and one becomes the weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def recoded_batches(
     recodes: Mapping[str, EncodedColumn],
     as_numbers: Callable[[pa.Array], NDArray[np.float64]],
 ) -> Iterator[pa.RecordBatch]:
-    """Each batch in the types of ``schema``."""
+    """Convert each batch to the types of ``schema``."""
     for batch in batches:
         arrays = []
         for field in schema:

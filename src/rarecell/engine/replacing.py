@@ -1,8 +1,8 @@
-"""How are new values put into a piece of the data without changing its types, or showing where they were put?
+"""How are new values put into a piece of the data without changing its types or showing where they were put?
 
-A dictionary lists the values of a column beside the records. One in the order in which values first occur, or one that
-lists only what occurs in its piece, would tell where values came from: it is replaced by a list in sorted order. A
-dictionary that was declared, the same for all pieces, stays as it is.
+A dictionary lists the values of a column apart from the records. A dictionary in order of first occurrence, or one that
+lists only what occurs in its piece, would show where values came from, so it is replaced by a sorted list. A dictionary
+that was declared, the same for all pieces, stays as it is.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from rarecell.edges import Columns, Level
 
 DictionaryForms = Mapping[str, pa.Array | None]
-"""The dictionary that every piece of a column gets; None for one of its own values in sorted order."""
+"""The dictionary that every piece of a column gets; None means the values of each piece in sorted order."""
 
 
 def dictionary_forms(pieces: Iterable[pa.Table], columns: Sequence[str]) -> DictionaryForms:
-    """The dictionaries of those columns that have some, decided over all pieces of the data."""
+    """The dictionaries of the columns that have them, decided over all pieces of the data."""
     known: dict[str, pa.Array] = {}
     met: dict[str, list[Level]] = {}
     is_shared: dict[str, bool] = {}
@@ -71,10 +71,10 @@ def replaced_table(
     *,
     remakes_all: bool = True,
 ) -> pa.Table:
-    """A piece of the data that begins at record ``first``, with the new values of those ``rows`` that lie in it.
+    """A piece of the data that begins at record ``first``, with new values for those ``rows`` that lie in it.
 
-    Columns that have new values anywhere are made anew in every piece, so that pieces without one look no different.
-    Without ``remakes_all`` they are not, where the format keeps values only.
+    Columns with new values anywhere are rebuilt in every piece, so that pieces without new values look no different.
+    Without ``remakes_all`` they are not rebuilt; this suits formats that store values only.
     """
     if forms is None:
         forms = dictionary_forms([table], list(columns))
@@ -113,7 +113,7 @@ def _replaced_array(plain: pa.Array, positions: NDArray[np.int64], new: pa.Array
 
 
 def as_type(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """The array in another type, when it is in another."""
+    """Convert the array to another type if necessary."""
     if array.type == wanted:
         return array
     if pa.types.is_dictionary(array.type):

@@ -1,9 +1,9 @@
-"""What does the program need from data, wherever they are kept?
+"""What does the program need from data, wherever they are stored?
 
-A :class:`Source` lists its columns, hands out any of them in the order of the records, counts combinations of values,
-and writes itself back with some values replaced. A new kind of data needs :meth:`Source.columns`,
-:attr:`Source.n_rows` and :meth:`Source.batches`; the rest follows from these and is overridden where an engine can do
-better. Values are Arrow arrays throughout; nothing above this package sees a data frame.
+A :class:`Source` lists its columns, hands out any of them in record order, counts combinations of values, and writes
+itself back with some values replaced. A new kind of data needs :meth:`Source.columns`, :attr:`Source.n_rows` and
+:meth:`Source.batches`; the rest follows from these and is overridden where an engine can do better. Values are Arrow
+arrays throughout; nothing above this package sees a data frame.
 """
 
 from __future__ import annotations
@@ -38,23 +38,28 @@ if TYPE_CHECKING:
     from rarecell.engine.written_levels import Recodes, WrittenLevels
 
 BATCH_ROWS = 262_144
-"""Records handed out at a time."""
+"""Number of records handed out at a time."""
 
 ProductColumns = Callable[[Any, int, Any, Any], Iterable[tuple[str, Any]]]
-"""Names and columns of an engine, in their order; a column may use those before it."""
+"""Function that gives names and engine columns in order; a column may use those before it."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column and what its source says of it.
+    """A column and what its source says about it.
 
     Attributes
     ----------
-    kind : ``untyped`` is text of which the values decide whether they are numbers; ``other`` cannot be a key
-    value_labels : words for codes, as statistics packages keep them
-    user_missing : codes that the source declares to mean "missing", and ranges ``(low, high)`` of such codes
-    level_order : the order of values that the source declares, or None
-    is_ordered : whether neighbouring values are alike, when the source says so; None leaves it to the kind
+    kind : Kind
+        ``untyped`` is text whose values decide whether they are numbers; ``other`` cannot be a key.
+    value_labels : Mapping[Level, str]
+        Labels of codes, as statistics packages store them.
+    user_missing : tuple[Level, ...]
+        Codes that the source declares to mean "missing", and ranges ``(low, high)`` of such codes.
+    level_order : tuple[Level, ...] | None
+        The order of values that the source declares, if any.
+    is_ordered : bool | None
+        Whether neighbouring values are alike, if the source says so; None leaves it to the kind.
     """
 
     name: str
@@ -65,7 +70,7 @@ class Column:
     is_ordered: bool | None = None
 
     def is_user_missing(self, value: Level) -> bool:
-        """True when the source declares this value to mean "missing"."""
+        """Whether the source declares this value to mean "missing"."""
         for declared in self.user_missing:
             if isinstance(declared, tuple):
                 low, high = declared
@@ -83,25 +88,25 @@ class Source(ABC):
     """What messages call the data."""
 
     suffix: str = ".parquet"
-    """File name ending of what :meth:`write_with_replacements` writes."""
+    """Ending of the name of the file that :meth:`write_with_replacements` writes."""
 
     decimal_mark: str = "."
-    """What separates the decimals in numbers that are kept as text."""
+    """The decimal mark of numbers that are stored as text."""
 
     keeps_rows: bool = True
-    """False when records have no position of their own, as in a table spread over machines."""
+    """False when records have no position of their own, as in a table spread over several machines."""
 
     finds_by_id: bool = False
-    """True when records are found again by their ids and not by their position."""
+    """True when records are found again by their ids instead of their position."""
 
     @property
     def settings_of_output(self) -> EngineSettings | None:
-        """How a file that was written from this source is read; None for the usual way."""
+        """Settings for reading a file written from this source; None for the defaults."""
         return None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was guessed or chosen in reading the data, which their owner should know."""
+        """What was guessed or chosen when reading the data and their owner should know."""
         return ()
 
     @property
@@ -112,31 +117,31 @@ class Source(ABC):
     _watch: Watch | None = None
 
     def watch(self) -> None:
-        """Remember what the files hold now, so that :meth:`unchanged_hash` can tell whether they changed."""
+        """Remember what the files hold now, so that :meth:`unchanged_hash` can tell whether they have changed."""
         if self.paths:
             self._watch = Watch(self.paths, self.name)
 
     def unchanged_hash(self) -> str | None:
-        """SHA-256 of the files, None without files; they hold what they held when :meth:`watch` was called."""
+        """SHA-256 of the files, or None without files; refuse files that changed since :meth:`watch` was called."""
         if self._watch is not None:
             return self._watch.unchanged_hash()
         return files_hash(self.paths) if self.paths else None
 
     def numbered(self, id_column: str | None) -> Source:
-        """The same data with a position for each record; those that have none get one by their ids."""
+        """The same data with a position for each record; records without one are numbered by their ids."""
         return self
 
     def places(self, rows: NDArray[np.int64]) -> Any:
-        """Where the records at some positions are found again: the positions themselves, or ids."""
+        """What is needed to find the records at some positions again: the positions themselves, or ids."""
         return rows
 
     def rows_at(self, places: Any) -> NDArray[np.int64]:
-        """The positions of records that were found again, for those that have one: the inverse of :meth:`places`."""
+        """The positions of records that were found again, where they have one: the inverse of :meth:`places`."""
         return np.asarray(places, dtype=np.int64)
 
     @abstractmethod
     def columns(self) -> tuple[Column, ...]:
-        """The columns in their order."""
+        """The columns in order."""
 
     @property
     @abstractmethod
@@ -145,24 +150,24 @@ class Source(ABC):
 
     @property
     def approximate_rows(self) -> int:
-        """Number of records, roughly where counting them takes a reading of the data."""
+        """Number of records, approximate where an exact count would take a pass over the data."""
         return self.n_rows
 
     @abstractmethod
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """These columns, in the order of the records."""
+        """These columns, in record order."""
 
     def why_no_key(self, column: str) -> str:
-        """What a column of kind ``other`` holds, as the end of a sentence."""
+        """What a column of kind ``other`` holds, worded as the end of a sentence."""
         return "holds lists, binary data or other values that are neither numbers nor words nor dates"
 
     def close(self) -> None:  # noqa: B027 (most sources have nothing to give back)
-        """Give back temporary files and connections."""
+        """Release temporary files and connections."""
 
     # ------------------------------------------------------------------ reading
 
     def encode(self, columns: Sequence[str], *, weight: str | None = None) -> EncodedRecords:
-        """Each column as its distinct values and one code per record, in one reading of the data.
+        """Code each column as its distinct values and one code per record, in one pass over the data.
 
         Weights are checked to be numbers of persons.
         """
@@ -183,10 +188,9 @@ class Source(ABC):
     def counts(
         self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
     ) -> GroupedCounts:
-        """Number of records, and sum of weights, of every combination of values of these columns.
+        """Number of records, and sum of weights, for every combination of values of these columns.
 
-        A column named in ``recodes`` is first replaced: a value equal to ``values[v]`` counts as the integer
-        ``codes[v]``.
+        A column named in ``recodes`` is replaced first: a value equal to ``values[v]`` counts as the integer ``codes[v]``.
         """
         records = self.encode(columns, weight=weight)
         encoded = list(records.columns)
@@ -205,7 +209,7 @@ class Source(ABC):
         return GroupedCounts(grouped, counts, sums)
 
     def levels(self, columns: Sequence[str]) -> dict[str, tuple[pa.Array, NDArray[np.int64]]]:
-        """For each column its distinct values and how many records have each."""
+        """For each column, its distinct values and how many records have each."""
         found = {}
         for name in columns:
             grouped = self.counts([name])
@@ -216,12 +220,12 @@ class Source(ABC):
         return found
 
     def numbers(self, column: str) -> NDArray[np.float64]:
-        """A column as floating-point numbers in the order of the records; NaN where there is none."""
+        """A column as floating-point numbers in record order; NaN where there is no number."""
         parts = [self._batch_numbers(batch.column(0)) for batch in self.batches([column])]
         return np.concatenate(parts) if parts else np.empty(0)
 
     def weights(self, column: str, rows: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
-        """The weight of each record, or of those at some positions; of all of them, each is checked to be a number of persons."""
+        """The weight of each record, checked to be a number of persons; or, unchecked, the weights at some positions."""
         if rows is not None:
             return self._batch_numbers(self.take(rows, [column])[column])
         return self._checked_weights(column, self.numbers(column))
@@ -246,7 +250,7 @@ class Source(ABC):
         return _as_floats(pc.if_else(is_number, text, pa.scalar(None, text.type)))
 
     def take(self, rows: NDArray[np.int64], columns: Sequence[str]) -> dict[str, pa.Array]:
-        """Values of these columns at these positions of records, as they stand."""
+        """Values of these columns at these record positions, as they stand in the data."""
         wanted = np.asarray(rows, dtype=np.int64)
         order = np.argsort(wanted, kind="stable")
         in_order = wanted[order]
@@ -268,7 +272,7 @@ class Source(ABC):
     # ------------------------------------------------------------------ records by their cell
 
     def check_id(self, column: str | None) -> None:  # noqa: B027 (records that have a position need no id)
-        """Refuse an id column by which records cannot be found again; None means there is none."""
+        """Refuse an id column by which records cannot be found again; None means there is no id column."""
 
     def drawn_records(
         self,
@@ -280,7 +284,7 @@ class Source(ABC):
         seed: int,
         columns: Sequence[str] = (),
     ) -> tuple[Any, dict[str, pa.Array]]:
-        """Where some records are, and their values of ``columns``: of cell ``wanted[r]`` the ``rank[r]``-th as they are drawn.
+        """Locate the ``rank[r]``-th record, in drawing order, of each cell ``wanted[r]``, and read its values of ``columns``.
 
         A place is a row number, or the id of a record without a position.
         """
@@ -290,59 +294,67 @@ class Source(ABC):
     def crossed(
         self, cells: KeyCells, keys: Sequence[str], columns: Sequence[str], *, most_values: int
     ) -> dict[str, dict[str, Pairs]]:
-        """For each column its pairs with each key, of all records with a cell; columns of more than ``most_values`` are left out."""
+        """Pairs of each column with each key, over all records with a cell; columns with over ``most_values`` are left out."""
         return counted_pairs(self, cells, keys, columns, most_values=most_values)
 
     def write_cell_values(self, path: Path, cells: KeyCells, values: Mapping[str, Array], columns: Mapping[str, str]) -> None:
-        """Write for every record without a position the values of its cell, after some ``columns`` of it under new names."""
+        """Write some ``columns``, under new names, and the values of its cell for every record without a position."""
         raise BadInput(f"The records of {self.name} have an order; write what belongs to each of them in that order.")
 
     def with_products_of_margins(
         self, cells: KeyCells, factors: Sequence[tuple[Sequence[int], int]], columns: ProductColumns, totals: Sequence[str]
     ) -> tuple[Any, tuple[int, ...], tuple[float, ...]]:
-        """The frame with columns computed from Π (n of some keys / n)^power of each record, where the records stay.
+        """The frame with columns computed from Π (n of some keys / n)^power of each record, while the records stay in place.
 
         Parameters
         ----------
-        cells : the keys
-        factors : sets of keys, each with its power
-        columns : what to compute, one column after the other, from the functions of the engine, the number of records, the
-            logarithm of the product, and the number of records with the same keys, which is the column ``cell_count``
-        totals : columns whose sums are returned
+        cells : KeyCells
+            The keys.
+        factors : Sequence[tuple[Sequence[int], int]]
+            Sets of keys, each with its power.
+        columns : ProductColumns
+            What to compute, one column after another, from the engine's functions, the number of records, the logarithm
+            of the product, and the number of records with the same keys, which is the column ``cell_count``.
+        totals : Sequence[str]
+            Columns whose sums are returned.
 
         Returns
         -------
-        The frame; the numbers of records and of those that are alone with their keys; the sums.
+        tuple[Any, tuple[int, ...], tuple[float, ...]]
+            The frame; the numbers of all records and of those that are alone with their keys; the sums.
         """
         raise BadInput(f"Counts of cliques only are for Spark frames; the cells of {self.name} can be counted: use record_risk.")
 
     # ------------------------------------------------------------------ writing
 
     def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
-        """Write the data again, in their order, format and types, with new values at some records.
+        """Write the data again in their own order, format and types, with new values in some records.
 
         Parameters
         ----------
-        path : where to; written under a temporary name, readable by its owner alone, and moved into place
-        rows : positions of records, from 0, each once
-        columns : for each column to be changed, one value for each of ``rows``
+        path : str | Path
+            Where to write. The file has a temporary name until it is complete, and only its owner can read it.
+        rows : NDArray[np.int64]
+            Positions of records, from 0, each once.
+        columns : Columns
+            For each column to be changed, one value for each of ``rows``.
         """
         raise BadInput(f"{self.name} cannot be written back; write its data to a Parquet file first.")
 
     def replaced(self, rows: NDArray[np.int64], columns: Columns) -> Frame:
-        """The data with new values at some records: a frame in the type that it came in, a pyarrow table for a file."""
+        """The data with new values in some records: a frame of the type given, or a pyarrow table for a file."""
         names = [column.name for column in self.columns()]
         return replaced_table(pa.Table.from_batches(self.batches(names)), 0, rows, columns)
 
     def released(self, places: Places, columns: Columns, recodes: Recodes, *, id_column: str | None = None) -> Frame:
-        """:meth:`replaced` at places that :meth:`drawn_records` gave, with the levels of recoded columns."""
+        """:meth:`replaced` at places from :meth:`drawn_records`, with the levels of recoded columns."""
         frame = self.replaced(places, columns)
         return open_source(frame).with_levels(recodes) if recodes else frame
 
     def write_released(
         self, path: str | Path, places: Places, columns: Columns, recodes: Recodes, *, id_column: str | None = None
     ) -> Path:
-        """Write the data with new values at some places and the levels of recoded columns; moved into place when complete."""
+        """Write the data with new values at some places and levels in recoded columns; move into place when complete."""
         if not recodes:
             return self.write_with_replacements(path, places, columns)
         if not len(places):
@@ -352,7 +364,7 @@ class Source(ABC):
             return open_source(swapped, settings=self.settings_of_output).write_levels(path, recodes)
 
     def read_back(self, written: Path) -> Frame:
-        """What :meth:`write_released` wrote, as data that can be opened."""
+        """Open what :meth:`write_released` wrote as data."""
         return written
 
     @property
@@ -361,7 +373,7 @@ class Source(ABC):
         return None
 
     def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-        """Write the data again, in their order and format, with the levels of some columns in place of their values."""
+        """Write the data again in their own order and format, with the levels of some columns in place of their values."""
         raise BadInput(f"{self.name} cannot be written with recoded keys; write its data to a Parquet file first.")
 
     def with_levels(self, recodes: Recodes) -> Frame:
@@ -369,7 +381,7 @@ class Source(ABC):
         raise BadInput(f"{self.name} is not a frame in memory; write it to a file instead.")
 
     def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Level, ...]:
-        """What stands for the levels of a column once they are written."""
+        """How the levels of a column read once they are written."""
         return written.levels if written.only_blanks else written.labels
 
 

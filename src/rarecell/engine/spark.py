@@ -1,8 +1,8 @@
-"""How are data counted and joined that live on many machines?
+"""How are data counted and joined when they are spread over many machines?
 
-Counting runs as a Spark job and only combinations of values come to the driver; what is computed for each cell goes back
-as a join. Records have no position in Spark, so a record is named by the value of its id column, and of the records only
-those that are swapped come to the driver.
+Counting runs as a Spark job, and only combinations of values reach the driver; what is computed for each cell goes back
+as a join. Records have no position in Spark, so a record is identified by the value of its id column, and only the
+records that are swapped reach the driver.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class SparkSource(FrameSource):
         )
 
     def _kind_of_values(self, name: str) -> Kind:
-        return "other"  # what has no type of numbers, words or dates is not looked into: its values stay where they are
+        return "other"  # a column that is not numbers, words or dates is not examined: its values stay where they are
 
     def why_no_key(self, column: str) -> str:
         return Source.why_no_key(self, column)
@@ -111,7 +111,7 @@ class SparkSource(FrameSource):
     def _refuse_too_many(self, native: Frame, columns: Sequence[str]) -> None:
         from pyspark.sql import functions
 
-        # A struct with nulls in it counts as one value; approx_count_distinct passes over nulls on their own.
+        # A struct that contains nulls counts as one value; approx_count_distinct skips bare nulls.
         together = functions.struct(*(functions.col(quoted(name)) for name in columns))
         alone = [functions.approx_count_distinct(functions.col(quoted(name))) for name in columns]
         n_cells, *n_levels = native.agg(functions.approx_count_distinct(together), *alone).collect()[0]
@@ -127,19 +127,19 @@ class SparkSource(FrameSource):
     # ------------------------------------------------------------------ going back
 
     def with_cell_values(self, cells: KeyCells, values: Columns) -> Frame:
-        """The Spark frame with further columns: one value for each cell, null where a record was dropped."""
+        """The Spark frame with further columns: one value per cell, and null where a record was dropped."""
         coded, codes = self._coded(cells)
         small = spark_table(coded, {**code_columns(cells.cells), **values})
         return joined(coded, small, len(cells.cells), codes, "left").drop(*codes)
 
     @spark_job("joining the risk to the records")
     def write_cell_values(self, path: Path, cells: KeyCells, values: Columns, columns: Mapping[str, str]) -> None:
-        """Write for every record the values of its cell, after some ``columns`` of it, which are given by their new names."""
+        """Write the values of its cell for every record, after some ``columns`` of the record, given by their new names."""
         from pyspark.sql import functions
 
         names = new_names(len(values))
         joined = self.with_cell_values(cells, dict(zip(names, values.values(), strict=True)))
-        # A record without a cell has no records like it and no probability, as in a file.
+        # As in a file, a record without a cell has no records like it and no probability.
         nothing = {"i": 0, "b": False, "O": ""}
         empty = [nothing.get(np.asarray(v).dtype.kind, float("nan")) for v in values.values()]
         filled = [
@@ -186,9 +186,9 @@ class SparkSource(FrameSource):
         seed: int,
         columns: Sequence[str] = (),
     ) -> tuple[pa.Array, dict[str, pa.Array]]:
-        """The ids of some records, and their values of ``columns``: of cell ``wanted[r]`` the ``rank[r]``-th as they are drawn.
+        """Find the ``rank[r]``-th record, in drawing order, of each cell ``wanted[r]``: its id and values of ``columns``.
 
-        Only these records come to the driver; the rest of their cells is ordered where it is.
+        Only these records reach the driver; the rest of their cells are ordered in place.
         """
         from pyspark.sql import Window, functions
 
@@ -222,19 +222,19 @@ class SparkSource(FrameSource):
 
     @spark_job("looking at the columns outside the keys")
     def _of_few_values(self, columns: Sequence[str], most: int) -> list[str]:
-        """Those of ``columns`` that have more than one value and not many more than ``most``."""
+        """Those of ``columns`` that have at least one value and not many more than ``most``."""
         from pyspark.sql import functions
 
         counted = [functions.approx_count_distinct(functions.col(quoted(name))).alias(f"{k}") for k, name in enumerate(columns)]
         found = self.native.agg(*counted).collect()[0]
-        # An approximate count is seldom a tenth off; who needs it exact counts again.
+        # An approximate count is rarely off by a tenth; a caller that needs the exact number counts again.
         return [name for name, n_values in zip(columns, found, strict=True) if 1 <= n_values <= 1.1 * most]
 
     @spark_job("counting the keys against other columns")
     def crossed(
         self, cells: KeyCells, keys: Sequence[str], columns: Sequence[str], *, most_values: int
     ) -> dict[str, dict[str, Pairs]]:
-        """All pairs are counted in one reading of the data."""
+        """Count all pairs in one pass over the data."""
         few = self._of_few_values(columns, most_values) if columns else []
         if not few:
             return {}
@@ -245,7 +245,7 @@ class SparkSource(FrameSource):
         self.usable_id(column)
 
     def usable_id(self, id_column: str | None) -> str:
-        """The id column, or what is wrong with it."""
+        """Return the id column, or raise with what is wrong with it."""
         if id_column is None:
             raise BadInput(
                 f"The records of {self.name} have no position, so swaps, and whatever looks at single records, need a column that names each "
@@ -272,7 +272,7 @@ class SparkSource(FrameSource):
             )
 
     def _coded(self, cells: KeyCells) -> tuple[Any, list[str]]:
-        """The Spark frame with the codes of the keys in further columns, and the names of these."""
+        """The Spark frame with the codes of the keys in further columns, and the names of those columns."""
         native, codes = self.native, new_names(len(cells.keys), "code")
         for code, key, lookup in zip(codes, cells.keys, cells.lookups, strict=True):
             small = spark_table(native, {f"{code}_value": lookup.values, code: lookup.codes.astype(np.int32)})
@@ -281,7 +281,7 @@ class SparkSource(FrameSource):
 
     @spark_job("exchanging the values")
     def replaced_by_id(self, id_column: str | None, ids: pa.Array, columns: Columns) -> Frame:
-        """The Spark frame with new values in the records that have these ids; a null replaces a value by null."""
+        """The Spark frame with new values in the records that have these ids; a null replaces a value with null."""
         from pyspark.sql import functions
 
         name = self.usable_id(id_column)
@@ -304,7 +304,7 @@ class SparkSource(FrameSource):
 
     @spark_job("recoding")
     def with_levels_of(self, native: Frame, recodes: Recodes) -> Frame:
-        """A Spark frame like this one with the levels of some columns in place of their values."""
+        """A Spark frame like this one, with the levels of some columns in place of their values."""
         from pyspark.sql import functions
 
         for name, written in recodes.items():
@@ -322,7 +322,7 @@ class SparkSource(FrameSource):
 
     @spark_job("writing")
     def write(self, native: Frame, path: str | Path) -> Path:
-        """Write a Spark frame as a folder of Parquet files that this machine sees."""
+        """Write a Spark frame as a folder of Parquet files that this machine can access."""
         folder = Path(path).absolute()
         native.write.option("compression", "zstd").parquet(folder.as_uri())
         n_written = 0

@@ -30,7 +30,7 @@ def recoded(native: Frame, name: str, recode: EncodedColumn) -> Frame:
 
 
 def looked_up(native: Frame, column: str, small: Frame, value: str) -> Frame:
-    """A small table joined by the value of a column; a missing value is a value."""
+    """Join a small table by the value of a column; missing counts as a value."""
     from pyspark.sql import functions
 
     return native.join(functions.broadcast(small), native[quoted(column)].eqNullSafe(small[value]), "left")
@@ -56,7 +56,7 @@ def with_cell(coded: Frame, codes: Sequence[str]) -> Frame:
 
 
 def counted_pairs(coded: Frame, code_of: Mapping[str, str], columns: Sequence[str]) -> dict[str, dict[str, Pairs]]:
-    """For each column its pairs with each key, counted in one reading; ``code_of`` has for each key the column of its codes."""
+    """For each column, its pairs with each key, counted in one pass; ``code_of`` names the column of codes for each key."""
     from pyspark.sql import functions
 
     new_name = dict(zip(columns, new_names(len(columns), "column"), strict=True))
@@ -70,7 +70,7 @@ def counted_pairs(coded: Frame, code_of: Mapping[str, str], columns: Sequence[st
     found = counted.agg(functions.count("*").alias(n_records), functions.grouping_id().alias(group)).toArrow()
     result: dict[str, dict[str, Pairs]] = {column: {} for column in columns}
     for (key, column), (code, value) in zip(wanted, sets, strict=True):
-        # The bits of a group say which columns it adds up over, the first column first.
+        # The bits of a grouping show which columns it sums over, first column first.
         number = sum(1 << (len(grouped) - 1 - place) for place, name in enumerate(grouped) if name not in (code, value))
         part = found.filter(pc.equal(found.column(group), number))
         codes, records = (part.column(name).to_numpy() for name in (code, n_records))

@@ -1,8 +1,8 @@
-"""How does a run look at single records that live on many machines?
+"""How does a run look at single records that are spread over many machines?
 
-Records have no position in Spark. Where a run needs one, they are numbered in the order of their ids: of the columns that it asks for,
-one array each comes to the driver in this order, and all other columns stay where they are. What is drawn by chance goes by
-the ids, so the same seed gives the same result as on a file.
+Records have no position in Spark. Where a run needs one, they are numbered in the order of their ids. Each column that
+the run asks for reaches the driver as one array in this order; all other columns stay where they are. Random draws
+depend on the ids, so the same seed gives the same result as on a file.
 """
 
 from __future__ import annotations
@@ -30,8 +30,10 @@ class NumberedSpark(SparkSource):
 
     Parameters
     ----------
-    source : the frame
-    id_column : names each record; whole numbers or text, another one in each record
+    source : SparkSource
+        The frame.
+    id_column : str | None
+        The column that identifies each record; whole numbers or text, different in each record.
     """
 
     keeps_rows = True
@@ -43,7 +45,7 @@ class NumberedSpark(SparkSource):
 
     @cached_property
     def ids(self) -> pa.Array:
-        """The id of each record, in their order."""
+        """The id of each record, in order."""
         found = self._in_order([])[0]
         name = self.usable_id(self.id_column)
         if found.null_count:
@@ -66,7 +68,7 @@ class NumberedSpark(SparkSource):
 
     @spark_job("bringing columns of the records to the driver")
     def _in_order(self, columns: Sequence[str]) -> list[pa.Array]:
-        """The ids, and some columns, of all records."""
+        """The ids and some columns of all records."""
         from pyspark.sql import functions
 
         names = [self.usable_id(self.id_column), *columns]

@@ -1,4 +1,4 @@
-"""How is Spark started so that nobody else can look in, and how does it say what went wrong?"""
+"""How is Spark started so that nobody else can look in, and how does it report what went wrong?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 
 
 def spark_job(work: str) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Turns what Spark throws into one paragraph, without the values that its own messages quote."""
+    """Turn what Spark raises into one paragraph, without the values that its own messages quote."""
 
     def wrapped(method: Callable[_P, _T]) -> Callable[_P, _T]:
         @wraps(method)
@@ -52,7 +52,7 @@ def _reason(problem: Exception) -> str:
 
 
 def new_session() -> Any:
-    """A session of this program."""
+    """Start a session for this program."""
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
@@ -63,10 +63,10 @@ def new_session() -> Any:
 
 
 def private_settings(chosen: Mapping[str, str]) -> dict[str, str]:
-    """Settings that keep others out of a new Spark session, apart from what the user has chosen.
+    """Settings that keep others out of a new Spark session, except where the user has chosen otherwise.
 
-    Spark's own web page shows queries and plans to whoever asks, without a password: it is off. A session on this computer
-    alone listens on the loopback address only.
+    Spark's own web page shows queries and plans to anyone, without a password, so it is turned off. A session on this
+    computer alone listens only on the loopback address.
     """
     settings = {"spark.ui.enabled": "false"}
     if chosen.get("spark.master", "local").startswith("local") and "spark.remote" not in chosen:

@@ -1,4 +1,4 @@
-"""How is a table of Spark found by its name?"""
+"""How is a Spark table found by its name?"""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rarecell.errors import BadInput, EngineFailed, MissingExtra
 
 
 def open_spark_table(name: str) -> SparkSource:
-    """A table of Spark, or a path that Spark reads in its default format, through the active session or a new one."""
+    """Open a Spark table, or a path that Spark reads in its default format, in the active session or a new one."""
     refuse_when_confined("A Spark table")
     try:
         from pyspark.sql import SparkSession

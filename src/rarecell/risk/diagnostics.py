@@ -102,7 +102,7 @@ class SubsampleCheck:
 
     @property
     def z(self) -> float:
-        """Expected minus observed, in standard deviations; positive when the risk is overstated. The parts overlap and count once."""
+        """Expected minus observed, in standard deviations; positive when risk is overstated. The parts overlap and count once."""
         return float((self.expected - self.observed) / self.deviation) if self.deviation > 0.0 else 0.0
 
     def __str__(self) -> str:

@@ -1,33 +1,34 @@
 """What is the risk if an intruder does not know who failed to answer?
 
-As a level of its own, a missing value is something the intruder knows: only those who did not answer match a record that did not. An
-intruder without that knowledge has to take a missing value for any value. Two records, or a record and a person, are *compatible* when
-on every key their values are equal or one of the two is missing. For a record r with cell c, let A(c) be the set of cells that are
-compatible with c. Then
+When a missing value is a level of its own, the intruder is assumed to know about it: only people who did not answer match a
+record without an answer. An intruder without that knowledge has to treat a missing value as any value. Two records, or a record
+and a person, are *compatible* when on every key their values are equal or one of the two is missing. For a record r with cell c,
+let A(c) be the set of cells that are compatible with c. Then
 
-* the sample count f of r is the number of records in A(c), r itself included;
-* the people of r are the F people in A(c), and r is a population unique when F = 1;
+* the sample count f of r is the number of records in A(c), including r itself;
+* the F people in A(c) are those who match r, and r is a population unique when F = 1;
 * P(unique) is the probability that no unseen person falls into A(c), for a record with f = 1, and 0 otherwise; E(1/F) likewise.
 
-A(c) holds c, so that neither number exceeds that of the level of its own: the truth lies between the two for an intruder who has an
-idea of the missing answers. A person who did not answer counts as compatible whatever the true value is, which makes this the lower
-bound.
+A(c) contains c, so neither number exceeds the one obtained with missing values as levels. For an intruder who has some idea of
+the missing answers, the truth lies between the two. A person who did not answer counts as compatible whatever the true value is,
+which makes this the lower bound.
 
-A(c) is a product of sets of levels: every level of a key that c lacks, c's own level and the missing one of any other key. Its probability
-is a sum over cells, most of them empty. Where it is not summed to the end, it is understated and the risk overstated:
+A(c) is a product of sets of levels: every level of a key that c lacks, and c's own level and the missing one of any other key.
+Its probability is a sum over cells, most of them empty. Where the sum is cut short, the probability is understated and the risk
+overstated:
 
 * for records with f > 1, only occupied cells are summed;
-* keys are taken to be missing together only in the ways that occur in the file (its *patterns*);
-* of more than :data:`MOST_VALUES` combinations of values that a record could have for the keys it lacks, those that most records have
+* keys are taken to be missing together only in the combinations that occur in the file (its *patterns*);
+* if a record could have more than :data:`MOST_VALUES` combinations of values for the keys it lacks, only the most frequent ones
   are summed.
 
-How much more probable than c itself the cells are that differ in some keys is asked of a model that predicts these keys from all others
-(:meth:`~rarecell.model.protocol.CellModel.with_last`): whether somebody answers depends on who it is, not the other way round. On census
-samples with three per cent of missing ages the number of population uniques was right within a tenth; the default's average
-over orders gave one and a half to two times the truth.
+How much more probable than c the cells are that differ from it in some keys is asked of a model that predicts these keys from
+all others (:meth:`~rarecell.model.protocol.CellModel.with_last`): whether somebody answers depends on who it is, not the other
+way round. On census samples with 3 % of ages missing, the number of population uniques was right to within a tenth; the
+default's average over orders gave one and a half to two times the truth.
 
-What is uncertain about the probability of c is taken to be uncertain about A(c) to the same relative degree, or to the degree of its
-cells on average if that is less: the cells of A(c) share most of their marginals. A record stands for as many people of A(c) as of c.
+The probability of A(c) is taken to have the same relative uncertainty as that of c, or the average uncertainty of its cells if
+that is smaller: the cells of A(c) share most of their marginals. A record stands for as many people of A(c) as of c.
 """
 
 from __future__ import annotations
@@ -49,19 +50,19 @@ Floats = NDArray[np.float64]
 Cells = NDArray[np.int32]
 
 MOST_VALUES = 2_048
-"""Combinations of values that are summed for the keys a record lacks."""
+"""Largest number of combinations of values that are summed for the keys a record lacks."""
 
 MOST_CELLS = 400_000
-"""Cells that are summed in all; beyond, the rarest patterns are left out."""
+"""Largest number of cells that are summed in all; beyond it, the rarest patterns are left out."""
 
 N_FITS = 8
-"""Sets of keys, those that most records lack first, that are predicted from all others by a model of their own."""
+"""Number of sets of keys, most frequently missing first, that are predicted from all others by a model of their own."""
 
 _CHUNK = 1 << 18
 
 
 def has_missing_value(table: ContingencyTable) -> NDArray[np.bool_]:
-    """Whether the records of each occupied cell lack the value of a key."""
+    """Whether the records of each occupied cell have a missing key value."""
     return np.asarray(_lacks(table, table.cells).any(axis=1))
 
 
@@ -72,15 +73,15 @@ def matching_anything(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FIT
     ----------
     risk : RecordRisk
         The risk with missing values as levels of their own.
-    model : a model of its cells
-        The one that ``risk`` comes from.
+    model : CellModel
+        The model that ``risk`` was computed from.
     n_fits : int, optional
-        Sets of keys for which a model that predicts them from all others is fitted, if the model has an order of its keys.
+        Number of sets of keys for which a model that predicts them from all others is fitted, if the model orders its keys.
 
     Returns
     -------
     RecordRisk
-        Its ``sample_count`` is the number of compatible records, its probabilities are those of all compatible cells.
+        Its ``sample_count`` is the number of compatible records; its probabilities are those of all compatible cells.
 
     Examples
     --------
@@ -112,7 +113,7 @@ def matching_anything(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FIT
             total += np.bincount(of, weights=more, minlength=len(total)) * scale
             spread += np.bincount(of, weights=more * its_deviation, minlength=len(total)) * scale
     total = np.maximum(np.minimum(total, 1.0), probability)
-    # An additive model has cells of probability zero, which cannot be so many times as probable.
+    # Cells of probability zero occur in an additive model; for them the ratio is undefined.
     is_possible = probability > 0.0
     ratio = np.divide(total, probability, out=np.ones(len(total)), where=is_possible)
     average = np.divide(spread, total, out=np.zeros(len(total)), where=is_possible)
@@ -128,7 +129,7 @@ def matching_anything(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FIT
 
 
 def _lacks(table: ContingencyTable, cells: Cells) -> NDArray[np.bool_]:
-    """Which keys each of some cells lacks."""
+    """Which keys are missing in each of these cells."""
     has_missing = np.array([c.has_missing for c in table.categories])
     last = np.array([c.n_levels - 1 for c in table.categories])
     return np.asarray(has_missing & (cells == last))
@@ -140,13 +141,14 @@ def _lacks(table: ContingencyTable, cells: Cells) -> NDArray[np.bool_]:
 def _law_of(log_probability: Floats, moments: LogMoments | None) -> tuple[Floats, Floats]:
     """Mean probability of some cells, and the standard deviation of its logarithm.
 
-    The mean is the model's own: that of a gamma law with the moments of the logarithm is far too large where little is known.
+    The mean is the model's own: that of a gamma distribution with these moments of the logarithm is far too large where little
+    is known.
     """
     return np.exp(log_probability), np.zeros(len(log_probability)) if moments is None else np.sqrt(moments.variance)
 
 
 def _widened(posterior: LogMoments | None, log_ratio: Floats, deviation: Floats) -> LogMoments | None:
-    """The posterior of a probability that is a given number of times as large, and known up to this deviation of its logarithm."""
+    """The posterior of a probability multiplied by a given ratio, with its logarithm known up to the given deviation."""
     if posterior is None:
         return None
     variance = np.where(log_ratio > 0.0, deviation**2, posterior.variance)
@@ -160,7 +162,7 @@ def _widened(posterior: LogMoments | None, log_ratio: Floats, deviation: Floats)
 
 
 def _patterns(lacks: NDArray[np.bool_], counts: NDArray[np.int64]) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """The sets of keys that records lack, those of most records first, and which of them each cell has."""
+    """The sets of keys that records lack, most frequent first, and the set that applies to each cell."""
     found, which = np.unique(lacks, axis=0, return_inverse=True)
     order = np.argsort(-np.bincount(which.ravel(), weights=counts), kind="stable")
     return found[order], np.argsort(order)[which.ravel()]
@@ -169,12 +171,12 @@ def _patterns(lacks: NDArray[np.bool_], counts: NDArray[np.int64]) -> tuple[NDAr
 def _occupied_sums(
     table: ContingencyTable, patterns: NDArray[np.bool_], of_cell: NDArray[np.int64], values: tuple[NDArray[np.generic], ...]
 ) -> tuple[Floats, ...]:
-    """For each cell the sums of some values over the occupied cells that are compatible with it.
+    """For each cell, the sums of some values over the occupied cells that are compatible with it.
 
     1. Cells of two patterns are compatible when they agree on the keys that neither lacks.
-    2. Agreement is found by adding up a random number for each level: equal sums mean equal levels (two different ones have the
-       same sum once in 2^64).
-    3. Values of the cells of one pattern are added up by that sum, and looked up for the cells of the other.
+    2. Agreement is found by adding up a random number for each level: equal sums mean equal levels (different levels have the
+       same sum with probability 2^−64).
+    3. Values of the cells of one pattern are summed by this number, and looked up for the cells of the other.
     """
     rng = np.random.default_rng(0)
     numbers = [rng.integers(0, 2**64, c.n_levels, dtype=np.uint64) for c in table.categories]
@@ -185,7 +187,7 @@ def _occupied_sums(
         for other, theirs in enumerate(members):
             kept = ~(patterns[one] | patterns[other])
             mine, signs = (_signature(columns, kept, rows) for rows in (own, theirs))
-            # Sorting the fewer of the two is quicker.
+            # Sorting the smaller of the two is faster.
             distinct = np.unique(mine if len(mine) < len(signs) else signs)
             (at, meets), (place, has) = _places(distinct, signs), _places(distinct, mine)
             for total, value in zip(found, values, strict=True):
@@ -195,7 +197,7 @@ def _occupied_sums(
 
 
 def _places(distinct: NDArray[np.uint64], signs: NDArray[np.uint64]) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Where each of these is among the distinct ones, and whether it is there at all."""
+    """Position of each of these among the distinct ones, and whether it occurs at all."""
     at = np.minimum(np.searchsorted(distinct, signs), len(distinct) - 1)
     return at, distinct[at] == signs
 
@@ -213,10 +215,10 @@ def _signature(columns: NDArray[np.uint64], kept: NDArray[np.bool_], rows: NDArr
 def _empty_cells(
     table: ContingencyTable, patterns: NDArray[np.bool_], alone: NDArray[np.int64], lacks: NDArray[np.bool_]
 ) -> dict[tuple[int, ...], list[tuple[Cells, NDArray[np.int64]]]]:
-    """The empty cells that are compatible with each of the cells ``alone``, and which of them each belongs to.
+    """The empty cells that are compatible with each of the cells ``alone``, and the cell that each belongs to.
 
-    No other cell that is compatible with these is occupied, so that all of them but the cell itself are empty. They are told by
-    the keys that either the cell or the record lacks.
+    No other cell compatible with these is occupied, so all of them except the cell itself are empty. They are grouped by the
+    keys that are missing in either of the two.
     """
     found: dict[tuple[int, ...], list[tuple[Cells, NDArray[np.int64]]]] = {}
     n_left = MOST_CELLS
@@ -231,7 +233,7 @@ def _empty_cells(
 def _by_pattern(
     table: ContingencyTable, patterns: NDArray[np.bool_], alone: NDArray[np.int64], lacks: NDArray[np.bool_]
 ) -> Iterator[tuple[NDArray[np.bool_], Cells, NDArray[np.int64]]]:
-    """Pattern by pattern: the complete cells without its keys, and what the others could be."""
+    """For each pattern: complete cells with its keys set to missing, and the possible completions of the incomplete ones."""
     is_complete = ~lacks[alone].any(axis=1)
     values: dict[bytes, Cells] = {}
     for pattern in patterns:
@@ -251,13 +253,13 @@ def _by_pattern(
 
 
 def _with_missing(table: ContingencyTable, cells: Cells, pattern: NDArray[np.bool_]) -> Cells:
-    """The same cells without the keys of a pattern."""
+    """The same cells with the keys of a pattern set to missing."""
     last = np.array([c.n_levels - 1 for c in table.categories], dtype=np.int32)
     return np.where(pattern, last, cells).astype(np.int32)
 
 
 def _values_of(table: ContingencyTable, keys: NDArray[np.intp]) -> Cells:
-    """Combinations of values that some keys can have, missing ones aside; of too many, those that most records have."""
+    """Combinations of non-missing values that some keys can have; if there are too many, the most frequent ones."""
     levels = [table.categories[k].n_levels - table.categories[k].has_missing for k in keys]
     if np.prod(levels, dtype=np.float64) <= MOST_VALUES:
         combinations = list(product(*map(range, levels)))

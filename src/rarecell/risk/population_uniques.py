@@ -1,6 +1,6 @@
-"""How many population uniques does a sample hold, judged from its size indices alone?
+"""How many population uniques does a sample contain, judging from its size indices alone?
 
-The size indices s_j (how many cells have j records) forget which values a record has. The estimators here therefore give
+The size indices s_j (the number of cells with j records) ignore which values a record has. The estimators here therefore give
 every sample unique the same probability of being a population unique; they are a comparison for the risk of single
 records, not a substitute. An estimator that cannot be computed returns no number and says why.
 
@@ -43,7 +43,7 @@ _SAME_RISK = "it gives every sample unique the same risk"
 
 @dataclass(frozen=True)
 class UniquesEstimate:
-    """What one estimator says about population uniques among the sample uniques.
+    """The estimate of one estimator for the number of population uniques among the sample uniques.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class UniquesEstimate:
     expected_population_uniques : float or None
         τ1, the expected number of sample uniques that are population uniques; None when the estimator failed.
     unique_probability : float or None
-        The probability it gives to every sample unique alike.
+        The probability it assigns to every sample unique.
     parameters : mapping of str to float
         Fitted parameters.
     converged : bool
@@ -60,7 +60,7 @@ class UniquesEstimate:
     assumption : str
         What the estimator assumes, in a sentence.
     message : str
-        Why there is no number, or what to know about it; may be empty.
+        Why there is no number, or what to bear in mind about it; may be empty.
     """
 
     name: str
@@ -82,16 +82,16 @@ class UniquesEstimate:
 
 @dataclass(frozen=True)
 class SizeIndices:
-    """Size indices of a sample, possibly with the largest cells known only in number.
+    """Size indices of a sample; of its largest cells only the number may be known.
 
     Attributes
     ----------
     counts : mapping of int to int
         s_j for each cell size j.
     n_records : int
-        Sample size n; the sum of j·s_j unless cells of a tail are missing from ``counts``.
+        Sample size n; the sum of j·s_j unless cells of the tail are missing from ``counts``.
     n_cells : int
-        Number u of occupied cells, those of the tail included.
+        Number u of occupied cells, including those of the tail.
     """
 
     counts: Mapping[int, int]
@@ -128,12 +128,12 @@ class SizeIndices:
         return self.counts.get(1, 0)
 
     def arrays(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Sizes j and numbers s_j, as floats in increasing order of j."""
+        """Sizes j in increasing order and their numbers s_j, as floats."""
         return np.array(list(self.counts), dtype=np.float64), np.array(list(self.counts.values()), dtype=np.float64)
 
 
 def population_uniques(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -> tuple[UniquesEstimate, ...]:
-    """Every estimator of this module for one sample.
+    """Apply every estimator of this module to one sample.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ def ewens_moment(size_indices: Mapping[int, int] | SizeIndices, *, population: f
 def pitman(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -> UniquesEstimate:
     """Pitman's two-parameter formula by maximum likelihood, α in [0, 1), θ > −α.
 
-    For each α the likelihood has one maximum in θ; along it the derivative in α is solved for. α = 0 is Ewens' formula.
+    For each α the likelihood has one maximum in θ; along this ridge the derivative in α is set to zero. α = 0 is Ewens' formula.
     """
     sizes = _checked(size_indices, population)
     n, u = sizes.n_records, sizes.n_cells
@@ -245,7 +245,7 @@ def pitman_ratio(size_indices: Mapping[int, int] | SizeIndices, *, population: f
 def zayatz(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -> UniquesEstimate:
     """Zayatz: population cells have the sizes of the sample's cells, and the sample is drawn hypergeometrically.
 
-    P(population unique | sample unique) is s1·H(1) over the sum of s_j·H(j), H(j) being the hypergeometric
+    P(population unique | sample unique) is s1·H(1) over the sum of s_j·H(j), where H(j) is the hypergeometric
     probability that exactly one of j units is sampled.
     """
     sizes = _checked(size_indices, population)
@@ -264,9 +264,9 @@ def zayatz(size_indices: Mapping[int, int] | SizeIndices, *, population: float) 
 def slide_negative_binomial(size_indices: Mapping[int, int] | SizeIndices, *, population: float) -> UniquesEstimate:
     """Slide negative binomial of Chen and Keller-McNulty: F − 1 is negative binomial over the K occupied population cells.
 
-    K is the third Shlosser-type estimate of Haas and Stokes. Given β, setting the ratio of the expected s2 to the expected
-    s1 to the observed one is a quadratic equation in α with one positive root, which leaves one equation in β. (ARX solves the
-    two equations by Newton steps from a fixed point, with a factor of the second one inverted and a parenthesis of the
+    K is the third Shlosser-type estimate of Haas and Stokes. Given β, equating the ratio of the expected s2 to the expected
+    s1 with the observed one gives a quadratic equation in α with one positive root, which leaves one equation in β. (ARX solves
+    the two equations by Newton steps from a fixed point, with a factor of the second one inverted and a parenthesis in the
     estimate of K misplaced; it returns 0 on failure.)
     """
     sizes = _checked(size_indices, population)
@@ -319,7 +319,7 @@ def _checked(size_indices: Mapping[int, int] | SizeIndices, population: float) -
 
 
 def _unseen_cells(sizes: SizeIndices, fraction: float) -> float:
-    """Cells of the population that the sample missed, by the third Shlosser-type estimate of Haas and Stokes (1998)."""
+    """Number of population cells that the sample missed, by the third Shlosser-type estimate of Haas and Stokes (1998)."""
     j, numbers = sizes.arrays()
     squared = fraction * fraction
     log_unsampled = np.log1p(-fraction)
@@ -341,7 +341,7 @@ def _slide_negative_binomial_parameters(
         ratio = s2 / s1
         factor = fraction * (1.0 - beta) / (2.0 * (1.0 - thinned))
         quadratic, linear, constant = factor * thinned, factor * (2.0 - thinned) - ratio * thinned, -ratio * (1.0 - thinned)
-        # Of the two forms of the positive root, the one without cancellation.
+        # Of the two forms of the positive root, this is the one without cancellation.
         root = np.sqrt(linear * linear - 4.0 * quadratic * constant)
         return float(-2.0 * constant / (linear + root) if linear >= 0.0 else (root - linear) / (2.0 * quadratic))
 
@@ -361,5 +361,5 @@ def _slide_negative_binomial_parameters(
         thinned = (1.0 - fraction) * (1.0 - beta)
         unsampled = (1.0 - fraction) * np.exp(alpha * (np.log(beta) - np.log1p(-thinned)))
         candidates.append((abs(n_population_cells * (1.0 - unsampled) - u), alpha, beta))
-    # There can be two solutions; the one that also gives about the observed number of cells is the model.
+    # There can be two solutions; the one that comes closer to the observed number of cells is used.
     return min(candidates)[1:] if candidates else None

@@ -1,9 +1,9 @@
 """What is the risk of a cell whose probability is known only up to a posterior distribution?
 
-A model that says how sure it is gives mean and variance of the logarithm of a cell's probability. The gamma distribution
-with these two moments stands for the posterior; the unseen units of the cell are then negative binomial, and both risks
-have a generating function (1 + c(1−t))^−a, with shape a and c = M times the scale. Putting the mean in instead would
-overstate how well a rare cell is known.
+A model that says how sure it is gives the mean and variance of the logarithm of a cell's probability. The gamma distribution
+with these two moments represents the posterior; the number of unseen units in the cell is then negative binomial, with the
+generating function (1 + c(1−t))^−a that both risks follow from, where a is the shape and c is M times the scale. Plugging in
+the mean instead would overstate how well a rare cell is known.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def gamma_of_log_moments(mean_log: Floats, variance_log: Floats) -> tuple[Floats
     """Shape and scale of the gamma distribution whose logarithm has this mean and variance.
 
     The variance of the logarithm is the trigamma function of the shape, which Newton's method inverts from above or
-    below in a few steps (Minka 2000); its mean is the digamma function of the shape plus the logarithm of the scale.
+    below in a few steps (Minka 2000); the mean is the digamma function of the shape plus the logarithm of the scale.
     """
     variance = np.asarray(variance_log, dtype=np.float64)
     shape, scale = np.empty(variance.shape), np.empty(variance.shape)

@@ -1,7 +1,7 @@
 """How likely is it that a record is the only one of its kind in the population?
 
 A record is at risk when its combination of key values is rare. The model says how probable the cell is, the design how much
-of the population was left out, and the formulas of :mod:`rarecell.risk.formulas` turn both into the probability that a
+of the population was not sampled, and the formulas of :mod:`rarecell.risk.formulas` turn both into the probability that a
 sample unique is a population unique, and into E(1/F), the probability that a match is correct, for every record.
 """
 
@@ -45,20 +45,20 @@ class RecordRisk(Shown):
     table : ContingencyTable
         The table of the sample.
     design : SamplingDesign
-        Population, sampling fraction of each cell, and notes on them.
+        Population size, sampling fraction of each cell, and notes on them.
     form : str
         Law of the unseen units: ``"multinomial"``, ``"poisson"`` or ``"poisson-gamma"``.
     sample_count : ndarray of int
-        Records f of each cell.
+        Number f of records in each cell.
     log_cell_probability : ndarray
-        Logarithm of the model's probability of each cell, a share of the sampled records.
+        Logarithm of the model's probability of each cell, as a share of the sampled records.
     shape : float or None
         Shape of the gamma law, for ``"poisson-gamma"``.
     posterior : LogMoments or None
         Mean and variance of the logarithm of each cell's probability, for a model that says how sure it is.
     log_widening : ndarray or None
-        Where a missing value is compatible with every level (:mod:`rarecell.risk.missing_values`): logarithm of how many times
-        as probable as its own cell the compatible cells are. Counts and probabilities are then those of the compatible cells.
+        Where a missing value is compatible with every level (:mod:`rarecell.risk.missing_values`): logarithm of the ratio of the
+        probability of the compatible cells to that of the cell itself. Counts and probabilities then refer to compatible cells.
     """
 
     table: ContingencyTable
@@ -87,7 +87,7 @@ class RecordRisk(Shown):
 
     @cached_property
     def log_population_share(self) -> Floats:
-        """Logarithm of each cell's expected share of the population; that of the sample under simple random sampling."""
+        """Logarithm of each cell's expected share of the population; under simple random sampling, its share of the sample."""
         return np.asarray(self.log_cell_probability + np.log(self.table.n_records * self.design.weight / self.population))
 
     @cached_property
@@ -107,12 +107,12 @@ class RecordRisk(Shown):
 
     @cached_property
     def unique_probability(self) -> Floats:
-        """P(unique in the population | unique in the sample) of each cell; 0 where it has more than one record."""
+        """P(unique in the population | unique in the sample) of each cell; 0 for cells with more than one record."""
         return self._unique_at(_EVERYWHERE, self.sample_count)
 
     @cached_property
     def standard_error(self) -> Floats | None:
-        """Standard error of each unique probability by chance in the fit, such as the random orders of an average; None without."""
+        """Standard error of each unique probability due to chance in the fit, such as random orders of an average; else None."""
         if self.posterior is None or self.posterior.error is None or self._gamma_law is None:
             return None
         shape, scale = self._gamma_law
@@ -128,7 +128,7 @@ class RecordRisk(Shown):
         """Whether another seed could put the sample unique of each cell on the other side of ``threshold``."""
         if self.standard_error is None:
             return np.zeros(self.table.n_cells, dtype=bool)
-        # The error comes from six pairs of orders; 2.5 is the point of Student's law that leaves out one in twenty.
+        # The error comes from six pairs of orders; 2.5 is the two-sided 5 % point of Student's t distribution.
         is_near = np.abs(self.unique_probability - threshold) <= 2.5 * self.standard_error
         return np.asarray((self.sample_count == 1) & is_near)
 
@@ -138,7 +138,7 @@ class RecordRisk(Shown):
         return self._match_at(_EVERYWHERE, self.sample_count)
 
     def at_counts(self, cells: NDArray[np.int64], sample_count: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Unique and match probability of some cells, had they this many records: what a swap leaves behind."""
+        """Unique and match probability of some cells if they had this many records, such as what a swap leaves behind."""
         return self._unique_at(cells, sample_count), self._match_at(cells, sample_count)
 
     def _unique_at(self, cells: NDArray[np.int64] | slice, sample_count: NDArray[np.int64]) -> Floats:
@@ -184,7 +184,7 @@ class RecordRisk(Shown):
     def _gamma_law(self) -> tuple[Floats, Floats] | None:
         """Shape and scale of the posterior of each cell's probability, for a model that says how sure it is.
 
-        The law of the unseen units follows from these, so that ``form`` has no effect.
+        The law of the unseen units follows from these, so ``form`` has no effect.
         """
         if self.posterior is None:
             return None
@@ -193,7 +193,7 @@ class RecordRisk(Shown):
     def decades(self) -> dict[int, int]:
         """Number of sample uniques by the decade of their cell probability: −k counts 10^−k ≤ p < 10^(1−k)."""
         logs = self.log_population_share[self.sample_count == 1] / np.log(10.0)
-        # A probability that is a power of ten must not fall into the lower decade by the rounding of its logarithm.
+        # A probability that is a power of ten must not fall into the lower decade because its logarithm was rounded.
         decade = np.floor(logs[np.isfinite(logs)] + 1e-12).astype(np.int64)
         found, numbers = np.unique(decade, return_counts=True)
         return dict(zip(found[::-1].tolist(), numbers[::-1].tolist(), strict=True))
@@ -202,7 +202,7 @@ class RecordRisk(Shown):
 
     @property
     def _cell_of_row(self) -> NDArray[np.int64]:
-        """Cell of each record; each cell once when the table does not know the records."""
+        """Cell of each record; each cell once if the table does not know its records."""
         record_cell = self.table.record_cell
         return np.arange(self.table.n_cells) if record_cell is None else record_cell
 
@@ -210,8 +210,8 @@ class RecordRisk(Shown):
         """Arrays with one entry for each record of the file, in its order.
 
         Keys are ``cell_count``, ``cell_probability``, ``unique_probability`` and ``match_probability``. A record that was
-        dropped for a missing key has a count of 0 and probabilities that are not a number. A table built from counts has
-        no records; then there is one entry for each cell.
+        dropped for a missing key has a count of 0, and NaN for the probabilities. A table built from counts has
+        no records; there is then one entry for each cell.
         """
         cell = self._cell_of_row
         dropped = cell < 0
@@ -225,21 +225,21 @@ class RecordRisk(Shown):
         return columns
 
     def riskiest(self, k: int) -> NDArray[np.int64]:
-        """Numbers of the ``k`` sample uniques with the highest unique probability; ties go in the order of the cells."""
+        """Numbers of the ``k`` sample uniques with the highest unique probability; ties are in the order of the cells."""
         alone = np.flatnonzero(self.sample_count == 1)
         return self._rows_of(alone[np.lexsort((alone, -self.unique_probability[alone]))[: max(k, 0)]])
 
     def above(self, threshold: float) -> NDArray[np.int64]:
-        """Numbers, in the order of the file, of the sample uniques whose unique probability exceeds ``threshold``."""
+        """Numbers of the sample uniques whose unique probability exceeds ``threshold``, in the order of the file."""
         return np.sort(self._rows_of(np.flatnonzero((self.sample_count == 1) & (self.unique_probability > threshold))))
 
     def cell_probability_below(self, threshold: float) -> NDArray[np.int64]:
-        """Numbers, in the order of the file, of the sample uniques in a cell of probability below ``threshold``."""
+        """Numbers of the sample uniques in cells of probability below ``threshold``, in the order of the file."""
         is_below = np.exp(self.log_population_share) < threshold
         return np.sort(self._rows_of(np.flatnonzero((self.sample_count == 1) & is_below)))
 
     def _rows_of(self, cells: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of the one record of each of these cells."""
+        """The number of the only record in each of these cells."""
         of_record = self.table.record_cell
         if of_record is None:
             return np.asarray(self.table.first_row[cells])
@@ -256,8 +256,8 @@ class RecordRisk(Shown):
 
         Parameters
         ----------
-        like : a data frame, optional
-            A pandas, polars or pyarrow frame; anything else, or nothing, gives a pyarrow table.
+        like : data frame, optional
+            A pandas, polars or pyarrow frame; anything else, or None, gives a pyarrow table.
         """
         columns = self.per_record()
         return in_library_of(like, {"record": np.arange(len(columns["cell_count"])), **columns})
@@ -286,26 +286,27 @@ def record_risk(
     ----------
     table : ContingencyTable
         The sample.
-    model : a model of its cells
+    model : CellModel
         Decomposable, hierarchical, additive, or an average of models, fitted to this table.
-    population : float or mapping
-        Population size N; with ``strata`` the size of each stratum. With ``sampling="weights"`` it may be left out, and is then
+    population : float or mapping, optional
+        Population size N; with ``strata``, the size of each stratum. With ``sampling="weights"`` it may be omitted, and is then
         the sum of the weights.
-    sampling : {"srs", "weights"}
+    sampling : {"srs", "weights"}, optional
         Simple random sampling, or survey weights: a record of a cell stands for as many units as the weights of such records
         say on average.
     strata : str or sequence, optional
         Name of a key whose levels are strata: risk is then within the stratum, which the intruder knows. Or the stratum of
-        each record, when it is not a key.
-    form : {"multinomial", "poisson", "poisson-gamma"}
+        each record, if it is not a key.
+    form : {"multinomial", "poisson", "poisson-gamma"}, optional
         Law of the number of unseen units in a cell. The multinomial is that of Takemura and Endo. A model with a
-        ``posterior`` of its own (:class:`~rarecell.model.backoff.BackoffModel`) brings its law with it.
+        ``posterior`` of its own (:class:`~rarecell.model.backoff.BackoffModel`) brings its own law.
     shape : float, optional
-        Shape a of the gamma law of cell rates; estimated by :func:`overdispersion_shape` when left out.
+        Shape a of the gamma law of cell rates; by default estimated by :func:`overdispersion_shape`.
 
     Returns
     -------
     RecordRisk
+        The risk of every occupied cell.
 
     Examples
     --------
@@ -339,7 +340,7 @@ def overdispersion_shape(table: ContingencyTable, log_cell_probability: Floats) 
     """Shape of the gamma law of cell rates about the model, by maximum likelihood over the occupied cells.
 
     Sample counts are negative binomial with mean n·p̂ and this shape; the empty cells, which are too many to visit, are
-    taken account of by conditioning on a count of at least one. Infinity means that the counts vary no more than Poisson.
+    accounted for by conditioning on a count of at least one. Infinity means that the counts vary no more than Poisson.
     """
     mean = table.n_records * np.exp(log_cell_probability)
     count = table.counts.astype(np.float64)
@@ -356,16 +357,16 @@ def overdispersion_shape(table: ContingencyTable, log_cell_probability: Floats) 
 
 
 def household_risk(record_probability: ArrayLike, household: Sequence[Level] | Array) -> Floats:
-    """Probability that at least one member of a record's household is identified, carried to each member.
+    """Probability that at least one member of a record's household is identified, assigned to each member.
 
-    1 − Π(1−r) over the members, as in µ-ARGUS, which takes them as independent.
+    1 − Π(1−r) over the members, as in µ-ARGUS, which treats them as independent.
 
     Parameters
     ----------
     record_probability : array_like
-        Probability of each record, such as ``risk.per_record()["unique_probability"]``; not a number counts as 0.
+        Probability of each record, such as ``risk.per_record()["unique_probability"]``; NaN counts as 0.
     household : sequence
-        Household of each record, any labels; a record without one (None, or not a number) is alone.
+        Household of each record, with any labels; a record without one (None or NaN) is alone.
 
     Returns
     -------
@@ -389,6 +390,6 @@ def _household_codes(labels: Array) -> NDArray[np.int64]:
     code_of: dict[Level, int] = {}
     codes = np.empty(len(labels), dtype=np.int64)
     for row, label in enumerate(labels.tolist()):
-        is_missing = label is None or label != label  # not a number is the one value unlike itself
+        is_missing = label is None or label != label  # NaN is the only value that differs from itself
         codes[row] = code_of.setdefault(("alone", row) if is_missing else ("household", label), len(code_of))
     return codes

@@ -1,14 +1,14 @@
 """How many people share each record's values, when the office holds the population?
 
 A register makes a model unnecessary: F of every cell is counted. The register may be any data the program reads; its engine
-counts combinations of the keys, and no record of it is held. Values are compared by what they mean, not by how they are
-stored, so ``1`` in a Parquet file is ``1`` in a CSV file, and a key in bands is put into the bands of the file.
+counts combinations of the keys, and no record of it is kept. Values are compared by meaning, not by how they are stored, so
+``1`` in a Parquet file is ``1`` in a CSV file, and the register's values of a banded key are put into the file's bands.
 
-A person of the file belongs to the population. Where the register knows fewer people with some values than the file has
-records, the two disagree; the number of records stands there, which overstates the risk rather than understating it.
+Everyone in the file belongs to the population. Where the register has fewer people with some values than the file has
+records, the two disagree; the number of records is then used, which overstates the risk rather than understating it.
 
-An intruder who looks nearby also needs the people with values that no record has. They are kept, by levels that are those of
-the file and of the register together.
+An intruder who searches nearby values also needs the people whose values no record has. They are kept as well, in the combined
+levels of the file and the register.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from rarecell.engine.duck import EngineSettings
 
 CALIBRATION_EDGES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
-"""Estimated probabilities between two of these are compared with the share that was true."""
+"""Estimated probabilities between two consecutive edges are compared with the share that turned out true."""
 
 
 @dataclass(frozen=True)
 class CalibrationBand:
-    """Sample uniques whose estimated probability lies in a band: the mean of the estimates, and the share that was true."""
+    """Sample uniques with an estimated probability in a band: the mean of the estimates, and the share that was true."""
 
     low: float
     high: float
@@ -58,11 +58,16 @@ class RegisterCounts:
 
     Attributes
     ----------
-    table : the cells of the file
-    in_register : how many people of the register are in each cell
-    n_register : people in the register
-    people : everybody in the register by all of its key values; those whose band the file does not have are left out
-    place : for each key the code that ``people`` has for each level of ``table``
+    table : ContingencyTable
+        The cells of the file.
+    in_register : ndarray of int
+        Number of people in the register in each cell.
+    n_register : int
+        Number of people in the register.
+    people : ContingencyTable
+        Everyone in the register by their key values; people in a band that the file does not have are left out.
+    place : tuple of ndarray of int
+        For each key, the code in ``people`` of each level of ``table``.
     """
 
     table: ContingencyTable
@@ -73,33 +78,33 @@ class RegisterCounts:
 
     @cached_property
     def population_count(self) -> NDArray[np.int64]:
-        """F of each cell: what the register has, and never fewer than the file has records there."""
+        """F of each cell: the count in the register, but never less than the number of records in the file."""
         return np.maximum(self.in_register, self.table.counts)
 
     @cached_property
     def n_not_covered(self) -> int:
-        """Records of the file for which the register has nobody."""
+        """Number of records of the file for which the register has nobody."""
         return int(np.maximum(self.table.counts - self.in_register, 0).sum())
 
     @property
     def population_uniques(self) -> int:
-        """Sample uniques that are unique in the population."""
+        """Number of sample uniques that are unique in the population."""
         return int((self.population_count[self.table.unique_cells] == 1).sum())
 
     @property
     def correct_matches(self) -> float:
-        """Σ 1/F over the sample uniques: links that an intruder who holds the register gets right."""
+        """Σ 1/F over the sample uniques: the number of links that an intruder with the register is expected to get right."""
         return float((1.0 / self.population_count[self.table.unique_cells]).sum())
 
     def risk(self, estimated: RecordRisk) -> CountedRisk:
-        """The risk of every record as it is counted, in place of an estimated one."""
+        """The counted risk of every record, in place of an estimated one."""
         self._expect_same_cells(estimated)
         return CountedRisk(
             **{part.name: getattr(estimated, part.name) for part in fields(estimated)}, population_count=self.population_count
         )
 
     def among(self, table: ContingencyTable) -> RegisterCounts:
-        """The counts of a projection of the table to fewer keys."""
+        """The counts for a projection of the table to fewer keys."""
         of_keys = [self.table.keys.index(key) for key in table.keys]
         people, place = self.people.project(list(table.keys)), tuple(self.place[k] for k in of_keys)
         cells = np.stack([of_key[table.cells[:, k]] for k, of_key in enumerate(place)], axis=1)
@@ -112,7 +117,7 @@ class RegisterCounts:
             raise BadInput("The risk is that of another table than the register was counted for; use the table of the same data.")
 
     def calibration(self, risk: RecordRisk) -> tuple[CalibrationBand, ...]:
-        """Estimated probabilities of the sample uniques by band, against how many of them were true."""
+        """Estimated probabilities of the sample uniques by band, compared with the share that was true."""
         self._expect_same_cells(risk)
         alone = self.table.unique_cells
         estimated, is_true = risk.unique_probability[alone], self.population_count[alone] == 1
@@ -144,18 +149,19 @@ class RegisterCounts:
 
 @dataclass(frozen=True, eq=False)
 class CountedRisk(RecordRisk):
-    """The risk of every record where the population is known: a sample unique is unique in it or not.
+    """The risk of every record when the population is known: a sample unique either is unique in it or is not.
 
     Attributes
     ----------
-    population_count : people in each cell
+    population_count : ndarray of int
+        Number of people in each cell.
     """
 
     population_count: NDArray[np.int64] = field(kw_only=True, repr=False)
 
     @property
     def standard_error(self) -> None:
-        """Nothing was fitted."""
+        """None, because nothing was fitted."""
         return None
 
     def _unique_at(self, cells: NDArray[np.int64] | slice, sample_count: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -172,15 +178,20 @@ def register_counts(
 
     Parameters
     ----------
-    data : the file, with its keys and how they are coded
-    register : the population as any source: a path, a frame of pandas, polars, pyarrow, DuckDB or Spark. It has the keys as
-        columns of the same names
-    table : the table of ``data`` or a projection of it to fewer keys; that of all keys unless given
-    settings : how much of the machine reading may use
+    data : Microdata
+        The file, with its keys and their coding.
+    register : path or frame
+        The population from any source: a path, or a frame of pandas, polars, pyarrow, DuckDB or Spark. Its columns must include
+        the keys, under the same names.
+    table : ContingencyTable, optional
+        The table of ``data``, or a projection of it to fewer keys; by default that of all keys.
+    settings : EngineSettings, optional
+        How much of the machine reading may use.
 
     Returns
     -------
     RegisterCounts
+        The number of people in each cell.
 
     Examples
     --------
@@ -212,7 +223,7 @@ def register_counts(
         _refuse_nothing_in_common(of_key.key, of_value, source)
         codes.append(of_value[column.codes])
         everybody.append((joint, joint.codes[column.codes]))
-    # The index says −1 for people in no cell of the file.
+    # The index is −1 for people who are in no cell of the file.
     cell = CellIndex(counted_for.cells, [c.n_levels for c in counted_for.categories]).find(codes)
     in_register = np.zeros(counted_for.n_cells, dtype=np.int64)
     np.add.at(in_register, cell[cell >= 0], grouped.counts[cell >= 0])
@@ -226,7 +237,7 @@ def register_counts(
 
 @dataclass(frozen=True, eq=False)
 class _Joint:
-    """The levels of a key in the file and the register together, and the code of each value of the register; −1 for none."""
+    """Combined levels of a key in the file and the register, and the code of each value of the register; −1 for none."""
 
     categories: Categories
     codes: NDArray[np.int32]
@@ -249,7 +260,7 @@ def _people(categories: Sequence[Categories], codes: Sequence[NDArray[np.int32]]
 
 @dataclass(frozen=True, eq=False)
 class _FileKey:
-    """A key of the file: its distinct values as what they mean, and their codes."""
+    """A key of the file: its distinct values by meaning, and their codes."""
 
     key: str
     values: Sequence[Level]
@@ -266,18 +277,18 @@ class _FileKey:
         return cls(key, values, lookup.codes, coding)
 
     def codes_of(self, raw: RawLevels) -> NDArray[np.int32]:
-        """The code that the file gives to each value of the register; −1 for one that the file does not have."""
-        # By their text, so that the number 1 and the text "1" are the same.
+        """The file's code for each value of the register; −1 for a value that the file does not have."""
+        # Compared as text, so that the number 1 and the text "1" are the same.
         code_of = {_text(value): int(code) for value, code in zip(self.values, self.codes, strict=True)}
         return np.array([code_of.get(_text(value), -1) for value in self.plain(raw)], dtype=np.int32)
 
     def plain(self, raw: RawLevels) -> list[Level]:
-        """Values of the register, those that the file declares to be missing as None."""
+        """Values of the register, with those that the file declares missing as None."""
         declared = {str(value) for value in self.coding.missing}
         return [None if value is None or str(value) in declared else value for value in raw.values]
 
     def banded_codes_of(self, raw: RawLevels) -> NDArray[np.int32]:
-        """As :meth:`codes_of`, for a key in bands: a value that the file lacks may lie in a band that it has."""
+        """As :meth:`codes_of`, for a banded key: a value that the file lacks may lie in a band that it has."""
         if self.coding.quantiles is not None:
             raise BadInput(
                 f"Key '{self.key}' is coded by quantiles of the file, which say nothing of values between them, so a register cannot be "
@@ -295,7 +306,7 @@ class _FileKey:
 
 
 def _bands(source: Source, columns: Mapping[str, Column], keys: Mapping[str, _FileKey]) -> dict[str, EncodedColumn]:
-    """Codes of the register's values of keys in bands, so that it is counted by band and not by value."""
+    """Codes of the register's values of banded keys, so that people are counted by band and not by value."""
     found = {}
     for key, (values, _) in source.levels(list(keys)).items():
         raw = settle(values, columns[key], decimal_mark=source.decimal_mark)

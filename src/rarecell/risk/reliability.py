@@ -1,7 +1,7 @@
-"""How far can the estimate be believed?
+"""How far can the estimate be trusted?
 
-One light that looks at every check. Red: a check speaks against the estimate. Amber: it was made under conditions in which such
-estimates were not tried, or were seen to err. Green: nothing speaks against it.
+A single traffic light that takes every check into account. Red: a check speaks against the estimate. Amber: the estimate was
+made under conditions in which such estimates have not been tested, or were seen to err. Green: nothing speaks against it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ LEAST_FRACTION = 0.005
 """Smallest sampling fraction at which estimates were compared with known populations (``benchmarks/accuracy.py``)."""
 
 SMALL_FRACTION = 0.015
-"""Below this fraction estimates of few population uniques were off by up to a fifth."""
+"""Below this sampling fraction, estimates of small numbers of population uniques were off by up to a fifth."""
 
 FEW_RECORDS = 500
-"""Fewer records are not enough to tell one model of several keys from another."""
+"""With fewer records than this, models of several keys cannot be told apart."""
 
 MANY_LEVELS = 0.3
-"""Levels of a key over records, from which on most levels were seen once or never."""
+"""Ratio of levels of a key to records from which most levels were seen once or never."""
 
 
 @dataclass(frozen=True)
 class Trust:
-    """A light, and the reasons why it is not green."""
+    """A light, and the reasons if it is not green."""
 
     light: str
     reasons: tuple[str, ...]
@@ -49,11 +49,11 @@ def reliability(risk: RecordRisk, fit: FitDiagnostics, design: DesignEffect | No
     risk : RecordRisk
         The risk of the file.
     fit : FitDiagnostics
-        Checks of the model that the risk comes from.
+        Checks of the model that the risk was computed from.
     design : DesignEffect or None
-        What unequal weights did.
-    doubles : sequence of Doubles
-        Pairs of records and households that agree on everything.
+        The effect of unequal weights.
+    doubles : sequence of Doubles, optional
+        Pairs of records and of households that agree on everything.
     """
     table = risk.table
     if fit.is_census:

@@ -1,4 +1,4 @@
-"""Which probabilities and sums do the sampling formulas of Ewens and Pitman, and Zayatz's estimator, rest on?"""
+"""Which probabilities and sums do the sampling formulas of Ewens and Pitman, and Zayatz's estimator, depend on?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pitman_expected_cells(alpha: float, theta: float, n: float) -> float:
 
 
 def log_gamma_ratio(x: float, shift: float) -> float:
-    """log Γ(x+shift)/Γ(x) without the cancellation of two logarithms of the size of x·log x."""
+    """log Γ(x+shift)/Γ(x), without the cancellation of two logarithms of order x·log x."""
     total = 0.0
     while x < 30.0:
         total += np.log(x) - np.log(x + shift)
@@ -62,7 +62,7 @@ def weighted_reciprocal_sum(theta: float, alpha: float, u: int) -> float:
 
 
 def root_of_growing(function: Callable[[float], float], *, above: float = 0.0) -> float | None:
-    """Root of an increasing function on (above, ∞), searched outwards on a logarithmic scale."""
+    """Root of an increasing function on (above, ∞), by an outward search on a logarithmic scale."""
     return root_of_falling(lambda value: -function(value), above=above)
 
 
@@ -82,7 +82,7 @@ def probability_one_sampled(sizes: NDArray[np.float64], n: float, population: fl
     """Hypergeometric probability n·C(N−n, j−1)/C(N, j) that exactly one of j units is in the sample."""
     largest = int(min(sizes[-1], population - n + 1))
     j = np.arange(1, largest, dtype=np.float64)
-    # Ratios of neighbours, summed as logarithms: gammas of the size of N would lose the digits.
+    # Ratios of neighbouring terms, summed as logarithms: gamma functions of arguments near N would lose digits.
     steps = np.log(population - n - j + 1.0) - np.log(j) + np.log(j + 1.0) - np.log(population - j)
     logs = np.concatenate([[np.log(n / population)], np.log(n / population) + np.cumsum(steps)])
     reachable = sizes <= largest

@@ -1,8 +1,8 @@
 """Which of several intruders is the most dangerous to each record?
 
-A neighbour knows other columns than somebody who holds a register. Every scenario is a set of keys; the file is counted once on
-all of them, and the table of each scenario is a projection of it, so the results are those of separate runs. A record is
-safe when it is safe in every scenario.
+A neighbour knows other columns than somebody who holds a register. Every scenario is a set of keys. The file is counted once on
+all of them, and the table of each scenario is a projection of that table, so the results are the same as those of separate runs.
+A record is safe when it is safe in every scenario.
 """
 
 from __future__ import annotations
@@ -32,11 +32,18 @@ class ScenarioRisk:
 
     Attributes
     ----------
-    name, keys : the scenario
-    risk : the risk on the table of its keys
-    cell : for each cell of the table of all keys, its cell in that table
-    model : the model that the risk comes from, for intruders who look at people nearby; None where it is not known
-    counts : the people of a register on these keys, by which the risk is counted; None without one
+    name : str
+        Name of the scenario.
+    keys : tuple of str
+        Keys that the intruder knows.
+    risk : RecordRisk
+        The risk on the table of these keys.
+    cell : ndarray of int
+        For each cell of the table of all keys, its cell in that table.
+    model : CellModel or None
+        The model that the risk was computed from, for intruders who search nearby values; None if it is not known.
+    counts : RegisterCounts or None
+        The people of a register on these keys, from whom the risk is counted; None without a register.
     """
 
     name: str
@@ -47,17 +54,17 @@ class ScenarioRisk:
     counts: RegisterCounts | None = field(default=None, repr=False)
 
     def known_by(self, register: RegisterCounts) -> ScenarioRisk:
-        """The same intruder with a register of the whole population, so that the risk is counted."""
+        """The same intruder with a register of the whole population, so that the risk is counted rather than estimated."""
         counts = register.among(self.risk.table)
         return replace(self, risk=counts.risk(self.risk), counts=counts)
 
     @cached_property
     def unique_probability(self) -> NDArray[np.float64]:
-        """Probability of each cell of the table of all keys: that its records are unique in the population to this intruder."""
+        """For each cell of the table of all keys, the probability that its records are population uniques to this intruder."""
         return self.risk.unique_probability[self.cell]
 
     def to_dict(self, threshold: float) -> Json:
-        """The numbers of the whole file, ready for JSON."""
+        """Figures for the whole file, ready for JSON."""
         alone = self.risk.unique_probability[self.risk.sample_count == 1]
         return {
             "name": self.name,
@@ -72,26 +79,26 @@ class ScenarioRisk:
 
 @dataclass(frozen=True, eq=False)
 class Scenarios:
-    """The risk from every intruder, over the cells of the table of all keys."""
+    """The risk from every intruder, for the cells of the table of all keys."""
 
     table: ContingencyTable
     each: tuple[ScenarioRisk, ...]
 
     @cached_property
     def worst_probability(self) -> NDArray[np.float64]:
-        """Highest probability over the scenarios, of each cell."""
+        """Highest probability of each cell over the scenarios."""
         return np.asarray(np.max([one.unique_probability for one in self.each], axis=0))
 
     @cached_property
     def worst(self) -> NDArray[np.int64]:
-        """Position of the scenario with the highest probability, of each cell; the first of equal ones, −1 where all are 0."""
+        """Position of the scenario with the highest probability for each cell; the first if several tie, −1 where all are 0."""
         first = np.argmax([one.unique_probability for one in self.each], axis=0)
         return np.asarray(np.where(self.worst_probability > 0.0, first, -1))
 
     def above(self, threshold: float) -> NDArray[np.int64]:
         """Numbers of the records that are above ``threshold`` in at least one scenario, in the order of the file.
 
-        A cell of all keys may hold more than one record only when no scenario makes them unique.
+        A cell of the table of all keys holds more than one record only if no scenario makes them unique.
         """
         is_above = np.append(self.worst_probability > threshold, False)
         if self.table.record_cell is None:
@@ -106,7 +113,7 @@ class Scenarios:
         return found
 
     def per_record(self) -> dict[str, Array]:
-        """``worst_scenario`` and its probability for each record of the file, in its order; each cell once without records."""
+        """``worst_scenario`` and its probability for each record, in file order; for each cell if there are no records."""
         cell = np.arange(self.table.n_cells) if self.table.record_cell is None else self.table.record_cell
         names = np.array([*(one.name for one in self.each), ""], dtype=object)
         dropped = cell < 0
@@ -130,9 +137,12 @@ def assess_scenarios(
 
     Parameters
     ----------
-    table : of all keys
-    scenarios : for each name the keys that this intruder knows
-    risk_of : estimates the risk of a table, for which it returns the risk over the same cells; asked once for each scenario
+    table : ContingencyTable
+        Table of all keys.
+    scenarios : mapping of str to sequence of str
+        For each scenario, the keys that its intruder knows.
+    risk_of : callable
+        Estimates the risk of a table and returns it for the same cells; called once for each scenario.
     """
     check_scenarios(scenarios, table.keys)
     found = []

@@ -1,9 +1,9 @@
 """Which few variables make a record recognisable?
 
 A set of keys is a *minimal unsafe combination* (minimal sample unique) of a record when no other record agrees with it on
-the set and every smaller set is shared. A record with small ones is special: it stays unique when most keys are
+the set, but every smaller set is shared. A record with small ones is special: it stays unique when most keys are
 coarsened or unknown. SUDA turns their number and sizes into a score, DIS-SUDA scales it to the probability that a match
-is correct, and the individual risk of Benedetti and Franconi looks at sample count and weights alone. These are the
+is correct, and the individual risk of Benedetti and Franconi uses only the sample count and the weights. These are the
 measures that users of SUDA, sdcMicro and µ-ARGUS know, under the names they know.
 
 References
@@ -32,14 +32,14 @@ from rarecell.errors import BadInput, PopulationTooSmall, UnknownChoice
 from rarecell.risk import formulas
 from rarecell.table.contingency import ContingencyTable
 
-# The number of key sets that a search without a cap may visit, and that number times the cells to be told apart.
+# Largest number of key sets that a search without a size limit may visit, and of key sets times cells to be told apart.
 _MOST_SETS = 1 << 12
 _MOST_VISITS = 400_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class UnsafeCombinations:
-    """The minimal unsafe combinations of every sample unique, and the scores made of them.
+    """The minimal unsafe combinations of every sample unique, and the scores derived from them.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class UnsafeCombinations:
         One entry for each combination: the cell it singles out and its keys as a bit mask; sorted by cell, then by size
         and mask.
     max_size : int
-        Largest combination that was looked for.
+        Largest size of combination that was searched for.
     """
 
     table: ContingencyTable
@@ -76,13 +76,13 @@ class UnsafeCombinations:
 
     @cached_property
     def suda_score(self) -> NDArray[np.float64]:
-        """SUDA score of each cell: the sum over its minimal unsafe combinations of their size weights; 0 without any."""
+        """SUDA score of each cell: the sum of the size weights of its minimal unsafe combinations; 0 if it has none."""
         score = np.bincount(self.cell, weights=self.size_weights[self.sizes], minlength=self.table.n_cells)
         return np.asarray(score, dtype=np.float64)
 
     @cached_property
     def contributions(self) -> NDArray[np.float64]:
-        """Share of each cell's score that comes from combinations with a key: cells in rows, keys in columns.
+        """Share of each cell's score that comes from combinations with each key: cells in rows, keys in columns.
 
         The shares of a row add up to more than one, because a combination counts for each of its keys.
         """
@@ -102,7 +102,7 @@ class UnsafeCombinations:
         return MappingProxyType(dict(zip(self.table.keys, of_keys.tolist(), strict=True)))
 
     def dis_suda_score(self, *, sampling_fraction: float) -> NDArray[np.float64]:
-        """DIS-SUDA score of each cell: the file's DIS, spread over the uniques by their SUDA score.
+        """DIS-SUDA score of each cell: the file's DIS, distributed over the uniques by their SUDA score.
 
         1 / (1 + n1(1−DIS)/DIS / (score^Q · A)), with A the sum of score^−Q over the uniques and Q = 1 + (8−m)/20, the
         constants of SUDA and sdcMicro.
@@ -135,14 +135,15 @@ def unsafe_combinations(table: ContingencyTable, *, max_size: int | None = None)
     Parameters
     ----------
     table : ContingencyTable
-        The table; coarsenings are not looked at. A missing value counts as a level of its key.
+        The table; its coarsenings are ignored. A missing value counts as a level of its key.
     max_size : int, optional
-        Largest combination to look for. Up to twelve keys all sizes are searched; with more, the largest size for which at
-        most 4,096 key sets are visited. Tables of more than 100,000 cells allow fewer sets in proportion, down to pairs.
+        Largest combination to search for. By default all sizes with up to twelve keys; with more, the largest size for which at
+        most 4,096 key sets are visited. Tables of more than 100,000 cells allow proportionally fewer sets, down to pairs.
 
     Returns
     -------
     UnsafeCombinations
+        The combinations of every sample unique, with their scores.
 
     Examples
     --------
@@ -160,7 +161,7 @@ def unsafe_combinations(table: ContingencyTable, *, max_size: int | None = None)
     if largest < 1:
         raise BadInput(f"The largest size of an unsafe combination was given as {max_size}; it is a number of keys, 1 or more.")
     levels = np.array([categories.n_levels for categories in table.categories], dtype=np.int64)
-    # The key with most levels gets the highest bit: half of all sets hold it, and it splits the cells best.
+    # The key with the most levels gets the highest bit: half of all sets contain it, and it splits the cells best.
     order = np.argsort(levels, kind="stable")
     most_levels = int(levels.max())
     codes = np.ascontiguousarray(table.cells.T[order], short_type(most_levels))
@@ -192,7 +193,7 @@ def _default_max_size(n_keys: int, n_cells: int) -> int:
 def data_intrusion_simulation(table: ContingencyTable, *, sampling_fraction: float) -> float | None:
     """DIS, the probability that a unique match with the file is correct: π·n1 / (π·n1 + 2(1−π)·n2).
 
-    n1 and n2 are the numbers of cells with one and with two records. None when there are neither.
+    n1 and n2 are the numbers of cells with one and with two records. None if there are neither.
     """
     if not 0.0 < sampling_fraction <= 1.0:
         raise BadInput(
@@ -211,7 +212,7 @@ def k_anonymity(table: ContingencyTable, ks: tuple[int, ...] = (2, 3, 5)) -> Map
 def individual_risk(table: ContingencyTable, *, population: float | None = None, method: str = "exact") -> NDArray[np.float64]:
     """Individual risk of Benedetti and Franconi for each cell, as µ-ARGUS and sdcMicro define it.
 
-    The population count of the cell given its sample count f is taken as negative binomial with the sampling rate
+    Given its sample count f, the population count of the cell is taken as negative binomial with the sampling rate
     p = f / F̂, where F̂ is the sum of the weights in the cell; the risk is E(1/F).
 
     Parameters
@@ -220,14 +221,14 @@ def individual_risk(table: ContingencyTable, *, population: float | None = None,
         The table; with weights, F̂ comes from them, otherwise every record stands for N/n units.
     population : float, optional
         Population size N; needed without weights, and ignored with them.
-    method : {"exact", "sdcmicro"}
-        ``"sdcmicro"`` replaces E(1/F) of cells with three or more records by p/(f−1+p), the approximation which sdcMicro
-        uses unless told otherwise.
+    method : {"exact", "sdcmicro"}, optional
+        ``"sdcmicro"`` replaces E(1/F) of cells with three or more records by p/(f−1+p), the approximation that sdcMicro
+        uses by default.
 
     Returns
     -------
     ndarray
-        Risk of each cell; 1/f where the weights say that the whole cell was sampled.
+        Risk of each cell; 1/f where the weights imply that the whole cell was sampled.
     """
     if method not in ("exact", "sdcmicro"):
         raise UnknownChoice.of("The method of the individual risk", method, ["exact", "sdcmicro"])
@@ -242,7 +243,7 @@ def individual_risk(table: ContingencyTable, *, population: float | None = None,
     else:
         estimated = np.asarray(table.counts * (population / table.n_records), dtype=np.float64)
     rate = np.minimum(1.0, np.divide(table.counts, estimated, out=np.ones(table.n_cells), where=estimated > 0.0))
-    # Without weights the rate is the same everywhere, and with them it repeats: few cells differ in both numbers.
+    # Without weights the rate is the same everywhere, and with them it repeats: there are few distinct pairs.
     (counts, rates), which = _distinct_pairs(table.counts, rate)
     exact = formulas.gamma_match_probability(1.0, 0.0, rates, counts)[which]
     if method == "exact":
@@ -254,7 +255,7 @@ def individual_risk(table: ContingencyTable, *, population: float | None = None,
 def _distinct_pairs(
     counts: NDArray[np.int64], rates: NDArray[np.float64]
 ) -> tuple[tuple[NDArray[np.int64], NDArray[np.float64]], NDArray[np.int64]]:
-    """The distinct pairs of count and rate, and which of them each cell has."""
+    """The distinct pairs of count and rate, and the index of each cell's pair."""
     order = np.lexsort((rates, counts))
     begins = np.ones(len(order), dtype=bool)
     begins[1:] = (np.diff(counts[order]) != 0) | (np.diff(rates[order]) != 0.0)

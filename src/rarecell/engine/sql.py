@@ -1,9 +1,9 @@
 """How is a query read instead of a file?
 
-DuckDB runs it: over files it names itself, over a DuckDB database, or over a data file, which it then calls ``data``.
-SQLite databases are asked through Python's own library, PostgreSQL servers through :mod:`rarecell.engine.postgres`. A
-database is opened for reading only, and the query must be one SELECT. Its rows are kept in a private file while the
-program works, so that their order stays the same; the protected data are written as Parquet.
+DuckDB runs it: over files that it names itself, over a DuckDB database, or over a data file, which the query calls
+``data``. SQLite databases are queried through Python's own library, PostgreSQL servers through
+:mod:`rarecell.engine.postgres`. A database is opened read-only, and the query must be a single SELECT. Its rows are kept
+in a private file while the program works, so that their order stays the same; the protected data are written as Parquet.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class SqlSource(CachedSource):
-    """The rows that a query gives."""
+    """The rows that a query returns."""
 
     def __init__(self, query: str, *, database: Any = None, settings: EngineSettings | None = None) -> None:
         super().__init__("the query", settings=settings or EngineSettings())
@@ -51,7 +51,7 @@ class SqlSource(CachedSource):
             _refuse_other_than_select(self.query)
 
     def unchanged_hash(self) -> str | None:
-        """SHA-256 of the database; its rows were copied once, so that a later change of it mixes nothing."""
+        """SHA-256 of the database; its rows were copied once, so a later change cannot mix old and new rows."""
         is_file = self.database is not None and self._kind != "postgres" and os.path.isfile(self.database)
         return file_hash(Path(str(self.database))) if is_file else None
 
@@ -91,7 +91,7 @@ class SqlSource(CachedSource):
                 connection.close()
 
     def _make_visible(self, connection: Any) -> bool:
-        """Let the query see the database, or the file under the name ``data``; True when the text in it has no type."""
+        """Let the query see the database, or the file under the name ``data``; True when its text has no type."""
         if self.database is None:
             return False
         if self._kind == "file":
@@ -99,7 +99,7 @@ class SqlSource(CachedSource):
             if isinstance(source, ParquetSource) and source.can_scan:
                 relation = connection.read_parquet(self.database)
             else:
-                # Read by its own rules into a private copy. Of delimited text the values decide later what is a number.
+                # Read by its own rules into a private copy. The values of delimited text decide later what is a number.
                 copy = new_private_file(private_directory(self, self.settings) / "data.parquet")
                 write_parquet_copy(source, copy)
                 relation = connection.read_parquet(str(copy))
@@ -152,7 +152,7 @@ def _readable_errors() -> Iterator[None]:
 
 
 def _missing_extension(message: str) -> str | None:
-    """The extension that DuckDB would have to fetch, which it is not allowed to."""
+    """The extension that DuckDB would have to download, which it is not allowed to do."""
     found = re.search(r'Extension "([a-z_]+)" is an existing extension', message)
     return found[1].removesuffix("_scanner") if found else None
 
@@ -173,7 +173,7 @@ def _how_to_install(extension: str) -> str:
 
 
 def _copy_from_sqlite(database: str, query: str, path: Path) -> None:
-    """SQLite has types of values, not of columns: a first reading finds the type of each column, a second writes."""
+    """Copy the rows; SQLite types values, not columns, so one pass finds the column types and a second writes."""
     address = f"{Path(database).absolute().as_uri()}?mode=ro"
     try:
         with contextlib.closing(sqlite3.connect(address, uri=True)) as connection:

@@ -1,8 +1,8 @@
-"""Where in a Stata file is a value, and which bytes stand for it?
+"""Where in a Stata file is a value, and which bytes represent it?
 
 In every release since Stata 8 the records are rows of equal width. A changed value is written over the old one in a
-copy of the file, so that everything else stays byte for byte: types, labels, notes, formats. The layouts are those of
-``help dta`` for releases 113 to 119.
+copy of the file, so that everything else stays byte for byte the same: types, labels, notes and formats. The layouts
+are those of ``help dta`` for releases 113 to 119.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StataColumn:
-    """A column's place in a row; ``code`` is a struct code, or ``s`` for text of fixed width."""
+    """The place of a column in a row; ``code`` is a struct code, or ``s`` for text of fixed width."""
 
     offset: int
     width: int
@@ -45,7 +45,7 @@ class StataLayout:
     encoding: str
 
 
-# The bits of the first missing value, '.', and the step to '.a', '.b', … of each numeric type.
+# For each numeric type, the bits of the first missing value, '.', and the step to '.a', '.b', ….
 _MISSING_BITS = {
     "b": (101, 1),
     "h": (32_741, 1),
@@ -61,7 +61,7 @@ _NEW_TYPES = {65_530: "b", 65_529: "h", 65_528: "i", 65_527: "f", 65_526: "d"}
 def write_changed(
     path: Path, source: Path, rows: NDArray[np.int64], columns: Mapping[str, Sequence[Level]], *, n_rows: int
 ) -> None:
-    """Copy a Stata file with other values at some records. Text ``.a`` in a numeric column is that missing value."""
+    """Copy a Stata file with new values in some records. The text ``.a`` in a numeric column is that missing value."""
     layout = read_layout(source)
     with atomic_path(path) as temporary:
         shutil.copyfile(source, temporary)
@@ -77,7 +77,7 @@ def write_changed(
 
 
 def _clear_padding(path: Path, layout: StataLayout, column: StataColumn, n_rows: int) -> None:
-    """Zeros after the end of each text: what a program left there would tell records that were not changed from others."""
+    """Zero the bytes after the end of each text; leftovers there would tell unchanged records from changed ones."""
     if n_rows == 0:
         return
     rows = np.memmap(path, dtype=np.uint8, mode="r+", offset=layout.data_offset, shape=(n_rows, layout.row_width))
@@ -90,7 +90,7 @@ def _clear_padding(path: Path, layout: StataLayout, column: StataColumn, n_rows:
 
 
 def encoded(value: Level, column: StataColumn, layout: StataLayout, name: str) -> bytes:
-    """The bytes of a value."""
+    """Encode a value as bytes."""
     if column.code == "L":
         raise BadInput(
             f"Column '{name}' holds long texts (strL), which cannot be exchanged. Make it a text of fixed width, or no key."
@@ -132,7 +132,7 @@ def _old_layout(stream: BinaryIO) -> StataLayout:
     names = [_text(stream.read(33), "latin-1") for _ in range(n_columns)]
     n_format_bytes = 12 if release == 113 else 49
     stream.seek(2 * (n_columns + 1) + n_columns * (n_format_bytes + 33 + 81), 1)
-    # Expansion fields: a type byte and a length each, ended by a pair of zeros.
+    # Expansion fields: each has a type byte and a length; a pair of zeros ends them.
     while True:
         kind, length = struct.unpack(order + "Bi", stream.read(5))
         if kind == 0 and length == 0:
@@ -143,7 +143,7 @@ def _old_layout(stream: BinaryIO) -> StataLayout:
 
 
 def _new_layout(stream: BinaryIO) -> StataLayout:
-    """Releases 117 to 119, with a map of the parts of the file."""
+    """Releases 117 to 119, which have a map of the parts of the file."""
     stream.seek(0)
     head = stream.read(4096)
     release = int(_between(head, b"release"))

@@ -1,8 +1,8 @@
 """How is a Stata file written with levels in place of values?
 
-A numeric column gets whole numbers with value labels, a column of text the labels themselves. The rows are rebuilt because
-text may become longer; everything else is copied, with a table of labels added for each numeric column. The layouts are those
-of ``help dta`` for releases 113 to 119.
+A numeric column gets whole numbers with value labels, a text column the labels themselves. The rows are rebuilt because
+text may become longer; everything else is copied, with a table of labels added for each numeric column. The layouts are
+those of ``help dta`` for releases 113 to 119.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rarecell.errors import BadInput
 _ROWS_AT_A_TIME = 1 << 16
 _MOST_BYTES_OF_NAME = 32
 WHOLE_NUMBERS = {"b": (-127, 100), "h": (-32_767, 32_740), "i": (-2_147_483_647, 2_147_483_620)}
-"""The numbers that each of the short types holds."""
+"""The smallest and largest number that each of the short types holds."""
 
 _PLAIN_TEXT = str.maketrans({"–": "-", "≤": "<=", "≥": ">="})
 _FORMAT = b"%9.0g"
@@ -31,9 +31,9 @@ _FORMAT = b"%9.0g"
 
 @dataclass(frozen=True)
 class _Sections:
-    """Where the parts of a file are that change with a column, and how wide their entries are.
+    """Where the parts of a file that change with a column are, and how wide their entries are.
 
-    ``places`` is the map of releases from 117 on, empty in older ones.
+    ``places`` is the map in releases from 117 on, and empty in older ones.
     """
 
     release: int
@@ -52,7 +52,7 @@ class _Sections:
 
 @dataclass(frozen=True, eq=False)
 class StataRecode:
-    """What is written for the levels of a column: text, or for a numeric column whole numbers and labels of these.
+    """What is written for the levels of a column: text or, for a numeric column, whole numbers and their labels.
 
     ``level_of_row`` is −1 where a value is missing.
     """
@@ -78,7 +78,7 @@ def write_stata_levels(path: Path, source: Path, n_rows: int, recodes: list[Stat
     tables = b"".join(_label_table(one, layout, sections) for one in recodes if not _is_text(layout, one.name))
     for one in recodes:
         _describe(head, list(layout.columns).index(one.name), one.name, columns[one.name], layout, sections)
-    # The records may not be in the order that the file says they are sorted in.
+    # The records may no longer be in the sort order that the file declares.
     head[sections.sorted_by : sections.sorted_by + 2] = b"\0\0"
     n_more = sum(column.width - layout.columns[name].width for name, column in columns.items()) * n_rows
     with atomic_path(path) as temporary, open(temporary, "wb") as out:
@@ -112,7 +112,7 @@ def _bytes_of(text: str, layout: StataLayout) -> bytes:
     except UnicodeEncodeError:
         pass
     try:
-        # Older releases have no dash and no sign for "at most".
+        # The encoding of older releases has no dash and no sign for "at most".
         return text.translate(_PLAIN_TEXT).encode(layout.encoding)
     except UnicodeEncodeError:
         raise BadInput(
@@ -148,7 +148,7 @@ def _write_rows(
 
 
 def _values(one: StataRecode, column: StataColumn, layout: StataLayout) -> NDArray[np.uint8]:
-    """The bytes of each level, those of a missing value last."""
+    """The bytes of each level, with those of a missing value last."""
     if column.code == "s":
         pieces = [text.ljust(column.width, b"\0") for text in (*(_bytes_of(text, layout) for text in one.texts), b"")]
     else:
@@ -156,7 +156,7 @@ def _values(one: StataRecode, column: StataColumn, layout: StataLayout) -> NDArr
     return np.frombuffer(b"".join(pieces), dtype=np.uint8).reshape(len(pieces), column.width)
 
 
-# ---------------------------------------------------------------------- what the file says of its columns
+# ---------------------------------------------------------------------- what the file says about its columns
 
 
 def _sections(stream: BinaryIO, layout: StataLayout) -> _Sections:
@@ -186,7 +186,7 @@ def _sections(stream: BinaryIO, layout: StataLayout) -> _Sections:
 
 
 def _describe(head: bytearray, position: int, name: str, column: StataColumn, layout: StataLayout, sections: _Sections) -> None:
-    """Type, format and label table of a column."""
+    """Set the type, format and label table of a column."""
 
     def put(section: tuple[int, int], value: bytes) -> None:
         start = section[0] + position * section[1]
@@ -201,7 +201,7 @@ def _describe(head: bytearray, position: int, name: str, column: StataColumn, la
 
 
 def _label_name(name: str, layout: StataLayout) -> bytes:
-    """A table of labels is named after its column, with an ending by which it is told from those in the file."""
+    """A name for a table of labels: that of its column, with an ending that tells it from tables already in the file."""
     return name.encode(layout.encoding)[: _MOST_BYTES_OF_NAME - 3] + b"_rc"
 
 
@@ -218,7 +218,7 @@ def _label_table(one: StataRecode, layout: StataLayout, sections: _Sections) -> 
 
 
 def _with_map(head: bytearray, sections: _Sections, layout: StataLayout, n_more: int, n_labels: int) -> bytes:
-    """The head with the places of what comes after the rows, which may have become longer."""
+    """The head with new places for what follows the rows, which may have become longer."""
     if sections.places:
         places = list(sections.places)
         for section in (10, 11, 12, 13):

@@ -1,9 +1,9 @@
 """How are files of Stata, SPSS and SAS read, with their labels and user-missing codes, and written back?
 
 pyreadstat (extra ``stats``) reads them. Codes stay codes: value labels are kept beside them, and user-missing codes
-count as missing but are exchanged and written back as they are. Dates are the numbers these packages keep them as. A
-Stata file is written back by changing the bytes of the changed values alone; SPSS and SAS transport files are written
-anew with all their labels and formats. Nothing but SAS itself writes ``.sas7bdat``, so such data are written as ``.xpt``.
+count as missing but are exchanged and written back as they are. Dates are the numbers that these packages store. A Stata
+file is written back by changing only the bytes of the changed values; SPSS and SAS transport files are written anew with
+all their labels and formats. Only SAS itself writes ``.sas7bdat``, so such data are written as ``.xpt``.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from rarecell.engine.written_levels import Recodes, WrittenLevels
 
 MANY_LABELS = 3
-"""A column of codes with at least this many labelled values is a list of categories without an order of its own."""
+"""A column of codes with at least this many labelled values is a list of categories without a natural order."""
 
 
 class StatisticsSource(CachedSource):
     """A file of a statistics package."""
 
     batch_rows: int = BATCH_ROWS
-    """Records decoded at a time."""
+    """Number of records decoded at a time."""
 
     def __init__(self, path: Path, *, settings: EngineSettings) -> None:
         super().__init__(str(path), settings=settings)
@@ -80,7 +80,7 @@ class StatisticsSource(CachedSource):
 
     @cached_property
     def metadata(self) -> Any:
-        """Labels, formats and missing codes, as pyreadstat has them."""
+        """Labels, formats and missing codes, as pyreadstat returns them."""
         metadata = self._read(metadataonly=True, output_format="dict")[1]
         refuse_duplicates(metadata.column_names, self.name)
         return metadata
@@ -98,7 +98,7 @@ class StatisticsSource(CachedSource):
             missing.append((part["lo"], part["hi"]) if isinstance(part["lo"], (int, float)) else part["lo"])
         is_number = metadata.readstat_variable_types[name] != "string"
         if is_number and column.kind == "text":
-            # Numbers among which Stata or SAS keep kinds of missing as letters: see _arrow_column.
+            # Numbers among which Stata or SAS use letters for kinds of missing values: see _arrow_column.
             column = replace(column, kind="untyped")
             missing += [f".{letter}" for letter in "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"]
         found = replace(column, value_labels=labels, user_missing=tuple(missing))
@@ -112,7 +112,7 @@ class StatisticsSource(CachedSource):
         names = list(self.metadata.column_names)
         if not names:
             raise BadInput(f"{self.path} has no columns. Name the file that holds the data.")
-        # Letters among the numbers of a column show only when they are met; then all its values are kept as text.
+        # Letters among the numbers of a column are noticed only when they occur; then all its values are kept as text.
         as_text: set[str] = set()
         while True:
             try:
@@ -145,7 +145,7 @@ class StatisticsSource(CachedSource):
     # ------------------------------------------------------------------ writing
 
     def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
-        self._inner  # noqa: B018 - what is written is compared with what was read, which is read now at the latest
+        self._inner  # noqa: B018 - reads the data now, if not before: what is written is compared with what was read
         self._stamp.refuse_change()
         changes = {name: pa.array(values).to_pylist() for name, values in columns.items()}
         if self.kind == ".dta":
@@ -173,7 +173,7 @@ class StatisticsSource(CachedSource):
         return np.concatenate([np.empty(0, dtype=np.int32), *found])
 
     def _write_anew(self, path: Path, rows: NDArray[np.int64], changes: Mapping[str, Sequence[Level]]) -> None:
-        # Kinds of missing that SAS tells apart by letters have no place in a transport file written here.
+        # Kinds of missing values that SAS distinguishes by letters cannot be stored in a transport file written here.
         values, metadata = self._read(output_format="dict", user_missing=self.kind in (".sav", ".zsav"))
         for name, new in changes.items():
             is_text = metadata.readstat_variable_types[name] == "string"
@@ -182,7 +182,7 @@ class StatisticsSource(CachedSource):
         self._write_values(path, values, metadata, {})
 
     def write_anew(self, path: Path, columns: Mapping[str, NewColumn]) -> None:
-        """Write the file with other values and labels of some columns."""
+        """Write the file with new values and labels in some columns."""
         values, metadata = self._read(output_format="dict", user_missing=self.kind in (".sav", ".zsav"))
         for name, column in columns.items():
             values[name] = column.values
@@ -220,7 +220,7 @@ class StatisticsSource(CachedSource):
 
 
 class _LettersFound(Exception):
-    """A column of numbers holds letters, with which Stata and SAS tell kinds of missing values apart."""
+    """Raised when a column of numbers holds the letters by which Stata and SAS distinguish kinds of missing values."""
 
     def __init__(self, column: str) -> None:
         super().__init__(column)
@@ -236,7 +236,7 @@ def _arrow_column(name: str, values: Sequence[Level], wanted: pa.DataType, has_l
 
 
 def _number_or_letter(value: Level) -> str | None:
-    """A number in full, or a letter with a dot before it, as Stata and SAS print kinds of missing values."""
+    """A number in full, or a letter after a dot, as Stata and SAS print kinds of missing values."""
     if value is None or isinstance(value, str):
         return None if value is None else f".{value}"
     return str(int(value)) if float(value).is_integer() else repr(float(value))
@@ -257,9 +257,9 @@ def _frame(values: Columns) -> Any:
 
 @contextlib.contextmanager
 def _readable_errors(path: Path) -> Iterator[None]:
-    """Turn whatever decoding a damaged file ends in into one paragraph.
+    """Report any error that decoding a damaged file raises in one paragraph.
 
-    pyreadstat raises its own errors and, on damaged labels, those of the C library's wrapper, such as TypeError.
+    pyreadstat raises its own errors and, on damaged labels, those of the wrapper around the C library, such as TypeError.
     """
     try:
         yield

@@ -1,7 +1,7 @@
 """How is a file of Stata, SPSS or SAS written with levels in place of values?
 
-Numeric columns of Stata and SPSS files get whole numbers with value labels, other columns the labels themselves. Labels of
-values that stay are kept.
+Numeric columns of Stata and SPSS files get whole numbers with value labels, other columns the labels themselves. Values
+that stay as they are keep their labels.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class NewColumn(NamedTuple):
-    """Values of a column, the labels of those that have one, and whether they have an order."""
+    """The values of a column, the labels of those that have one, and whether the values are ordered."""
 
     values: list[Level]
     labels: dict[int, str]
@@ -71,12 +71,12 @@ def _write(source: StatisticsSource, path: Path, recodes: Recodes) -> None:
 
 
 def is_numeric(source: StatisticsSource, name: str) -> bool:
-    """Whether a column holds numbers in a format that has labels for them."""
+    """Whether a column holds numbers in a format that can label them."""
     return source.kind in (".dta", ".sav", ".zsav") and source.metadata.readstat_variable_types[name] != "string"
 
 
 def codes_of(source: StatisticsSource, name: str, written: WrittenLevels) -> tuple[int, ...] | None:
-    """The number that is written for each level of a numeric column; None for a column that gets text."""
+    """The number written for each level of a numeric column; None for a column that gets text."""
     if not is_numeric(source, name):
         return None
     if source.kind != ".dta":
@@ -92,14 +92,14 @@ def codes_of(source: StatisticsSource, name: str, written: WrittenLevels) -> tup
 
 
 def value_labels(source: StatisticsSource, name: str, written: WrittenLevels) -> dict[int, str]:
-    """Labels of the numbers that stand for the levels: the old one of a value that stays, else the level itself."""
+    """Labels of the numbers that represent the levels: the old label of an unchanged value, otherwise the level itself."""
     codes = codes_of(source, name, written)
     if codes is None:
         return {}
     old: Mapping[Level, str] = source.metadata.variable_value_labels.get(name, {})
     found = {}
     for code, level, members in zip(codes, written.levels, written.members, strict=True):
-        # A number that stands for itself needs no label but the one it has.
+        # A number that represents itself needs no label beyond the one it has.
         if members == (level,) and level in old:
             found[code] = old[level]
         elif members != (level,) or level != code:

@@ -1,7 +1,7 @@
-"""What can be found while the records stream by, without holding them?
+"""What can be found while the records stream by, without storing them?
 
-The cell of each record, the records that were drawn, and the counts of other columns against the keys: each in one reading of
-a source that hands out its records in their order.
+The cell of each record, the records that were drawn, and the counts of other columns against the keys: each takes one
+pass over a source that hands out its records in order.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from rarecell.engine.source import Source
 
 FIRST_VALUES = 64
-"""Values that a column has room for before it is found to have more."""
+"""Number of values that a column has room for at first."""
 
 
 def key_codes(
     source: Source, cells: KeyCells, columns: Sequence[str] = ()
 ) -> Iterator[tuple[list[NDArray[np.int32]], list[pa.Array]]]:
-    """Codes of the keys, one array per key, some records at a time, and other columns of these records as they stand.
+    """Codes of the keys, one array per key and some records at a time, with other columns of these records as they stand.
 
     The code of a dropped record is −1 in at least one key.
     """
 
     def codes_of(array: pa.Array, code_of_raw: Mapping[Level, int]) -> NDArray[np.int32]:
         chunk = code_chunk(array)
-        # A value that is listed in a chunk without occurring in it may be in no record, and has no code.
+        # A value may be listed in a chunk without occurring in it; it may then be in no record and have no code.
         new_code = [code_of_raw.get(plain_value(value), -1) for value in (*chunk.values.to_pylist(), None)]
         return np.asarray(np.array(new_code, dtype=np.int32)[chunk.codes])
 
@@ -47,7 +47,7 @@ def key_codes(
 
 
 def record_cells(source: Source, cells: KeyCells) -> Iterator[NDArray[np.int64]]:
-    """The cell of each record in the order of the records, some records at a time; −1 for a dropped record."""
+    """The cell of each record, in record order and some records at a time; −1 for a dropped record."""
     index = CellIndex(cells.cells, cells.n_levels)
     for codes, _ in key_codes(source, cells):
         yield index.find(codes)
@@ -56,7 +56,7 @@ def record_cells(source: Source, cells: KeyCells) -> Iterator[NDArray[np.int64]]
 def drawn_rows(
     source: Source, cells: KeyCells, wanted: NDArray[np.int64], rank: NDArray[np.int64], *, id_column: str | None, seed: int
 ) -> NDArray[np.int64]:
-    """Row numbers: of cell ``wanted[r]`` the ``rank[r]``-th record in the order in which records are drawn."""
+    """Row number of the ``rank[r]``-th record, in drawing order, of each cell ``wanted[r]``."""
     is_wanted = np.zeros(len(cells.cells) + 1, dtype=bool)
     is_wanted[wanted] = True
     rows, found, first = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], 0
@@ -80,9 +80,9 @@ def counted_pairs(
     most_values: int,
     first_values: int = FIRST_VALUES,
 ) -> dict[str, dict[str, Pairs]]:
-    """For each column of at most ``most_values`` values, its pairs with each key.
+    """For each column with at most ``most_values`` values, its pairs with each key.
 
-    ``first_values`` is the room that each column begins with.
+    ``first_values`` is the number of values that each column has room for at first.
     """
     positions = [cells.keys.index(key) for key in keys]
     n_levels = [cells.n_levels[position] for position in positions]
@@ -90,7 +90,7 @@ def counted_pairs(
     with ThreadPoolExecutor() as pool:
         for codes, arrays in key_codes(source, cells, columns):
             kept = np.logical_and.reduce([of_key >= 0 for of_key in codes])
-            # Codes of dropped records are −1 in every key, so that none of their pairs is counted.
+            # The codes of a dropped record become −1 in every key, so that none of its pairs is counted.
             of_keys = [np.where(kept, codes[position], -1) for position in positions]
             list(pool.map(lambda counts, array, of_keys=of_keys: counts.add(of_keys, array), growing, arrays))
     return {
@@ -101,7 +101,7 @@ def counted_pairs(
 
 
 class _GrowingCounts:
-    """Records of each pair of a key's code and a column's value, with a column for each value met so far.
+    """Number of records for each pair of a key's code and a column's value, with one array column per value found so far.
 
     ``values`` becomes None when there are more than ``most_values``.
     """
@@ -117,7 +117,7 @@ class _GrowingCounts:
             return
         chunk = code_chunk(array)
         self._type = chunk.values.type
-        # After the values comes the place of a missing one; a value that is listed need not occur.
+        # The place of a missing value comes after the values; a listed value need not occur.
         listed = pa.concat_arrays([chunk.values, pa.nulls(1, chunk.values.type)])
         n_records = np.zeros(len(listed), dtype=np.int64)
         count_values(chunk.codes, n_records)

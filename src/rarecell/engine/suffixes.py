@@ -1,4 +1,4 @@
-"""Which kinds of files are read, by the ending of their names?"""
+"""Which kinds of files are read, judging by the endings of their names?"""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
 STATISTICS_SUFFIXES = (".dta", ".sav", ".zsav", ".sas7bdat", ".xpt")
 WORKBOOK_SUFFIXES = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
 PART_SUFFIXES = {"Parquet": PARQUET_SUFFIXES, "CSV": (".csv", ".tsv", ".csv.gz", ".tsv.gz")}
-"""Of what a folder of parts consists."""
+"""Kinds of files that a folder of parts can consist of."""
 
 DATA_SUFFIXES = (*TEXT_SUFFIXES, ".gz", *PARQUET_SUFFIXES, *ARROW_SUFFIXES, *STATISTICS_SUFFIXES, *WORKBOOK_SUFFIXES)
-"""Endings of files that hold data; ``.gz`` is compressed text."""
+"""Endings of the names of data files; ``.gz`` is compressed text."""
 
 FORMATS = (
     "CSV or TSV (also .gz), Parquet, Arrow or Feather, Excel .xlsx and .xls, OpenDocument .ods, Stata .dta, SPSS .sav or .zsav, "

@@ -1,7 +1,7 @@
-"""How are many CSV files one file?
+"""How are many CSV files treated as one?
 
-As with Parquet parts, the files in the order of their names are one file: their records are numbered through, their
-columns must agree, and each is written back under its own name, byte by byte except for the changed values.
+As with Parquet parts, the files, in the order of their names, are one file: their records are numbered consecutively,
+their columns must agree, and each is written back under its own name, byte for byte except for the changed values.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class TextPartsSource(SeveralFiles):
 
 
 def _refuse_other_form(first_name: str, first: Sequence[str], decimal_mark: str, name: str, part: Source) -> None:
-    """Parts of one file have the same columns, in any order, and the same mark of decimals."""
+    """Refuse parts with other columns or another decimal mark; the order of the columns may differ."""
     remedy = "Write all parts in the same form, or name those that belong together by a wildcard."
     columns = [column.name for column in part.columns()]
     for has, lacks, one, two in ((first, columns, first_name, name), (columns, first, name, first_name)):

@@ -1,7 +1,7 @@
 """How is text in an older encoding read and written back?
 
-The file is copied once into UTF-8, where only its owner can read it; from then on it is like any other text. What is
-written from it is in the encoding of the original, so that everything but the changed values keeps its bytes.
+The file is copied once into UTF-8, where only its owner can read it; from then on it is treated like any other text. It
+is written back in the encoding of the original, so that everything except the changed values keeps its bytes.
 """
 
 from __future__ import annotations
@@ -37,9 +37,12 @@ class TranscodedSource(CachedSource):
 
     Parameters
     ----------
-    path : the file
-    encoding : Python's name of its encoding
-    settings : how files are read
+    path : Path
+        The file.
+    encoding : str
+        Python's name for its encoding.
+    settings : EngineSettings
+        How files are read.
     """
 
     def __init__(self, path: Path, encoding: str, *, settings: EngineSettings) -> None:
@@ -85,7 +88,7 @@ class TranscodedSource(CachedSource):
             for text in self._decoded():
                 out.write(text.encode("utf-8"))
         self._stamp.refuse_change()
-        # Everything wrong with the text is reported here, under the name of the file and not of its copy.
+        # Anything wrong with the text is reported here, under the name of the file instead of its copy.
         try:
             dialect = csv.read_dialect(path)
             for _ in csv.read_records(path, dialect):
@@ -126,7 +129,7 @@ class TranscodedSource(CachedSource):
             return self._encode(self._inner.write_levels(folder / self.copy_name, recodes), Path(path))
 
     def _encode(self, written: Path, path: Path) -> Path:
-        """Put a text in UTF-8 into the encoding of the original."""
+        """Convert UTF-8 text to the encoding of the original."""
         self._stamp.refuse_change()
         encoder = codecs.getincrementalencoder(self.encoding)()
         with (

@@ -1,9 +1,9 @@
 """Did the files of a run change while it worked on them?
 
-A file is read more than once: to count, to find records, to write it back. If it changed in between, the result would
-silently mix two files. Size, time and identity are looked at before and after each reading; a hash of the contents, taken
-when a run begins and again when it ends, decides. Where only some files may be read, each look also asks whether this is
-still one of them.
+A file is read more than once: to count, to find records and to write it back. If it changed in between, the result would
+silently mix two files. Size, time and identity are checked before and after each reading; a hash of the contents, taken
+when a run begins and again when it ends, is decisive. Where only some files may be read, each check also makes sure
+that this is still one of them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ class FileStamp:
 
     Parameters
     ----------
-    path : the file
-    name : how messages call it
+    path : Path
+        The file.
+    name : str | None
+        What messages call it; its path by default.
     """
 
     def __init__(self, path: Path, name: str | None = None) -> None:
@@ -59,7 +61,7 @@ class FileStamp:
 
 
 class Watch:
-    """The contents of some files when a run began; the hash is taken beside the work."""
+    """The contents of some files when a run began; the hash is computed in the background."""
 
     def __init__(self, paths: Sequence[Path], name: str) -> None:
         self.paths = tuple(paths)
@@ -73,7 +75,7 @@ class Watch:
         Raises
         ------
         BadInput
-            When the contents changed.
+            When the contents have changed.
         """
         try:
             if self._first.result() == (found := files_hash(self.paths)):
@@ -97,6 +99,6 @@ def file_hash(path: Path) -> str:
 
 
 def files_hash(paths: Sequence[Path]) -> str:
-    """SHA-256 of a file; of several files in their order, that of the list of their hashes, one a line."""
+    """SHA-256 of one file; for several files, SHA-256 of the list of their hashes in order, one per line."""
     hashes = [file_hash(path) for path in paths]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(f"{one}\n" for one in hashes).encode()).hexdigest()

@@ -1,7 +1,7 @@
 """Is a column of numbers a column of survey weights?
 
-A weight is the number of persons a record stands for: a number of 1 or more. Weights are rounded to multiples of 2⁻²⁴,
-so that their sums are exact and do not depend on the order in which an engine adds.
+A weight is the number of persons that a record represents: a number of 1 or more. Weights are rounded to multiples of
+2⁻²⁴, so that their sums are exact and do not depend on the order in which an engine adds them.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ WEIGHT_UNITS = 2**24
 """Weights are rounded to multiples of one over this number."""
 
 LARGEST_WEIGHT = 1e11
-"""More persons than ever lived cannot stand behind a record; it also keeps sums of weights within 64 bits."""
+"""No record can represent more persons than ever lived; the limit also keeps sums of weights within 64 bits."""
 
 
 def rounded_weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weights in the precision in which they are added."""
+    """Round weights to the precision in which they are added."""
     return np.asarray(np.rint(weights * WEIGHT_UNITS) / WEIGHT_UNITS, dtype=np.float64)
 
 
 def bad_weight(name: str, column: str, example: str, n_bad: int, what: str) -> BadInput:
-    """Why a weight cannot be used. ``example`` is the one value that explains it."""
+    """The error for weights that cannot be used. ``example`` is the one value that explains it."""
     many = f" ({n_bad:,} records have such a weight)" if n_bad > 1 else ""
     return BadInput(
         f"The weight column '{column}' of {name} has the value {example}{many}, which is {what}. A weight is the number of persons "
@@ -46,8 +46,8 @@ def check_weights(name: str, column: str, smallest: float, n_unusable: int) -> N
 def check_record_weights(
     name: str, column: str, weights: NDArray[np.float64], value_at: Callable[[int], object]
 ) -> NDArray[np.float64]:
-    """The weights of records, rounded; ``value_at`` gives what stands in the data at a position."""
-    # A comparison with NaN is False, so missing weights are bad as well.
+    """Check and round the weights of records; ``value_at`` gives what the data hold at a position."""
+    # A comparison with NaN is False, so missing weights count as bad, too.
     is_bad = ~((weights >= 1) & (weights < LARGEST_WEIGHT))
     if is_bad.any():
         row = int(np.flatnonzero(is_bad)[0])

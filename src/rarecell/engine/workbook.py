@@ -1,8 +1,8 @@
 """How is a sheet of an Excel or OpenDocument workbook read?
 
-The first row that is not empty has the names of the columns. Cells become text as in a CSV file, numbers without a needless
-``.0``, and what is written from a workbook is CSV: a workbook holds formats, formulas and other sheets, which would
-tell of the unprotected data. python-calamine (extra ``excel``) reads it.
+The first row that is not empty holds the column names. Cells become text as in a CSV file, numbers without a needless
+``.0``. What is written from a workbook is CSV, because a workbook holds formats, formulas and other sheets, which could
+reveal the unprotected data. python-calamine (extra ``excel``) reads it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TIMES = (datetime.date, datetime.time, datetime.timedelta)
 
 
 class WorkbookSource(CachedSource):
-    """One sheet of a workbook; ``settings.sheet`` names it, the first that is not empty is taken otherwise."""
+    """One sheet of a workbook: the one that ``settings.sheet`` names, or else the first that is not empty."""
 
     copy_name = "records.csv"
     suffix = ".csv"
@@ -56,7 +56,7 @@ class WorkbookSource(CachedSource):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        self._inner  # noqa: B018 - which sheet is read is known once it was read
+        self._inner  # noqa: B018 - which sheet is read is known only after reading
         said = f"Sheet '{self.sheet}' of {self.path.name} was read"
         others = [name for name in self.sheets if name != self.sheet]
         if others:
@@ -96,7 +96,7 @@ class WorkbookSource(CachedSource):
                     header = header or None
                     continue
                 cells = self._cells(row, number, header)
-                # Rows without any value are kept only when others follow: below the data a sheet may have empty rows.
+                # Rows without any value are kept only when others follow: a sheet may have empty rows below the data.
                 waiting.append(cells)
                 if any(cells):
                     writer.writerows(waiting)
@@ -123,7 +123,7 @@ class WorkbookSource(CachedSource):
         except python_calamine.PasswordError:
             raise self._protected() from None
         except Exception as problem:
-            # The reader has errors of its own, of the archive and of the XML in it, and panics on some damaged files.
+            # The reader raises its own errors, about the archive and its XML, and panics on some damaged files.
             with open(self.path, "rb") as stream:
                 if stream.read(4) == b"\xd0\xcf\x11\xe0" and self.path.suffix.lower() in (".xlsx", ".xlsm", ".xlsb"):
                     raise self._protected() from None
@@ -153,7 +153,7 @@ class WorkbookSource(CachedSource):
     # ------------------------------------------------------------------ cells
 
     def _header(self, row: list[Level], number: int) -> list[str]:
-        """The names of the columns; none when the row is empty."""
+        """The column names; none when the row is empty."""
         names = [_shown(value) for value in row]
         while names and not names[-1].strip():
             names.pop()
@@ -178,7 +178,7 @@ class WorkbookSource(CachedSource):
 
 
 def _has_errors(path: Path) -> bool:
-    """True when a sheet holds errors such as #N/A; the reader hands them out as empty cells."""
+    """Whether a sheet holds errors such as #N/A, which the reader hands out as empty cells."""
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as archive:
@@ -196,7 +196,7 @@ def _has_errors(path: Path) -> bool:
 
 
 def _shown(value: Level) -> str:
-    """A cell as text, as a CSV file would have it."""
+    """A cell as text, as in a CSV file."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:

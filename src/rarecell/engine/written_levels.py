@@ -1,8 +1,8 @@
 """How are the values of a column written as the levels that they were coded to?
 
-What a run assessed is what it writes: a band of ages is written as the band. A :class:`WrittenLevels` says for each distinct
-value of a column which level is written in its place. Columns of typed files become columns of text whose values have the
-order of the levels; a column of which values are only declared missing keeps its type.
+What a run assessed is what it writes: an age band is written as the band. A :class:`WrittenLevels` says, for each distinct
+value of a column, which level is written in its place. Columns of typed files become text columns whose values have the
+order of the levels; a column in which values are merely declared missing keeps its type.
 """
 
 from __future__ import annotations
@@ -32,11 +32,16 @@ class WrittenLevels:
 
     Attributes
     ----------
-    values : the distinct values of the column, as they stand
-    level_of_value : the level of each of them, −1 for what is written as missing
-    levels : the levels in their order, the missing one left out: a value that stays as it is, or text
-    is_ordered : whether neighbouring levels are alike
-    members : for each level the values that became it, as numbers or text
+    values : tuple[Level, ...]
+        The distinct values of the column, as they stand in the data.
+    level_of_value : NDArray[np.int32]
+        The level of each value, −1 for a value that is written as missing.
+    levels : tuple[Level, ...]
+        The levels in order, without the missing one: a value that stays as it is, or text.
+    is_ordered : bool
+        Whether neighbouring levels are alike.
+    members : tuple[tuple[Level, ...], ...]
+        For each level, the values that became it, as numbers or text.
     """
 
     values: tuple[Level, ...]
@@ -52,7 +57,7 @@ class WrittenLevels:
 
     @cached_property
     def only_blanks(self) -> bool:
-        """True when every value stays as it is or is written as missing, so that the column keeps its type."""
+        """Whether every value stays as it is or is written as missing, so that the column keeps its type."""
         return all(members == (level,) for level, members in zip(self.levels, self.members, strict=True))
 
     @cached_property
@@ -77,10 +82,10 @@ class WrittenLevels:
 
     @cached_property
     def codes(self) -> tuple[int, ...]:
-        """Whole numbers for the levels, for files that keep numbers with labels.
+        """Whole numbers for the levels, for files that store numbers with labels.
 
-        A number stays as it is, a band has its lower bound, a group the smallest of its members; 1, 2, 3 … where that gives no
-        whole numbers, or one of them twice.
+        A number stays as it is, a band gets its lower bound, and a group the smallest of its members. If that does not give
+        whole numbers, or gives one of them twice, the levels get 1, 2, 3 ….
         """
         found = [_number_of(level, members) for level, members in zip(self.levels, self.members, strict=True)]
         whole = [number for number in found if number is not None]
@@ -90,7 +95,7 @@ class WrittenLevels:
 
 
 def _number_of(level: Level, members: Sequence[Level]) -> int | None:
-    # A bound is read off the label: the smallest value observed would tell more than the band does.
+    # A bound is read from the label: the smallest observed value would reveal more than the band does.
     if isinstance(level, str):
         bound = _BOUND.fullmatch(level)
         if bound is not None:
@@ -100,7 +105,7 @@ def _number_of(level: Level, members: Sequence[Level]) -> int | None:
 
 
 Recodes = Mapping[str, WrittenLevels]
-"""For each column that is written as its levels, which level each value has."""
+"""For each column that is written as its levels, the level of each value."""
 
 
 def recoded_type(field: pa.Field, written: WrittenLevels) -> pa.Field:
@@ -113,7 +118,7 @@ def recoded_type(field: pa.Field, written: WrittenLevels) -> pa.Field:
 def recoded_schema(schema: pa.Schema, recodes: Recodes) -> pa.Schema:
     """The columns of a file once some of them hold levels."""
     fields = [recoded_type(field, recodes[field.name]) if field.name in recodes else field for field in schema]
-    # pandas keeps the types of columns in a note of its own, which would contradict the new ones.
+    # pandas stores column types in metadata of its own, which would contradict the new types.
     metadata = {name: value for name, value in (schema.metadata or {}).items() if name != b"pandas"}
     return pa.schema(fields, metadata=metadata)
 

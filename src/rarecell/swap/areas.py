@@ -309,7 +309,7 @@ class _Swapping:
         return found
 
     def _compositions(self, position: int, level: int) -> list[Integers]:
-        """Numbers that are equal for two units exactly when their members have in common what they must."""
+        """Numbers (hashes for households) that are equal for two units whose members have in common what they must."""
         kind = self._kinds(position, level)
         if self.n_units == self.task.n_records:
             return [kind[self.first]]

@@ -1,10 +1,10 @@
 """Who are the nearest records that a risky record can exchange values with?
 
 Two records can exchange something exactly when they agree on a minimal separator of the interaction graph and differ on
-two sides of it. So partners are looked for in groups that agree on a separator, sorted so that neighbours in the group
-are alike on the side that would move, and only a bounded stretch of each group is looked at. The cheapest exchanges
-change one key alone: for these the separator is the neighbourhood of the key, and the group is sorted by the key. No
-pair outside such a group is ever compared; a record for which the stretches held nobody has its groups read in full.
+two sides of it. So partners are sought in groups that agree on a separator, sorted so that neighbours in the group are alike
+on the side that would move, and only a bounded stretch of each group is examined. The cheapest exchanges change a single key:
+for these the separator is the neighbourhood of the key, and the group is sorted by the key. No pair outside such a group is
+ever compared. If the stretches hold no partner for a record, its groups are read in full.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ if TYPE_CHECKING:
     from rarecell.edges import Array
 
 MOST_MOVES = 96
-"""At most this many pairs of a separator and a side are looked at for one record."""
+"""Largest number of pairs of a separator and a side that are examined for one record."""
 
 LOOKS = 160
-"""Units that are looked at for one record, over all moves together; twice and four times as many in later rounds.
+"""Units examined for one record, over all moves together; two and four times as many in later rounds.
 
-More looks find nearer partners, and more that are near to each other, so that the lists fill up with partners of one kind.
+More looks find nearer partners, but also more that are close to each other, so the lists fill up with partners of one kind.
 """
 
 LOOKS_PER_VALUE = 4
-"""Units with the same values on the moving side, of which this many are looked at."""
+"""Number of units examined among those with the same values on the moving side."""
 
 INDEX_BUDGET = 256 * 2**20
-"""Bytes of sorted groups kept between rounds."""
+"""Memory for sorted groups kept between rounds, in bytes."""
 
 EXHAUSTIVE_BUDGET = 400_000_000
-"""Pairs that are compared at most to make sure that a record has no partner."""
+"""Largest number of pairs compared to make sure that records have no partner."""
 
 GAPS = (0, 1, 3, 7, 14)
-"""Values that are left out next to a record's own, so that partners at several distances are found beside the nearest."""
+"""Numbers of values skipped next to a record's own, so that partners at several distances are found besides the nearest."""
 
 N_PROBES = 4
-"""Levels on each side of a value that are looked at for somebody nearer, where few partners are safe."""
+"""Levels on each side of a value that are searched for somebody nearer, where few partners are safe."""
 
 INTRUDER_WEIGHT = 3.0
-"""The weight of ordered keys by which candidates are screened; their pricing tries several."""
+"""Weight of ordered keys with which candidates are screened; pricing tries several weights."""
 
 _WORTH_A_THREAD = 256
 _ALL = np.iinfo(np.int64).max
@@ -78,7 +78,7 @@ class Move:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Possible exchanges, one row each: risky unit, partner unit, what moves, distance, cost."""
+    """Possible exchanges, one per row: risky unit, partner unit, what moves, distance and cost."""
 
     risky: NDArray[np.int64]
     partner: NDArray[np.int64]
@@ -90,22 +90,22 @@ class Candidates:
         return len(self.risky)
 
     def part(self, chosen: NDArray[np.int64]) -> Candidates:
-        """Some of them."""
+        """Return the chosen candidates."""
         return Candidates(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     @classmethod
     def joined(cls, parts: Sequence[Candidates]) -> Candidates:
-        """Several lists as one."""
+        """Join several lists into one."""
         return cls(*(np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(cls)))
 
 
 class PartnerSearch:
-    """Finds partners for risky records that cost little: near ones, with whom neither is linked to its person.
+    """Search for low-cost partners of risky records: near ones, where neither record stays linked to its person.
 
     Parameters
     ----------
     task : SwapTask
-        The file, the model, and all wishes.
+        The file, the model and all settings.
     """
 
     def __init__(self, task: SwapTask) -> None:
@@ -121,7 +121,7 @@ class PartnerSearch:
         self._indexes: dict[Move, tuple[Array, ...]] = {}
 
     def stricter(self, factor: float) -> PartnerSearch:
-        """The same search with links that cost more."""
+        """Return the same search with links that cost ``factor`` times as much."""
         found = copy(self)
         found.wanted = replace(self.wanted, link_weight=factor * self.wanted.link_weight)
         return found
@@ -144,17 +144,17 @@ class PartnerSearch:
 
     @cached_property
     def around(self) -> Around:
-        """The known persons, by the distance of an intruder."""
+        """The known persons, by an intruder's distance."""
         return self.around_by(INTRUDER_WEIGHT)
 
     def around_by(self, weight: float) -> Around:
-        """The known persons, by the distance of an intruder who gives ordered keys this weight."""
+        """Return the known persons, by the distance of an intruder who gives ordered keys this weight."""
         near = intruder_nearness(self.table, weight, Distances(self.distances.kinds))
         return self.wanted.known.around(near, self.wanted.cell_link[self.units.cell])
 
     @cached_property
     def rules(self) -> kernels.Rules:
-        """The forbidden combinations as flags of codes."""
+        """The forbidden combinations, as flags of codes."""
         n_columns = self.units.codes.shape[1]
         start = np.full((len(self.constraints.forbidden), n_columns), -1, dtype=np.int64)
         flags: list[NDArray[np.bool_]] = []
@@ -168,7 +168,7 @@ class PartnerSearch:
         return kernels.Rules(joined, start, *self._excluded_tables())
 
     def _excluded_tables(self) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
-        """The structural zeros as tables over the keys they speak of: cells, start and strides of each."""
+        """The structural zeros, as tables over the keys they involve: cells, start and strides of each."""
         if not self.constraints.structural_zeros:
             return np.zeros(0, dtype=bool), np.zeros(0, dtype=np.int64), np.zeros((0, self.table.n_keys), dtype=np.int64)
         tables = compatibility(self.table, self.constraints.structural_zeros).excluded
@@ -181,7 +181,7 @@ class PartnerSearch:
         return cells, np.cumsum([0, *sizes])[:-1].astype(np.int64), stride
 
     def task(self, *, n_probes: int = 0, all_unions: bool = False, unconstrained: bool = False) -> kernels.Search:
-        """All that an exchange is judged by; ``unconstrained`` leaves only the margins."""
+        """Return everything by which an exchange is judged; with ``unconstrained``, only the margins count."""
         interactions, rules = self.interactions, self.rules
         fixed, within, cells = interactions.fixed, [self.units.position(c) for c in self.constraints.within], self._cells
         if unconstrained:
@@ -215,7 +215,7 @@ class PartnerSearch:
 
     @cached_property
     def separator_moves(self) -> tuple[Move, ...]:
-        """Every minimal separator with every side of it that may move."""
+        """Every minimal separator with each of its sides that may move."""
         graph = self.interactions
         everything = all_below(graph.n_vertices)
         found = []
@@ -227,7 +227,7 @@ class PartnerSearch:
 
     @cached_property
     def moves(self) -> tuple[Move, ...]:
-        """Single keys at every resolution first, then :attr:`separator_moves`."""
+        """Moves of single keys at every resolution, followed by :attr:`separator_moves`."""
         graph = self.interactions
         found = []
         for chain in self.table.chains:
@@ -238,12 +238,12 @@ class PartnerSearch:
         return tuple(dict.fromkeys([*found, *self.separator_moves]))[:MOST_MOVES]
 
     def finest(self, mask: int) -> list[int]:
-        """Columns of the units that say all that the vertices of ``mask`` do: of each key only its finest vertex."""
+        """Return the columns of the units that determine all vertices of ``mask``: only the finest vertex of each key."""
         of_table = self.table.all_vertices
         return [*members(self.table.reduce(mask & of_table)), *members(mask & ~of_table)]
 
     def _index(self, move: Move) -> tuple[Array, ...]:
-        """Units sorted by separator, then side: order, start of each run, run of each unit, run range of its group."""
+        """Units sorted by separator, then side: order, start of each run, run of each unit, and range of runs of its group."""
         if move in self._indexes:
             return self._indexes[move]
         within = [self.units.position(c) for c in self.constraints.within]
@@ -280,9 +280,9 @@ class PartnerSearch:
         effort: int = 1,
         progress: Progress = SILENT,
     ) -> kernels.Lists:
-        """The best ``n_candidates`` partners found for each risky unit, among the units that are free.
+        """Find the best ``n_candidates`` partners of each risky unit among the free units.
 
-        ``effort`` multiplies how far each group is looked through.
+        ``effort`` multiplies the length of the stretch of each group that is examined.
         """
         return self._scanned(self.task(), risky, is_free, n_candidates, effort, progress)
 
@@ -296,7 +296,7 @@ class PartnerSearch:
         n_probes: int = N_PROBES,
         progress: Progress = SILENT,
     ) -> kernels.Lists:
-        """As :meth:`nearest`, with partners at several distances as well as near ones."""
+        """Search like :meth:`nearest`, with partners at several distances as well as near ones."""
         return self._scanned(self.task(n_probes=n_probes), risky, is_free, n_candidates, effort, progress, GAPS)
 
     def _scanned(
@@ -334,7 +334,7 @@ class PartnerSearch:
         in_threads(lambda rows: kernels.scan_runs(task, runs, risky, rows, is_free, lists, reach), len(risky))
 
     def exhaustive(self, risky: NDArray[np.int64], is_free: NDArray[np.bool_], *, n_candidates: int = 16) -> kernels.Lists:
-        """As :meth:`nearest`, but every unit that agrees on a separator is looked at, and every union of parts."""
+        """Search like :meth:`nearest`, but examine every unit that agrees on a separator, and every union of parts."""
         lists = _empty_lists(len(risky), n_candidates)
         task = self.task(all_unions=True)
         for move in self.separator_moves:
@@ -342,7 +342,7 @@ class PartnerSearch:
         return lists
 
     def exhaustive_pairs(self, risky: NDArray[np.int64]) -> NDArray[np.int64]:
-        """How many pairs :meth:`exhaustive` compares for each risky unit."""
+        """Count the pairs that :meth:`exhaustive` compares for each risky unit."""
         total = np.zeros(len(risky), dtype=np.int64)
         for move in self.separator_moves:
             runs = self._runs(move, risky)
@@ -351,7 +351,7 @@ class PartnerSearch:
 
     @cached_property
     def random_order(self) -> NDArray[np.int64]:
-        """Units as they first appear in a file in random order; it depends on the counts alone, not on the file.
+        """Units in the order of first appearance in a randomly ordered file; it depends on the counts alone, not on the file.
 
         A unit of c records first appears after an exponential waiting time of rate c.
         """
@@ -361,7 +361,7 @@ class PartnerSearch:
     def first_partners(
         self, risky: NDArray[np.int64], is_free: NDArray[np.bool_] | None = None, *, unconstrained: bool = False
     ) -> tuple[NDArray[np.int64], NDArray[np.uint64]]:
-        """The first unit, in :attr:`random_order`, that each risky unit can exchange something with; −1 for none."""
+        """Find the first unit, in :attr:`random_order`, with which each risky unit can exchange something; −1 if none."""
         order = self.random_order
         free = np.ones(self.units.n_units, dtype=bool) if is_free is None else is_free
         task = self.task(unconstrained=unconstrained)
@@ -370,13 +370,13 @@ class PartnerSearch:
         return partner, moved
 
     def find_cells(self, cells: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Positions of cells given by key codes; −1 for an empty one."""
+        """Return the positions of cells given by key codes; −1 for an empty cell."""
         hashed = cell_hash.hash_rows(cells, self._cells.mixing, self._cells.start)
         return np.asarray(cell_hash.find_cells(self._cells, hashed))
 
 
 def in_threads(work: Callable[[tuple[int, int]], Any], n_rows: int) -> None:
-    """Share the rows out to all cores; the kernels let go of the interpreter, and each row is written by one thread."""
+    """Divide the rows among all cores; the kernels release the interpreter lock, and each row is written by one thread."""
     n_parts = max(1, min(4 * n_cores(), n_rows // _WORTH_A_THREAD))
     bounds = [n_rows * part // n_parts for part in range(n_parts + 1)]
     on_all_cores(work, [(rows,) for rows in pairwise(bounds)])

@@ -1,9 +1,9 @@
 """Who exchanges what with whom?
 
-A plan is a list of disjoint pairs of records with the keys that each pair exchanges. Swaps of disjoint pairs never
-conflict: whatever is matched, every kept margin stays. The plan serves as many of the chosen records as it can, then costs as
-little as it can, where the cost of a swap is the distance over which values move plus the risk that one of the two records
-is still linked to its person. No swap enters a cell that another one is to vacate. The same seed gives the same plan on every engine.
+A plan is a list of disjoint pairs of records with the keys that each pair exchanges. Swaps of disjoint pairs never conflict:
+whichever records are matched, every kept margin stays. The plan serves as many of the chosen records as it can, at the lowest
+cost it can find. The cost of a swap is the distance over which values move plus the risk that one of the two records is still
+linked to its person. No swap enters a cell that another one is to vacate. The same seed gives the same plan on every engine.
 """
 
 from __future__ import annotations
@@ -48,23 +48,25 @@ class SwapPlan(Shown):
     Attributes
     ----------
     task : SwapTask
-        The file, the model whose margins stay, and all wishes.
-    interactions, units : Interactions, Units
-        The kept margins, and the columns outside the keys that they name.
+        The file, the model whose margins stay, and all settings.
+    interactions : Interactions
+        The kept margins.
+    units : Units
+        Cells divided by the columns outside the keys that matter.
     requested : array of int
-        The records to be protected, by row number.
+        Row numbers of the records to be protected.
     records, partners : array of int
-        The pairs, by row number; ``records`` were requested, or are decoys.
+        Row numbers of the pairs; ``records`` were requested or are decoys.
     moved : array of int
         The vertices exchanged by each pair, as bit masks.
     distance, cost : array of float
-        Of each pair.
+        Distance and cost of each pair.
     unswapped : tuple of Unswapped
         Requested records without a swap, with the reason.
     cost_at_least : float
-        No plan over the candidate lists of the first round costs less than this, unserved records included.
+        Lower bound on the cost of any plan from the candidate lists of the first round, including penalties for unserved records.
     penalised_cost : float
-        What this plan costs in the same sense.
+        Cost of this plan in the same sense.
     """
 
     task: SwapTask
@@ -93,12 +95,12 @@ class SwapPlan(Shown):
 
     @property
     def seed(self) -> int:
-        """What every choice by chance came from."""
+        """Seed of every random choice."""
         return self.task.seed
 
     @property
     def risk_before(self) -> NDArray[np.float64]:
-        """Risk of ``records`` before the swap; 0 when none was given."""
+        """Risk of ``records`` before the swap; 0 if no risk was given."""
         return np.asarray(self.task.cell_risk[self.table.cell_of(self.records)])
 
     # ------------------------------------------------------------------ what changes
@@ -110,36 +112,36 @@ class SwapPlan(Shown):
 
     @cached_property
     def sources(self) -> NDArray[np.int64]:
-        """For each of ``rows`` the row that its new values come from."""
+        """For each of ``rows``, the row that its new values come from."""
         return np.concatenate([self.partners, self.records])
 
     @property
     def n_protected(self) -> int:
-        """Requested records that a swap protects: one that was swapped for another and stays at risk is not."""
+        """Number of requested records that a swap protects; one that was a partner and stays at risk does not count."""
         left = [each.record for each in self.unswapped]
         return int((np.isin(self.requested, self.rows) & ~np.isin(self.requested, left)).sum())
 
     @property
     def n_decoys(self) -> int:
-        """Pairs that protect nobody: they moved so that having moved is no sign of risk."""
+        """Number of pairs that protect nobody; they are swapped so that having moved is no sign of risk."""
         return int((~np.isin(self.records, self.requested) & ~np.isin(self.partners, self.requested)).sum())
 
     @cached_property
     def n_values_changed(self) -> int:
-        """Key values that differ between input and output."""
+        """Number of key values that differ between input and output."""
         return 2 * sum(int(m & self.interactions.keys).bit_count() for m in self.moved.tolist())
 
     def variables(self, pair: int) -> tuple[str, ...]:
-        """The keys that a pair exchanges."""
+        """Return the keys that a pair exchanges."""
         return tuple(key for k, key in enumerate(self.table.keys) if holds(int(self.moved[pair]), k))
 
     def moves(self, key: str) -> NDArray[np.bool_]:
-        """Which of ``rows`` get a new value of ``key``."""
+        """Return which of ``rows`` get a new value of ``key``."""
         shift = np.uint64(self.table.keys.index(key))
         return np.tile(self.moved >> shift & np.uint64(1) == 1, 2)
 
     def taken_from(self, key: str) -> NDArray[np.int64]:
-        """For each of ``rows``, which of them its value of ``key`` comes from; itself when the value stays."""
+        """Return, for each of ``rows``, which of them its value of ``key`` comes from; itself if the value stays."""
         own = np.arange(len(self.rows))
         return np.where(self.moves(key), np.roll(own, len(self)), own)
 
@@ -156,13 +158,13 @@ class SwapPlan(Shown):
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many requested records were left for each reason."""
+        """Number of requested records left unswapped, by reason."""
         return dict(Counter(left.reason for left in self.unswapped).most_common())
 
     def subset(self, pairs: Array) -> SwapPlan:
-        """The plan with only these pairs (positions or a mask); any part of a plan keeps the margins, too.
+        """Return the plan with only these pairs (positions or a mask); any part of a plan also keeps the margins.
 
-        Records of the pairs left out are requested no more.
+        Records of the pairs left out no longer count as requested.
         """
         names = ("records", "partners", "moved", "distance", "cost")
         chosen = {name: getattr(self, name)[pairs] for name in names}
@@ -177,9 +179,9 @@ class SwapPlan(Shown):
         return apply_plan(self, data)
 
     def audit(self, places: Places = None) -> dict[str, list[Level]]:
-        """One row a pair: record, partner, the keys exchanged, distance, risk before.
+        """Return one row per pair: record, partner, keys exchanged, distance and risk before.
 
-        ``places`` are where ``rows`` are in the data, when that is not their number: see ``SwapResult.places``.
+        ``places`` says where ``rows`` are in the data if not at their row numbers; see ``SwapResult.places``.
         """
         names = (self.rows if places is None else places).tolist()
         return {
@@ -191,7 +193,7 @@ class SwapPlan(Shown):
         }
 
     def to_frame(self, like: Frame = None, *, places: Places = None) -> Frame:
-        """:meth:`audit` in the dataframe library of ``like``; anything else, or nothing, gives a pyarrow table."""
+        """Return :meth:`audit` in the dataframe library of ``like``; anything else, or nothing, gives a pyarrow table."""
         rows = self.audit(places)
         name = "String" if any(isinstance(record, str) for record in rows["record"]) else "Int64"
         return in_library_of(like, rows, dict(zip(rows, (name, name, "String", "Float64", "Float64"), strict=True)))
@@ -229,21 +231,21 @@ def plan_swaps(
 ) -> SwapPlan:
     """Choose swaps that protect the given records and change no margin of the model.
 
-    Margins are counts of records. Survey weights stay with their row, so weighted margins stay exactly only when records of
-    equal weight are swapped; ``within`` can ask for that.
+    Margins are counts of records. Survey weights stay with their row, so weighted margins stay exact only if records of equal
+    weight are swapped; the constraint ``within`` can require that.
 
     Parameters
     ----------
     table : ContingencyTable
-        The contingency table; without known records they are numbered in the order of its cells.
+        The contingency table; if it does not know its records, they are numbered in the order of its cells.
     model : CellModel
-        Its margins are kept.
+        The model whose margins are kept.
     records : array_like
         Row numbers to protect, such as ``risk.riskiest(50)``, or a mask with an entry for each record.
-    risk : RecordRisk, array_like, optional
-        A ``RecordRisk``, or the risk of each cell of the table: for the audit, and to serve the riskiest first.
+    risk : RecordRisk or array_like, optional
+        A ``RecordRisk``, or the risk of each cell of the table, for the audit and for serving the riskiest first.
     population : float, optional
-        Population size for the residual risk, unless ``risk`` knows it; twice the sample when neither does.
+        Population size for the residual risk, unless ``risk`` knows it; by default twice the sample.
     keep : sequence of sequences of str, optional
         Further margins that must not change, as sets of names; a name that is not a key is a column that stays with its row.
     columns : mapping of str to ColumnValues, optional
@@ -251,27 +253,27 @@ def plan_swaps(
     constraints : SwapConstraints, optional
         What no swap may do.
     distances : Distances, optional
-        How far levels are apart; ordinal for ordered keys and nominal for others unless given.
+        Distances between levels; by default ordinal for ordered keys and nominal for others.
     register : Register, optional
-        What an intruder knows of the population; what ``model`` says unless given.
+        What an intruder knows about the population; by default what ``model`` says.
     link_weight : float, optional
-        What it costs when a swapped record is certainly linked to its person; 1 is as much as the change of one nominal value, 0
-        takes the nearest partner whatever is left.
+        Cost of a swapped record that is certainly linked to its person. With 1 it equals the change of one nominal value; with 0
+        the nearest partner is taken, whatever risk is left.
     max_candidates : int, optional
-        Partners weighed for each record; more where few of them are safe.
+        Number of partners considered for each record; more where few of them are safe.
     decoys : float, optional
-        Further records that are swapped, drawn at random, as a share of those to protect: having moved is then no sign of risk.
-    record_ids : array_like, NamesOfRecords, optional
-        What names each record, for the choice among equal ones, or a function from row numbers to names; row numbers unless
-        given.
+        Further records to swap, drawn at random, as a share of those to protect, so that having moved is no sign of risk.
+    record_ids : array_like or NamesOfRecords, optional
+        Name of each record, or a function from row numbers to names, for the choice among equal records; by default row numbers.
     seed : int, optional
-        Of that choice.
+        Seed of that choice.
     progress : Progress, optional
-        Receives progress reports.
+        Receiver of progress reports.
 
     Returns
     -------
     SwapPlan
+        The swaps, and the records left unswapped.
     """
     task = SwapTask(
         table,
@@ -293,7 +295,7 @@ def plan_swaps(
 
 
 def plan_task(task: SwapTask, records: ArrayLike, *, progress: Progress = SILENT) -> SwapPlan:
-    """:func:`plan_swaps` for a task that was put together already."""
+    """Run :func:`plan_swaps` for a task that is already put together."""
     requested = row_numbers(records, task.table.n_rows)
     planner = Planner(task, requested)
     planner.set_aside_fixed()

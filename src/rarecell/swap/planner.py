@@ -1,10 +1,10 @@
-"""How is a plan made, from the records that wait to the last spare partner?
+"""How is a plan made, from the waiting records to the last spare partner?
 
 1. Records that no exchange can reach are set aside, with the reason.
-2. Those that wait are matched with near partners, or with each other, at the least cost.
-3. Whoever found nobody near has all of its possible partners looked at; whoever lost its partners to others looks
+2. The waiting records are matched with near partners, or with each other, at the least cost.
+3. For a record that found nobody near, all possible partners are examined; a record that lost its partners to others looks
    further in the next round.
-4. Partners, so far known by their unit, become records: the same ones on every engine.
+4. Partners, so far known only by their unit, become records: the same ones on every engine.
 """
 
 from __future__ import annotations
@@ -41,33 +41,33 @@ if TYPE_CHECKING:
     from rarecell.edges import Array
 
 ENOUGH = 2
-"""Partners that leave nobody linked, of which a unit has enough."""
+"""Number of partners that leave nobody linked that is enough for a unit."""
 
 SAFE = 0.02
-"""A chance to be linked that counts as none when partners are counted."""
+"""Probability of a link below which a partner counts as safe."""
 
 WIDER = 4
-"""This many times as many partners are weighed where few of the first are safe."""
+"""Where few of the first partners are safe, this many times as many are considered."""
 
 EXPOSED = 0.05
-"""A chance to be linked from which a pair is mended."""
+"""Probability of a link above which a pair is mended."""
 
 MENDING = 5.0
-"""How many times as much a link costs when pairs that leave one are repaired."""
+"""Factor by which links cost more while pairs are mended."""
 
 MOST_MENDED = 500
-"""Pairs that are mended, those first that leave most."""
+"""Largest number of pairs that are mended, most exposed first."""
 
 DECOYS = 13
-"""The stream of chance that decoys are drawn from."""
+"""Random stream from which decoys are drawn."""
 
 MOST_ROUNDS = 6
-"""Records whose partners went to others look further, this many times."""
+"""Largest number of rounds in which records that lost their partners to others look further."""
 
 
 @dataclass(frozen=True, eq=False)
 class Decided:
-    """What a planner decided: the pairs with what they exchange, and whoever is left."""
+    """What a planner decided: the pairs, what they exchange, and the records left over."""
 
     records: NDArray[np.int64]
     partners: NDArray[np.int64]
@@ -80,14 +80,14 @@ class Decided:
 
 
 class Planner:
-    """The state of a plan in the making: who waits, who is free, what was decided."""
+    """The state of a plan in the making: who waits, who is free, and what was decided."""
 
     def __init__(self, task: SwapTask, requested: NDArray[np.int64]) -> None:
         self.task, self.requested = task, requested
         self.search = PartnerSearch(task)
         self.units = self.search.units
         self.names = names_of_records(task.record_ids, task.table.n_rows)
-        # Records that are only numbered within their cell are numbered in the order in which they are drawn.
+        # Records known only by their number within a cell are numbered in the order in which they are drawn.
         self.draws_by_number = task.record_ids is None and task.table.record_cell is None
         self.untouched = Untouched.of(self.search)
         self.reason: dict[int, str] = {}
@@ -99,7 +99,7 @@ class Planner:
     # -------------------------------------------------------------- before matching
 
     def set_aside_fixed(self) -> None:
-        """Give the reason for records that no exchange can reach, and open the rest."""
+        """Set aside the records that no exchange can reach, with the reason, and let the rest wait."""
         table, units = self.search.table, self.units
         self._leave(units.unit_of(self.waiting) < 0, DROPPED)
         self._leave(self.untouched.holds(units, self.waiting), UNTOUCHED)
@@ -108,14 +108,14 @@ class Planner:
         if any(name in table.vertex_names for names in self.task.keep for name in names) and not self.search.interactions.columns:
             by_keep = swappability(table, self.search.model, keep=self.task.keep).is_swappable
             self._leave(~by_keep[table.cell_of(self.waiting)], FIXED_BY_KEEP)
-        # From here on nothing depends on the order of the file: units are sorted, and records within one as they are drawn.
+        # From here on nothing depends on the order of the file: units are sorted, and so are records within a unit, as drawn.
         self.waiting = self.in_order = self._drawn(self.waiting)
         waiting_unit = units.unit_of(self.waiting)
         self.not_spare = np.union1d(self.waiting, self.untouched.rows)
         taken = units.unit_of(self.not_spare)
         self.n_taken = np.bincount(taken[taken >= 0], minlength=units.n_units)
         self.capacity = np.where(self.untouched.of_unit, 0, units.counts - self.n_taken)
-        # No swap may enter a cell that is to be vacated. A record that cannot leave is welcome to company.
+        # No swap may enter a cell that is to be vacated. Cells of records that cannot leave may be entered.
         self.search.is_closed[units.cell[waiting_unit]] = True
 
     def _leave(self, is_left: NDArray[np.bool_], reason: str) -> None:
@@ -124,14 +124,14 @@ class Planner:
         self.waiting = self.waiting[~is_left]
 
     def _drawn(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Records by their unit, and within it in the order in which they are drawn."""
+        """Sort records by unit, and within it in the order in which they are drawn."""
         turn = rows if self.draws_by_number else drawing_order(self.task.seed, self.names(rows))
         return np.asarray(rows[np.lexsort((turn, self.units.unit_of(rows)))], dtype=np.int64)
 
     # -------------------------------------------------------------- rounds
 
     def match_all(self, progress: Progress) -> None:
-        """Serve all who wait, as far as that is possible."""
+        """Serve as many waiting records as possible."""
         n_candidates, budget = self.task.max_candidates, EXHAUSTIVE_BUDGET
         for turn in range(MOST_ROUNDS):
             if not len(self.waiting):
@@ -154,7 +154,7 @@ class Planner:
         return budget
 
     def _take(self, candidates: Candidates, *, is_first: bool = False) -> None:
-        """Match those who wait, and note their pairs."""
+        """Match the waiting records and note their pairs."""
         waiting_unit = self.units.unit_of(self.waiting)
         risk = self.task.cell_risk[self.units.cell[waiting_unit]]
         penalty = (2.0 * candidates.cost.max(initial=0.0) + 1.0) * (1.0 + risk / max(1e-12, risk.max(initial=0.0)))
@@ -172,7 +172,7 @@ class Planner:
         self.waiting = self.waiting[~served]
 
     def mend_exposed(self, progress: Progress) -> None:
-        """Weigh many more partners for the pairs that leave somebody linked; without a better one they stay as they are."""
+        """Consider many more partners for pairs that leave somebody linked; without a better one they stay as they are."""
         if not self._pairs or not self.task.link_weight > 0.0:
             return
         one, other, unit, moved, distance, cost = (np.concatenate(parts) for parts in zip(*self._pairs, strict=True))
@@ -201,7 +201,7 @@ class Planner:
         self._leave(np.ones(len(self.waiting), dtype=bool), TAKEN)
 
     def add_decoys(self, progress: Progress) -> None:
-        """Swap further records, drawn at random from those that are left: having moved is then no sign of risk."""
+        """Swap further records, drawn at random from the rest, so that having moved is no sign of risk."""
         n_left = int(self.capacity.sum())
         n_decoys = min(round(self.task.decoys * len(self.requested)), n_left)
         if not n_decoys:
@@ -230,7 +230,7 @@ class Planner:
         return Candidates.joined([candidates, priced(self.search, exposed, lists)])
 
     def _look_everywhere(self, units: NDArray[np.int64], is_free: NDArray[np.bool_], lists: Lists, budget: int, turn: int) -> int:
-        """Read all groups of units that found nobody nearby; who still has nobody is done, with the reason."""
+        """Read all groups of units that found nobody nearby; those that still have nobody are set aside, with the reason."""
         search = self.search
         empty = np.flatnonzero(lists.unit[:, 0] < 0)
         if not len(empty):
@@ -261,14 +261,14 @@ class Planner:
     # -------------------------------------------------------------- after matching
 
     def decided(self) -> Decided:
-        """The pairs, in the order of their units, and whoever is left."""
+        """Return the pairs, in the order of their units, and the records left over."""
         if self._pairs:
             one, other, unit, moved, distance, cost = (np.concatenate(parts) for parts in zip(*self._pairs, strict=True))
         else:
             one = other = unit = np.zeros(0, dtype=np.int64)
             moved, distance, cost = np.zeros(0, dtype=np.uint64), np.zeros(0), np.zeros(0)
         other[other < 0] = self._spare_records(unit[other < 0])
-        # The waiting records were sorted once, so that their places in that order are the order of the pairs.
+        # The waiting records were sorted once, so their places in that order give the order of the pairs.
         by_number = np.argsort(self.in_order)
         place = by_number[np.searchsorted(self.in_order, one, sorter=by_number)]
         order = np.argsort(place, kind="stable")
@@ -281,13 +281,13 @@ class Planner:
             distance[order],
             cost[order],
             left,
-            # Pairs that were mended had more to choose from than the bound knows.
+            # Mended pairs had more candidates to choose from than the bound takes into account.
             min(self.cost_at_least, float(cost.sum() + unserved)),
             float(cost.sum() + unserved),
         )
 
     def _spare_records(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
-        """A different spare record of each wanted unit, as they are drawn."""
+        """A different spare record for each wanted unit, in the order in which they are drawn."""
         units, n_wanted = np.unique(wanted, return_counts=True)
         spare = self.units.rows_in(units, n_wanted + self.n_taken[units])
         spare = self._drawn(spare[~np.isin(spare, self.not_spare)])
@@ -316,7 +316,7 @@ def row_numbers(records: ArrayLike, n_records: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Untouched:
-    """Records that no swap may touch: all of some units, and some by their number."""
+    """Records that no swap may touch: all records of some units, and some by row number."""
 
     of_unit: NDArray[np.bool_]
     rows: NDArray[np.int64]
@@ -333,5 +333,5 @@ class Untouched:
         return cls(of_unit, row_numbers(constraints.untouched_records, search.table.n_rows))
 
     def holds(self, units: Units, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these records are not to be touched."""
+        """Return which of these records must not be touched."""
         return np.append(self.of_unit, False)[units.unit_of(rows)] | np.isin(rows, self.rows)

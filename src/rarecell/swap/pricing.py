@@ -1,4 +1,4 @@
-"""What does an exchange cost: how far do values move, and who is still linked to its person?"""
+"""What does an exchange cost: how far do values move, and which records are still linked to their person?"""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from rarecell.swap.partners import Candidates, PartnerSearch, in_threads
 from rarecell.table.contingency import ContingencyTable
 
 CHANCE = 0.01
-"""Costs differ by chance up to this, so that the mechanism does not give the partner away."""
+"""Largest random addition to a cost, so that the mechanism does not give the partner away."""
 
 
 def priced(search: PartnerSearch, risky: NDArray[np.int64], lists: Lists) -> Candidates:
-    """Exact distance and cost of the candidates in ``lists``.
+    """Compute the exact distance and cost of the candidates in ``lists``. The cost is made up of:
 
     1. The distance over which values move.
-    2. For both rows the probability that their person is linked: 0 where somebody known is nearer to the new values, else
-       E(1/F) of the old cell times the probability that none of the unseen has the new values.
-    3. The same for a record that is left behind alone.
-    4. A little chance, so that among almost equal partners nobody can tell which one was taken.
+    2. For both rows, the probability that they are linked to their person: 0 if somebody known is nearer to the new values, else
+       E(1/F) of the old cell times the probability that none of the unseen persons has the new values.
+    3. The same for a record that is left alone in its cell.
+    4. A small random number, so that nobody can tell which of several almost equal partners was taken.
     """
     row, place = np.nonzero(np.isfinite(lists.cost))
     one, other = risky[row], lists.unit[row, place].astype(np.int64)
@@ -37,7 +37,7 @@ def priced(search: PartnerSearch, risky: NDArray[np.int64], lists: Lists) -> Can
 def priced_exchanges(
     search: PartnerSearch, one: NDArray[np.int64], other: NDArray[np.int64], moved: NDArray[np.uint64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Of exchanges between units: the distance, and the links that are left of both rows and of those left behind."""
+    """Compute the distance of exchanges between units, and the links that remain for both rows and for records left alone."""
     apart = distances(search.distances.arrays(search.table), search.units.codes, np.stack([one, other], axis=1), moved)
     link = np.zeros(len(one))
     for here, there in ((one, other), (other, one)):
@@ -57,7 +57,7 @@ def _link_of(
 ) -> NDArray[np.float64]:
     """Probability that a record of each unit is linked to its person after the exchange."""
     found = np.zeros(len(here))
-    # Whoever has the new values is nearer by any weight; of the others everybody is looked at.
+    # Somebody with the new values is nearer by any weight; for the remaining pairs everybody is examined.
     is_open = np.flatnonzero(search.find_cells(cells) < 0)
     is_open = is_open[~_covered(search, np.stack([here, there], axis=1)[is_open], moved[is_open])]
     if len(is_open) and search.wanted.link_weight > 0.0:
@@ -90,7 +90,7 @@ def _covered(search: PartnerSearch, pairs: NDArray[np.int64], moved: NDArray[np.
 
 
 def chance(seed: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
-    """A number between 0 and 1 for each pair of units, the same from both sides and on every machine."""
+    """Draw a number between 0 and 1 for each pair of units, the same from both sides and on every machine."""
     low, high = np.minimum(one, other).astype(np.uint64), np.maximum(one, other).astype(np.uint64)
     drawn = cell_hash.mixed_many(cell_hash.mixed_many(low, seed) ^ high, seed)
     return np.asarray(drawn >> np.uint64(11), dtype=np.float64) / 2.0**53
@@ -99,7 +99,7 @@ def chance(seed: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArr
 def exchanged_cells(
     table: ContingencyTable, cell: NDArray[np.int64], other: NDArray[np.int64], moved: NDArray[np.uint64]
 ) -> NDArray[np.int32]:
-    """Key codes of ``cell`` with the values of ``other`` on the keys of ``moved``, row by row."""
+    """Return the key codes of ``cell`` with the values of ``other`` on the keys of ``moved``, row by row."""
     found = table.cells[cell].copy()
     for k in range(table.n_keys):
         moves = moved >> np.uint64(k) & np.uint64(1) == 1

@@ -1,8 +1,8 @@
 """What does somebody learn who holds two releases of the same file?
 
-Columns that are the same in both releases link their records. Within the records that agree on these columns, those with the same key
-values in both releases explain each other. Where one record is left on either side, it is the same person with two sets
-of values: the intruder knows that it was swapped, and which values are in doubt.
+Columns that are the same in both releases link their records. Among the records that agree on these columns, those with the same
+key values in both releases are matched with each other. If exactly one record remains on each side, it is the same person with
+two sets of values: the intruder knows that it was swapped, and which values are in doubt.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Codes = Array
 
 @dataclass(frozen=True)
 class TwoReleases:
-    """An earlier release beside a new one.
+    """Comparison of an earlier release with a new one.
 
     Attributes
     ----------
     records : int
-        Records in each.
+        Number of records in each release.
     differing : int
-        Records whose key values differ between the two.
+        Number of records whose key values differ between the two.
     linked : int
-        Records that are alone with their values of the columns that stayed the same.
+        Number of records with a unique combination of values in the columns that stayed the same.
     exposed : int
-        Records that are recognised as swapped, because nobody else can be the same person.
+        Number of records that are recognised as swapped because nobody else can be the same person.
     link_columns : tuple of str
         The columns that stayed the same.
     """
@@ -63,10 +63,17 @@ def compare_releases(
 
     Parameters
     ----------
-    links, link_columns : sequence of arrays of int, sequence of str
-        Codes of the columns that are the same in both, and their names.
+    links : sequence of arrays of int
+        Codes of the columns that are the same in both releases.
+    link_columns : sequence of str
+        Names of these columns.
     earlier, new : sequence of arrays of int
-        Codes of each key in both releases, coded alike.
+        Codes of each key in the two releases, coded alike.
+
+    Returns
+    -------
+    TwoReleases
+        What the holder of both releases learns.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Which records stay at risk after a plan, and why?
 
 A record that was not swapped and is alone in the released file is as unique as before; a swapped one may still be linked to
-its person. Whoever is left with a risk at or above a threshold is named here, the riskiest first.
+its person. The records left with a risk at or above a threshold are listed here, riskiest first.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class Remaining:
     Attributes
     ----------
     rows : array of int
-        Their numbers.
+        Row numbers.
     cells : array of int
         Key codes in the released file.
     risk : array of float
-        Of being unique for one that was not swapped, of being linked for one that was.
+        Risk of being unique if not swapped, of being linked if swapped.
     swapped : array of bool
-        Whether it was swapped.
+        Whether the record was swapped.
     reasons : tuple of str
-        Why it stays at risk.
+        Why the record stays at risk.
     """
 
     rows: NDArray[np.int64]
@@ -49,7 +49,7 @@ class Remaining:
 
 
 def remaining_records(plan: SwapPlan, after: RiskAfter, threshold: float) -> Remaining:
-    """Records of the released file whose risk is at least ``threshold`` and above 0, the riskiest first."""
+    """List the records of the released file whose risk is at least ``threshold`` and above 0, riskiest first."""
     table, release = plan.table, Release.of_plan(plan)
     alone = release.unmoved_cells
     of_alone = after.unique_probability[alone]

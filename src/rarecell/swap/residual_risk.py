@@ -1,8 +1,8 @@
-"""What risk is left after a swap, as an intruder meets it?
+"""What risk is left after a swap, against an intruder?
 
 The intruder links a record to the nearest person. A record that was not swapped and is alone in the released file is linked as
-before. A swapped one is tried, too: it is linked to its own person when nobody else is nearer to its new values. One that
-shares its cell of the released file with others is not claimed to be anybody.
+before. A swapped record is tried too: it is linked to its own person if nobody else is nearer to its new values. For a record
+that shares its cell of the released file with others, the intruder makes no claim.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ class RiskAfter:
     Attributes
     ----------
     counts : array of int
-        Records in each cell of the original table after the swaps.
+        Number of records in each cell of the original table after the swaps.
     unique_probability : array of float
-        Where the only record of the cell was not swapped: P(unique in the population); else 0.
+        P(unique in the population) if the only record of the cell was not swapped; else 0.
     match_probability : array of float
-        Likewise E(1/F); else 0.
+        E(1/F) if the only record of the cell was not swapped; else 0.
     swapped_unique : array of float
-        Of each row of the plan: P(it is linked to its person, and nobody else is as near).
+        For each row of the plan, P(it is linked to its person, and nobody else is as near).
     swapped_link : array of float
-        Of each row of the plan: P(it is linked to its person), by the weight with the most links.
+        For each row of the plan, P(it is linked to its person), by the weight with the most links.
     swapped_highest : array of float
-        Of each row of the plan: the highest such probability over all weights.
+        For each row of the plan, the highest such probability over all weights.
     n_sample_uniques : int
-        Sample uniques of the swapped file, swapped ones included.
+        Number of sample uniques of the swapped file, swapped ones included.
     n_vacated : int
-        Sample uniques of the original file whose cell is empty now.
+        Number of sample uniques of the original file whose cell is empty now.
     n_created : int
-        Records that were not alone before, were not swapped, and are alone now.
+        Number of records that were not alone before, were not swapped, and are alone now.
     """
 
     counts: NDArray[np.int64]
@@ -74,7 +74,7 @@ class RiskAfter:
 
     @property
     def highest(self) -> float:
-        """Highest risk of a record: of being unique for one that was not swapped, of being linked for one that was."""
+        """Highest risk of a record: of being unique if not swapped, of being linked if swapped."""
         return float(max(self.unique_probability.max(initial=0.0), self.swapped_highest.max(initial=0.0)))
 
     def __str__(self) -> str:
@@ -85,23 +85,28 @@ class RiskAfter:
 
 
 def links_of_plan(plan: SwapPlan, register: Register) -> MovedLinks:
-    """What the nearest intruder finds of the rows of a plan; it holds for every part of the plan, too."""
+    """Try an intruder who links to the nearest person on the rows of a plan; the result also holds for any part of the plan."""
     return moved_links(register.seen(Release.of_plan(plan)), register, distances=plan.task.distances)
 
 
 def risk_after(risk: RecordRisk, plan: SwapPlan, links: MovedLinks, pairs: Array | None = None) -> RiskAfter:
-    """Risk after all swaps of a plan, or after some of its ``pairs`` (positions or a mask).
+    """Compute the risk after all swaps of a plan, or after some of its ``pairs``.
 
     Parameters
     ----------
     risk : RecordRisk
-        The risk before.
+        Risk before the swaps.
     plan : SwapPlan
         The swaps.
     links : MovedLinks
-        :func:`links_of_plan` of the whole plan.
+        Result of :func:`links_of_plan` for the whole plan.
     pairs : array, optional
-        Positions or a mask of the pairs that are swapped; all unless given.
+        Positions or a mask of the pairs that are swapped; all by default.
+
+    Returns
+    -------
+    RiskAfter
+        The risk that is left.
     """
     if pairs is None:
         return risk_after_exchange(risk, plan, links)
@@ -112,23 +117,23 @@ def risk_after(risk: RecordRisk, plan: SwapPlan, links: MovedLinks, pairs: Array
 
 
 def risk_after_exchange(risk: RecordRisk, exchange: Exchange, links: MovedLinks) -> RiskAfter:
-    """Risk after values changed places, by a plan or at random; ``links`` are of the rows of the exchange."""
+    """Compute the risk after values changed places, by a plan or at random; ``links`` are those of the exchanged rows."""
     table = exchange.table
     old_cell = table.cell_of(exchange.rows)
     entered, n_alike_new, n_new_uniques = _entered(exchange)
-    # Few cells of a large file are touched; the others keep their risk.
+    # Only few cells of a large file are touched; the others keep their risk.
     touched = np.unique(np.concatenate([old_cell, entered[entered >= 0]]))
     n_left, n_entered = (_number_in(touched, cells) for cells in (old_cell, entered[entered >= 0]))
     unswapped = table.counts[touched] - n_left
     sizes = unswapped + n_entered
     alone = (sizes == 1) & (unswapped == 1)
-    # With missing values that match anything, a record that is alone in its cell can have others that are compatible.
+    # If missing values match anything, a record that is alone in its cell can still be compatible with others.
     is_unique = risk.sample_count == 1
     counts, was_unique = table.counts.copy(), is_unique[touched]
     counts[touched] = sizes
 
     unique, match = risk.unique_probability.copy(), np.where(is_unique, risk.match_probability, 0.0)
-    # The person of a record that is left alone still has the others of its cell around it, in the population.
+    # In the population, the person of a record that is left alone still shares the cell with the others.
     unique[touched] = np.where(alone, risk.unique_probability[touched], 0.0)
     match[touched] = np.where(alone, risk.match_probability[touched], 0.0)
     is_claimed = np.where(entered >= 0, counts[entered], n_alike_new) == 1
@@ -146,19 +151,19 @@ def risk_after_exchange(risk: RecordRisk, exchange: Exchange, links: MovedLinks)
 
 
 def _number_in(touched: NDArray[np.int64], cells: Integers) -> NDArray[np.int64]:
-    """How many of ``cells`` are each of the increasing ``touched`` ones, among which they all are."""
+    """How often each of the ``touched`` cells (in increasing order) occurs in ``cells``, all of which are touched."""
     return np.bincount(np.searchsorted(touched, cells), minlength=len(touched))
 
 
 def _entered(exchange: Exchange) -> tuple[Integers, NDArray[np.int64], int]:
-    """Of each swapped row the cell of the original table that it enters (−1: one that was empty) and the swapped rows that do.
+    """For each swapped row, the original cell it enters (−1 if that was empty) and the number of swapped rows entering it.
 
-    The third number is that of the new cells with one record.
+    The third value is the number of new cells with one record.
     """
     if not len(exchange.rows):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), 0
     cells, inverse, counts = np.unique(exchange.new_cells, axis=0, return_inverse=True, return_counts=True)
-    # The marginal on all keys is the table itself, in the same order.
+    # The marginal of all keys is the table itself, in the same order.
     positions = exchange.table.marginals.positions(exchange.table.all_keys, cells)
     which = inverse.ravel()
     return positions[which], counts[which], int((counts[positions < 0] == 1).sum())

@@ -1,13 +1,13 @@
 """What must a swap never do?
 
-Rules are small declarative tables that a configuration file can hold. A *condition* names columns and what their value
-is to be; it holds when all of them do:
+Rules are small declarative tables that a configuration file can hold. A *condition* names columns and the values they must
+have; it holds if all of them match:
 
     {"age" = "<15", "marital" = "0"}          nobody under 15 is married
     {"relationship" = ["0", "1"]}             heads of household and their spouses
     {"age" = "15..20"}  {"region" = "!=north"}  {"education" = "missing"}
 
-A value that is one of the column's levels always means that level, so labels such as "<15" can be named as they are.
+A value that is one of the column's levels always means that level, so labels such as "<15" can be written as they are.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ class SwapConstraints:
     never_swap : tuple of str
         Keys whose values stay with their record.
     within : tuple of str
-        Columns on which both records must agree: a geography, a type of household.
+        Columns on which both records must agree, such as a geography or a type of household.
     forbidden : tuple of Condition
-        Combinations of values that a swap must not create, one condition each.
+        Combinations of values that a swap must not create.
     untouched : tuple of Condition
-        Records that are never touched: those for which one of these conditions holds.
+        Conditions for records that are never touched: one of them is enough.
     untouched_records : sequence of int or array of int
-        And these, by row number.
+        Row numbers of further records that are never touched.
     structural_zeros : StructuralZeros or None
         Combinations of levels that cannot occur, which a swap must not create either.
     """
@@ -72,7 +72,7 @@ class SwapConstraints:
 
     @classmethod
     def from_dict(cls, given: ReadJson) -> SwapConstraints:
-        """Read a table of a configuration file; every name in it is checked."""
+        """Read a table of a configuration file and check every name in it."""
         known = [f.name for f in fields(cls) if f.name != "structural_zeros"]
         unknown = [name for name in given if name not in known]
         if unknown:
@@ -85,18 +85,18 @@ class SwapConstraints:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Every column that a constraint reads, keys among them."""
+        """Every column that a constraint reads, including keys."""
         conditions = [name for condition in (*self.forbidden, *self.untouched) for name in condition]
         return tuple(dict.fromkeys([*self.within, *conditions]))
 
 
 def matching_levels(column: str, levels: Sequence[Level], wanted: Level) -> NDArray[np.bool_]:
-    """Which of ``levels`` the value of a condition means.
+    """Return which of ``levels`` the value of a condition means; a level that does not occur matches nothing.
 
     Raises
     ------
     BadInput
-        When a comparison is made with levels that are not numbers. A level that does not occur matches nothing.
+        If a comparison is made with levels that are not numbers.
     """
     if isinstance(wanted, (list, tuple, set, frozenset)):
         found = np.zeros(len(levels), dtype=bool)

@@ -1,4 +1,4 @@
-"""Loops over arrays, compiled: arrays in, arrays out."""
+"""Compiled loops over arrays: arrays in, arrays out."""
 
 from rarecell.machine.compiled_code import find_place
 

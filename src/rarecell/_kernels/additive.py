@@ -11,7 +11,7 @@ from rarecell._kernels.compiled import njit
 def one_plus_pairs(cells, levels, terms):
     """1 plus the term of each pair of codes, at each cell.
 
-    ``terms`` holds the tables of the pairs (0, 1), (0, 2), … one after the other, each row by row.
+    ``terms`` holds the tables of the pairs (0, 1), (0, 2), … one after another, each row by row.
     """
     total = np.ones(cells.shape[0])
     n_keys = cells.shape[1]

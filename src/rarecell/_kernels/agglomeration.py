@@ -1,4 +1,4 @@
-"""Merging the levels of a key one pair at a time, so that the least is lost of what they say about the other keys."""
+"""Merging the levels of a key one pair at a time, so as to lose as little as possible of what they say about other keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @njit(cache=True)
 def _loss(joint, totals, n_others, a, b):
-    """Fall of the pairwise log-likelihoods when levels a and b become one; at least 0."""
+    """Drop in the pairwise log-likelihoods when levels a and b become one; at least 0."""
     loss = -n_others * (n_log_n(totals[a]) + n_log_n(totals[b]) - n_log_n(totals[a] + totals[b]))
     for w in range(joint.shape[1]):
         if joint[a, w] > 0.0 and joint[b, w] > 0.0:
@@ -26,7 +26,7 @@ def _loss(joint, totals, n_others, a, b):
 
 @njit(cache=True)
 def _join(joint, totals, a, b):
-    """Add level b to level a. Spelt out, because sums of whole rows take seconds to compile."""
+    """Add level b to level a. Written as loops, because sums of whole rows take seconds to compile."""
     totals[a] += totals[b]
     for w in range(joint.shape[1]):
         joint[a, w] += joint[b, w]
@@ -45,7 +45,7 @@ def _put(tree, n_leaves, position, value):
 
 @njit(cache=True)
 def _first_smallest(tree, n_leaves):
-    """Position of the smallest value, the first of several."""
+    """Position of the smallest value; the first of several."""
     node = 1
     while node < n_leaves:
         node = 2 * node if tree[2 * node] <= tree[2 * node + 1] else 2 * node + 1
@@ -55,8 +55,8 @@ def _first_smallest(tree, n_leaves):
 def merge_neighbours(joint: Array, totals: Array, n_others: float) -> NDArray[np.int64]:
     """Merges of ordered levels: row t says which two groups, each named by its first level, become one in step t.
 
-    ``joint`` has a row for each level and the levels of all other keys side by side as columns; it is used up. The losses are kept
-    in a tree, so that n levels take n log n steps beside the losses themselves.
+    ``joint`` has a row for each level, and the levels of all other keys side by side as columns; it is overwritten. The
+    losses are kept in a tree, so that n levels take n log n steps besides computing the losses.
     """
     n = len(totals)
     merges = np.zeros((max(n - 1, 0), 2), dtype=np.int64)
@@ -85,7 +85,7 @@ def _merge_neighbours(joint, totals, n_others, following, before, loss, merges):
 
 @njit(cache=True)
 def merge_any(joint, totals, n_others):
-    """Merges of levels without an order, in the form of :func:`merge_neighbours`."""
+    """Merges of unordered levels, in the form of :func:`merge_neighbours`."""
     n = len(totals)
     merges = np.zeros((max(n - 1, 0), 2), dtype=np.int64)
     is_alive = np.ones(n, dtype=np.bool_)
@@ -112,7 +112,7 @@ def joint_tables(cells, counts, key, group, first, n_groups):
     """Number of records in each group of a key, by the levels of each other key.
 
     ``group`` is the group of each level of ``key``, −1 to leave it out; the levels of key j take the columns from
-    ``first[j]`` on, none where that is −1. All tables are filled in one pass over the cells.
+    ``first[j]`` on, or none where that is −1. All tables are filled in one pass over the cells.
     """
     joint = np.zeros((n_groups, first[-1]))
     for i in range(cells.shape[0]):

@@ -1,8 +1,8 @@
 """Counts in contexts and leave-one-out likelihoods of back-off conditionals.
 
 Cells are grouped by the values of a growing set of vertices; the group of a cell is one integer, and a set that grows by
-one vertex refines the groups. A *pair* is a group by context and value: all its cells have the same probability, so that
-only grouping passes over the rows, and everything else over the pairs.
+one vertex refines the groups. A *pair* is a group by context and value. All its cells have the same probability, so only
+grouping goes through the rows; everything else goes through the pairs.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from rarecell._kernels.hashing import slot_of_key
 
 _FEW_RECORDS = 16.0
 _SMALL = 1e-120
-"""A product above this stays above zero when a pair of few records joins it: only a pair of one record has a tiny probability."""
+"""A product above this stays above zero when a pair of few records joins: only pairs of one record have tiny probabilities."""
 
 
 @njit(cache=True, nogil=True)
 def refine(groups, n_groups, codes, n_levels, owner, number, refined):
-    """Number the distinct pairs of group and code in the order they appear; how many there are.
+    """Number the distinct pairs of group and code in order of appearance; returns how many there are.
 
-    ``owner`` and ``number`` are scratch of a power of two of at least twice the cells. Where it has a place for every
-    possible pair, no hashing is needed.
+    ``owner`` and ``number`` are scratch arrays whose length is a power of two and at least twice the number of cells. Where
+    they have a place for every possible pair, no hashing is needed.
     """
     n_refined = 0
     if n_groups * n_levels <= len(number):
@@ -48,7 +48,7 @@ def refine(groups, n_groups, codes, n_levels, owner, number, refined):
 
 @njit(cache=True, nogil=True)
 def tally(pairs, n_pairs, contexts, n_contexts, counts):
-    """For each pair its records, the records of its context, and its first row."""
+    """For each pair, the number of its records, that of its context, and its first row."""
     of_pair = np.zeros(n_pairs)
     of_context = np.zeros(n_contexts)
     first = np.full(n_pairs, -1, dtype=np.int64)
@@ -88,8 +88,8 @@ def _take_logarithms(product, total):
 def leave_one_out_of_all(of_pair, of_context, shorter, strengths, power, total):
     """Add to ``total`` the log-likelihood of :func:`leave_one_out` for each strength.
 
-    Logarithms take most of the time of it, and most pairs have few records: probabilities are multiplied until the product
-    becomes small. It is smallest at the first or the last strength, because each probability rises or falls with it.
+    Logarithms would take most of the time, and most pairs have few records, so probabilities are multiplied until the product
+    becomes small. It is smallest at the first or the last strength, because each probability is monotone in the strength.
     """
     n_strengths = len(strengths)
     product, p = np.ones(n_strengths), np.empty(n_strengths)

@@ -1,7 +1,7 @@
 """In which occupied cell is a row of codes?
 
-Cells are found by a sum of random numbers, one for each level of each key, because the sum of an exchanged row follows from
-its old one in a step for each exchanged key.
+A cell's hash is a sum of random numbers, one for each level of each key, so that the hash of a row after an exchange follows
+from its old one with one step per exchanged key.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Cells(NamedTuple):
 
 @njit(cache=True)
 def mixed(number):
-    """splitmix64: a number that looks random and depends on nothing but ``number``."""
+    """splitmix64: a number that looks random and depends only on ``number``."""
     z = np.uint64(number) + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -57,14 +57,14 @@ def hash_rows(codes, mixing, start):
 
 @borrowing
 def find_cell(cells, hashed):
-    """Position of the cell with this hash, −1 when it is empty."""
-    # Two cells with one 64-bit hash would only make a candidate look worse, never a margin wrong.
+    """Position of the cell with this hash; −1 when no occupied cell has it."""
+    # Two cells with the same 64-bit hash could only make a candidate look worse, never make a margin wrong.
     return cells.slots[slot_of_position(cells.slots, cells.hashed, hashed)]
 
 
 @njit(cache=True)
 def find_cells(cells, hashed):
-    """:func:`find_cell` of many."""
+    """:func:`find_cell` for many hashes."""
     found = np.empty(len(hashed), dtype=np.int64)
     for k in range(len(hashed)):
         found[k] = find_cell(cells, hashed[k])

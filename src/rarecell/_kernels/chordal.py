@@ -41,7 +41,7 @@ def lowest_bit(x: np.uint64) -> np.int64:
 def perfect_order(nb: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Vertices in the order of a maximum cardinality search, ties to the lowest vertex.
 
-    Each vertex taken has most neighbours among those taken before. In a chordal graph, and in no other, the earlier
+    Each vertex taken has the most neighbours among those taken before. In a chordal graph, and in no other, the earlier
     neighbours of every vertex are complete, so the reversed order is a perfect elimination order [1]_.
 
     References
@@ -68,7 +68,7 @@ def perfect_order(nb: NDArray[np.uint64]) -> NDArray[np.int64]:
 def is_chordal(nb: NDArray[np.uint64]) -> bool:
     """Whether every cycle of length four or more has a chord.
 
-    It is enough that the earlier neighbours of each vertex, but the latest of them, are neighbours of the latest.
+    It is enough that, for each vertex, its earlier neighbours are all neighbours of the latest of them.
     """
     order = perfect_order(nb)
     taken = ZERO
@@ -87,7 +87,7 @@ def is_chordal(nb: NDArray[np.uint64]) -> bool:
 
 @njit(cache=True)
 def cliques_and_separators(nb: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Cliques of a chordal graph in a perfect sequence, and the separator of each but the first from those before.
+    """Cliques of a chordal graph in a perfect sequence, and the separator of each, except the first, from those before.
 
     A clique ends where the number of earlier neighbours stops growing along the maximum cardinality search; the
     earlier neighbours at that place are the separator [1]_. Separators come with repetition, the empty one included,
@@ -148,7 +148,7 @@ def is_complete(nb: NDArray[np.uint64], members: np.uint64) -> bool:
 
 @njit(cache=True)
 def can_add(nb: NDArray[np.uint64], u: int, v: int) -> bool:
-    """Whether ``u`` and ``v`` are distinct, not neighbours, and joining them keeps a chordal graph chordal.
+    """Whether ``u`` and ``v`` are distinct and not neighbours, and joining them keeps a chordal graph chordal.
 
     That is so when the common neighbours of ``u`` and ``v`` separate them.
     """

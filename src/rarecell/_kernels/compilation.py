@@ -1,4 +1,4 @@
-"""Is something being compiled, because it is used for the first time on this computer?"""
+"""Is something being compiled because it is used for the first time on this computer?"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numba.core import event
 
 
 class _Once(event.Listener):  # numba has no types
-    """Calls a function when the first compilation begins; what comes from the cache is not compiled."""
+    """Calls a function when the first compilation begins; loading from the cache does not count."""
 
     def __init__(self, tell: Callable[[], None]) -> None:
         self._tell: Callable[[], None] | None = tell

@@ -1,8 +1,8 @@
-"""How many records share each combination of codes, and which one does each record have?
+"""How many records share each combination of codes, and which combination does each record have?
 
 A record is a row of small integers, one per key. The codes of a record are folded into one 64-bit integer, most
 significant key first, so that the order of the integers is the lexicographic order of the cells. When the product of
-the levels would pass 64 bits, the integers built so far are replaced by their ranks, which keep the order, and folding
+the levels would exceed 64 bits, the integers built so far are replaced by their ranks, which keep the order, and folding
 goes on: any number of keys of any size fits. Distinct integers are found by a histogram when their range is small.
 Otherwise they are dealt out to parts by their leading bits, and each part, small enough for a core's own cache, is
 sorted with the position of each record packed below its integer.
@@ -47,9 +47,9 @@ _PREFIX_BITS = 16
 
 @njit(cache=True, nogil=True)
 def fold_column(keys: IntArray, column: IntArray, n_levels: int) -> int:
-    """Append a column as the least significant part of ``keys``, in place; the number of codes out of range.
+    """Append a column as the least significant part of ``keys``, in place; returns the number of codes out of range.
 
-    A negative code makes the key negative for good: the record has no cell.
+    A negative code makes the key permanently negative: the record has no cell.
     """
     n_out_of_range = 0
     for record in range(keys.size):
@@ -65,14 +65,14 @@ def fold_column(keys: IntArray, column: IntArray, n_levels: int) -> int:
 
 @njit(cache=True, nogil=True)
 def recode(codes: IntArray, new_code: IntArray, found: IntArray) -> None:
-    """The new code of each code."""
+    """Write the new code of each code to ``found``."""
     for record in range(codes.size):
         found[record] = new_code[codes[record]]
 
 
 @njit(cache=True, nogil=True)
 def fold_recoded(keys: IntArray, column: IntArray, new_code: IntArray, n_levels: int) -> int:
-    """:func:`fold_column` of the new code of each code; nothing is out of range, because new codes were checked."""
+    """:func:`fold_column` for the new code of each code; nothing is out of range, because the new codes were checked."""
     for record in range(keys.size):
         code = new_code[column[record]]
         if code < 0 or keys[record] < 0:
@@ -86,7 +86,7 @@ def fold_recoded(keys: IntArray, column: IntArray, new_code: IntArray, n_levels:
 def unfold(keys: IntArray, n_levels: IntArray, codes: IntArray) -> None:
     """Undo :func:`fold_column` for several columns at once; ``keys`` is left with what was folded before them."""
     for row in range(keys.size):
-        # Unsigned division needs no rounding towards minus infinity and is twice as fast.
+        # Unsigned division does not have to round towards minus infinity and is twice as fast.
         rest = np.uint64(keys[row])
         for column in range(n_levels.size - 1, -1, -1):
             above = rest // np.uint64(n_levels[column])
@@ -103,13 +103,13 @@ def count_values(keys: IntArray, histogram: IntArray) -> None:
 
 
 def short_type(n_levels: int) -> type[np.integer[Any]]:
-    """The shortest type that holds the codes of this many levels: looking codes up takes as long as getting them from memory."""
+    """The shortest type that holds the codes of this many levels: looking up codes takes as long as fetching them from memory."""
     return next(kind for kind in (np.uint8, np.uint16, np.int32) if n_levels - 1 <= np.iinfo(kind).max)
 
 
 @njit(cache=True, nogil=True)
 def count_pairs(codes: IntArray, values: IntArray, place: IntArray, joint: IntArray) -> None:
-    """Add to ``joint[code, place[value]]`` how often each pair occurs; a record with a negative code is passed over."""
+    """Add to ``joint[code, place[value]]`` how often each pair occurs; records with a negative code are skipped."""
     for record in range(codes.size):
         if codes[record] >= 0:
             joint[codes[record], place[values[record]]] += 1
@@ -127,12 +127,14 @@ def collapse_records(
     levels : integers (n_keys,)
         Number of codes of each key.
     new_codes : sequence of IntArray, optional
-        For each key the code that takes the place of each code, when they are to be replaced.
+        For each key, the code that replaces each code; by default, codes are not replaced.
 
     Returns
     -------
     cells : int32 array (n_cells, n_keys)
+        The distinct rows.
     counts : int64 array (n_cells,)
+        How often each occurs.
     record_cell : int64 array (n_records,)
         Position of each record's cell in ``cells``; -1 for a record taken out.
     """
@@ -163,9 +165,9 @@ class CellIndex:
 
     Parameters
     ----------
-    cells : IntArray
-        Integer array (n_cells, n_keys), rows distinct.
-    levels : sequence of int or IntArray
+    cells : integer array (n_cells, n_keys)
+        The cells; rows are distinct.
+    levels : integers (n_keys,)
         Number of codes of each key.
     """
 
@@ -180,7 +182,7 @@ class CellIndex:
             fill_slots(self._keys, self._slots)
 
     def find(self, codes: IntArray | Sequence[IntArray]) -> Keys:
-        """The cell of each record, -1 for a record with a negative code or in none of the cells."""
+        """The cell of each record; -1 for a record with a negative code or in none of the cells."""
         columns = _columns(codes)
         n_records = columns[0].size
         if self._fits:
@@ -196,7 +198,7 @@ class CellIndex:
         merged, _, position = collapse_records(both, self._levels)
         cell_of_merged = np.full(len(merged) + 1, -1, dtype=np.int64)
         cell_of_merged[position[: len(self._cells)]] = np.arange(len(self._cells))
-        # A record that was taken out has the position -1, which is the last place and empty.
+        # A record that was taken out has position -1, which is the last place and is empty.
         return np.asarray(cell_of_merged[position[len(self._cells) :]], dtype=np.int64)
 
 
@@ -249,7 +251,7 @@ def _rank(keys: Keys, span: int) -> tuple[Keys, Keys, Keys]:
 
 
 def _rank_by_histogram(keys: Keys, span: int) -> tuple[Keys, Keys, Keys]:
-    # Each thread counts into a histogram of its own: no more threads than the records pay for.
+    # Each thread counts into its own histogram, so there are only as many threads as the number of records justifies.
     slices = _slices(keys.size, at_most=keys.size // max(span, 1))
     histograms = np.zeros((len(slices), span), dtype=np.int32 if keys.size < 2**31 else np.int64)
     _in_threads(lambda thread, part: count_values(keys[part], histograms[thread]), slices)
@@ -281,8 +283,8 @@ def _sorted_in_parts(keys: Keys) -> tuple[Keys, IntArray]:
     """The keys in order, and the record that each of them came from."""
     slices = _slices(keys.size)
     shift = max(0, int(keys.max()).bit_length() - _PREFIX_BITS)
-    # Consecutive prefixes share a part until it has its share of a sample: parts are of similar size unless one prefix is
-    # very common, and such a part is only slower to sort.
+    # Consecutive prefixes go to one part until it has its share of a sample. So parts are of similar size, unless one
+    # prefix is very common; such a part is merely slower to sort.
     sampled = np.bincount(keys[:: max(1, keys.size // (_N_PARTS * 64))] >> shift, minlength=2**_PREFIX_BITS)
     share = (np.cumsum(sampled) - sampled) * _N_PARTS // sampled.sum()
     part_of_prefix = np.minimum(share, _N_PARTS - 1).astype(np.uint8)
@@ -293,7 +295,7 @@ def _sorted_in_parts(keys: Keys) -> tuple[Keys, IntArray]:
         find_parts(keys[part], shift, part_of_prefix, parts[part], sizes[thread])
 
     _in_threads(find_slice, slices)
-    # A thread's keys of a part go after all earlier parts, and after those that earlier threads have for that part.
+    # A thread's keys of a part go after all earlier parts, and after the keys that earlier threads have for that part.
     by_part = sizes.T.ravel()
     places = np.ascontiguousarray((np.cumsum(by_part) - by_part).reshape(sizes.T.shape).T)
     bounds = [*places[0].tolist(), keys.size]

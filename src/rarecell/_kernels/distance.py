@@ -15,10 +15,10 @@ NOMINAL, PLACED = 0, 1
 
 
 def borrowing(kernel: Callable[..., Any]) -> Any:
-    """Compile a kernel that makes no array and holds on to none.
+    """Compile a kernel that creates no array and keeps none.
 
     It then need not count references to the two dozen arrays of a :class:`Search`, which would take ten times as long
-    as the work itself and let threads wait for each other.
+    as the work itself and make threads wait for each other.
     """
     try:
         return njit(cache=True, nogil=True, _nrt=False)(kernel)  # an option of numba's own
@@ -27,7 +27,7 @@ def borrowing(kernel: Callable[..., Any]) -> Any:
 
 
 class Nearness(NamedTuple):
-    """Distances of the levels of each key: its kind, where its places (or table) start, levels, places, weight."""
+    """Distances between the levels of each key: its kind, where its places (or table) start, levels, places, weight."""
 
     kind: NDArray[np.int64]
     start: NDArray[np.int64]
@@ -38,7 +38,7 @@ class Nearness(NamedTuple):
 
 @borrowing
 def key_distance(nearness, k, a, b):
-    """Weighted distance of two levels of key k."""
+    """Weighted distance between two levels of key k."""
     if a == b:
         return 0.0
     if nearness.kind[k] == NOMINAL:
@@ -51,7 +51,7 @@ def key_distance(nearness, k, a, b):
 
 @borrowing
 def distance(nearness, one, other, moved):
-    """Weighted distance of two rows on the keys of ``moved``."""
+    """Weighted distance between two rows on the keys of ``moved``."""
     total = 0.0
     for k in range(len(nearness.kind)):
         if moved & bit(k) != ZERO:
@@ -61,7 +61,7 @@ def distance(nearness, one, other, moved):
 
 @njit(cache=True)
 def distances(nearness, codes, pairs, moved):
-    """:func:`distance` of many pairs of rows of ``codes``."""
+    """:func:`distance` for many pairs of rows of ``codes``."""
     found = np.empty(len(pairs))
     for p in range(len(pairs)):
         found[p] = distance(nearness, codes[pairs[p, 0]], codes[pairs[p, 1]], moved[p])

@@ -14,7 +14,7 @@ from rarecell._kernels.compiled import njit
 
 @njit(cache=True)
 def earlier_twins(nb: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """For each vertex the lower vertices that can trade places with it while all others stay."""
+    """For each vertex, the lower vertices that can trade places with it while all others stay."""
     n = nb.shape[0]
     twins = np.zeros(n, np.uint64)
     for v in range(n):
@@ -50,10 +50,10 @@ def canonical_code(nb: NDArray[np.uint64]) -> tuple[np.uint64, np.int64]:
     """Largest graph6 number over all labellings of a graph on 1 to 11 vertices, and its number of automorphisms.
 
     The graph6 number is the upper triangle of the adjacency matrix, column by column, as a binary number. Its first
-    columns depend on the first vertices alone, so labellings are built vertex by vertex: each step allows only
-    vertices with the largest next column, and a beginning below that of the best labelling so far is given up.
+    columns depend only on the first vertices, so labellings are built vertex by vertex: each step allows only
+    vertices with the largest next column, and a prefix below that of the best labelling so far is abandoned.
     Twins are placed in ascending order. The labellings that reach the largest number are then the automorphisms up
-    to orders of twins, so their number is multiplied with the number of those orders.
+    to the order of twins, so their number is multiplied by the number of those orders.
     """
     n = nb.shape[0]
     n_bits = n * (n - 1) // 2
@@ -80,7 +80,7 @@ def canonical_code(nb: NDArray[np.uint64]) -> tuple[np.uint64, np.int64]:
                 n_best += 1
             continue
         depth += 1
-        # All candidates of a place share its column, so the prefix is known before one of them is chosen.
+        # All candidates for a place have the same column, so the prefix is known before one of them is chosen.
         candidates[depth], column = next_column(nb, twins, labelling, placed[depth])
         prefix[depth] = prefix[depth - 1] << np.uint64(depth) | column
         if prefix[depth] < best >> np.uint64(n_bits - depth * (depth + 1) // 2):
@@ -103,10 +103,10 @@ def canonical_codes(adjacency: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], 
 
 @njit(cache=True)
 def simplicial_extensions(adjacency: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Each graph with one further vertex, joined to each complete set of the graph in turn, the empty one included.
+    """Each graph with one more vertex, joined to each complete set of the graph in turn, including the empty one.
 
-    A row of the result is a graph on one vertex more; the further vertex is the last. Every set of vertices is tried,
-    so the graphs should have at most 11 or so.
+    A row of the result is a graph with one more vertex, which is the last. Every set of vertices is tried, so the graphs
+    should have at most about 11 vertices.
     """
     n_graphs, n = adjacency.shape
     complete = np.zeros((n_graphs, 1 << n), np.bool_)
@@ -132,7 +132,7 @@ def simplicial_extensions(adjacency: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @njit(cache=True)
 def largest_draw(draws: NDArray[np.float64], members: np.uint64) -> int:
-    """The member with the largest draw; the lowest of them when several share it."""
+    """The member with the largest draw; the lowest of several."""
     best = -1
     for w in range(draws.shape[0]):
         if members & bit(w) != ZERO and (best < 0 or draws[w] > draws[best]):
@@ -144,10 +144,10 @@ def largest_draw(draws: NDArray[np.float64], members: np.uint64) -> int:
 def grow_chordal(
     clique_draws: NDArray[np.float64], member_draws: NDArray[np.float64], inclusion: float, max_clique: int
 ) -> NDArray[np.uint64]:
-    """Chordal graphs grown vertex by vertex, each joined to a subset of one clique, from uniform draws in [0, 1).
+    """Grow chordal graphs vertex by vertex, each joined to a subset of one clique, from uniform draws in [0, 1).
 
-    Graph ``g`` joins its vertex ``v`` to clique number ``floor(clique_draws[g, v] * n_cliques)``, cliques being numbered
-    as they arose, and to those members ``w`` of it with ``member_draws[g, v, w] < inclusion``, of them at most the
+    Vertex ``v`` of graph ``g`` chooses clique number ``floor(clique_draws[g, v] * n_cliques)``, cliques being numbered as
+    they arise, and is joined to its members ``w`` with ``member_draws[g, v, w] < inclusion``, but to no more than the
     ``max_clique - 1`` with the smallest draws.
     """
     n_graphs, n = clique_draws.shape
@@ -168,7 +168,7 @@ def grow_chordal(
                 if joined & bit(w) != ZERO:
                     adjacency[g, w] |= bit(v)
             adjacency[g, v] = joined
-            # A vertex joined to a whole clique enlarges it; otherwise it opens a new one.
+            # A vertex joined to a whole clique enlarges it; otherwise it starts a new one.
             if n_cliques == 0 or joined != cliques[chosen]:
                 chosen = n_cliques
                 n_cliques += 1

@@ -24,10 +24,10 @@ from rarecell._kernels.compiled import njit
 
 
 class Links(NamedTuple):
-    """How the blocks of the admissible closed sets hang together; sets are sorted by level sum.
+    """How the blocks of the admissible closed sets are linked; sets are sorted by level sum.
 
-    ``block[c]`` is the first state of set c. For its j-th open key ``raised[c, j]`` is c raised there (−1: not
-    admissible) and ``raise_fills[c, j]`` says that the key is full then. For key x ``lowered[c, x]`` is c lowered at x
+    ``block[c]`` is the first state of set c. For its j-th open key, ``raised[c, j]`` is c raised there (−1: not
+    admissible) and ``raise_fills[c, j]`` says that the key is then full. For key x, ``lowered[c, x]`` is c lowered at x
     (−1: x is absent), ``lower_bit[c, x]`` the local bit of x there, and ``lower_opens[c, x]`` says that x is full in c.
     ``rests[rest_start[t, ρ]:rest_start[t, ρ + 1]]`` are the local masks of remainder ρ of every set of kind t.
     """
@@ -48,7 +48,7 @@ class Links(NamedTuple):
 def attach(
     links: Links, q: NDArray[np.float64], e: NDArray[np.float64], h: NDArray[np.float64], rho: int, sets: NDArray[np.int64]
 ) -> None:
-    """h of the states of remainder ``rho`` of ``sets``, which have one level sum: the best separator for each rest."""
+    """Compute h for the states of remainder ``rho`` of ``sets`` of one level sum: the best separator for each rest."""
     for c in sets:
         kind = links.kind[c]
         own = links.rests[links.rest_start[kind, rho] : links.rest_start[kind, rho + 1]]
@@ -67,7 +67,7 @@ def attach(
 
 @njit(cache=True, nogil=True)
 def _raise_at(links: Links, e: NDArray[np.float64], best: NDArray[np.float64], rho: int, c: int, j: int) -> None:
-    """Take into ``best`` what each rest is worth when the next clique is larger than c at its j-th open key."""
+    """Update ``best`` with what each rest is worth when the next clique is larger than c at its j-th open key."""
     raised = links.raised[c, j]
     kind = links.kind[raised]
     of_raised = e[links.block[raised] : links.block[raised] + (1 << links.n_open[raised])]
@@ -76,7 +76,7 @@ def _raise_at(links: Links, e: NDArray[np.float64], best: NDArray[np.float64], r
     fills = links.raise_fills[c, j]
     for rest in links.rests[links.rest_start[kind, rho - 1] : links.rest_start[kind, rho]]:
         if fills:
-            # The mask over the open keys of c has one place more than that over those of the raised set.
+            # The mask over the open keys of c has one place more than the mask over those of the raised set.
             here = (rest & below) | bit | ((rest & ~below) << np.uint32(1))
         elif rest & bit:
             here = rest
@@ -87,7 +87,7 @@ def _raise_at(links: Links, e: NDArray[np.float64], best: NDArray[np.float64], r
 
 @njit(cache=True, nogil=True)
 def _lower_at(links: Links, h: NDArray[np.float64], best: NDArray[np.float64], own: NDArray[np.uint32], c: int, x: int) -> None:
-    """Take into ``best`` what each rest is worth when its separator is smaller than c at key x."""
+    """Update ``best`` with what each rest is worth when its separator is smaller than c at key x."""
     lowered = links.lowered[c, x]
     of_lowered = h[links.block[lowered] : links.block[lowered] + (1 << links.n_open[lowered])]
     bit = np.uint32(1 << links.lower_bit[c, x])
@@ -105,7 +105,7 @@ def _lower_at(links: Links, h: NDArray[np.float64], best: NDArray[np.float64], o
 
 @njit(cache=True, nogil=True)
 def keep_together(links: Links, h: NDArray[np.float64], together: NDArray[np.uint32], rho: int, sets: NDArray[np.int64]) -> None:
-    """Exclude rests that separate open keys which must meet in a clique; ``together[c, j]`` are those of the j-th."""
+    """Exclude rests that separate open keys which must meet in a clique; ``together[c, j]`` are those for the j-th."""
     for c in sets:
         kind = links.kind[c]
         block = h[links.block[c] : links.block[c] + (1 << links.n_open[c])]
@@ -117,7 +117,7 @@ def keep_together(links: Links, h: NDArray[np.float64], together: NDArray[np.uin
 
 @njit(cache=True, nogil=True)
 def divide(links: Links, e: NDArray[np.float64], h: NDArray[np.float64], rho: int, sets: NDArray[np.int64]) -> None:
-    """e of the states of remainder ``rho`` of ``sets``: the best division of the rest into components."""
+    """Compute e for the states of remainder ``rho`` of ``sets``: the best division of the rest into components."""
     one = np.uint64(1)
     zero = np.uint64(0)
     for c in sets:
@@ -130,7 +130,7 @@ def divide(links: Links, e: NDArray[np.float64], h: NDArray[np.float64], rho: in
             u = np.uint64(links.rests[i])
             first = u & (~u + one)
             free = u ^ first
-            # Two more bits are unrolled: four sums in flight hide the latency of the comparisons.
+            # The loop over two more bits is unrolled: four sums in flight hide the latency of the comparisons.
             second = free & (~free + one)
             free ^= second
             third = free & (~free + one)

@@ -1,6 +1,6 @@
-"""Derivatives of the logarithm of the gamma function, and what log-moments need of them.
+"""Derivatives of the logarithm of the gamma function, as needed for log-moments.
 
-A recurrence lifts the argument to ten and more; there the asymptotic series (Abramowitz and Stegun, 6.3.18 and 6.4.11)
+A recurrence raises the argument to at least ten, where the asymptotic series (Abramowitz and Stegun, 6.3.18 and 6.4.11)
 reaches rounding error within a few terms.
 """
 
@@ -44,9 +44,10 @@ def trigamma_and_slope(x):
 
 @njit(cache=True, nogil=True)
 def beta_log_moments(mean, rest, variance):
-    """Of beta variables with a given mean, one minus the mean, and variance: log of the mean, mean and variance of the log; a row each.
+    """Log of the mean, and mean and variance of the log, of beta variables with given mean and variance; one row each.
 
-    ``rest`` is given and not computed: where the mean is nearly one, 1 − mean has lost its digits, and even its sign.
+    ``rest`` is 1 − mean. It is given and not computed: where the mean is nearly one, the difference would lose its digits
+    and even its sign.
     """
     found = np.zeros((len(mean), 3))
     for i in range(len(mean)):
@@ -59,14 +60,14 @@ def beta_log_moments(mean, rest, variance):
         mass = max(mean[i] * rest[i] / variance[i] - 1.0, 1e-9)
         own = mean[i] * mass
         found[i, 1] = digamma(own) - digamma(mass)
-        # The difference of two nearly equal numbers may fall below zero by rounding; a variance may not.
+        # Rounding may take the difference of two nearly equal numbers below zero; a variance may not be negative.
         found[i, 2] = max(trigamma_and_slope(own)[0] - trigamma_and_slope(mass)[0], 0.0)
     return found
 
 
 @njit(cache=True, nogil=True)
 def gamma_of_log_moments(mean_log, variance_log, shape, scale):
-    """Shape and scale of the gamma variable whose logarithm has each mean and variance: Newton's method (Minka 2000)."""
+    """Shape and scale of the gamma variable whose log has each given mean and variance, by Newton's method (Minka 2000)."""
     for i in range(len(variance_log)):
         v = max(variance_log[i], 1e-12)
         a = 1.0 / np.sqrt(v) if v > 1.0 else 1.0 / v + 0.5

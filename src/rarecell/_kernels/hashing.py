@@ -1,8 +1,8 @@
 """Where in a hash table is a key, or where does it belong?
 
-Open addressing: a table has a power of two of slots, at least twice as many as keys. A key is looked for from its home
-slot on, the high bits of its product with 2^64 divided by the golden ratio, until it or a free slot is met. A slot holds
-the key itself (:func:`slot_of_key`) or its position in a list of keys (:func:`slot_of_position`); −1 marks a free slot.
+Open addressing: the number of slots is a power of two and at least twice the number of keys. The search for a key begins at
+its home slot, the high bits of its product with 2^64 divided by the golden ratio, and ends at the key or a free slot. A slot
+holds the key itself (:func:`slot_of_key`) or its position in a list of keys (:func:`slot_of_position`); −1 marks a free slot.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def n_slots_for(n_keys: int) -> int:
-    """The smallest power of two of at least twice as many slots as keys."""
+    """Number of slots: the smallest power of two that is at least twice the number of keys."""
     return int(1 << max(4, (2 * n_keys - 1).bit_length()))
 
 
@@ -56,7 +56,7 @@ def slot_of_position(slots, keys, key):
 
 @njit(cache=True, nogil=True)
 def fill_slots(keys, slots):
-    """Enter the position of each key; of equal keys the first is kept."""
+    """Enter the position of each key; among equal keys, the first is kept."""
     for position in range(len(keys)):
         slot = slot_of_position(slots, keys, keys[position])
         if slots[slot] == -1:
@@ -65,7 +65,7 @@ def fill_slots(keys, slots):
 
 @njit(cache=True, nogil=True)
 def find_slots(wanted, keys, slots, found):
-    """The position of each ``wanted`` value among the ``keys`` of a table; −1 where it is none of them, or negative."""
+    """The position of each ``wanted`` value among the ``keys`` of a table; −1 where it is negative or not among them."""
     for i in range(len(wanted)):
         found[i] = -1
         if wanted[i] >= 0:
@@ -74,7 +74,7 @@ def find_slots(wanted, keys, slots, found):
 
 @njit(cache=True, nogil=True)
 def number_distinct(keys, slots, distinct, number):
-    """Distinct keys in the order they appear, and which of them each key is; how many there are."""
+    """Write the distinct keys in order of appearance, and which of them each key is; returns how many there are."""
     n_distinct = 0
     for i in range(len(keys)):
         slot = slot_of_position(slots, distinct, keys[i])

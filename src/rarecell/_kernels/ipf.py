@@ -1,7 +1,7 @@
 """Iterative proportional fitting over a list of cells.
 
-``index[j, i]`` is the position of cell i in the j-th marginal, within flat arrays that hold all marginals one after the
-other: marginal j occupies ``low[j]:high[j]``.
+``index[j, i]`` is the position of cell i in the j-th marginal, within flat arrays that hold all marginals one after
+another: marginal j occupies ``low[j]:high[j]``.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def add_margins(fitted, index, margins):
 
 @njit(cache=True)
 def load_factors(log_factor, index, fitted):
-    """Set each cell to the product of its factors over the largest such product; returns that one's logarithm."""
+    """Set each cell to the product of its factors, divided by the largest such product; returns the log of the largest."""
     fitted[:] = 0.0
     for j in range(index.shape[0]):
         for i in range(len(fitted)):
@@ -59,7 +59,7 @@ def load_factors(log_factor, index, fitted):
 def pass_message(sender, sender_index, receiver, receiver_index, separator):
     """Make ``receiver`` agree with ``sender`` on the cells of their separator, all in place (Hugin's scheme).
 
-    ``separator`` holds the marginal both agreed on before; a cell with no mass there keeps none.
+    ``separator`` holds the marginal that both agreed on before; a cell without mass there stays without.
     """
     scale = np.zeros(len(separator))
     for i in range(len(sender)):

@@ -1,7 +1,7 @@
 """Which numbers are acceptable as input?
 
-Comparisons with "nan" are always false: as a threshold it would silently switch a gate off. A number beyond the range of
-the machine's integers would end in a traceback, hours later.
+Comparisons with "nan" are always false: as a threshold it would silently switch a gate off. A number too large for
+the machine would end in a traceback, hours later.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def _interpolated(a: tuple[float, float], b: tuple[float, float], c: tuple[float
 
 
 def minimum(function: Callable[[float], float], low: float, high: float, *, tolerance: float) -> float:
-    """Find the minimum between two points of a function that falls and then rises, by golden-section search.
+    """Find where a function that falls and then rises is least between two points, by golden-section search.
 
     Examples
     --------

@@ -290,7 +290,7 @@ def test_a_recoding_joins_what_a_coding_says() -> None:
         ("edges 5 3", "ascend"),
         ("merge 1+2 as NA", "read as missing"),
         ("merge 1+2 as a; merge 2+3 as b", "two levels"),
-        ("merge 1 as a; merge 2 as a", "alike"),
+        ("merge 1 as a; merge 2 as a", "the same name"),
         ("0 groups", "2 or more"),
     ],
 )

@@ -148,5 +148,5 @@ def test_a_column_that_is_not_there() -> None:
     table = rc.Microdata(pa.table({"town": ["a", "b"], "ill": ["flu", "cold"]}), keys=["town", "ill"]).table()
     with pytest.raises(RarecellError, match="no column 'income'"):
         Groups.of(table, "income")
-    with pytest.raises(BadInput, match="a key beside"):
+    with pytest.raises(BadInput, match="a key in addition"):
         Groups.of(table.project(["ill"]), "ill")

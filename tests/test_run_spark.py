@@ -67,7 +67,9 @@ def files(folder: Path, ids: list[str] | None = None) -> dict[str, Any]:
         return {row[name]: {k: None if v != v else v for k, v in row.items()} for row in rows}
 
     def listed(name: str) -> list[list[str]]:
-        lines = (folder / "tables" / f"{name}.csv").read_text().splitlines()[1:]
+        table = folder / "tables" / f"{name}.csv"
+        # A table without rows is not written.
+        lines = table.read_text().splitlines()[1:] if table.exists() else []
         return [[ids[int(record) - 1] if ids else record, *others] for record, *others in csv.reader(lines)]
 
     summary = json.loads((folder / "summary.json").read_text())

@@ -1,10 +1,10 @@
-"""How do two files, and a register, speak of the same levels?
+"""How are two files, and a register, brought to the same levels?
 
 A released file may have other levels than its original: recoded into bands, perturbed by noise, suppressed. A key is
-*recoded* when each of its original values always became the same released one, and that merged some of them or gave them other
-names; then an intruder recodes the register in the same way, and so is the original here. Any other key keeps its values, and
-its levels are those of all files together. Values are compared by what they mean: the number 1, the text "1" and 1.0 are the
-same.
+*recoded* when each of its original values always became the same released one, and this merged some of them or gave them new
+names. An intruder then recodes the register in the same way, and the original is recoded here too. Any other key keeps its
+values, and its levels are those of all files together. Values are compared by meaning: the number 1, the text "1" and 1.0 are
+the same.
 """
 
 from __future__ import annotations
@@ -32,10 +32,14 @@ class Aligned:
 
     Attributes
     ----------
-    categories : the levels of each key
-    original, released : a row of codes for each record; −1 for one that was dropped
-    register : persons by their cell, or None
-    recoded : keys that were recoded
+    categories : tuple of Categories
+        The levels of each key.
+    original, released : ndarray of int
+        One row of codes for each record; −1 for a record that was dropped.
+    register : ContingencyTable or None
+        Number of people in each cell of the register, if there is one.
+    recoded : tuple of str
+        Keys that were recoded.
     """
 
     categories: tuple[Categories, ...]
@@ -50,8 +54,10 @@ def align(original: ContingencyTable, released: ContingencyTable, register: Cont
 
     Parameters
     ----------
-    original, released : tables of the two files that know their records, with the same keys
-    register : a table of persons with these keys
+    original, released : ContingencyTable
+        Tables of the two files, with the same keys; they must know the cell of each record.
+    register : ContingencyTable, optional
+        A table of people with these keys.
     """
     n_original, n_released = original.n_rows, released.n_rows
     if n_original != n_released:
@@ -84,14 +90,15 @@ def align(original: ContingencyTable, released: ContingencyTable, register: Cont
         categories.append(Categories(key, levels, is_ordered))
     counted = None
     if register is not None and persons is not None:
-        # Persons with values whose recoding is unknown are left out: nobody else to be linked to, so what is found is overstated.
+        # People with values whose recoding is unknown are left out. Records then have fewer people to be confused with, so
+        # what is found is overstated.
         known_rows = (persons >= 0).all(axis=1)
         counted = ContingencyTable.from_counts(persons[known_rows], register.counts[known_rows], categories)
     return Aligned(tuple(categories), codes, new_codes, counted, tuple(recoded))
 
 
 def _codes_of(table: ContingencyTable) -> Codes:
-    """A row of key codes for each record."""
+    """One row of key codes for each record."""
     if table.record_cell is None:
         raise BadInput("The records of this file are not known one by one; an attack needs them in their order.")
     codes = np.array(table.cells[table.record_cell], dtype=np.int32)
@@ -100,7 +107,7 @@ def _codes_of(table: ContingencyTable) -> Codes:
 
 
 def _recoding(before: Categories, after: Categories, codes: Codes, new_codes: Codes) -> Codes | None:
-    """For each level of a key the one that it became, when it always did and that is a recoding; else None."""
+    """The level that each level of a key became, if it was always the same one and the key was recoded; otherwise None."""
     both = (codes >= 0) & (new_codes >= 0)
     pairs = np.unique(np.stack([codes[both], new_codes[both]]), axis=1)
     if len(np.unique(pairs[0])) != pairs.shape[1]:
@@ -114,7 +121,7 @@ def _recoding(before: Categories, after: Categories, codes: Codes, new_codes: Co
 
 
 def _recoded_alike(levels: Sequence[Level], known_levels: Sequence[Level], image: Codes) -> Codes:
-    """What further levels become by a recoding that is known for some: a number what both of its neighbours become, if they do."""
+    """Apply a recoding to further levels; a new number takes the level of its neighbours if both became the same one."""
     known = {_meaning(level): int(code) for level, code in zip(known_levels, image, strict=True)}
     found = _coded(levels, known)
     places = sorted(meaning for meaning in known if isinstance(meaning, float))
@@ -134,7 +141,7 @@ def _coded(levels: Sequence[Level], place: dict[Level, Level]) -> Codes:
 
 
 def _meaning(level: Level) -> Any:
-    """What a level is compared by."""
+    """The value by which a level is compared."""
     if level is None:
         return None
     try:
@@ -144,12 +151,12 @@ def _meaning(level: Level) -> Any:
 
 
 def places(levels: Sequence[Level], among: Sequence[Level]) -> Codes:
-    """Where each level is among others; −1 for one that is not."""
+    """Position of each level among others; −1 for a level that is not there."""
     return _coded(levels, {_meaning(level): code for code, level in enumerate(among)})
 
 
 def together(lists: Sequence[Sequence[Level]], is_ordered: bool) -> tuple[Level, ...]:
-    """The levels of several files, each once, the missing one last; further ones in their order where they have one."""
+    """The levels of several files, each once and the missing one last; sorted if they are ordered numbers."""
     found: dict[Level, Level] = {}
     for levels in lists:
         for level in levels:

@@ -1,7 +1,7 @@
-"""What does an intruder find who links a record to a person with the same key values?
+"""What is found by an intruder who links a record to a person with the same key values?
 
-A record that moved has the values of somebody else, so that the link is wrong. One that stayed is linked to one of the F
-persons of its cell: right with probability 1/F.
+A record that moved has the values of somebody else, so the link is wrong. A record that stayed is linked to one of the F
+people in its cell, which is right with probability 1/F.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from rarecell.intruder.register import Register
 from rarecell.intruder.release import Release
 
 MOST_DRAWN = 4_000
-"""Of more unmoved records than this a random part is drawn for the interval, and stands for all."""
+"""If there are more unmoved records than this, a random part of them is drawn for the interval and represents all."""
 
 
 def exact_links(release: Release, register: Register) -> Links:
-    """Links by equal key values, over the records that are alone in their cell of the released file."""
+    """Links by equal key values, for the records that are alone in their cell of the released file."""
     unmoved = unmoved_chances(release, register)
     moved = release.moved_claims
     nothing = np.zeros(len(moved))
@@ -34,13 +34,13 @@ def exact_links(release: Release, register: Register) -> Links:
 
 
 def relative_error(register: Register) -> float:
-    """How far sums of correct links by the model are off beyond chance, relative to them; 0 for a real register."""
+    """Relative error, beyond chance, of the model's sums of correct links; 0 for a real register."""
     error = None if register.unseen is None else register.unseen.model.relative_error
     return 0.0 if error is None else error[1]
 
 
 def unmoved_chances(release: Release, register: Register) -> Chances:
-    """Chances of records that stayed where they were and are alone there in the released file."""
+    """Chances for records that stayed where they were and are alone there in the released file."""
     cells = release.before.cells[release.unmoved_cells]
     link, certain = register.own_cell(cells)
     if register.unseen is None:

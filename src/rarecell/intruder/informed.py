@@ -1,14 +1,14 @@
-"""What does an intruder find who knows how the file was protected?
+"""What is found by an intruder who knows how the file was protected?
 
-Such an intruder knows which share of the records moved, among common and among rare ones, and how records move: which keys
-together, and how far. A person in cell c then weighs, for the released values r,
+Such an intruder knows what share of the records moved, among common and among rare ones, and how records move: which keys
+together, and how far. Given the released values r, a person in cell c then has the weight
 
     ω(c) = (1−s(c))·1[c=r] + s(c)·K(c→r)
 
-with s the share of records that moved and K the distribution of moves, and the intruder links to the person with the largest
-weight. The surprise −log ω is a sum over the keys, plus a term of the set of keys that differ and one of the cell, so that
-it is looked for like a distance. K is read from the moves themselves: how often each set of keys moved, and how many steps
-in an ordered key (in bins that double). The result is an upper bound as good as that K.
+where s is the share of records that moved and K the distribution of moves, and the intruder links to the person with the largest
+weight. The surprise −log ω is a sum over the keys, plus a term for the set of keys that differ and one for the cell, so
+it can be searched like a distance. K is estimated from the moves themselves: how often each set of keys moved, and by how many
+steps in an ordered key (in bins that double). The result is an upper bound that is as good as this K.
 """
 
 from __future__ import annotations
@@ -32,24 +32,29 @@ Floats = NDArray[np.float64]
 Cells = NDArray[np.int32]
 
 N_REGISTERS = 6
-"""Registers that are drawn where there is no real one."""
+"""Number of registers that are drawn if there is no real one."""
 
 MOST_CLAIMS = 1_000
-"""Of more moved records than this a random part is tried, and stands for all."""
+"""If more records than this moved, a random part of them is tried and represents all."""
 
 _MOST_STEPS = 1_500
-"""An ordered key with more levels than this is taken as if it were not ordered."""
+"""An ordered key with more levels than this is treated as unordered."""
 
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    """How records move, as an intruder may know it.
+    """How records move, as far as an intruder may know.
 
     Attributes
     ----------
-    share_moved : of the records of each class of population counts
-    near : surprise of a step in each key
-    mask, cost : the sets of keys that moved together, and the surprise of each
+    share_moved : ndarray
+        Share of records that moved, for each class of population counts.
+    near : Nearness
+        Surprise of a step in each key.
+    mask : ndarray of int
+        Sets of keys that moved together, as bit masks.
+    cost : ndarray
+        Surprise of each of these sets.
     """
 
     share_moved: Floats
@@ -59,7 +64,7 @@ class Mechanism:
 
     @classmethod
     def of(cls, release: Release, register: Register) -> Mechanism:
-        """Read from the moves of a release."""
+        """Estimate the mechanism from the moves of a release."""
         before = release.before
         in_class = register.class_probability(before.cells)
         n_in_class = before.counts @ in_class
@@ -73,13 +78,13 @@ class Mechanism:
         )
 
     def cell_costs(self, cells: Cells, register: Register) -> tuple[Floats, Floats]:
-        """Surprise that a record of a cell stayed, and that it moved."""
+        """Surprise that a record of each cell stayed, and that it moved."""
         share = register.class_probability(cells) @ self.share_moved
         return -np.log1p(-share), -np.log(share)
 
 
 def differing(one: Cells, other: Cells) -> NDArray[np.uint64]:
-    """The set of keys on which two lists of cells differ, row by row, as bit masks."""
+    """The set of keys on which two lists of cells differ, as a bit mask for each row."""
     found = np.zeros(len(one), dtype=np.uint64)
     for k in range(one.shape[1]):
         found |= (one[:, k] != other[:, k]).astype(np.uint64) << np.uint64(k)
@@ -114,10 +119,10 @@ def _surprise_of_steps(categories: tuple[Categories, ...], true: Cells, released
 
 
 def informed_links(release: Release, register: Register, *, most_claims: int = MOST_CLAIMS) -> Links:
-    """Links to the likeliest person by the mechanism, over the records that are alone in their cell of the released file.
+    """Links to the most likely person under the mechanism, for records that are alone in their cell of the released file.
 
-    How likely a person is depends on the number of persons in each cell, in ways that a mean does not tell. So without a real
-    register several are drawn, and the intruder holds each of them in turn.
+    How likely a person is depends on the number of people in each cell, in ways that a mean does not show. So if there is no
+    real register, several are drawn, and the intruder holds each of them in turn.
     """
     if not len(release.rows):
         exact = exact_links(release, register)
@@ -138,7 +143,7 @@ def informed_links(release: Release, register: Register, *, most_claims: int = M
 
 
 def _chances_of_release(release: Release, register: Register, most_claims: int) -> Chances:
-    """Chances of all claims about a release: records that stayed first, then those that moved."""
+    """Chances of all claims about a release: first the records that stayed, then those that moved."""
     mechanism = Mechanism.of(release, register)
     unmoved_cells = release.before.cells[release.unmoved_cells]
     unmoved = informed_chances(Claims(release.unmoved_rows(), unmoved_cells, unmoved_cells), register, mechanism)
@@ -147,7 +152,7 @@ def _chances_of_release(release: Release, register: Register, most_claims: int) 
     if len(moved) > most_claims:
         chosen = np.sort(np.random.default_rng(0).choice(chosen, most_claims, replace=False))
     tried = informed_chances(moved.part(chosen), register, mechanism)
-    # Records that were not tried count like the mean of those that were.
+    # Records that were not tried are given the mean of those that were.
     link, certain = np.full(len(moved), tried.link.sum() / max(len(chosen), 1)), np.zeros(len(moved))
     link[chosen], certain[chosen] = tried.link, tried.certain
     drawn = unmoved.drawn
@@ -157,7 +162,7 @@ def _chances_of_release(release: Release, register: Register, most_claims: int) 
 
 
 def informed_chances(claims: Claims, register: Register, mechanism: Mechanism) -> Chances:
-    """Chances of claims with an intruder who knows the mechanism."""
+    """Chances of claims by an intruder who knows the mechanism."""
     known = register.known
     stayed, moved = mechanism.cell_costs(known.table.cells, register)
     patterns = Patterns(mechanism.mask, mechanism.cost, stayed, moved)

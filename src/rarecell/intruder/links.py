@@ -1,12 +1,12 @@
 """How many records does an intruder link to the right person?
 
-A claim is right with probability 1/(1+K) when nobody is nearer to the released record than its person and K others are as
-near; it is wrong when somebody is nearer. Among the unseen persons both numbers are Poisson, given the rates, so that
+A claim is right with probability 1/(1+K) when nobody is nearer to the released record than its own person and K others are
+equally near; it is wrong when somebody is nearer. Given the rates, the numbers of such people among the unseen are Poisson, so
 
     P(right) = exp(−N) · E(1/(1+K+X)),   X Poisson with mean L
 
-where N and L are the expected numbers of unseen persons nearer and as near, and K others are known to be as near; for K = 0
-the last factor is (1−exp(−L))/L. It is averaged over draws of the rates.
+where N and L are the expected numbers of unseen people who are nearer and equally near, and K is the number of known others who
+are equally near. For K = 0 the last factor is (1−exp(−L))/L. The probability is averaged over draws of the rates.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from rarecell.risk import formulas
 Floats = NDArray[np.float64]
 
 N_POPULATIONS = 240
-"""Populations drawn for the interval, shared out over the draws of the rates."""
+"""Number of populations drawn for the interval, divided among the draws of the rates."""
 
 CELLS_AT_ONCE = 150_000
-"""Cells whose rates are drawn in one go."""
+"""Number of cells whose rates are drawn at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,12 +36,18 @@ class Links:
 
     Attributes
     ----------
-    name : the intruder
-    row : records about which it makes a claim, by number; −1 where the number is not known
-    link : probability that the claim is right
-    certain : probability that it is right and that nobody else is as near
-    moved : which of the records moved
-    interval : 95 % interval of the number of right claims
+    name : str
+        The intruder.
+    row : ndarray of int
+        Numbers of the records about which the intruder makes a claim; −1 where the number is not known.
+    link : ndarray
+        Probability that each claim is right.
+    certain : ndarray
+        Probability that each claim is right and nobody else is equally near.
+    moved : ndarray of bool
+        Which of the records moved.
+    interval : tuple of float
+        95 % interval for the number of right claims.
     """
 
     name: str
@@ -63,13 +69,13 @@ class Links:
 
     @property
     def highest(self) -> float:
-        """The largest probability of a single record."""
+        """Largest probability for a single record."""
         return float(self.link.max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)
 class Chances:
-    """P(right), P(right and alone), and drawn totals of right claims, of some claims."""
+    """P(right) and P(right and nobody else equally near) of some claims, and drawn totals of right claims."""
 
     link: Floats
     certain: Floats
@@ -78,14 +84,18 @@ class Chances:
 
 @dataclass(frozen=True, eq=False)
 class OpenClaims:
-    """Claims that no known person spoils.
+    """Claims that no known person rules out.
 
     Attributes
     ----------
-    bounds : how far each claim's own person is from the released record
-    true : the cell of that person
-    n_known : known others who are as near
-    is_counted : which claims drawn totals are over
+    bounds : ndarray
+        Distance of each claim's own person from the released record.
+    true : ndarray of int
+        Cell of that person.
+    n_known : ndarray of int
+        Number of known others who are equally near.
+    is_counted : ndarray of bool
+        Which claims are included in the drawn totals.
     """
 
     bounds: Floats
@@ -98,12 +108,12 @@ class OpenClaims:
 
 
 def link_probability(nearer: Floats, tied: Floats, n_known: NDArray[np.int64]) -> Floats:
-    """P(right) given the rates of unseen persons nearer and as near, and known others as near."""
+    """P(right), given the rates of unseen people nearer and equally near, and the number of known others equally near."""
     return np.asarray(np.exp(-nearer) * formulas.poisson_match_probability(tied, np.broadcast_to(1 + n_known, tied.shape)))
 
 
 def unseen_chances(unseen: Unseen, ball: Ball, claims: OpenClaims) -> Chances:
-    """Chances of claims that no known person spoils, given the cells around them."""
+    """Chances of claims that no known person rules out, given the cells around them."""
     n_claims = len(claims)
     totals = np.zeros((0,))
     link, certain = np.zeros(n_claims), np.zeros(n_claims)
@@ -122,7 +132,7 @@ def unseen_chances(unseen: Unseen, ball: Ball, claims: OpenClaims) -> Chances:
 
 
 def _chances_of(unseen: Unseen, ball: Ball, claims: OpenClaims, first: int, last: int) -> tuple[Floats, Floats, Floats]:
-    """Of the claims in a range: P(right), P(right and alone), drawn totals."""
+    """For a range of claims: P(right), P(right and nobody else equally near), and drawn totals."""
     n_claims = last - first
     cells, column = np.unique(np.concatenate([ball.cells, claims.true[first:last]]), axis=0, return_inverse=True)
     rates, weight = unseen.rates(cells)
@@ -130,7 +140,7 @@ def _chances_of(unseen: Unseen, ball: Ball, claims: OpenClaims, first: int, last
     owner = ball.owner - first
     of_ball, own = column[: len(owner)], column[len(owner) :]
     shape = (n_claims, len(cells))
-    # The own cell is among the ties, and listed in the ball as well unless that was cut short.
+    # A claim's own cell counts among the ties; it is also listed in the ball, unless that was cut short.
     is_other = of_ball != own[owner]
     is_nearer = is_other & (ball.cost < claims.bounds[ball.owner] - TOLERANCE)
     is_tied = is_other & ~is_nearer
@@ -149,11 +159,11 @@ def _chances_of(unseen: Unseen, ball: Ball, claims: OpenClaims, first: int, last
 
 
 def interval_of(total: float, drawn: Floats, n_claims: int, relative_error: float, seed: int) -> tuple[float, float]:
-    """95 % interval of a number of right claims from drawn ones, moved to the estimate, with the error of such models."""
+    """95 % interval for the number of right claims: drawn totals scaled to the estimate, plus the error of such models."""
     if not len(drawn):
         return total, total
     if drawn.mean() <= 0.0:
-        # Nothing was found in any draw: with λ expected at most, none is seen in n draws with probability exp(−nλ).
+        # Nothing was found in any draw. If λ is the expected number, n draws all show none with probability exp(−nλ).
         return 0.0, min(float(n_claims), max(total, 3.0 / len(drawn)))
     rng = np.random.default_rng(seed)
     spread = drawn * (total / drawn.mean()) * np.exp(relative_error * rng.standard_normal(len(drawn)))

@@ -1,9 +1,9 @@
-"""What does an intruder find who links a record to the nearest person?
+"""What is found by an intruder who links a record to the nearest person?
 
-A value that is a little off does not protect: if nobody else is nearer, the person is found all the same. With D the distance
-between the released values and the true ones, the link is right when nobody is at a smaller distance from the released
-values, and then with one chance in as many as there are persons at distance D. A record that did not move has D = 0 and is
-linked as by an exact intruder.
+A value that is slightly off does not protect: if nobody else is nearer, the person is found all the same. With D the distance
+between the released values and the true ones, the link can be right only if nobody is at a smaller distance from the released
+values, and then it is right with probability one over the number of people at distance D. A record that did not move has D = 0
+and is linked as by the exact intruder.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from rarecell.swap.distance import Distances
 
 @dataclass(frozen=True, eq=False)
 class MovedLinks:
-    """What the nearest intruder finds of moved records, whether they are alone in the released file or not.
+    """What the nearest intruder finds about moved records, whether or not they are alone in the released file.
 
     Attributes
     ----------
-    link, certain : of each moved record, by the weight with the most links
-    highest : the highest link probability of each record over all weights
-    drawn : drawn totals over the records that are alone
+    link, certain : ndarray
+        Probabilities for each moved record, as in :class:`~rarecell.intruder.links.Links`, under the weight that gives the most links.
+    highest : ndarray
+        Highest link probability of each record over all weights.
+    drawn : ndarray
+        Drawn totals over the records that are alone.
     """
 
     link: NDArray[np.float64]
@@ -43,7 +46,7 @@ class MovedLinks:
 def moved_links(
     release: Release, register: Register, *, weights: Sequence[float] = WEIGHTS, distances: Distances | None = None
 ) -> MovedLinks:
-    """Try every moved record. A record's chances depend on its own move alone, so that they hold for any part of a plan."""
+    """Try every moved record. A record's chances depend only on its own move, so they hold for any part of a plan."""
     alone = release.moved_alone
     tried = [moved_chances(release.moved, register, nearness(release.before, weight, distances), alone) for weight in weights]
     worst = max(tried, key=lambda chances: float(chances.link[alone].sum()))
@@ -58,14 +61,20 @@ def nearest_links(
     distances: Distances | None = None,
     moved: MovedLinks | None = None,
 ) -> Links:
-    """Links to the nearest person, over the records that are alone in their cell of the released file.
+    """Links to the nearest person, for the records that are alone in their cell of the released file.
 
     Parameters
     ----------
-    release, register : the two files, and whom the intruder knows
-    weights : of ordered keys beside the others; the worst of them is reported
-    distances : how far levels are apart, unless by rank
-    moved : :func:`moved_links` of the same release, where they are known already
+    release : Release
+        The original and the released file.
+    register : Register
+        The people the intruder knows.
+    weights : sequence of float, optional
+        Weights of ordered keys relative to the others; the worst of them is reported.
+    distances : Distances, optional
+        How far apart levels are; by default, by rank.
+    moved : MovedLinks, optional
+        The :func:`moved_links` of the same release, if already computed.
     """
     found = moved or moved_links(release, register, weights=weights, distances=distances)
     unmoved, alone = unmoved_chances(release, register), release.moved_alone
@@ -81,7 +90,7 @@ def nearest_links(
 
 
 def moved_chances(claims: Claims, register: Register, near: Nearness, is_counted: NDArray[np.bool_]) -> Chances:
-    """Chances of moved records with an intruder who measures distances by ``near``."""
+    """Chances for moved records with an intruder who measures distances by ``near``."""
     bounds = distance_of(near, claims.released, claims.true)
     return chances_within(claims, register, near, bounds, is_counted)
 
@@ -89,11 +98,11 @@ def moved_chances(claims: Claims, register: Register, near: Nearness, is_counted
 def chances_within(
     claims: Claims, register: Register, near: Nearness, bounds: NDArray[np.float64], is_counted: NDArray[np.bool_]
 ) -> Chances:
-    """Chances of claims whose person is at the distance ``bounds`` from what was released.
+    """Chances of claims whose person is at distance ``bounds`` from the released values.
 
-    1. A known person who is nearer spoils the claim; so does a person who is not in the register at all.
-    2. Without unseen persons, the link is one of those at the same distance.
-    3. With them, the cells within the distance are listed, and :func:`~rarecell.intruder.links.unseen_chances` asks the model.
+    1. A known person who is nearer rules the claim out; so does the person not being in the register at all.
+    2. If nobody is unseen, the link is to one of those at the same distance.
+    3. Otherwise the cells within the distance are listed, and :func:`~rarecell.intruder.links.unseen_chances` asks the model.
     """
     others = register.known.others(claims.released, bounds, near)
     is_open = np.flatnonzero((others.n_nearer == 0) & (register.known.count_at(claims.true) > 0))
@@ -111,7 +120,7 @@ def chances_within(
 
 
 def _added(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums of drawn totals; either may be empty."""
+    """Sum of drawn totals; either may be empty."""
     if not len(one) or not len(other):
         return one if len(one) else other
     return one + other

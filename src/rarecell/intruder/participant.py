@@ -1,7 +1,8 @@
-"""What does an intruder find who knows that a person took part?
+"""What is found by an intruder who knows that a person took part?
 
-Such a person needs no register: the right record is in the file, and the intruder takes the one nearest to the true values.
-It is found when no other record is nearer, and then with one chance in as many as there are records at that distance.
+Such an intruder needs no register: the right record is in the file, and the intruder takes the one nearest to the true values.
+This is the right one only if no other record is nearer, and then with probability one over the number of records at that
+distance.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from rarecell.swap.distance import Distances
 
 
 def participant_links(release: Release, *, weights: Sequence[float] = WEIGHTS, distances: Distances | None = None) -> Links:
-    """Persons whose released record is found, among those who are alone with their values in the original or the released file.
+    """Find the released records of people who are alone with their values in the original or in the released file.
 
-    Nothing is estimated, so the interval is a point.
+    Nothing is estimated, so the interval is a single point.
     """
     claims = _claims(release)
     by_weight = [
@@ -36,7 +37,7 @@ def participant_links(release: Release, *, weights: Sequence[float] = WEIGHTS, d
 def participant_probability(
     claims: Claims, release: Release, *, weight: float, distances: Distances | None = None
 ) -> NDArray[np.float64]:
-    """Probability that each person's own record is taken."""
+    """Probability that each person's own record is chosen."""
     near = nearness(release.before, weight, distances)
     bounds = distance_of(near, claims.true, claims.released)
     others = Persons(release.after).others(claims.true, bounds, near)
@@ -44,12 +45,12 @@ def participant_probability(
 
 
 def _claims(release: Release) -> Claims:
-    """Persons alone in the original, or with a record that is alone in the released file."""
+    """People who are alone in the original, or whose record is alone in the released file."""
     before = release.before
     n_left = np.zeros(before.n_cells, dtype=np.int64)
     true_cell = before.marginals.positions(before.all_keys, release.true)
     np.add.at(n_left, true_cell, 1)
-    # A person alone in the original stayed, or is among those who moved.
+    # A person who is alone in the original either stayed or is among those who moved.
     stays = np.flatnonzero((before.counts == 1) & (n_left == 0))
     left_alone = np.setdiff1d(release.unmoved_cells, stays)
     cells = np.concatenate([stays, left_alone])

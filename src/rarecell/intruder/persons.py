@@ -1,8 +1,8 @@
-"""Who is nearest to a record, among the persons of a register or the records of a file?
+"""Who is nearest to a record, among the people of a register or the records of a file?
 
-Persons are known by their cell: how many there are with each combination of key values. Near means a small sum over the
-keys, where a key that is not ordered counts 1 when it differs and an ordered one counts its difference over its range, times
-a weight. How an intruder weighs a year of age against another marital status is unknown, so several weights are tried.
+People are known by cell: how many there are with each combination of key values. The distance is a sum over the keys, in which
+an unordered key counts 1 if it differs and an ordered one counts its difference divided by its range, times a weight. How an
+intruder weighs a year of age against a different marital status is unknown, so several weights are tried.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from rarecell.table.contingency import ContingencyTable
 Cells = NDArray[np.int32]
 
 WEIGHTS = (1.0, 3.0, 10.0)
-"""Weights of ordered keys that are tried; the one by which the intruder finds most is reported."""
+"""Weights of ordered keys that are tried; the one with which the intruder finds the most is reported."""
 
 MOST_CELLS = 4_000
-"""Cells around a record that are looked at; the nearest ones where there are more, which overstates what is found."""
+"""Largest number of cells around a record that are examined; beyond it only the nearest, which overstates what is found."""
 
 _WORTH_A_THREAD = 64
 _NO_MASKS = np.zeros(0, dtype=np.uint64)
 _NO_COSTS = np.zeros(0)
 
 NO_PATTERNS = Patterns(_NO_MASKS, _NO_COSTS, _NO_COSTS, _NO_COSTS)
-"""Nothing but the distance counts."""
+"""Only the distance counts."""
 
 
 def nearness(table: ContingencyTable, weight: float, distances: Distances | None = None) -> Nearness:
-    """The distance of an intruder who counts ordered keys ``weight`` times; ``distances`` may say how levels are apart."""
+    """The distance of an intruder who counts ordered keys ``weight`` times; ``distances`` may say how far apart levels are."""
     kinds = {} if distances is None else dict(distances.kinds)
     weights = {c.key: weight for c in table.categories if kinds.get(c.key, "ordinal" if c.is_ordered else "nominal") != "nominal"}
     return Distances(kinds, weights).arrays(table)
 
 
 class Others(NamedTuple):
-    """For each point: persons nearer than its bound (0 when there are none, else any number), and persons at the bound."""
+    """For each point: number of people nearer than its bound (0 if none, otherwise any positive number), and at the bound."""
 
     n_nearer: NDArray[np.int64]
     n_tied: NDArray[np.int64]
 
 
 class Ball(NamedTuple):
-    """Cells within the bound of each point: whose they are, their codes, and their distances."""
+    """Cells within the bound of each point: the point they belong to, their codes, and their distances."""
 
     owner: NDArray[np.int64]
     cells: Cells
@@ -62,26 +62,27 @@ class Ball(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Persons:
-    """How many persons have each combination of key values.
+    """Number of people with each combination of key values.
 
     Attributes
     ----------
-    table : their cells and counts
+    table : ContingencyTable
+        Their cells and counts.
     """
 
     table: ContingencyTable
 
     def with_counts(self, counts: NDArray[np.int64]) -> Persons:
-        """Other numbers of persons in the same cells, none of which is empty."""
+        """The same cells with other numbers of people, none of them zero."""
         found = Persons(replace(self.table, counts=counts))
         occupied, order = self._sorted
-        # Sorting is most of the work, and the cells are the same.
+        # Sorting is most of the work, and the cells are unchanged.
         found.__dict__["_sorted"] = (occupied._replace(counts=counts[order]), order)
         return found
 
     @cached_property
     def _key_order(self) -> NDArray[np.int64]:
-        # Keys with few levels first: stretches of cells that are too far away are then long.
+        # Keys with few levels come first, so that runs of cells that are too far away are long.
         return np.argsort([c.n_levels for c in self.table.categories], kind="stable")
 
     @cached_property
@@ -98,7 +99,7 @@ class Persons:
         return Nearness(near.kind[keys], near.start[keys], near.n_levels[keys], near.place, near.weight[keys])
 
     def _arranged_patterns(self, patterns: Patterns) -> Patterns:
-        """Masks over the keys as they are sorted here, and costs of cells in their order here."""
+        """Masks over the keys in the sorted order used here, and costs of cells in that order."""
         if not len(patterns.mask):
             return patterns
         masks = np.zeros(len(patterns.mask), dtype=np.uint64)
@@ -108,16 +109,16 @@ class Persons:
         return Patterns(masks[by_mask], patterns.cost[by_mask], patterns.stayed[by_cell], patterns.moved[by_cell])
 
     def around(self, near: Nearness, link: NDArray[np.float64]) -> kernels.Around:
-        """What a planner needs to see whether somebody else is nearer to a record than its own person."""
+        """What a planner needs in order to see whether somebody else is nearer to a record than its own person."""
         return kernels.Around(self._sorted[0], self._arranged(near), self._key_order.astype(np.int64), link)
 
     def count_at(self, cells: Cells) -> NDArray[np.int64]:
-        """Persons in each of these cells."""
+        """Number of people in each of these cells."""
         position = self.table.marginals.positions(self.table.all_keys, cells)
         return np.where(position >= 0, self.table.counts[position], 0)
 
     def others(self, points: Cells, bounds: NDArray[np.float64], near: Nearness, patterns: Patterns = NO_PATTERNS) -> Others:
-        """Persons nearer to each point than its bound, and persons exactly as far."""
+        """Number of people nearer to each point than its bound, and number exactly at the bound."""
         occupied = self._sorted[0]
         arranged, arranged_patterns = self._arranged(near), self._arranged_patterns(patterns)
         codes = np.ascontiguousarray(points[:, self._key_order])
@@ -140,7 +141,7 @@ class Persons:
         *,
         most_cells: int = MOST_CELLS,
     ) -> Ball:
-        """All combinations of values within the bound of each point, whether somebody has them or not."""
+        """All combinations of values within the bound of each point, whether or not anybody has them."""
         keys = self._key_order
         arranged, arranged_patterns = self._arranged(near), self._arranged_patterns(patterns)
         codes = np.ascontiguousarray(points[:, keys])
@@ -161,7 +162,7 @@ class Persons:
 
 
 def distance_of(near: Nearness, one: Cells, other: Cells) -> NDArray[np.float64]:
-    """Distance of two lists of cells, row by row."""
+    """Distance between two lists of cells, row by row."""
     codes = np.ascontiguousarray(np.concatenate([one, other]))
     pairs = np.stack([np.arange(len(one)), np.arange(len(one)) + len(one)], axis=1)
     everything = np.full(len(one), np.iinfo(np.uint64).max, dtype=np.uint64)

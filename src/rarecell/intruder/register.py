@@ -1,12 +1,12 @@
 """What does an intruder compare the released file with?
 
-A register is persons by their key values. A real one is counted. Without one, the sampled persons are known (they are
-somewhere in the population) and the model says how many others each cell holds: Poisson numbers whose rates are uncertain.
-Both are a list of known persons with, perhaps, unseen ones beside them, so that every intruder treats them alike.
+A register is a list of people by their key values. A real one is counted. Without one, the sampled people are known (they are
+somewhere in the population), and the model says how many others each cell holds: Poisson numbers whose rates are uncertain.
+Both are a list of known people with, possibly, unseen ones in addition, so every intruder treats them alike.
 
-The unseen are taken network by network and draw by draw. Averaging networks first, or putting posterior means in,
-understates what is found: whether a record is found depends on the one person who is nearer, and a mean is always nearer a
-little.
+The unseen are handled network by network and draw by draw. Averaging networks first, or plugging in posterior means,
+understates what is found: whether a record is found depends on whether a single person is nearer, and a mean always puts a
+fraction of a person nearer.
 """
 
 from __future__ import annotations
@@ -29,26 +29,32 @@ Floats = NDArray[np.float64]
 Cells = NDArray[np.int32]
 
 CLASSES = np.array([1.5, 3.5, 9.5, 99.5])
-"""Where classes of population counts end: those with one person, two or three, up to nine, up to ninety-nine, and more."""
+"""Upper ends of the classes of population counts: one person, two or three, four to nine, 10 to 99, and more."""
 
 TINY = float(np.finfo(np.float64).tiny)
 
 N_DRAWS = 8
-"""Draws of the parameters of each network."""
+"""Number of draws of the parameters of each network."""
 
 
 @dataclass(frozen=True, eq=False)
 class Unseen:
-    """The persons outside the sample, as a model knows them.
+    """The people outside the sample, as far as a model knows them.
 
     Attributes
     ----------
-    table : the table of the sample
-    model : where cell probabilities come from
-    per_probability : unseen persons of each occupied cell over its probability
-    elsewhere : the same for cells without records
-    n_draws : draws of the parameters of each member of the model
-    seed : of the draws
+    table : ContingencyTable
+        The table of the sample.
+    model : CellModel
+        The source of cell probabilities.
+    per_probability : ndarray
+        Expected number of unseen people in each occupied cell, divided by the probability of the cell.
+    elsewhere : float
+        The same ratio for cells without records.
+    n_draws : int
+        Number of draws of the parameters of each member of the model.
+    seed : int
+        Seed of the draws.
     """
 
     table: ContingencyTable
@@ -67,18 +73,18 @@ class Unseen:
 
     @property
     def has_posterior(self) -> bool:
-        """Whether the model knows how sure it is at cells that are empty, too."""
+        """Whether the model also says how sure it is about empty cells."""
         return all(member.uncertainty is Uncertainty.FULL for member in self.members[0])
 
     def expected(self, cells: Cells) -> Floats:
-        """Expected number of unseen persons in each cell."""
+        """Expected number of unseen people in each cell."""
         return np.asarray(np.exp(self.model.log_cell_probability(cells)) * self._factor(cells))
 
     def rates(self, cells: Cells, *, n_draws: int | None = None, most_members: int | None = None) -> tuple[Floats, Floats]:
-        """Draws of the expected number of unseen persons in each cell, one row for each draw, and the weight of each draw.
+        """Draws of the expected number of unseen people in each cell, one row for each draw, and the weight of each draw.
 
-        ``n_draws`` of each member, :attr:`n_draws` unless given; of the first ``most_members`` only, where a plan weighs many
-        candidates and reports nothing.
+        There are ``n_draws`` draws of each member, by default :attr:`n_draws`. ``most_members`` limits them to the first members,
+        for a plan that weighs many candidates and reports nothing.
         """
         members, weights = self.members
         members, weights = members[:most_members], weights[:most_members] / weights[:most_members].sum()
@@ -102,14 +108,18 @@ class Unseen:
 
 @dataclass(frozen=True, eq=False)
 class Register:
-    """Known persons, and unseen ones beside them unless the register is real.
+    """Known people, and unseen ones in addition unless the register is real.
 
     Attributes
     ----------
-    known : persons by their cell
-    unseen : further persons, as far as a model knows; None when everybody is known
-    risk : the risk of the sample by that model: E(1/F) of a record that stayed where it was
-    place : for each key the code that the register has for each level of the file; None when it has the levels of the file
+    known : Persons
+        Known people by cell.
+    unseen : Unseen or None
+        Further people, as far as a model knows; None if everybody is known.
+    risk : RecordRisk or None
+        The risk of the sample under that model, which gives E(1/F) of a record that stayed where it was.
+    place : tuple of ndarray of int, or None
+        For each key, the register's code of each level of the file; None if the register has the levels of the file.
     """
 
     known: Persons
@@ -119,7 +129,7 @@ class Register:
 
     @classmethod
     def counted(cls, table: ContingencyTable, place: tuple[NDArray[np.int32], ...] | None = None) -> Register:
-        """A real register, by the number of persons in each cell; ``place`` as above where it has further levels."""
+        """A real register, from the number of people in each cell; ``place`` as above if it has further levels."""
         is_alike = place is None or all(
             len(of_key) == c.n_levels and (of_key == np.arange(c.n_levels)).all()
             for of_key, c in zip(place, table.categories, strict=True)
@@ -128,18 +138,18 @@ class Register:
 
     @classmethod
     def modelled(cls, risk: RecordRisk, model: CellModel, *, n_draws: int = N_DRAWS, seed: int = 0) -> Register:
-        """What a model of the sample knows of the population."""
+        """What a model of the sample knows about the population."""
         design, table = risk.design, risk.table
         per_probability = design.n_unseen * np.exp(design.log_scale)
         elsewhere = float(np.average(per_probability, weights=table.counts))
         return cls(Persons(table), Unseen(table, model, per_probability, elsewhere, n_draws, seed), risk)
 
     def seen(self, release: Release) -> Release:
-        """A release in the levels of the register."""
+        """A release expressed in the levels of the register."""
         return release if self.place is None else release.with_levels(self.known.table.categories, self.place)
 
     def within(self, table: ContingencyTable) -> Register:
-        """The persons whose values the file has, in its levels: all that a plan needs to know."""
+        """The people whose values occur in the file, in its levels: all that a plan needs to know."""
         if self.place is None:
             return self
         cells = np.array(self.known.table.cells)
@@ -155,18 +165,18 @@ class Register:
         return self.unseen is None
 
     def population_count(self, cells: Cells) -> Floats:
-        """Persons in each cell, as many as are expected where not everybody is known."""
+        """Number of people in each cell; the expected number where not everybody is known."""
         known = self.known.count_at(cells).astype(np.float64)
         return known if self.unseen is None else known + self.unseen.expected(cells)
 
     def drawn(self, draw: int, n_draws: int) -> Register:
-        """One of ``n_draws`` registers that the model thinks possible: the numbers in the cells of the file are drawn.
+        """One of ``n_draws`` registers that the model considers possible, with the numbers in the cells of the file drawn.
 
         Elsewhere there may be unseen people, as before.
         """
         assert self.unseen is not None
         members, weights = self.unseen.members
-        # The members of an average take their turns by their weights.
+        # The members of an average take turns in proportion to their weights.
         member = members[int(np.searchsorted(np.cumsum(weights), (draw + 0.5) / n_draws * weights.sum()))]
         one = replace(self.unseen, model=member, n_draws=1, seed=self.unseen.seed + 1_000 * (draw + 1))
         rates = one.rates(self.known.table.cells)[0][0]
@@ -176,7 +186,7 @@ class Register:
         return Register(self.known.with_counts(counts), elsewhere)
 
     def class_probability(self, cells: Cells) -> Floats:
-        """For each cell the probabilities that its number of persons is in each of :data:`CLASSES`, given that there is one."""
+        """For each cell, the probabilities that its number of people is in each of :data:`CLASSES`, given at least one."""
         count = self.known.count_at(cells)
         found = np.eye(len(CLASSES) + 1)[np.searchsorted(CLASSES, np.maximum(count, 1))]
         empty = np.flatnonzero(count == 0)
@@ -189,7 +199,7 @@ class Register:
         return np.asarray(found)
 
     def own_cell(self, cells: Cells) -> tuple[Floats, Floats]:
-        """For a person of each cell who looks as in the register: P(a guess in the cell is right), P(nobody else is there)."""
+        """For a person in each cell with unchanged values: P(a guess within the cell is right) and P(nobody else is there)."""
         n_known = self.known.count_at(cells)
         if self.risk is None:
             link = np.divide(1.0, n_known, out=np.zeros(len(cells)), where=n_known > 0)
@@ -199,6 +209,6 @@ class Register:
 
 
 def ball_sums(owner: NDArray[np.int64], column: NDArray[np.int64], shape: tuple[int, int], rates: Floats) -> Floats:
-    """Sums of ``rates`` (one row for each draw) over the columns of each owner."""
+    """Sums of ``rates`` (one row for each draw) over the columns that belong to each owner."""
     chosen = sparse.csr_array((np.ones(len(owner)), (owner, column)), shape=shape)
     return np.asarray((chosen @ rates.T).T)

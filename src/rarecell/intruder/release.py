@@ -1,7 +1,7 @@
 """What does a released file say about each person of the original?
 
-Records keep their order, so a record of the released file is the person of the same row of the original. Most records are as
-they were, so only those that moved are held one by one; of the others the table of cells says enough.
+Records keep their order, so a record of the released file belongs to the person in the same row of the original. Most records
+are unchanged, so only those that moved are held individually; for the others the table of cells is enough.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Cells = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Claims:
-    """Records about which an intruder makes a claim: their number (−1: not known), true cell, released cell."""
+    """Records about which an intruder makes a claim: their number (−1 if not known), true cell and released cell."""
 
     row: NDArray[np.int64]
     true: Cells
@@ -41,13 +41,16 @@ class Claims:
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """A released file beside its original.
+    """A released file together with its original.
 
     Attributes
     ----------
-    before, after : the tables of both files, with the same categories
-    rows : records whose cell changed, by number
-    true, released : their cells in the original and in the released file, as key codes
+    before, after : ContingencyTable
+        Tables of the original and the released file, with the same categories.
+    rows : ndarray of int
+        Numbers of the records whose cell changed.
+    true, released : ndarray of int
+        Their cells in the original and in the released file, as key codes.
     """
 
     before: ContingencyTable
@@ -58,7 +61,7 @@ class Release:
 
     @classmethod
     def of_codes(cls, original: Cells, released: Cells, categories: Sequence[Categories]) -> Release:
-        """Of two files, a row of level codes for each record; a row with a negative code is left out of both."""
+        """The release for two files with a row of level codes for each record; rows with a negative code are left out of both."""
         if original.shape != released.shape:
             raise BadInput(
                 f"The original has {len(original):,} records and the released file {len(released):,}; the same records are "
@@ -72,7 +75,7 @@ class Release:
 
     @classmethod
     def of_plan(cls, plan: Exchange) -> Release:
-        """The file as it will be after a plan."""
+        """The file as it will be after a plan is carried out."""
         return cls(plan.table, plan.table_after, plan.rows, plan.table.cells[plan.table.cell_of(plan.rows)], plan.new_cells)
 
     @classmethod
@@ -82,7 +85,7 @@ class Release:
         return cls(table, table, np.zeros(0, dtype=np.int64), nobody, nobody)
 
     def with_levels(self, categories: Sequence[Categories], place: Sequence[NDArray[np.int32]]) -> Release:
-        """The same release with other levels; ``place`` has for each key the new code of each level."""
+        """The same release with other levels; ``place`` gives, for each key, the new code of each level."""
 
         def moved(cells: Cells) -> Cells:
             return np.stack([of_key[cells[:, k]] for k, of_key in enumerate(place)], axis=1).astype(np.int32)
@@ -99,12 +102,12 @@ class Release:
 
     @cached_property
     def n_released_alike(self) -> NDArray[np.int64]:
-        """Records of the released file in the cell of each moved record."""
+        """Number of records of the released file in the cell of each moved record."""
         return np.asarray(self.after.counts[self.after.marginals.positions(self._everything, self.released)])
 
     @cached_property
     def moved(self) -> Claims:
-        """Moved records, alone in their cell of the released file or not."""
+        """Moved records, whether or not they are alone in their cell of the released file."""
         return Claims(self.rows, self.true, self.released)
 
     @cached_property
@@ -119,7 +122,7 @@ class Release:
 
     @cached_property
     def unmoved_cells(self) -> NDArray[np.int64]:
-        """Cells of the original whose one record in the released file was not moved."""
+        """Cells of the original whose only record in the released file was not moved."""
         before, after = self.before, self.after
         n_left = np.zeros(before.n_cells, dtype=np.int64)
         np.add.at(n_left, before.marginals.positions(self._everything, self.true), 1)
@@ -132,7 +135,7 @@ class Release:
         of_record = self.before.record_cell
         found = np.full(self.before.n_cells + 1, -1, dtype=np.int64)
         if of_record is None:
-            # Records are numbered cell by cell. All but one of a cell left, so the sum of the numbers tells the one that stays.
+            # Records are numbered cell by cell. All but one of a cell left, so the sum of the numbers tells which one stayed.
             counts, first = self.before.counts, self.before.first_row
             found[:-1] = counts * first + counts * (counts - 1) // 2
             np.subtract.at(found, self.before.marginals.positions(self._everything, self.true), self.rows)

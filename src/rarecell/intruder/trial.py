@@ -24,12 +24,14 @@ KNOWS = {
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What an intruder finds before and after.
+    """What an intruder finds before and after protection.
 
     Attributes
     ----------
-    name : the intruder
-    before, after : links in the original and in the released file
+    name : str
+        The intruder.
+    before, after : Links
+        Links in the original and in the released file.
     """
 
     name: str
@@ -55,9 +57,14 @@ def try_intruders(
 
     Parameters
     ----------
-    release, register : the two files, and whom an intruder with a register knows
-    distances : how far levels are apart, unless by rank
-    moved : :func:`~rarecell.intruder.nearest.moved_links` of the same release, where they are known already
+    release : Release
+        The original and the released file.
+    register : Register
+        The people whom an intruder with a register knows.
+    distances : Distances, optional
+        How far apart levels are; by default, by rank.
+    moved : MovedLinks, optional
+        The :func:`~rarecell.intruder.nearest.moved_links` of the same release, if already computed.
     """
     release = register.seen(release)
     original = Release.unchanged(release.before)

@@ -35,7 +35,7 @@ def number(value: object, digits: int | None = None) -> str:
 
 
 def _enough_digits(value: float) -> int | None:
-    """Decimals needed for three significant figures; None for numbers too small to write out."""
+    """Decimals needed for two or three significant figures; None for numbers too small to write out."""
     size = abs(value)
     if size >= 100 or value.is_integer():
         return 0
@@ -62,7 +62,7 @@ def expected(value: float) -> str:
 
 
 def about(value: float) -> str:
-    """A rounded expectation in running text; one below one is described in words."""
+    """A rounded expectation in running text; values below one are put into words."""
     if value < 0.05:
         return "practically none"
     if value < 1:

@@ -1,8 +1,8 @@
 """What does a data steward read after a run?
 
-One self-contained page from the numbers of a run: no script, no outside address, readable on paper and in the dark. The
-internal edition shows the riskiest records; the external one, no value of any record and no small count. The tables
-lie beside it as CSV files.
+One self-contained page from the numbers of a run: no script, no external address, readable on paper and in dark mode. The
+internal edition shows the riskiest records; the external one shows no value of any record and no small count. The tables
+are beside it as CSV files.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ FILE_NAMES: dict[str, tuple[str, str]] = {
     "internal": ("report.html", "tables"),
     "external": ("report-external.html", "tables-external"),
 }
-"""The page of each edition and the folder of its tables."""
+"""The page of each edition, and the folder of its tables."""
 
 RISKIEST_FILE = "tables/riskiest-records.json"
-"""The riskiest records as they are, for the app; the CSV file beside it is for people and their spreadsheets."""
+"""The riskiest records as data, for the app; the CSV file beside it is for people and spreadsheets."""
 
 __all__ = ["FILE_NAMES", "Edition", "render_report", "report_context", "report_environment", "write_report"]
 
@@ -55,7 +55,7 @@ def write_report(
     Parameters
     ----------
     folder : Path
-        The run folder; its ``run.toml``, when there is one, is shown in the internal edition.
+        The run folder; its ``run.toml``, if there is one, is shown in the internal edition.
     summary : RunSummary
         Every number of the run.
     riskiest : sequence of RiskyRecord
@@ -68,7 +68,7 @@ def write_report(
     remaining : sequence of RemainingRecord
         Records that stay at risk after protection. The external edition ignores them.
     place : str, optional
-        The run folder as seen from where the run was started, for commands that can be pasted there.
+        The run folder relative to where the run was started, for commands that can be pasted there.
 
     Returns
     -------
@@ -97,7 +97,7 @@ def write_report(
 def render_report(
     summary: RunSummary, riskiest: Sequence[RiskyRecord] = (), *, edition: Edition = "internal", run_toml: str | None = None
 ) -> str:
-    """The page as text, without links to CSV files."""
+    """Render the page as text, without links to CSV files."""
     return _render(report_context(summary, riskiest, edition=edition, run_toml=run_toml) | {"folder": None})
 
 
@@ -105,12 +105,12 @@ def _render(context: ReadJson) -> str:
     environment = report_environment()
     style = style_sheet()
     page = environment.get_template("report.html").render(**context, style=style, style_hash=content_hash(style))
-    # Blank lines that the template's conditions leave behind.
+    # Remove blank lines left behind by the template's conditions.
     return "\n".join(line for line in page.splitlines() if line.strip()) + "\n"
 
 
 def style_sheet() -> str:
-    """The style sheet of report and app."""
+    """The style sheet of the report and the app."""
     return (Path(__file__).parent / "templates" / "report.css").read_text(encoding="utf-8").strip()
 
 
@@ -124,7 +124,7 @@ def content_hash(text: str) -> str:
 
 @functools.cache
 def report_environment(*folders: Path) -> jinja2.Environment:
-    """The templates of the report, and those in ``folders`` before them; everything is escaped unless marked safe."""
+    """The templates of the report, after those in ``folders``; everything is escaped unless marked safe."""
     import jinja2
 
     from rarecell.report.template_cache import TemplateCache
@@ -159,7 +159,7 @@ def report_context(
     remaining: Sequence[RemainingRecord] = (),
     place: str | None = None,
 ) -> Json:
-    """Everything the templates show; the app renders the same body with it."""
+    """Everything the templates show; the app uses it to render the same body."""
     from rarecell.report import sentences
     from rarecell.report.edition import external
     from rarecell.report.group_pictures import group_pictures

@@ -14,7 +14,7 @@ _TONES = {"risk": PALETTE["risk"], "watch": PALETTE["truth"], "safe": PALETTE["a
 
 
 def card(summary: RunSummary) -> str:
-    """A piece of HTML with its own colours, which needs no style sheet and no script."""
+    """Make a piece of HTML with its own colours, which needs neither a style sheet nor a script."""
     judgement = verdict(summary)
     after = None if summary.swap is None else summary.swap.risk_after
     risk = summary.risk

@@ -1,9 +1,9 @@
 """What do the numbers of a run look like?
 
 Each function takes a part of ``summary.json`` and returns a :class:`~rarecell.report.drawing.Chart`, which a notebook
-shows as it is and whose ``svg`` is a piece of a page: no script, colours that follow the page's light or dark theme, a
-title and a description for those who listen to the page. Bars begin at zero; where an axis is logarithmic, numbers are
-dots. The pictures of graphs are drawn by :mod:`rarecell.report.graph_picture`.
+shows as it is and whose ``svg`` is part of a page: no script, colours that follow the page's light or dark theme, and a
+title and description for screen readers. Bars begin at zero; on a logarithmic axis, numbers are dots. Graphs are drawn by
+:mod:`rarecell.report.graph_picture`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FOOT = 48.0
 
 
 def cell_probability_decades(decades: Mapping[str, int] | Sequence[tuple[str, int]]) -> Chart:
-    """Sample-unique records by the decade of their cell probability, commonest cells on the left.
+    """Sample-unique records by the decade of their cell probability, most probable cells on the left.
 
     Takes ``risk.cell_probability_decades``, or pairs of a label and a count where neighbouring decades were merged.
     """
@@ -49,9 +49,9 @@ def cell_probability_decades(decades: Mapping[str, int] | Sequence[tuple[str, in
 def record_risk_histogram(
     edges: Sequence[float], counts: Sequence[int], *, threshold: float | None = None, before: Sequence[int] | None = None
 ) -> Chart:
-    """Sample uniques by risk; bins that begin at the threshold or above are in the colour of risk.
+    """Sample uniques by risk; bins from the threshold on are in the colour of risk.
 
-    With ``before``, the numbers before protection stand beside those after it.
+    With ``before``, the numbers before protection are shown beside those after it.
     """
     labels = [f"{low:g}–{high:g}" for low, high in itertools.pairwise(edges)]
     if before is not None:
@@ -63,7 +63,7 @@ def record_risk_histogram(
 
 
 def _columns(rows: Sequence[tuple[str, int]], *, x_title: str, y_title: str, emphasised: Sequence[bool] | None = None) -> Chart:
-    """Labelled columns with their counts; dots on a logarithmic axis where one column would dwarf the rest."""
+    """Labelled columns with their counts, or dots on a logarithmic axis if one column would dwarf the rest."""
     top, bottom = 34.0, 34.0 + _PLOT_HEIGHT
     chart = Chart(bottom + _FOOT)
     positive = [float(n) for _, n in rows if n > 0]
@@ -88,7 +88,7 @@ def _columns(rows: Sequence[tuple[str, int]], *, x_title: str, y_title: str, emp
 
 
 def _paired_columns(labels: Sequence[str], before: Sequence[int], after: Sequence[int]) -> Chart:
-    """Records of each class before and after, as pairs of columns, or of dots on a logarithmic axis."""
+    """Records of each class before and after, as pairs of columns or as dots on a logarithmic axis."""
     top, bottom = 62.0, 62.0 + _PLOT_HEIGHT
     chart = Chart(bottom + _FOOT)
     scale = Scale.of([float(n) for n in (*before, *after) if n > 0] or [1.0], bottom, top, may_be_log=True, most_ratio=60.0)
@@ -139,7 +139,7 @@ def size_indices(rows: Sequence[ReadJson]) -> Chart:
 def estimators(
     values: Mapping[str, float], *, interval: Sequence[float] | None = None, truth: float | None = None, main: str = "average"
 ) -> Chart:
-    """Every estimate of the number of population uniques on one axis, with the interval of ours and the truth if known."""
+    """Every estimate of the number of population uniques on one axis, with our interval, and the truth if known."""
     reach = [*values.values(), *(interval or []), *([truth] if truth is not None else [])]
     top = 26.0 if truth is not None else 6.0
     bottom = top + _ROW * len(values)
@@ -160,7 +160,7 @@ def estimators(
 
 
 def key_costs(costs: Sequence[ReadJson], *, with_all: float) -> Chart:
-    """Expected population uniques when one key is left out or made coarser, against those with all keys."""
+    """Expected population uniques if one key is left out or made coarser, compared with those for all keys."""
     ordered = sorted(costs, key=lambda cost: float(cost["without"]))
     steps = [[float(step["expected_population_uniques"]) for step in cost.get("coarsened", ())] for cost in ordered]
     top = 64.0
@@ -198,7 +198,7 @@ def before_after(before: Mapping[str, float], after: Mapping[str, float]) -> Cha
         chart.line(scale(before[name]), y, scale(after[name]), y, "line", width=4)
         for value, role, is_diamond in ((before[name], "risk", False), (after[name], "accent", True)):
             chart.dot(scale(value), y, role, is_diamond=is_diamond)
-        # Numbers that are close to each other stand side by side, so that both can be read.
+        # Numbers close to each other are put side by side, so that both can be read.
         places = _apart([scale(after[name]), scale(before[name])], [expected(after[name]), expected(before[name])])
         for x, value, role in zip(places, (after[name], before[name]), ("accent", "risk"), strict=True):
             chart.text(x, y + 22, expected(value), role=role, anchor="middle", size=13)
@@ -206,7 +206,7 @@ def before_after(before: Mapping[str, float], after: Mapping[str, float]) -> Cha
 
 
 def _apart(places: Sequence[float], words: Sequence[str]) -> list[float]:
-    """Places of two texts, moved apart where they would overlap."""
+    """Positions of two texts, moved apart if they would overlap."""
     room = (text_width(words[0], 13) + text_width(words[1], 13)) / 2 + 8
     missing = max(0.0, room - abs(places[1] - places[0])) / 2
     first_is_left = places[0] <= places[1]
@@ -214,7 +214,7 @@ def _apart(places: Sequence[float], words: Sequence[str]) -> list[float]:
 
 
 def ranked_areas(areas: Sequence[ReadJson]) -> Chart:
-    """Expected population uniques of each area as a dot, the riskiest on top; ``drives`` marks small areas that drive the risk."""
+    """Expected population uniques of each area as a dot, riskiest on top; ``drives`` marks small areas that drive the risk."""
     top, row = 6.0, 22.0
     bottom = top + row * len(areas)
     chart = Chart(bottom + _FOOT)
@@ -229,7 +229,7 @@ def ranked_areas(areas: Sequence[ReadJson]) -> Chart:
 
 
 def group_risk(groups: Sequence[ReadJson]) -> Chart:
-    """Expected population uniques of each group before and, if known, after: a pair of dots on the line of the group."""
+    """Expected population uniques of each group before and, if known, after: a pair of dots on one line."""
     has_after = any(group["after"] is not None for group in groups)
     top, row = (38.0 if has_after else 6.0), 24.0
     bottom = top + row * len(groups)
@@ -257,7 +257,7 @@ def group_risk(groups: Sequence[ReadJson]) -> Chart:
 
 
 def frontier(points: Sequence[Mapping[str, float]], *, target: float | None = None) -> Chart:
-    """How many population uniques are left to expect after this many changed values."""
+    """Expected population uniques that remain after a given number of changed values."""
     top, bottom = 34.0, 34.0 + _PLOT_HEIGHT + 20
     chart = Chart(bottom + _FOOT)
     uniques = [float(point["expected_population_uniques"]) for point in points]
@@ -280,7 +280,7 @@ def frontier(points: Sequence[Mapping[str, float]], *, target: float | None = No
 
 
 def concentration(points: Sequence[Mapping[str, float]]) -> Chart:
-    """Share of the expected population uniques that the riskiest records hold together."""
+    """Share of the expected population uniques that the riskiest records account for together."""
     top, bottom = 34.0, 34.0 + _PLOT_HEIGHT
     chart = Chart(bottom + _FOOT)
     heights = Scale.of([0.0, 100.0], bottom, top)

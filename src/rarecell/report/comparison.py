@@ -1,7 +1,7 @@
 """What differs between runs?
 
-One list of measures for the terminal, the page and the app. A measure says whether it is about the file before protection or
-about the released one; a run without a protection has no numbers of the latter.
+One list of measures for the terminal, the page and the app. A measure says whether it describes the file before protection or
+the released file; an unprotected run has no numbers for the latter.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Shown = Callable[[RunSummary], object]
 
 @dataclass(frozen=True)
 class Measure:
-    """A number or a word of a run, and its heading."""
+    """A number or word that describes a run, and its heading."""
 
     group: str
     heading: str
@@ -75,11 +75,11 @@ MEASURES: tuple[Measure, ...] = (
     Measure(_AFTER, "expected correct matches", _of_swap(lambda swap: swap.risk_after.expected_correct_matches)),
     Measure(_AFTER, "highest risk", _of_swap(lambda swap: swap.risk_after.highest)),
 )
-"""What is compared between runs."""
+"""The measures compared between runs."""
 
 
 def short_names(folders: Sequence[str]) -> list[str]:
-    """Names of runs without the folders that all of them share."""
+    """Names of runs without the folders they share."""
     given = [os.path.normpath(folder) for folder in folders]
     if len(given) > 1:
         shared = os.path.commonpath([os.path.abspath(folder) for folder in given])
@@ -90,7 +90,7 @@ def short_names(folders: Sequence[str]) -> list[str]:
 
 
 def comparison(names: Sequence[str], runs: Sequence[RunSummary]) -> Table:
-    """Runs side by side; measures that no run has are left out, and those that differ are marked."""
+    """Put runs side by side; measures that no run has are left out, and those that differ are marked."""
     rows = []
     for measure in MEASURES:
         values = [measure.write(measure.of(run)) for run in runs]
@@ -102,7 +102,7 @@ def comparison(names: Sequence[str], runs: Sequence[RunSummary]) -> Table:
 
 
 def comparison_page(names: Sequence[str], runs: Sequence[RunSummary]) -> str:
-    """The comparison as a page that stands alone."""
+    """Render the comparison as a self-contained page."""
     style = style_sheet()
     return (
         report_environment()

@@ -1,7 +1,7 @@
-"""How is a small chart drawn as SVG, without a script and without a drawing engine?
+"""How is a small chart drawn as SVG, without a script or a drawing engine?
 
-Lines, circles, rectangles and text in the colours of the page. A chart is at most a few dozen of them, so that they are
-placed here by hand: it takes a millisecond, where a general engine takes seconds to load.
+Lines, circles, rectangles and text in the colours of the page. A chart has at most a few dozen of them, so they are placed
+here by hand: this takes a millisecond, where a general engine takes seconds to load.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ PALETTE = {
     "risk": "#b23f27",
     "truth": "#8a5a00",
 }
-"""Colours by role. In a page each is the style sheet's variable of the same name, so that dark mode can change it."""
+"""Colours by role. On a page, each is the style sheet's variable of the same name, so that dark mode can change it."""
 
 WIDTH = 520.0
-"""Width of a chart; pages scale it to the room there is, and it can still be read on a phone."""
+"""Width of a chart; pages scale it to the space available, and it stays legible on a phone."""
 
 FONT_SIZE = 14.0
 _CHARACTER = 0.56
-"""Width of a usual character, in font sizes."""
+"""Width of a typical character, in font sizes."""
 
 
 def text_width(text: str, size: float = FONT_SIZE) -> float:
-    """Room that a text takes in any usual font, roughly: the chart is laid out before the reader's font is known."""
+    """Approximate width of a text in any usual font: the chart is laid out before the reader's font is known."""
     return len(text) * size * _CHARACTER
 
 
@@ -42,7 +42,7 @@ def text_width(text: str, size: float = FONT_SIZE) -> float:
 
 @dataclass(frozen=True)
 class Scale:
-    """A mapping of numbers to places on an axis, linear or logarithmic, with round numbers to mark."""
+    """A mapping of numbers to positions on an axis, linear or logarithmic, with round numbers as ticks."""
 
     low: float
     high: float
@@ -54,17 +54,17 @@ class Scale:
     def of(
         cls, values: Sequence[float], start: float, end: float, *, may_be_log: bool = False, most_ratio: float = 30.0
     ) -> Scale:
-        """A scale that holds all values, from zero on; logarithmic where one value would press all others into a corner."""
+        """A scale from zero on that holds all values; logarithmic if one value would squeeze all others into a corner."""
         largest, positive = max(values, default=1.0), [value for value in values if value > 0]
         if may_be_log and len(positive) == len(values) and largest > most_ratio * min(positive, default=1.0):
-            # Twelve decades are enough for an axis; what is smaller stands at its end.
+            # Twelve decades are enough for an axis; smaller values are put at its end.
             least = max(min(positive), 1e-12 * largest)
             return cls(10.0 ** math.floor(math.log10(least)), 10.0 ** math.ceil(math.log10(largest)), start, end, True)
         step = _round_step(max(largest, 1e-9) / 5)
         return cls(0.0, math.ceil(max(largest, 1e-9) / step - 1e-9) * step, start, end)
 
     def __call__(self, value: float) -> float:
-        """The place of a value."""
+        """The position of a value."""
         if self.is_log:
             share = math.log(max(value, self.low) / self.low) / math.log(self.high / self.low)
         else:
@@ -81,13 +81,13 @@ class Scale:
 
 
 def _round_step(least: float) -> float:
-    """The smallest of 1, 2, 2.5, 5, 10 times a power of ten that is not below a number."""
+    """The smallest of 1, 2, 2.5, 5 or 10 times a power of ten that is not below a number."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1.0, 2.0, 2.5, 5.0, 10.0) if factor * power >= least * (1 - 1e-9))
 
 
 def tick_label(value: float) -> str:
-    """A number beside an axis, short."""
+    """A short label for a number on an axis."""
     if value >= 1e5 or 0 < value < 1e-3:
         exponent = round(math.log10(value))
         if math.isclose(value, 10.0**exponent):
@@ -100,7 +100,7 @@ def tick_label(value: float) -> str:
 
 @dataclass
 class Chart:
-    """A drawing in the making, and when it is done a picture that a notebook shows by itself."""
+    """A drawing in progress; once finished, a picture that a notebook shows by itself."""
 
     height: float
     width: float = WIDTH
@@ -141,7 +141,7 @@ class Chart:
         is_bold: bool = False,
         size: float = FONT_SIZE,
     ) -> None:
-        """Words, moved into the picture where they would stick out."""
+        """Write words, moved into the picture if they would stick out."""
         room = text_width(words, size)
         left = {"start": x, "middle": x - room / 2, "end": x - room}[anchor]
         x += min(0.0, self.width - left - room)
@@ -158,7 +158,7 @@ class Chart:
         self._add("polyline", points=steps, fill="none", stroke=f"var(--{role})", stroke_width=width)
 
     def svg(self, *, name: str, title: str, description: str) -> str:
-        """The picture for a page, with what a screen reader says instead; every ``id`` in it begins with ``name``."""
+        """The picture for a page, with a text for screen readers; every ``id`` in it begins with ``name``."""
         self.root.set("viewBox", f"0 0 {self.width:.0f} {self.height:.0f}")
         return finished_svg(self.root, name=name, title=title, description=description, width=self.width)
 
@@ -169,7 +169,7 @@ class Chart:
 
 
 def finished_svg(root: ElementTree.Element, *, name: str, title: str, description: str, width: float) -> str:
-    """Give an ``svg`` element its title and description, its natural width, and write it as text."""
+    """Give an ``svg`` element its title, description and natural width, and write it as text."""
     made = ElementTree.Element("svg", dict(root.attrib))
     made.set("role", "img")
     made.set("aria-labelledby", f"{name}-title {name}-desc")
@@ -185,7 +185,7 @@ def finished_svg(root: ElementTree.Element, *, name: str, title: str, descriptio
 
 
 def value_axis(chart: Chart, scale: Scale, title: str, *, top: float, bottom: float) -> None:
-    """A horizontal axis below, with light lines through the chart; a logarithmic one says so."""
+    """Draw a horizontal axis at the bottom, with light lines through the chart; a logarithmic one is labelled as such."""
     for value in scale.ticks:
         chart.line(scale(value), top, scale(value), bottom, "line")
         chart.text(scale(value), bottom + 18, tick_label(value), role="muted", anchor="middle", size=12)
@@ -194,7 +194,7 @@ def value_axis(chart: Chart, scale: Scale, title: str, *, top: float, bottom: fl
 
 
 def height_axis(chart: Chart, scale: Scale, title: str, *, left: float, right: float) -> None:
-    """A vertical axis on the left; its title stands above it, where it can be read without turning the head."""
+    """Draw a vertical axis on the left; its title stands above it, so that it can be read without turning the head."""
     for value in scale.ticks:
         chart.line(left, scale(value), right, scale(value), "line")
         chart.text(left - 8, scale(value) + 4, tick_label(value), role="muted", anchor="end", size=12)
@@ -202,12 +202,12 @@ def height_axis(chart: Chart, scale: Scale, title: str, *, left: float, right: f
 
 
 def height_room(scale: Scale) -> float:
-    """Room on the left for the numbers of a vertical axis."""
+    """Width needed on the left for the numbers of a vertical axis."""
     return max(text_width(tick_label(value), 12) for value in scale.ticks) + 14
 
 
 def legend(chart: Chart, entries: Sequence[tuple[str, str, bool]], *, y: float, x: float = 0.0) -> None:
-    """Marks and what they mean: words, colour, and whether the mark is a diamond."""
+    """Draw marks and their meaning: words, colour, and whether the mark is a diamond."""
     for words, role, is_diamond in entries:
         chart.dot(x + 7, y - 4, role, is_diamond=is_diamond)
         chart.text(x + 20, y, words, role="muted", size=13)

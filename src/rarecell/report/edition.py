@@ -1,10 +1,9 @@
-"""What may be shown to people outside?
+"""What may be shown to outsiders?
 
-The external edition is made from the same summary as the internal one by keeping only parts that are known to be
-harmless: no value of any record, no free text, no count of one or two, neither shown nor left to be worked out from the
-other numbers, and nothing exact that was computed from the records before they were swapped
-(:mod:`rarecell.report.rounding`). Of a few swaps it says only that there were few. Anything this module does not know is
-left out.
+The external edition is made from the same summary as the internal one by keeping only parts known to be harmless. It has no
+value of any record and no free text. It has no count of one or two, neither shown nor deducible from the other numbers. It
+has nothing exact that was computed from the records before they were swapped (:mod:`rarecell.report.rounding`). If there
+were few swaps, it says only that there were few. Anything this module does not know is left out.
 """
 
 from __future__ import annotations
@@ -34,21 +33,22 @@ SMALLEST_COUNT = 3
 """Counts below this, except zero, are not shown outside."""
 
 HIDDEN = f"fewer than {SMALLEST_COUNT}"
+"""Written instead of a small count."""
 
 NOT_SHOWN = "not shown"
 
 POSSIBILITY = (
     "Combinations of values that look impossible may occur in the release: a rule that kept them out would void the guarantee."
 )
-"""What is written instead of a small count."""
+"""Replaces what the internal edition says about such combinations in a formal release."""
 
 FEW = 10
-"""This few swaps, or values of a key that moved, could be found again from what is reported about them."""
+"""Fewer swaps than this, or moved values of a key, could be reconstructed from what is reported about them."""
 
 HIDDEN_FEW = f"fewer than {FEW}"
 
 SIZE_CLASSES: tuple[tuple[int, int | None], ...] = ((2, 2), (3, 5), (6, 10), (11, None))
-"""Sizes of cells that are shown together, apart from those with one record."""
+"""Sizes of cells that are shown together, apart from cells with one record."""
 
 
 def is_small(count: object) -> bool:
@@ -56,12 +56,12 @@ def is_small(count: object) -> bool:
 
 
 def shown(count: Count) -> Count:
-    """A count that anybody can take from the file itself, or words when it is small."""
+    """A count that anybody can take from the file itself, or words if it is small."""
     return HIDDEN if is_small(count) else count
 
 
 def rough_shown(count: Count) -> Count:
-    """A rounded count of what the file itself does not show any more; words when it is small, or none."""
+    """A rounded count of something the file itself no longer shows; words if it is small or zero."""
     if not isinstance(count, int) or isinstance(count, bool):
         return count
     return HIDDEN if count < SMALLEST_COUNT else rough_count(count)
@@ -70,7 +70,7 @@ def rough_shown(count: Count) -> Count:
 def external(summary: RunSummary) -> RunSummary:
     """The part of a summary that may be shown outside.
 
-    It is built field by field, so that a part which this module does not know is left out.
+    It is built field by field, so that a part unknown to this module is left out.
     """
     return RunSummary(
         rarecell=summary.rarecell,
@@ -93,13 +93,13 @@ def external(summary: RunSummary) -> RunSummary:
             correct_matches_after=None,
         ),
         swap=summary.swap and _swap(summary.swap),
-        # A seed would let the choice among equal records be made again.
+        # With the seed, the choice among equal records could be repeated.
         provenance=summary.provenance and replace(summary.provenance, seed=None),
     )
 
 
 def _model(model: ModelSummary) -> ModelSummary:
-    """The structure, which the kept tables show anyway; likelihoods depend on more than these, so they are rounded."""
+    """The structure, which the kept tables reveal anyway; likelihoods depend on more than these, so they are rounded."""
     search = model.search
     certified = search.sentence if search.certified_optimal else f"Found by a {search.method} search: a better one may exist."
     return replace(
@@ -128,7 +128,7 @@ def _risk(risk: RiskSummary) -> RiskSummary:
         threshold=risk.threshold,
         records_above_threshold=_above_threshold(risk, histogram),
         histogram=histogram,
-        # A second division of the same records would narrow the first down.
+        # A second classification of the same records would narrow down the first.
         cell_probability_decades={},
         model_describe=risk.model_describe,
         swappable_uniques=_swappable(risk),
@@ -157,7 +157,7 @@ def _estimate(row: EstimatorDetail) -> EstimatorDetail:
 
 
 def _above_threshold(risk: RiskSummary, histogram: Histogram) -> Count | None:
-    """What the classes from the threshold on have together; nothing when it lies within one."""
+    """The total of the classes from the threshold on; nothing if the threshold lies within a class."""
     if risk.threshold not in histogram.edges:
         return None
     return _total(histogram.counts[histogram.edges.index(risk.threshold) :])
@@ -171,7 +171,7 @@ def _swappable(risk: RiskSummary) -> Count | None:
 
 
 def _fit(fit: FitSummary) -> FitSummary:
-    """Whether the model fits, without the numbers of cells that it was compared by."""
+    """Whether the model fits, without the numbers of cells used for the comparison."""
     statistics = tuple(
         replace(row, value=rough(row.value), standard_error=rough(row.standard_error), z=rough(row.z)) for row in fit.statistics
     )
@@ -203,7 +203,7 @@ def _key_cost(cost: KeyCostSummary) -> KeyCostSummary:
 
 
 def _formal(swap: SwapSummary, formal: FormalSummary) -> SwapSummary:
-    """What a formal release did stays inside: only what follows from invariants goes out, and the risk."""
+    """What a formal release actually did stays inside; only the risk and what follows from invariants goes out."""
     return SwapSummary(
         requested=shown(swap.requested),
         swapped=NOT_SHOWN,
@@ -233,7 +233,7 @@ def _swap(swap: SwapSummary) -> SwapSummary:
             keeps_model=swap.keeps_model,
             margins=swap.margins,
         )
-    # A number of swapped records close to the number asked for would give the few that were not swapped away.
+    # A number of swapped records close to the number requested would reveal that few were not swapped.
     hides_failures = isinstance(swap.requested, int) and swap.requested - swap.swapped < SMALLEST_COUNT
     return SwapSummary(
         requested=rough_shown(swap.requested),
@@ -241,7 +241,7 @@ def _swap(swap: SwapSummary) -> SwapSummary:
         not_swapped=() if hides_failures else _merged_reasons(swap.not_swapped),
         values_changed=rough_shown(swap.values_changed),
         share_changed=None if swap.share_changed is None else rough_up(swap.share_changed, 1),
-        # How far values moved would help to undo it.
+        # How far values moved would help to undo the swaps.
         mean_distance=None,
         first_found_mean_distance=None,
         risk_before=_expectations(swap.risk_before),
@@ -266,7 +266,7 @@ def _swap(swap: SwapSummary) -> SwapSummary:
 
 
 def _expected_of(intruders: Sequence[IntruderSummary]) -> tuple[IntruderSummary, ...]:
-    """Those whose numbers are expectations by the model; what a participant finds is a count of records of the file."""
+    """Intruders whose numbers are expected under the model; what a participant finds is a count of records of the file."""
     return tuple(
         replace(
             one,
@@ -314,7 +314,7 @@ def _expectations(risk: RiskNumbers) -> RiskNumbers:
 
 
 def _merged_reasons(reasons: Sequence[NotSwapped]) -> tuple[NotSwapped, ...]:
-    """Reasons with few records in one line, which takes a further reason along when it would itself be small."""
+    """Merge reasons with few records into one line, adding a further reason if that line would itself be small."""
     kept = sorted(reasons, key=lambda reason: -reason.records)
     other = 0
     while kept and (is_small(kept[-1].records) or is_small(other)):
@@ -325,9 +325,9 @@ def _merged_reasons(reasons: Sequence[NotSwapped]) -> tuple[NotSwapped, ...]:
 
 # ---------------------------------------------------------------------- classes
 #
-# Classes are the same for every file: classes that are merged where a count is small would say that it is. A class with
-# fewer than three records, or none, is shown as words. Totals are made from what the classes show, so that they add
-# nothing to it.
+# Classes are the same for every file: merging classes only where a count is small would reveal that it is. A class with
+# fewer than three records, or none, is shown as words. Totals are made from what the classes show, so that they reveal
+# nothing more.
 
 
 def _histogram(histogram: Histogram) -> Histogram:
@@ -335,7 +335,7 @@ def _histogram(histogram: Histogram) -> Histogram:
 
 
 def _cells(summary: RunSummary) -> Cells:
-    """Cells by classes of their size. Cells with one record are the sample uniques, which the histogram divides."""
+    """Cells by size class. Cells with one record are the sample uniques, which the histogram divides."""
     sizes = {int(size): int(n) for size, n in summary.cells.size_indices.items()}
     classes: dict[str, Count] = {"1": _total(_histogram(summary.risk.histogram).counts)}
     for first, last in SIZE_CLASSES:
@@ -346,6 +346,6 @@ def _cells(summary: RunSummary) -> Cells:
 
 
 def _total(counts: Iterable[Count]) -> Count:
-    """The sum of what is shown; words count as nothing."""
+    """The sum of what is shown; words count as zero."""
     total = sum(n for n in counts if isinstance(n, int))
     return rough_count(total) if total else HIDDEN

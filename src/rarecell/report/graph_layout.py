@@ -1,6 +1,6 @@
-"""Where does each vertex of a model's graph go, so that its edges can be followed by eye?
+"""Where does each vertex of a model's graph go, so that the eye can follow its edges?
 
-Vertices are boxes with text. Each connected part is laid out by stress majorisation from several fixed starts, the
+Vertices are boxes with text. Each connected part is laid out by stress majorisation from several fixed starts; the
 arrangement with the fewest crossings and the clearest boxes is taken, and overlapping boxes are pushed apart. The same
 graph always gets the same picture.
 """
@@ -19,24 +19,30 @@ Edge = tuple[int, int]
 EDGE_LENGTH = 120.0
 _STARTS = 12
 _GAP = 26.0
-"""Least room between two boxes, in pixels."""
+"""Smallest gap between two boxes, in pixels."""
 
 
 def place_vertices(sizes: Points, edges: Sequence[Edge]) -> Points:
-    """Centres of the vertices, all coordinates at least half a box from zero.
+    """Place the vertices; all centres are at least half a box from zero.
 
     Parameters
     ----------
     sizes : array of shape (n, 2)
         Width and height of each vertex's box.
-    edges : sequence of pairs of positions
+    edges : sequence of tuple of int
+        Pairs of positions of vertices.
+
+    Returns
+    -------
+    array of shape (n, 2)
+        The centres.
     """
     return _placed(tuple(map(tuple, sizes.tolist())), tuple(edges)).copy()
 
 
 @functools.lru_cache(maxsize=8)
 def _placed(boxes: tuple[tuple[float, ...], ...], edges: tuple[Edge, ...]) -> Points:
-    """Both editions of a report show the same graph."""
+    """Cached, because both editions of a report show the same graph."""
     sizes = np.array(boxes).reshape(-1, 2)
     n = len(sizes)
     centres = np.zeros((n, 2))
@@ -138,7 +144,7 @@ def _majorise(centres: Points, wanted: Points, *, rounds: int = 150) -> Points:
 
 
 def _wide(centres: Points) -> Points:
-    """Turned so that the longest direction is horizontal, and stretched a little: boxes are wider than high."""
+    """Rotate so that the longest direction is horizontal, and stretch a little: boxes are wider than high."""
     centred = centres - centres.mean(axis=0)
     _, _, axes = np.linalg.svd(centred, full_matrices=False)
     if len(axes) < 2:
@@ -151,7 +157,7 @@ def _wide(centres: Points) -> Points:
 
 
 def _pushed_apart(centres: Points, sizes: Points, edges: Sequence[Edge]) -> Points:
-    """Move boxes that overlap, or lie on an edge of others, until none does or patience ends."""
+    """Move boxes that overlap or lie on an edge of others, until none does or the rounds run out."""
     ends = np.array(edges, dtype=np.int64).reshape(-1, 2)
     for _ in range(150):
         step = _steps_between_boxes(centres, sizes)
@@ -165,13 +171,13 @@ def _pushed_apart(centres: Points, sizes: Points, edges: Sequence[Edge]) -> Poin
 
 
 def _steps_between_boxes(centres: Points, sizes: Points) -> Points:
-    """Half of what each pair of boxes overlaps, along the axis where that is least."""
+    """Half of the overlap of each pair of boxes, along the axis where it is smallest."""
     difference = centres[:, None, :] - centres[None, :, :]
     lack = (sizes[:, None, :] + sizes[None, :, :]) / 2 + _GAP - np.abs(difference)
     is_close = (lack > 0.01).all(axis=2) & ~np.eye(len(sizes), dtype=bool)
     along_x = lack[:, :, 0] <= lack[:, :, 1]
     chosen = np.stack([is_close & along_x, is_close & ~along_x], axis=2)
-    # Boxes on the very same spot part by their order.
+    # Boxes on the very same spot are separated by their order.
     order = np.sign(np.arange(len(sizes))[:, None] - np.arange(len(sizes))[None, :])[:, :, None]
     direction = np.where(difference == 0, order, np.sign(difference))
     steps: Points = (np.where(chosen, lack, 0.0) / 2 * direction).sum(axis=1)

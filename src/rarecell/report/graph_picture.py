@@ -1,7 +1,7 @@
-"""What does the model look like: its graph with the cliques, and the tree they hang on?
+"""What does the model look like: its graph with the cliques, and the tree that joins them?
 
-Takes ``model`` of ``summary.json`` and draws SVG. A clique that holds a key also holds every coarsening of it; in words
-and pictures only the finest member of each key is shown, since the others follow from it.
+Takes ``model`` of ``summary.json`` and draws SVG. A clique that holds a key also holds every coarsening of it; text and
+pictures show only the finest member of each key, since the others follow from it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rarecell.report import graph_layout
 from rarecell.report.drawing import finished_svg
 
 _CHARACTER = 7.4
-"""Room for a character in pixels: wide enough for the widest of the usual fonts at 13 pixels."""
+"""Width of a character in pixels: enough for the widest of the usual fonts at 13 pixels."""
 
 N_TINTS = 8
 """Tints of cliques in the style sheet: ``--clique-1`` and so on."""
@@ -28,18 +28,24 @@ N_TINTS = 8
 
 @dataclass(frozen=True)
 class ModelPicture:
-    """The structure of a model in the form in which it is shown.
+    """The structure of a model as it is shown.
 
     Attributes
     ----------
     names : tuple of str
-        Vertices that are shown: all keys, and the coarsenings that take part in a clique by themselves.
-    levels : dict from name to number of levels
-    key_of : dict from name to the key it belongs to
-    cliques : tuple of tuples of names, the finest member of each key only
-    parents : position of the clique that each clique hangs on in the junction tree; -1 for the root
-    separators : what each clique shares with its parent
-    order : the cliques from the root on, each after its parent
+        Vertices shown: all keys, and the coarsenings that take part in a clique by themselves.
+    levels : mapping of str to int
+        Number of levels of each vertex.
+    key_of : mapping of str to str
+        The key that each vertex belongs to.
+    cliques : tuple of tuple of str
+        The cliques, with only the finest member of each key.
+    parents : tuple of int
+        Position of each clique's parent in the junction tree; -1 for the root.
+    separators : tuple of tuple of str
+        What each clique shares with its parent.
+    order : tuple of int
+        The cliques from the root on, each after its parent.
     """
 
     names: tuple[str, ...]
@@ -52,12 +58,12 @@ class ModelPicture:
 
     @classmethod
     def of(cls, model: ModelSummary) -> ModelPicture:
-        """From the model of a summary."""
+        """Build from the model of a summary."""
         return cls.of_structure(model.vertices, model.cliques)
 
     @classmethod
     def of_structure(cls, vertices: Sequence[Vertex], of_model: Sequence[tuple[str, ...]]) -> ModelPicture:
-        """From the vertices of a model and its cliques."""
+        """Build from the vertices of a model and its cliques."""
         levels = {vertex.name: vertex.levels for vertex in vertices}
         key_of = {vertex.name: vertex.key for vertex in vertices}
         position = {name: k for k, name in enumerate(levels)}
@@ -87,7 +93,7 @@ class ModelPicture:
 
     @property
     def resolutions(self) -> list[tuple[str, str]]:
-        """Pairs of neighbouring resolutions of one key, to be joined by a dotted line."""
+        """Pairs of neighbouring resolutions of a key, to be joined by a dotted line."""
         pairs: list[tuple[str, str]] = []
         for key in dict.fromkeys(self.key_of.values()):
             chain = sorted((n for n in self.names if self.key_of[n] == key), key=lambda n: -self.levels[n])
@@ -101,7 +107,7 @@ class ModelPicture:
 
 
 def _rooted(masks: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Parents and order of a junction tree rooted where it is least deep."""
+    """Parents and order of a junction tree, rooted where it is least deep."""
     around: list[list[int]] = [[] for _ in masks]
     for a, b in maximum_weight_tree(masks):
         around[a].append(b)
@@ -134,7 +140,7 @@ def _add(parent: ElementTree.Element, tag: str, /, **attributes: object) -> Elem
 
 
 def _write(parent: ElementTree.Element, words: str, x: float, y: float, /, **attributes: object) -> ElementTree.Element:
-    """Text in the middle of x unless another anchor is given."""
+    """Write text centred at x, unless another anchor is given."""
     made = _add(parent, "text", x=x, y=y, **{"text_anchor": "middle", "fill": "var(--ink)", "font_size": 13, **attributes})
     made.text = words
     return made
@@ -159,7 +165,7 @@ def _badge(parent: ElementTree.Element, x: float, y: float, clique: int) -> None
 
 
 def graph_svg(picture: ModelPicture, *, name: str = "graph") -> str:
-    """The graph of the model: boxes are keys and coarsenings, tinted areas and numbered edges are cliques."""
+    """Draw the graph of the model: boxes are keys and coarsenings, tinted areas and numbered edges are cliques."""
     labels = {vertex: _levels(picture.levels[vertex]) for vertex in picture.names}
     widths = [max(len(v) * _CHARACTER * 1.08, len(labels[v]) * _CHARACTER * 0.84) + 26 for v in picture.names]
     sizes = np.array([[width, 42.0 if labels[v] else 30.0] for width, v in zip(widths, picture.names, strict=True)])
@@ -211,7 +217,7 @@ def _draw_vertex(
     centre: graph_layout.Points,
     size: graph_layout.Points,
 ) -> None:
-    """A box with the name; dashed for a coarsening, with a double border for a member of a separator."""
+    """Draw a box with the name: dashed for a coarsening, with a double border for a member of a separator."""
     x, y = (float(c) for c in centre - size / 2)
     width, height = (float(c) for c in size)
     is_key = picture.key_of[vertex] == vertex
@@ -250,7 +256,7 @@ def _levels(n: int) -> str:
 
 
 def graph_description(picture: ModelPicture) -> str:
-    """The picture in words, for those who cannot see it."""
+    """Describe the picture in words, for those who cannot see it."""
     cliques = "; ".join(f"clique {k + 1}: {', '.join(clique)}" for k, clique in enumerate(picture.cliques))
     separating = ", ".join(name for name in picture.names if name in picture.separating)
     return f"A graph of {len(picture.names)} vertices. {cliques[:1].upper()}{cliques[1:]}." + (
@@ -259,7 +265,7 @@ def graph_description(picture: ModelPicture) -> str:
 
 
 def junction_tree_svg(picture: ModelPicture, *, name: str = "tree") -> str:
-    """The junction tree as an outline: each clique hangs on its parent by the separator written on the branch."""
+    """Draw the junction tree as an outline: each clique hangs on its parent by the separator written on the branch."""
     row, indent = 46.0, 34.0
     depth = [0] * len(picture.cliques)
     line_of = {clique: k for k, clique in enumerate(picture.order)}
@@ -301,7 +307,7 @@ def junction_tree_svg(picture: ModelPicture, *, name: str = "tree") -> str:
 
 
 def tree_description(picture: ModelPicture) -> str:
-    """The tree in words."""
+    """Describe the tree in words."""
     sentences = []
     for clique in picture.order:
         parent = picture.parents[clique]

@@ -1,4 +1,4 @@
-"""Who is at risk, as pictures: for every key and every column with a role its groups, before and after protection."""
+"""Who is at risk? Pictures of the groups of every key and every column with a role, before and after protection."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rarecell.report.drawing import Chart
 from rarecell.report.picture import Picture
 
 MOST_GROUPS = 15
-"""Groups of one column that a picture shows."""
+"""Most groups of a column that a picture shows."""
 
 
 def group_pictures(summary: RunSummary) -> list[tuple[str, Picture]]:
-    """A picture for every column whose groups are told, the column with the riskiest group first."""
+    """Draw a picture for every column whose groups are reported, starting with the column of the riskiest group."""
     found = []
     for column, of_column in groupby(summary.groups, key=lambda group: group.key):
         groups = sorted(of_column, key=lambda group: -group.expected_population_uniques)

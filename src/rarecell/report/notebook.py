@@ -1,7 +1,7 @@
 """What does a notebook show of data, tables, models, risks and plans?
 
-A small card each: a sentence, a few numbers, a picture where one says more. No value of a record is on it unless it is
-asked for, since notebooks are passed on with what they show.
+A small card for each: a sentence, a few numbers, and a picture where it says more. It shows no value of a record unless
+asked to, since notebooks are passed on with their output.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rarecell.swap.plan import SwapPlan
 from rarecell.table.contingency import ContingencyTable
 
 N_SHOWN = 10
-"""Records that a card lists when it is asked for records."""
+"""Number of records that a card lists if it is asked for records."""
 
 
 class Card(str):
@@ -46,18 +46,19 @@ class Card(str):
 
 
 def card(result: Any, *, show_records: bool = False) -> Card:
-    """A small card of a result for a notebook.
+    """Make a small card of a result for a notebook.
 
     Parameters
     ----------
     result : Microdata, ContingencyTable, SearchResult, a model, RecordRisk, SwapPlan, Assessment, Protection or SavedRun
+        The result to show.
     show_records : bool
         Also list a few single records: for internal use, never in a notebook that is passed on.
 
     Returns
     -------
     Card
-        HTML with its own colours, which needs no style sheet and no script.
+        HTML with its own colours, which needs neither a style sheet nor a script.
 
     Examples
     --------
@@ -213,7 +214,7 @@ def _(result: SwapPlan, show_records: bool) -> str:
 
 
 class Explanation(str):
-    """A text that prints as paragraphs and that a notebook shows as such."""
+    """Text that prints as paragraphs, and that a notebook shows as paragraphs."""
 
     __slots__ = ()
 
@@ -222,11 +223,12 @@ class Explanation(str):
 
 
 def explain(result: Any) -> Explanation:
-    """Walk through a result in words: what was asked, what was found, how sure it is, what to do next.
+    """Explain a result in words: what was asked, what was found, how certain it is, and what to do next.
 
     Parameters
     ----------
     result : Assessment, Protection or SavedRun
+        The result to explain.
 
     Returns
     -------

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Picture:
-    """An ``svg`` element and what to see in it."""
+    """An ``svg`` element, and what to look for in it."""
 
     svg: str
     caption: str

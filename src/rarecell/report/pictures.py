@@ -1,6 +1,6 @@
 """Which pictures does a run have?
 
-Each is made only when the summary has its numbers, and comes with a sentence that says what to see in it.
+Each is drawn only if the summary has its numbers, and comes with a sentence that says what to look for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def all_pictures(summary: RunSummary) -> dict[str, Picture]:
-    """Every picture that the summary has the numbers for, by name."""
+    """Every picture for which the summary has the numbers, by name."""
     risk, swap = summary.risk, summary.swap
     made: dict[str, Picture | None] = {
         "funnel": _funnel(summary),
@@ -63,7 +63,7 @@ def _model_svgs(model: ModelSummary) -> tuple[str, str]:
 
 
 def _chart(kind: str, values: ReadJson, *, name: str, title: str, description: str) -> str:
-    """The SVG of a function of :mod:`rarecell.report.charts`; drawn once when both editions show the same numbers."""
+    """The SVG of a chart of :mod:`rarecell.report.charts`; drawn once if both editions show the same numbers."""
     return _drawn_chart(kind, json.dumps(values), name, title, description)
 
 
@@ -74,7 +74,7 @@ def _drawn_chart(kind: str, values: str, name: str, title: str, description: str
 
 
 def _funnel(summary: RunSummary) -> Picture | None:
-    """Records, sample uniques and expected population uniques as bars of one scale."""
+    """Records, sample uniques and expected population uniques as bars on one scale."""
     records, uniques = summary.records, summary.risk.sample_uniques
     if not (isinstance(records, int) and isinstance(uniques, int) and records):
         return None
@@ -166,7 +166,7 @@ def _histogram(risk: RiskSummary) -> Picture | None:
     histogram = risk.histogram
     if not any(isinstance(n, int) for n in histogram.counts):
         return None
-    # A class that is told in words has no column.
+    # A class whose count is given in words has no column.
     counts = [n if isinstance(n, int) else 0 for n in histogram.counts]
     svg = _chart(
         "record_risk_histogram",
@@ -254,7 +254,7 @@ def _estimators(summary: RunSummary) -> Picture | None:
     if not values:
         return None
     truth = None if summary.truth is None else summary.truth.population_uniques
-    # The interval belongs to the estimator that the run's own number comes from.
+    # The interval belongs to the estimator behind the run's own number.
     main = min(values, key=lambda name: abs(values[name] - risk.expected_population_uniques))
     svg = _chart(
         "estimators",

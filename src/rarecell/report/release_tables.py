@@ -1,4 +1,4 @@
-"""What does a board see of a release: who is at risk, before and after, and where the numbers come from?"""
+"""What does a board see of a release: who is at risk, before and after, and where do the numbers come from?"""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rarecell.outcome.words import number, percent
 from rarecell.report.table import Column, Table, text_column
 
 MOST_ON_PAGE = 40
-"""Groups that the page shows; the CSV file has them all."""
+"""Number of groups that the page shows; the CSV file has them all."""
 
 
 def release_tables(summary: RunSummary) -> list[Table]:
-    """The tables of a release that the summary has the numbers for."""
+    """The tables of a release for which the summary has the numbers."""
     makers = (_provenance, _released_risk, _released_anonymity, _groups, _concentration, _suppressed)
     return [table for maker in makers if (table := maker(summary)) is not None and table.rows]
 

@@ -1,4 +1,4 @@
-"""Which tables tell of areas, sensitive columns, several intruders and a register?"""
+"""Which tables describe areas, sensitive columns, several intruders and a register?"""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rarecell.outcome.words import number, percent
 from rarecell.report.table import Column, Table, names_column, text_column
 
 MOST_AREAS = 25
-"""Areas of a level that the page shows; the CSV file has them all."""
+"""Number of areas of a level that the page shows; the CSV file has them all."""
 
 
 def role_tables(summary: RunSummary, groups: Sequence[HomogeneousGroup] = ()) -> list[Table]:
-    """Every table of roles that the summary has the numbers for; ``groups`` are for the internal edition."""
+    """Every table of roles for which the summary has the numbers; ``groups`` are for the internal edition."""
     made = [
         _areas(summary),
         _every_area(summary),
@@ -207,7 +207,7 @@ def _analyses(summary: RunSummary) -> Table:
 
 
 def _change(value: float | None) -> str:
-    """A relative change; a total that was zero before has none."""
+    """Format a relative change; a total that was zero before has none."""
     return "from nothing" if value is None else percent(value)
 
 

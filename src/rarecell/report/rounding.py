@@ -1,9 +1,9 @@
-"""How exact may a number be that is shown outside?
+"""How exact may a number be that is shown to outsiders?
 
-No more than it is worth. A number with sixteen digits that was computed from the original can be computed again for every
-way in which the protected file could have arisen, and tells which of them it was. Two digits tell the reader as much, and
-leave that open. Counts of records are multiples of five, and rougher where they are large, so that no difference of two
-of them can be pinned to one or two records. Risk is rounded up: no number may look better than the truth.
+No more exact than is useful. A number with sixteen digits computed from the original can be recomputed for every way in
+which the protected file could have arisen, and so tells which one it was. Two digits tell the reader as much and leave that
+open. Counts of records are multiples of five, and coarser if they are large, so that no difference of two counts can be
+pinned to one or two records. Risk is rounded up: no number may look better than the truth.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 
 STEP = 5
-"""Counts are multiples of this, at the finest."""
+"""Finest multiple to which counts are rounded."""
 
 
 def rough_count(count: int) -> int:
-    """A count as a multiple of five, with about two digits.
+    """Round a count to a multiple of five, with about two digits.
 
     Examples
     --------
@@ -27,7 +27,7 @@ def rough_count(count: int) -> int:
 
 
 def rough(value: float, digits: int = 2) -> float:
-    """A number with few significant digits.
+    """Round a number to few significant digits.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def rough(value: float, digits: int = 2) -> float:
 
 
 def rough_up(value: float, digits: int = 2) -> float:
-    """A number with few significant digits, rounded away from zero.
+    """Round a number away from zero to few significant digits.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def rough_up(value: float, digits: int = 2) -> float:
 
 
 def rough_interval(ends: tuple[float, float], digits: int = 2) -> tuple[float, float]:
-    """An interval that holds the exact one."""
+    """Widen an interval to rounded ends."""
     low, high = ends
     nearest = rough(low, digits)
     if nearest > low:
@@ -63,7 +63,7 @@ def rough_interval(ends: tuple[float, float], digits: int = 2) -> tuple[float, f
 
 
 def rough_change(value: float) -> float:
-    """A measure of association between 0 and 1, to two decimals: it is worth no more.
+    """Round a measure of association between 0 and 1 to two decimals; it is not more accurate than that.
 
     Examples
     --------

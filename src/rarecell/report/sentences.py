@@ -1,4 +1,4 @@
-"""How are the numbers of a run said to a data steward?
+"""How are the numbers of a run explained to a data steward?
 
 Every sentence of the report that depends on the numbers is made here, so that the report, the app and the documentation
 say the same thing.
@@ -28,7 +28,7 @@ ESTIMATOR_NAMES = {
     "zayatz": "Zayatz",
     "snb": "slide negative binomial",
 }
-"""What the estimators are called on a page."""
+"""Names of the estimators on a page."""
 
 
 def estimator_name(name: str) -> str:
@@ -37,7 +37,7 @@ def estimator_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class Step:
-    """What to do next: a sentence, the command that does it, and the page of the app that does."""
+    """What to do next: a sentence, the command for it, and the page of the app for it."""
 
     text: str
     command: str = ""
@@ -46,7 +46,7 @@ class Step:
 
 
 def steps(summary: RunSummary, *, edition: str = "internal", place: str | None = None) -> list[Step]:
-    """What to do next; ``place`` is the run folder as seen from where the run was started."""
+    """What to do next; ``place`` is the run folder relative to where the run was started."""
     if edition == "external":
         return [
             Step(
@@ -124,7 +124,7 @@ def _after_assessment(risk: RiskSummary, folder: str) -> list[Step]:
 
 
 def best_recode(risk: RiskSummary) -> str | None:
-    """The single change of a key that helps most, coarsening before leaving out."""
+    """The single change to a key that helps most; coarsening is preferred to leaving it out."""
     now = risk.expected_population_uniques
     choices = [
         (step.expected_population_uniques, cost.key, step.levels, step)
@@ -250,7 +250,7 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "A smallest set of variables that singles a record out: without any one of them it would not be unique.",
     ),
 )
-"""Every technical word of the report."""
+"""Every technical term of the report."""
 
 
 def missing_sentence(summary: RunSummary) -> str:
@@ -273,7 +273,7 @@ def missing_sentence(summary: RunSummary) -> str:
 
 
 def household_sentence(summary: RunSummary) -> str:
-    """The risk of households, when the file has them."""
+    """The risk of households, if the file has them."""
     household = summary.risk.household
     if household is None:
         return ""
@@ -292,7 +292,7 @@ def household_sentence(summary: RunSummary) -> str:
 
 
 def _households_after(summary: RunSummary) -> str:
-    """The same of the released file."""
+    """The risk of households in the released file."""
     after = None if summary.swap is None or summary.swap.released is None else summary.swap.released.households
     if after is None:
         return ""

@@ -15,7 +15,7 @@ Format = Callable[[Any], str]
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its heading, how its values are written on the page, and whether they are numbers."""
+    """A column: its heading, how the page formats its values, and whether they are numbers."""
 
     heading: str
     write: Format = number
@@ -24,7 +24,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: the name of its CSV file, its caption, its columns and its values; a long one has fewer rows on the page."""
+    """A table: the name of its CSV file, its caption, columns and values; the page may show fewer rows of a long one."""
 
     name: str
     caption: str
@@ -33,7 +33,7 @@ class Table:
     page_rows: tuple[tuple[Any, ...], ...] | None = None
 
     def written(self) -> list[list[str]]:
-        """The cells as the page shows them."""
+        """The cells as shown on the page."""
         return [
             [column.write(value) for column, value in zip(self.columns, row, strict=True)] for row in self.page_rows or self.rows
         ]
@@ -48,11 +48,11 @@ class Table:
 
 
 def _harmless(value: Any) -> Any:
-    """Text that a spreadsheet would run as a formula gets an apostrophe in front; lists are joined."""
+    """Put an apostrophe in front of text that a spreadsheet would run as a formula; join lists."""
     if isinstance(value, list | tuple):
         value = " ".join(str(item) for item in value)
     if isinstance(value, str):
-        # A carriage return of its own would end the line.
+        # A lone carriage return would end the line.
         value = value.replace("\r\n", "\n").replace("\r", "\n")
     if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠"):
         return f"'{value}"

@@ -1,6 +1,6 @@
 """Which tables does a run have, for the page and for the CSV files beside it?
 
-A table is made once from the summary. The page formats its numbers, the CSV file has them in full.
+A table is made once from the summary. The page formats its numbers; the CSV file has them in full.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from rarecell.report.sentences import estimator_name
 from rarecell.report.table import Column, Table, names_column, text_column
 
 LARGEST_SIZE_SHOWN = 10
-"""Larger cells are in one line of the page's table."""
+"""Larger cells share one line of the page's table."""
 
 MOST_REMAINING = 50
-"""Of the records that stay at risk the page shows this many; the file has all."""
+"""Number of records still at risk that the page shows; the file has all."""
 
 
 def all_tables(
@@ -32,7 +32,7 @@ def all_tables(
     groups: Sequence[HomogeneousGroup] = (),
     remaining: Sequence[RemainingRecord] = (),
 ) -> dict[str, Table]:
-    """Every table that the summary has the numbers for, by name."""
+    """Every table for which the summary has the numbers, by name."""
     makers = (
         _keys,
         _missing_values,
@@ -136,7 +136,7 @@ def _decades(summary: RunSummary) -> Table:
 
 
 def labelled_decades(decades: Mapping[str, Count]) -> list[tuple[str, Count]]:
-    """Decades with their labels, commonest cells first; merged ones are in order already."""
+    """Decades with their labels, most probable cells first; merged ones are already in order."""
     if all(label.lstrip("-").isdigit() for label in decades):
         return [(decade(k), n) for k, n in sorted(decades.items(), key=lambda item: -int(item[0]))]
     return list(decades.items())
@@ -341,7 +341,7 @@ def _frontier(summary: RunSummary) -> Table | None:
 
 
 def riskiest_table(summary: RunSummary, riskiest: Sequence[RiskyRecord]) -> Table:
-    """The riskiest records with a column for each key. Values of records: for the internal edition alone."""
+    """The riskiest records with a column for each key. Contains values of records: for the internal edition only."""
     keys = [key.name for key in summary.keys]
     rows = tuple(
         (
@@ -366,7 +366,7 @@ def riskiest_table(summary: RunSummary, riskiest: Sequence[RiskyRecord]) -> Tabl
 
 
 def remaining_table(summary: RunSummary, remaining: Sequence[RemainingRecord]) -> Table:
-    """The records that stay at risk after protection, with their released values: for the internal edition alone."""
+    """The records that stay at risk after protection, with their released values: for the internal edition only."""
     keys = [key.name for key in summary.keys]
     rows = tuple(
         (

@@ -1,7 +1,7 @@
-"""Where are translated templates kept?
+"""Where are compiled templates kept?
 
-Translating the templates of a page into Python takes longer than filling them in. The result is kept beside them, as Python
-keeps what it makes of modules; where that folder cannot be written to, they are translated again.
+Compiling the templates of a page to Python takes longer than rendering them. The result is kept beside them, as Python keeps
+the bytecode of modules; if that folder is not writable, they are compiled again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from jinja2.bccache import Bucket
 
 
 class TemplateCache(jinja2.FileSystemBytecodeCache):
-    """A cache in a folder that need not be there, nor be writable; jinja2 knows by a hash when a template has changed."""
+    """A cache in a folder that need not exist or be writable; jinja2 knows by a hash when a template has changed."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(str(folder), "template-%s.cache")

@@ -30,7 +30,7 @@ class MovedLinks:
     Attributes
     ----------
     link, certain : ndarray
-        Probabilities for each moved record, as in :class:`~rarecell.intruder.links.Links`, under the weight that gives the most links.
+        Probabilities for each moved record, as in :class:`~rarecell.intruder.links.Links`, for the weight with the most links.
     highest : ndarray
         Highest link probability of each record over all weights.
     drawn : ndarray

@@ -133,6 +133,8 @@ class FitDiagnostics:
         The check on parts of the file, if the model could be refitted.
     is_plugged_in : bool
         Whether the risk is computed from p̂ alone; the tests do not apply to a model that integrates over its uncertainty.
+    is_census : bool
+        Whether the sample is the whole population.
     """
 
     unique_test: MinimumErrorTest | None

@@ -136,7 +136,7 @@ def household_doubles(keys: Codes, household: Codes, *, fraction: float) -> Doub
 
 
 def telling_columns(columns: Codes) -> list[int]:
-    """Columns with several values, not all different, and not determined by a kept one; those with the most values come first."""
+    """Columns with several values, not all different, and not determined by a kept one; more values take precedence."""
     n_values = [len(np.unique(column)) for column in columns.T]
     kept: list[int] = []
     for k in sorted(range(len(n_values)), key=lambda k: -n_values[k]):

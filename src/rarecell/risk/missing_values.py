@@ -22,9 +22,9 @@ overstated:
 * if a record could have more than :data:`MOST_VALUES` combinations of values for the keys it lacks, only the most frequent ones
   are summed.
 
-How much more probable than c the cells are that differ from it in some keys is asked of a model that predicts these keys from
-all others (:meth:`~rarecell.model.protocol.CellModel.with_last`): whether somebody answers depends on who it is, not the other
-way round. On census samples with 3 % of ages missing, the number of population uniques was right to within a tenth; the
+For cells that differ from c in some keys, the ratio of their probability to that of c comes from a model that predicts these
+keys from all others (:meth:`~rarecell.model.protocol.CellModel.with_last`): whether somebody answers depends on who it is, not
+the other way round. On census samples with 3 % of ages missing, the number of population uniques was right to within a tenth; the
 default's average over orders gave one and a half to two times the truth.
 
 The probability of A(c) is taken to have the same relative uncertainty as that of c, or the average uncertainty of its cells if

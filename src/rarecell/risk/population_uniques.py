@@ -92,6 +92,8 @@ class SizeIndices:
         Sample size n; the sum of j·s_j unless cells of the tail are missing from ``counts``.
     n_cells : int
         Number u of occupied cells, including those of the tail.
+    is_complete : bool
+        Whether ``counts`` lists all records.
     """
 
     counts: Mapping[int, int]

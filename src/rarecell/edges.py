@@ -1,7 +1,7 @@
-"""Where do values come in, or go out, whose types are not ours?
+"""Where do values come in or go out whose types are not ours?
 
-Inside the house everything has a type. At its edges there are data frames of five libraries, none of which need be installed,
-values of columns of any kind, arrays of any type, and JSON. Each has its name here, so that a reader of a signature knows
+Inside the package everything has a type. At its edges there are data frames of five libraries, none of which need be
+installed, column values of any kind, arrays of any type, and JSON. Each has a name here, so that a reader of a signature knows
 which edge it is.
 """
 
@@ -17,22 +17,22 @@ Array: TypeAlias = NDArray[Any]
 """An array of any type: passed on as it is, or asked for its type first."""
 
 Integers: TypeAlias = NDArray[np.integer[Any]]
-"""Whole numbers, as short as their range allows."""
+"""Integers, in the shortest type that holds their range."""
 
 Frame: TypeAlias = Any
-"""A data frame of pandas, polars, pyarrow, DuckDB or Spark, or what its library gives out of one."""
+"""A data frame of pandas, polars, pyarrow, DuckDB or Spark, or an object taken from one."""
 
 Columns: TypeAlias = Mapping[str, Any]
-"""Columns by name: an array of Arrow or NumPy, or a list, each."""
+"""Columns by name, each an Arrow or NumPy array or a list."""
 
 Places: TypeAlias = Any
-"""Where records are: their row numbers, or the ids of records without a position."""
+"""Where records are: their row numbers, or ids for records without a position."""
 
 Level: TypeAlias = Any
-"""A value of a column: a number, text, a date, true or false, or None where it is missing."""
+"""A value of a column: a number, text, a date, a Boolean, or None if missing."""
 
 Json: TypeAlias = dict[str, Any]
 """Options or results by name, ready to be written as JSON or TOML."""
 
 ReadJson: TypeAlias = Mapping[str, Any]
-"""Options or results by name, as they were read: nothing of them was checked yet."""
+"""Options or results by name, as they were read: nothing has been checked yet."""

@@ -1,8 +1,8 @@
-"""What can go wrong for a user, and what to do about it.
+"""What can go wrong for a user, and what can be done about it?
 
 Every error that a user can cause derives from :class:`RarecellError`. Its constructors write the message as one
-paragraph: what was given, what was expected, what to do. The command line prints that paragraph and exits with 1;
-anything else that escapes is a defect of the program.
+paragraph: what was given, what was expected, and what to do. The command line prints that paragraph and exits with 1;
+any other exception that escapes is a defect of the program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def _quoted(names: Iterable[object]) -> str:
 
 
 def nearest_names(name: str, available: Iterable[str], *, limit: int = 3) -> list[str]:
-    """Names that look like ``name``, best first; upper and lower case count as alike."""
+    """Names similar to ``name``, best first; case is ignored."""
     by_folded = {candidate.casefold(): candidate for candidate in available}
     found = difflib.get_close_matches(name.casefold(), by_folded, n=limit, cutoff=0.6)
     return [by_folded[folded] for folded in found]
@@ -27,7 +27,7 @@ MOST_CHARACTERS = 2000
 
 
 def _one_paragraph(message: str) -> str:
-    """Names and values come from files: control characters in them must not reach a terminal or break the paragraph."""
+    """Escape control characters: they come from names and values in files, and could garble a terminal or break the paragraph."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in message)
     return shown if len(shown) <= MOST_CHARACTERS else f"{shown[: MOST_CHARACTERS - 400]} … {shown[-400:]}"
 
@@ -76,7 +76,7 @@ class PopulationTooSmall(RarecellError):
 
 
 class KeyMismatch(RarecellError):
-    """A table and a model do not speak of the same keys."""
+    """A table and a model have different keys."""
 
     @classmethod
     def between(cls, table_keys: Sequence[str], model_keys: Sequence[str]) -> KeyMismatch:
@@ -87,7 +87,7 @@ class KeyMismatch(RarecellError):
 
 
 class NotChordal(RarecellError):
-    """A graph was named that is not chordal; ``cycle`` is a chordless cycle in it."""
+    """A graph was given that is not chordal; ``cycle`` is a chordless cycle in it."""
 
     def __init__(self, message: str, cycle: Sequence[object] = ()) -> None:
         super().__init__(message)
@@ -104,7 +104,7 @@ class NotChordal(RarecellError):
 
 
 class TooLarge(RarecellError):
-    """The work asked for does not fit; the message has the numbers."""
+    """The requested work does not fit; the message has the numbers."""
 
 
 class NotConverged(RarecellError):
@@ -122,7 +122,7 @@ class OutputExists(RarecellError):
 
 
 class MissingExtra(RarecellError):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is needed but not installed."""
 
     @classmethod
     def needed(cls, what: str, extra: str) -> MissingExtra:

@@ -1,8 +1,8 @@
-"""How long work tells of its progress and learns that it should stop.
+"""How does long work report its progress, and learn that it should stop?
 
 The library calls a :class:`Progress`; the command line shows it with rich, the app polls it, and by default nobody
-listens. Stages form a tree: one that starts while another is open is a step of it. Work that can take more than a second
-calls :func:`checkpoint` between its steps.
+listens. Stages form a tree: a stage that starts while another is open is a step of it. Work that can take more than a
+second calls :func:`checkpoint` between its steps.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ class Progress(Protocol):
     """A listener to long work."""
 
     def start(self, stage: str, total: float | None = None) -> None:
-        """A stage begins, inside the one that is open; ``total`` is its amount of work, or None when that is unknown."""
+        """Begin a stage inside the open one; ``total`` is its amount of work, or None if unknown."""
 
     def advance(self, amount: float = 1.0) -> None:
-        """This much more of the innermost open stage is done."""
+        """Report that this much more of the innermost open stage is done."""
 
     def done(self) -> None:
-        """The innermost open stage is finished."""
+        """Finish the innermost open stage."""
 
     def cancelled(self) -> bool:
-        """True when the user wants the work to stop."""
+        """Whether the user wants the work to stop."""
 
 
 class SilentProgress:
-    """Listens to nothing and never cancels."""
+    """Ignores every report and never cancels."""
 
     def start(self, stage: str, total: float | None = None) -> None:
         pass
@@ -50,7 +50,7 @@ SILENT = SilentProgress()
 
 
 class OnlyCancelled(SilentProgress):
-    """Passes on that the user wants to stop, and tells nothing: for work that runs alongside other work."""
+    """Passes on only that the user wants to stop, and reports nothing: for work that runs alongside other work."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -60,7 +60,7 @@ class OnlyCancelled(SilentProgress):
 
 
 def checkpoint(progress: Progress, stage: str, amount: float = 0.0) -> None:
-    """Report ``amount`` of work and raise :class:`~rarecell.errors.Cancelled` when the user wants to stop."""
+    """Report ``amount`` of work, and raise :class:`~rarecell.errors.Cancelled` if the user wants to stop."""
     if amount:
         progress.advance(amount)
     if progress.cancelled():
@@ -69,7 +69,7 @@ def checkpoint(progress: Progress, stage: str, amount: float = 0.0) -> None:
 
 @dataclass
 class OpenStage:
-    """A stage that is going on: how much of it is done, and since when."""
+    """A stage in progress: how much of it is done, and when it started."""
 
     stage: str
     total: float | None = None
@@ -77,7 +77,7 @@ class OpenStage:
     started: float = field(default_factory=time.monotonic)
 
     def fraction(self, usual_seconds: float) -> float:
-        """The part that is done; a stage that cannot say nears its usual end without reaching it."""
+        """The part that is done; a stage without a total approaches its usual end but never reaches it."""
         if self.total:
             return min(self.amount / self.total, 1.0)
         spent = time.monotonic() - self.started
@@ -85,7 +85,7 @@ class OpenStage:
 
 
 class StageTree:
-    """Where a run is: the stages that are open, outermost first, and the seconds of the outer ones that are done."""
+    """The state of a run: the open stages, outermost first, and the seconds of the outer stages that are done."""
 
     def __init__(self) -> None:
         self.open: list[OpenStage] = []

@@ -1,4 +1,4 @@
-"""The local web app: the same runs as the command, clicked through in a browser.
+"""The local web app: the same runs as the command line, in a browser.
 
 On this computer only, for one person: see :mod:`rarecell.app.security`.
 """
@@ -25,13 +25,20 @@ __all__ = ["create_app", "serve"]
 
 
 def create_app(folder: str | Path, gate: Gate, *, file: str | None = None) -> tuple[Any, Pages]:
-    """The ASGI application behind its gate, and its pages.
+    """Create the ASGI application behind its gate, and its pages.
 
     Parameters
     ----------
-    folder : the only folder whose files it reads and writes
-    gate : port and secrets
-    file : a file inside the folder to begin with
+    folder : str or Path
+        The only folder whose files it reads and writes.
+    gate : Gate
+        Port and secrets.
+    file : str, optional
+        A file inside the folder to begin with.
+
+    Returns
+    -------
+    tuple of ASGI application and Pages
     """
     from starlette.applications import Starlette
     from starlette.requests import Request
@@ -58,9 +65,12 @@ def serve(folder: str | Path = ".", *, file: str | Path | None = None, open_brow
 
     Parameters
     ----------
-    folder : the only folder that the app reads and writes
-    file : a data file to begin with; it must lie in the folder
-    open_browser : open the one-time link in the browser; otherwise it is printed
+    folder : str or Path
+        The only folder that the app reads and writes.
+    file : str or Path, optional
+        A data file to begin with; it must lie in the folder.
+    open_browser : bool
+        Open the one-time link in the browser; otherwise it is printed.
     """
     try:
         import uvicorn
@@ -102,7 +112,7 @@ def serve(folder: str | Path = ".", *, file: str | Path | None = None, open_brow
 
 
 def _open(gate: Gate, ended: contextlib.ExitStack) -> None:
-    """Open the browser by a page in a private file: the names of processes are public, and the link must not be in one."""
+    """Open the browser through a page in a private file: command lines of processes are public and must not contain the link."""
     handle, path = tempfile.mkstemp(prefix="rarecell-", suffix=".html")
     ended.callback(lambda: Path(path).unlink(missing_ok=True))
     with os.fdopen(handle, "w", encoding="utf-8") as page:

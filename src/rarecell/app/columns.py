@@ -1,4 +1,4 @@
-"""What is in a file, as the Keys page shows it?"""
+"""What is in a file, as shown on the Keys page?"""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from rarecell.engine.source import Column
 
 _LEAST_LOOKED_AT, _MOST_LOOKED_AT, _MOST_VALUES = 1_000, 262_144, 50_000_000
-"""Records that a file is judged by: fewer where it has many columns."""
+"""Number of records by which a file is judged: fewer if it has many columns."""
 
 _PREVIEW_COLUMNS, _PREVIEW_RECORDS = 12, 5
-"""Columns and records that are shown as they are read."""
+"""Number of columns and records shown as they are read."""
 
 _FEW_LABELS = 60
-"""Columns with this many values are known by all of them."""
+"""Columns with at most this many values have all of them listed."""
 
 _AT_ONCE = 100
-"""Columns of a columnar file that are held in memory at once."""
+"""Number of columns of a columnar file held in memory at once."""
 
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """A column as the Keys page shows it.
+    """A column as shown on the Keys page.
 
-    ``levels`` are the distinct values among the records looked at, ``examples`` the commonest of them; ``labels`` are all of
-    them where they are few, ``n_coded`` the records with a code that was said to mean "missing".
+    ``levels`` counts the distinct values among the records examined, and ``examples`` are the commonest of them; ``labels``
+    lists all of them if they are few; ``n_coded`` counts the records with a code that was declared to mean "missing".
     """
 
     name: str
@@ -46,7 +46,7 @@ class ColumnProfile:
 
 @dataclass(frozen=True)
 class FileProfile:
-    """A file as the Keys page shows it; long files are judged by their first records."""
+    """A file as shown on the Keys page; long files are judged by their first records."""
 
     n_records: int
     n_looked_at: int
@@ -57,7 +57,7 @@ class FileProfile:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file is to be read: what the person who knows it says."""
+    """How a file is to be read, according to a person who knows it."""
 
     encoding: str = ""
     decimal: str = ""
@@ -104,7 +104,7 @@ def profile_file(path: Path, reading: Reading | None = None) -> FileProfile:
 
 
 class _Preview:
-    """The first records as they are read, of the first columns: enough to see whether letters and numbers are right."""
+    """The first records of the first columns as they are read: enough to see whether letters and numbers are right."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self.names = [column.name for column in columns[:_PREVIEW_COLUMNS]]
@@ -124,14 +124,14 @@ class _Preview:
 
 
 def _parts(columns: Sequence[Column]) -> Iterator[Sequence[Column]]:
-    """Columns that are looked at together: all of a text file, which is read line by line, some of a file of columns."""
+    """Groups of columns examined together: all of a text file, which is read line by line, or some of a columnar file."""
     at_once = len(columns) if all(column.kind == "untyped" for column in columns) else _AT_ONCE
     for first in range(0, len(columns), max(1, at_once)):
         yield columns[first : first + at_once]
 
 
 def _one_of_each(profiles: list[ColumnProfile]) -> list[ColumnProfile]:
-    """A file has one weight, one household and one identifier at most: the first column keeps the role."""
+    """A file has at most one weight, one household and one identifier: the first column keeps the role."""
     holder: dict[str, str] = {}
     kept = []
     for profile in profiles:
@@ -150,7 +150,7 @@ def _profile(
     n_coded = sum(row["counts"] for row in present if str(row["values"]) in codes)
     present = [row for row in present if str(row["values"]) not in codes]
     n_missing = n_records - sum(row["counts"] for row in present)
-    # Values that occur once are not shown: they may single a person out on somebody's screen.
+    # Values that occur once are not shown: on a screen they could reveal a person.
     repeated = [row for row in present if row["counts"] > 1]
     commonest = sorted(repeated, key=lambda row: (-row["counts"], str(row["values"])))[:4]
     examples = tuple(_short(column.value_labels.get(row["values"], row["values"])) for row in commonest)
@@ -170,8 +170,8 @@ def _short(value: Any) -> str:
 
 
 def _numbers(values: list[Any], decimal_mark: str) -> list[float] | None:
-    """The values as numbers, or None when one of them is not."""
-    # Where decimals begin with a comma, a point makes text of a value, as it does when the file is read for a run.
+    """The values as numbers, or None if one of them is not a number."""
+    # With a decimal comma, a point makes a value text, as it does when the file is read for a run.
     swapped = str.maketrans({",": ".", ".": ","}) if decimal_mark == "," else {}
     try:
         return [float(value.translate(swapped) if isinstance(value, str) else value) for value in values]

@@ -1,4 +1,4 @@
-"""How are the records spread over the levels of a key, as it is and recoded?"""
+"""How are the records distributed over the levels of a key, before and after recoding?"""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FOOT = 34.0
 
 
 def distribution_picture(key: ReadJson, name: str) -> str:
-    """Records of each level, above as it is and below recoded; a group is as wide as the levels it holds, if they are neighbours."""
+    """Draw the records of each level, before and after recoding; a group of adjacent levels is as wide as its levels together."""
     counts, after = [int(n) for n in key["counts"]], [int(n) for n in key["counts_after"]]
     if not counts:
         return ""
@@ -51,7 +51,7 @@ def _panel(
         short = label if len(label) <= 12 else f"{label[:11]}…"
         needs = text_width(short, 11)
         middle = x + room / 2
-        # A label is left out where it would touch the one before.
+        # Leave out a label that would touch the one before.
         if middle - needs / 2 >= free and middle + needs / 2 <= WIDTH:
             chart.text(middle, bottom + 15, short, role="muted", anchor="middle", size=11)
             free = middle + needs / 2 + 5

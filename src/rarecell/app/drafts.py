@@ -1,4 +1,4 @@
-"""Where are choices kept that were sent and not yet run, so that they are there after a failure, a cancel or a detour?"""
+"""Where are choices kept that were sent but not yet run, so that they survive a failure, a cancellation or a detour?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 MOST = 100
-"""Drafts that are kept; the oldest goes first."""
+"""Number of drafts kept; the oldest is dropped first."""
 
 Fields = Mapping[str, Sequence[str]]
 
@@ -21,7 +21,7 @@ class Drafts:
         self._lock = threading.Lock()
 
     def keep(self, fields: Fields) -> int:
-        """Keep a form, and say under which number."""
+        """Keep a form, and return its number."""
         with self._lock:
             number = next(self._numbers)
             self._kept[number] = {name: list(values) for name, values in fields.items()}
@@ -30,7 +30,7 @@ class Drafts:
         return number
 
     def of(self, text: str) -> dict[str, list[str]]:
-        """The form of a number as an address has it; empty when there is none."""
+        """The form with the number given in an address; empty if there is none."""
         if not (text.isascii() and text.isdecimal() and len(text) < 10):
             return {}
         return {name: list(values) for name, values in self._kept.get(int(text), {}).items()}

@@ -1,6 +1,6 @@
 """Which files may the app touch?
 
-Only those inside the folder that was chosen when it started. Every name that comes from the browser goes through
+Only those inside the folder that was chosen at the start. Every name that comes from the browser goes through
 :meth:`ChosenFolder.resolve`, which follows symbolic links before it decides.
 """
 
@@ -22,12 +22,12 @@ from rarecell.run.folder import finish_publishing
 __all__ = ["ChosenFolder", "Entry", "OutsideFolder", "is_run", "stem"]
 
 _DEEPEST = 3
-"""Runs are looked for this many folders down."""
+"""Runs are searched for down to this folder depth."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A file or folder as the Data page lists it."""
+    """A file or folder as listed on the Data page."""
 
     name: str
     path: str
@@ -37,7 +37,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class ChosenFolder:
-    """The folder that the app was started with, all links resolved."""
+    """The folder that the app was started with, with all links resolved."""
 
     root: Path
 
@@ -49,14 +49,14 @@ class ChosenFolder:
         return cls(given.resolve(strict=True))
 
     def resolve(self, name: str, *, must_exist: bool = True) -> Path:
-        """The place of a name relative to the folder, after links were followed.
+        """The path of a name relative to the folder, after following links.
 
         Raises
         ------
         OutsideFolder
-            When the place is not inside the folder, whether or not anything is there.
+            If the path is not inside the folder, whether or not anything is there.
         BadInput
-            When nothing is there and ``must_exist``.
+            If nothing is there and ``must_exist`` is true.
         """
         place = place_inside(self.root, name)
         if must_exist and not _exists(place):
@@ -64,12 +64,12 @@ class ChosenFolder:
         return place
 
     def checked(self, config: RunConfig) -> RunConfig:
-        """A configuration from a run folder in which every file is named by its place, all of them inside this folder.
+        """Return a configuration from a run folder with every file as an absolute path inside this folder.
 
         Raises
         ------
         BadInput
-            When it would read something else than files inside this folder.
+            If it would read anything other than files inside this folder.
         """
         if config.sql is not None:
             raise BadInput("This run reads its data by a query, which could reach any file. Run it in the terminal.")
@@ -84,11 +84,11 @@ class ChosenFolder:
         )
 
     def relative(self, place: Path) -> str:
-        """The name by which the browser knows a place."""
+        """The name by which the browser knows a path."""
         return place.relative_to(self.root).as_posix()
 
     def listing(self, name: str = "") -> list[Entry]:
-        """Folders and data files in a folder, folders first; hidden ones and what leads outside are left out."""
+        """Folders and data files in a folder, folders first; hidden ones and links that lead outside are left out."""
         place = self.resolve(name)
         if not place.is_dir():
             raise BadInput(f"'{name}' is not a folder.")
@@ -131,7 +131,7 @@ class ChosenFolder:
     def new_run(self, stem: str) -> str:
         """A name for a run folder that is not taken."""
         number = 1
-        # Names have an end in every file system; a number and a word still have to fit.
+        # Every file system limits the length of names; a number and a word still have to fit.
         short = stem.encode()[:150].decode(errors="ignore")
         while _exists(self.root / f"{short}-{number}"):
             number += 1
@@ -139,7 +139,7 @@ class ChosenFolder:
 
 
 def _exists(place: Path) -> bool:
-    """Whether there is something; nothing has a name that is too long."""
+    """Whether something exists; a name that is too long does not."""
     try:
         return place.exists()
     except OSError:
@@ -152,6 +152,6 @@ def stem(name: str) -> str:
 
 
 def is_run(place: Path) -> bool:
-    """Where the run record and the summary are, the run is complete."""
+    """Whether a folder holds a complete run: one with a run record and a summary."""
     finish_publishing(place)
     return (place / "run.json").is_file() and (place / "summary.json").is_file()

@@ -1,6 +1,6 @@
-"""How do the fields of a form become the configuration of a run, and back?
+"""How do the fields of a form become the configuration of a run, and vice versa?
 
-The same checks as for a ``run.toml``: a form is turned into plain values and handed to :class:`~rarecell.run.config.RunConfig`.
+The checks are those for a ``run.toml``: a form is turned into plain values and passed to :class:`~rarecell.run.config.RunConfig`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
 Fields = Mapping[str, Sequence[str]]
 
 ROLES_OF_A_COLUMN = (*ROLES[:1], "key+geography", "key+strata", *ROLES[1:])
-"""What a column can be: an area or a stratum may be known to an intruder as well."""
+"""Roles of a column: an area or a stratum may also be known to an intruder."""
 
 _SINGLE_ROLES = ("weight", "household", "strata", "id")
 _WORDS = ("missing", "criterion", "search", "model", "resolution", "form")
 _READING = ("encoding", "decimal", "sheet")
 _BEYOND_THE_FORM = ("analysis", "max_clique", "time_limit", "zeros", "memory", "by")
-"""What a run that another one starts from keeps, though the form does not show it."""
+"""What a run takes over from the one it starts from, although the form does not show it."""
 
 
 def first(fields: Fields, name: str) -> str:
-    """The value of a field, empty when it was not sent."""
+    """The value of a field; empty if it was not sent."""
     values = fields.get(name) or [""]
     return values[0].strip()
 
@@ -45,15 +45,20 @@ def assess_config(
     has_codes: Callable[[str], bool] = lambda key: True,
     base: RunConfig | None = None,
 ) -> RunConfig:
-    """The configuration that the Keys page asks for.
+    """Build the configuration that the Keys page asks for.
 
     Parameters
     ----------
-    fields : the form; columns come as ``role:<column>`` fields
-    path : the file
-    levels : values of each column, by which nested areas are put into their order
-    has_codes : whether a code for "missing" may occur in a column
-    base : the run that this one starts from, for what the form does not show
+    fields : Fields
+        The form; columns come as ``role:<column>`` fields.
+    path : Path
+        The file.
+    levels : mapping of str to int, optional
+        Number of values of each column, by which nested areas are ordered.
+    has_codes : callable
+        Whether a code for "missing" may occur in a column.
+    base : RunConfig, optional
+        The run that this one starts from, for what the form does not show.
     """
     roles = _roles(fields)
     given: Json = {"input": str(path), "keys": roles["key"]}
@@ -91,7 +96,7 @@ def assess_config(
 
 
 def _roles(fields: Fields) -> dict[str, list[str]]:
-    """The columns that have each role."""
+    """The columns with each role."""
     roles: dict[str, list[str]] = {role: [] for role in ROLES}
     for name in fields:
         if name.startswith("role:"):
@@ -103,7 +108,7 @@ def _roles(fields: Fields) -> dict[str, list[str]]:
 
 
 def _population(fields: Fields, roles: Mapping[str, Sequence[str]]) -> Json:
-    """The size of the population, or those of its strata."""
+    """The size of the population, or of each of its strata."""
     if roles["strata"]:
         sizes = stratum_sizes(first(fields, "populations"))
         if not sizes:
@@ -122,7 +127,7 @@ def _population(fields: Fields, roles: Mapping[str, Sequence[str]]) -> Json:
 
 
 def stratum_sizes(text: str) -> dict[str, int]:
-    """Sizes of strata, a line each.
+    """Read the sizes of strata, one per line.
 
     Examples
     --------
@@ -142,7 +147,7 @@ def stratum_sizes(text: str) -> dict[str, int]:
 
 
 def scenarios_of(text: str) -> dict[str, dict[str, list[str]]]:
-    """What further intruders know, a line each.
+    """Read what further intruders know, one per line.
 
     Examples
     --------
@@ -158,7 +163,7 @@ def scenarios_of(text: str) -> dict[str, dict[str, list[str]]]:
 
 
 def _pair(line: str, what: str, example: str) -> tuple[str, str]:
-    """The two sides of a line; the sign that comes first divides it."""
+    """Split a line in two at whichever sign comes first."""
     if not line.strip():
         return "", ""
     places = [place for sign in "=:" if (place := line.rfind(sign) if sign == "=" else line.find(sign)) > 0]
@@ -181,11 +186,11 @@ _WAYS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "max_record_risk": ("The highest risk", float),
     "swap_rate": ("The share of records that change places", float),
 }
-"""Ways to choose records: what the number is called, and whether it is a whole one."""
+"""Ways to choose records: the name of the number, and whether it is a whole number."""
 
 
 def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
-    """The configuration of a finished run with what the Protect page adds."""
+    """The configuration of a finished run plus what the Protect page adds."""
     way = first(fields, "way") or "risk_above"
     if way not in _WAYS:
         raise BadInput(f"There is no way to choose records called '{way}'.")
@@ -212,7 +217,7 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
 
 
 def _tables(text: str) -> tuple[tuple[str, ...], ...]:
-    """Columns by commas, tables by semicolons."""
+    """Split columns at commas and tables at semicolons."""
     parts = (tuple(name.strip() for name in part.split(",") if name.strip()) for part in text.split(";"))
     return tuple(part for part in parts if part)
 

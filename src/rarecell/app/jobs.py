@@ -1,8 +1,8 @@
-"""How does a run go on while its pages stay alive, tell how far it is, and stop when asked?
+"""How does a run proceed while the pages stay responsive, report its progress, and stop when asked?
 
-A run is a process of its own (:mod:`rarecell.app.worker`): compiled loops cannot hold up the pages, and a process can
-always be ended. It reads its configuration from its input and writes its progress to its output, one JSON object a
-line. When the app goes away its input closes, and it stops by itself.
+A run is a separate process (:mod:`rarecell.app.worker`): compiled loops cannot block the pages, and a process can always be
+ended. It reads its configuration from its input and writes its progress to its output, one JSON object per line. When the
+app exits, the process's input closes and it stops by itself.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ USUAL_SHARES = {
     Stage.RISK_FILE: 6.0,
     Stage.REPORT: 8.0,
 }
-"""Shares of the outer stages in the time of a usual run, for the first guess at the time that is left."""
+"""Shares of the outer stages in the time of a typical run, for the first estimate of the time left."""
 
 PROTECT_ONLY = {Stage.PLAN, Stage.MARGINS, Stage.COST, Stage.PROTECTED_FILE}
 _CANCELLED = "The run was cancelled. Nothing was written, and the input is untouched."
 _PATIENCE = 5.0
-"""Seconds that a cancelled run has to end by itself."""
+"""Seconds that a cancelled run has to stop by itself."""
 
 
 @dataclass
 class Job:
-    """One run, while it goes on and after.
+    """A run, while in progress and afterwards.
 
     ``state`` is ``running``, ``done``, ``failed`` or ``cancelled``; ``message`` says why it failed. A plan has a ``result``
     instead of a folder.
@@ -78,11 +78,11 @@ class Job:
         return (self.ended or time.monotonic()) - self.started
 
     def fraction(self) -> float:
-        """Guess at the part of the run that is done, from the usual shares of the stages."""
+        """Estimate the completed part of the run from the usual shares of the stages."""
         return 1.0 if self.state != "running" else min(self.tree.fraction(dict(self.shares)), 0.99)
 
     def seconds_left(self) -> float | None:
-        """Guess at the seconds that are left; None while there is nothing to guess from."""
+        """Estimate the seconds left; None while there is nothing to estimate from."""
         fraction = self.fraction()
         if self.state != "running" or fraction < 0.04 or self.seconds < 1.5:
             return None
@@ -122,7 +122,7 @@ def in_words(seconds: float) -> str:
 
 
 class Jobs:
-    """The runs of this start of the app, one at a time; they read files below ``root`` only."""
+    """The runs of this launch of the app, one at a time; they read only files below ``root``."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -162,7 +162,7 @@ class Jobs:
         return job
 
     def keep_ready(self) -> None:
-        """From now on keep a process waiting that has loaded everything, so that a run starts at once."""
+        """From now on, keep a fully loaded process waiting, so that a run starts at once."""
         self._keeps_ready = True
         with self._lock:
             self._prepare()
@@ -172,14 +172,14 @@ class Jobs:
             self._ready = _new_worker("--rehearse")
 
     def take_worker(self) -> subprocess.Popen[str]:
-        """A process for something else than a run; another one is made ready."""
+        """Take a process for something other than a run; another one is prepared."""
         with self._lock:
             taken = self._taken_worker()
             self._prepare()
         return taken
 
     def _taken_worker(self) -> subprocess.Popen[str]:
-        """The process that waits, if it is alive, or a new one."""
+        """The waiting process, if it is alive, or a new one."""
         waiting, self._ready = self._ready, None
         return waiting if waiting is not None and waiting.poll() is None else _new_worker()
 
@@ -216,7 +216,7 @@ class Jobs:
             job.state = state
 
     def cancel(self, job: Job) -> None:
-        """Ask a run to stop, and end it when it does not."""
+        """Ask a run to stop, and kill it if it does not."""
         if job.state != "running":
             return
         job.is_cancelled = True
@@ -233,7 +233,7 @@ class Jobs:
         self._end(job, "cancelled", _CANCELLED)
 
     def close(self) -> None:
-        """End what is still running, and the process that waits."""
+        """End what is still running, and the waiting process."""
         with self._lock:
             self._keeps_ready = False
             waiting, self._ready = self._ready, None
@@ -245,7 +245,7 @@ class Jobs:
 
 
 def _new_worker(*options: str) -> subprocess.Popen[str]:
-    # -P keeps the working folder, which holds other people's data, off the path that modules are loaded from.
+    # -P keeps the working folder, which holds other people's data, off the module search path.
     return subprocess.Popen(
         [sys.executable, "-P", "-m", "rarecell.app.worker", *options],
         stdin=subprocess.PIPE,

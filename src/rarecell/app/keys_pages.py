@@ -28,7 +28,7 @@ Fields = dict[str, list[str]]
 
 
 class KeysPages:
-    """Choose keys and the other roles, and start a run."""
+    """Choose keys and other roles, and start a run."""
 
     def __init__(self, pages: Pages) -> None:
         self.pages = pages
@@ -52,17 +52,17 @@ class KeysPages:
         return self.show(file, chosen)
 
     def reading(self, request: Request, fields: Fields) -> Response:
-        """Read the file in another way and show its first records; every other choice stays."""
+        """Read the file in another way and show its first records; all other choices stay."""
         draft = self.pages.drafts.keep({**fields, "preview": ["1"]})
         return self.pages.go(f"/keys?file={quote(first(fields, 'file'))}&again={draft}")
 
     def profile(self, place: Path, reading: Reading | None = None) -> FileProfile:
-        """What is in a file, looked at once while it does not change."""
+        """What is in a file, examined once as long as it does not change."""
         stat = place.stat()
         return _profile(str(place), reading or Reading(), str(self.pages.folder.root), stat.st_mtime_ns, stat.st_size)
 
     def config(self, fields: Fields) -> RunConfig:
-        """The configuration that a form asks for, with every file inside the chosen folder and a population that can be."""
+        """The configuration that a form asks for, with every file inside the chosen folder and a possible population."""
         place = self.pages.folder.resolve(first(fields, "file"))
         profile = self.profile(place, _reading(fields))
         of_column = {column.name: column for column in profile.columns}
@@ -74,7 +74,7 @@ class KeysPages:
             fields,
             place,
             levels={name: column.levels for name, column in of_column.items()},
-            # Further down in a long file a code may occur that the first records do not have.
+            # Further down in a long file, a code may occur that the first records do not have.
             has_codes=lambda key: profile.n_looked_at < profile.n_records or (key in of_column and of_column[key].n_coded > 0),
             base=base,
         )
@@ -118,7 +118,7 @@ class KeysPages:
             run_name=first(fields, "run_name") or self.pages.folder.new_run(stem(name)),
             problem=problem,
             reading=reading,
-            # Single records are shown to whoever asks for them, not to whoever looks over a shoulder.
+            # Single records are shown to people who ask for them, not to people looking over a shoulder.
             preview=profile.preview if first(fields, "preview") else (),
             base_run=first(fields, "base"),
             populations=first(fields, "populations") or _stratum_lines(profile, roles),
@@ -137,7 +137,7 @@ class KeysPages:
                 config.to_toml(),
                 out,
                 title=f"Risk of {place.name}",
-                # The choices are there again after a failure, or when the run is cancelled.
+                # The choices are restored after a failure or a cancelled run.
                 back=f"/keys?file={quote(name)}&again={self.pages.drafts.keep(fields)}",
                 usual=self.pages.usual("assess", place),
             )
@@ -151,13 +151,13 @@ def _reading(fields: Fields) -> Reading:
 
 
 def _stratum_lines(profile: FileProfile, roles: dict[str, str]) -> str:
-    """A line for each stratum, to be completed."""
+    """A line for each stratum, to be completed by the user."""
     strata = [column for column in profile.columns if "strata" in roles[column.name].split("+")]
     return "\n".join(f"{label} = " for label in strata[0].labels) if strata else ""
 
 
 def _relative(folder: ChosenFolder, name: str) -> str:
-    """The name of a file as the browser knows it."""
+    """The name by which the browser knows a file."""
     return folder.relative(folder.resolve(name)) if name and Path(name).is_absolute() else name
 
 

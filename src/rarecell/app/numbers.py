@@ -1,7 +1,7 @@
 """Which number did a person write?
 
-Thousands may be apart by commas, points, spaces or apostrophes, and decimals begin with a comma or a point. What could mean two
-numbers is refused with both readings.
+Thousands may be separated by commas, points, spaces or apostrophes, and the decimal mark is a comma or a point. Text that could
+mean two numbers is refused, and both readings are named.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _THOUSANDS = re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})+|[+-]?[0-9]{1,3}(?:\.[0-9
 
 
 def whole_number(text: str, what: str) -> int:
-    """A whole number as people write it.
+    """Read a whole number as people write it.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def whole_number(text: str, what: str) -> int:
 
 
 def decimal_number(text: str, what: str) -> float:
-    """A number with or without decimals as people write it.
+    """Read a number with or without decimals as people write it.
 
     Examples
     --------

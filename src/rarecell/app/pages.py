@@ -1,7 +1,7 @@
 """The pages: Data, Keys, Risk, Protect, Results.
 
 Every page works without script; the script adds the slider, live progress and copying. Nothing is kept between
-requests but the runs that are going on: a page's address says all it shows.
+requests except the runs in progress: a page's address determines everything it shows.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).parent
 _NOTHING_YET = {"step": None, "file": None, "run": None, "job": None, "entering": False, "problem": None}
-"""What the layout of every page asks for, for pages that do not have it."""
+"""Defaults for what the layout of every page needs, for pages that do not provide it."""
 
 _STATIC = {"app.css": "text/css", "app.js": "text/javascript", "report.css": "text/css"}
 
 
 class Pages:
-    """The pages of one start of the app."""
+    """The pages of one launch of the app."""
 
     def __init__(self, folder: ChosenFolder, gate: Gate, file: str | None = None) -> None:
         self.folder = folder
@@ -106,20 +106,23 @@ class Pages:
         return RedirectResponse(f"{self.gate.base}{path}", status_code=303)
 
     def finished(self, request: Request) -> FinishedRun:
-        """The run that an address names."""
+        """The run named by an address."""
         name = request.query_params.get("name", "")
         return FinishedRun.read(self.folder.resolve(name), name)
 
     def close(self) -> None:
-        """End what is going on, when the app ends."""
+        """Stop what is in progress when the app ends."""
         self.recodings.trials.close()
         self.jobs.close()
 
     # ------------------------------------------------------------------ entry
 
     async def enter(self, request: Request) -> Response:
-        """Exchange the one-time token for the cookie. The page moves on by itself, because a browser that was sent here from
-        elsewhere does not yet present a strict cookie on a redirect."""
+        """Exchange the one-time token for the cookie.
+
+        The page moves on by itself, because a browser that was sent here from elsewhere does not yet present a strict
+        cookie on a redirect.
+        """
         if not self.gate.take(request.query_params.get("token", "")):
             return self.render("problem.html", status=403, step=None, entering=True, problem=(
                 "This link has already been used, or is incomplete. A link works once; start 'rarecell app' again for a new one."
@@ -163,7 +166,7 @@ class Pages:
     # ------------------------------------------------------------------ for other pages
 
     def new_folder(self, name: str) -> Path:
-        """The place of a new run, which must not be taken."""
+        """The folder of a new run; it must not exist yet."""
         place = self.folder.resolve(name, must_exist=False)
         if place == self.folder.root or place.name.startswith("."):
             raise BadInput("Give the run a name of its own, such as survey-1.")
@@ -172,7 +175,7 @@ class Pages:
         return place
 
     def usual(self, command: str, place: Path) -> dict[str, float] | None:
-        """Seconds of the stages when this file was last run, for a better guess at the time that is left."""
+        """Seconds that each stage took when this file was last run, for a better estimate of the time left."""
         for folder in self.folder.run_folders():
             try:
                 run = FinishedRun.read(folder, folder.name)
@@ -186,7 +189,7 @@ class Pages:
     # ------------------------------------------------------------------ progress
 
     def job_of(self, request: Request) -> Job:
-        """The process that an address names."""
+        """The process named by an address."""
         number = request.path_params["number"]
         if not (number.isascii() and number.isdecimal() and len(number) < 10):
             raise HTTPException(404)
@@ -262,7 +265,7 @@ class Pages:
     # ------------------------------------------------------------------ files
 
     def download(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        """A file of a finished run, and nothing else."""
+        """Send a file of a finished run, and nothing else."""
         name = request.path_params["path"]
         place = self.folder.resolve(name)
         folder = place.parent

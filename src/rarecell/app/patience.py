@@ -1,7 +1,7 @@
-"""How does a page that waits for a disk that never answers leave the others alive?
+"""How can a page wait for a disk that never answers without blocking the others?
 
-Each page is made in a thread of its own, and is waited for a limited time: a network drive that is gone, or a file that is
-none, then costs one page and not the app.
+Each page is made in its own thread and waited for only a limited time, so that a network drive that is gone, or a file that is
+not a regular file, blocks one page and not the app.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from typing import TypeVar
 from rarecell.errors import BadInput
 
 PATIENCE = 120.0
-"""Seconds that a page may take; reading a large text file for the first time takes some of them."""
+"""Seconds that a page may take; the first reading of a large text file takes some of them."""
 
 Made = TypeVar("Made")
 
 
 async def made_in_time(make: Callable[[], Made], *, patience: float = PATIENCE) -> Made:
-    """What ``make`` returns, made outside the event loop.
+    """Return what ``make`` returns, computed outside the event loop.
 
     Raises
     ------
     BadInput
-        When it takes too long; the thread is abandoned.
+        If it takes too long; the thread is abandoned.
     """
     loop = asyncio.get_running_loop()
     result: asyncio.Future[Made] = loop.create_future()
@@ -45,7 +45,7 @@ async def made_in_time(make: Callable[[], Made], *, patience: float = PATIENCE) 
             outcome = make()
         except BaseException as met:
             problem = met
-        # The loop is closed when the app ended in between.
+        # The loop is closed if the app ended in the meantime.
         try:
             loop.call_soon_threadsafe(tell, outcome, problem)
         except RuntimeError:

@@ -1,6 +1,6 @@
-"""The page that tries coarser keys: risk and cost at once, from counts, before anything is run.
+"""The page for trying coarser keys: risk and cost at once, from counts, before anything is run.
 
-Its address holds every step that was taken, in their order, so that undoing is leaving out the last one.
+Its address holds every step taken, in order; undoing means leaving out the last one.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from rarecell.app.pages import Pages
 
 MOST_STEPS = 200
-"""Steps in an address."""
+"""Most steps in an address."""
 
 
 @dataclass(frozen=True)
 class RecodeState:
-    """What the address of the page says."""
+    """The state of the page, as its address gives it."""
 
     origin: tuple[tuple[str, str], ...]
     steps: tuple[tuple[str, str], ...]
@@ -56,7 +56,7 @@ class RecodeState:
         return f"/recode?{urlencode(self.pairs)}"
 
     def then(self, key: str, words: str) -> RecodeState:
-        """One step more."""
+        """Add one step."""
         return replace(self, steps=(*self.steps, (key, words.strip() or AS_IT_IS)))
 
     def without_last(self) -> RecodeState:
@@ -103,7 +103,7 @@ class RecodePages:
         return self._show(state, config, file)
 
     def _config(self, state: RecodeState) -> tuple[RunConfig, str]:
-        """The configuration that the recodings are on top of, and the name of its file."""
+        """The configuration that the recodings are applied to, and the name of its file."""
         origin = dict(state.origin)
         if "name" in origin:
             run = FinishedRun.read(self.pages.folder.resolve(origin["name"]), origin["name"])
@@ -127,7 +127,7 @@ class RecodePages:
         except BadInput as refused:
             if not state.steps or problem is not None:
                 raise
-            # The step that cannot be taken is reported, and the page stays where it was.
+            # Report the step that cannot be taken, and leave the page as it was.
             return self._show(state.without_last(), config, file, str(refused))
         recode = state.recode(config)
         changed = [key for key in found["keys"] if key["n_levels"] != key["n_levels_after"]]
@@ -141,7 +141,7 @@ class RecodePages:
             origin=dict(state.origin),
             found=found,
             threshold=threshold,
-            # Records are counted in steps of 0.01; what lies between counts as the lower one.
+            # Records are counted in steps of 0.01; values in between count as the lower one.
             at=int(100 * threshold + 1e-9),
             recode=recode,
             pictures=[
@@ -151,7 +151,7 @@ class RecodePages:
         )
 
     def _estimate(self, state: RecodeState, config: RunConfig, file: str, fields: dict[str, list[str]]) -> Response:
-        """Run what was tried, or go on choosing with it."""
+        """Run what was tried, or return to the choices with it."""
         recode = state.recode(config)
         if first(fields, "then") == "keys":
             draft = self.pages.drafts.keep(

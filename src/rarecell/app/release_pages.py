@@ -1,6 +1,6 @@
 """The pages of a release: runs side by side, and ways to recode and swap towards a target.
 
-A plan is a process like a run; it writes nothing, and its frontier is shown as a picture and a table whose points can be
+A plan is a process like a run, but writes nothing; its frontier is shown as a picture and as a table whose points can be
 released.
 """
 
@@ -47,7 +47,7 @@ class ReleasePages:
         ]
 
     def compare(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        """Runs side by side."""
+        """Show runs side by side."""
         names = list(dict.fromkeys(request.query_params.getlist("name")))
         if len(names) < 2:
             raise BadInput("Tick at least two runs to compare them.")
@@ -56,7 +56,7 @@ class ReleasePages:
         return self.pages.render("compare.html", table=table, names=names)
 
     def plan(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        """Ask for a target, and start to plan."""
+        """Ask for a target, and start planning."""
         name = request.query_params.get("name", "")
         run = FinishedRun.read(self.pages.folder.resolve(name), name)
         if request.method == "GET":
@@ -88,7 +88,7 @@ class ReleasePages:
         )
 
     def frontier(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        """What a plan found."""
+        """Show what a plan found."""
         job = self.pages.job_of(request)
         if job.result is None:
             return self.pages.go(f"/job/{job.number}")
@@ -112,7 +112,7 @@ class ReleasePages:
         )
 
     def release(self, request: Request, fields: dict[str, list[str]]) -> Response:
-        """Release the file by one point of a plan."""
+        """Release the file according to one point of a plan."""
         job = self.pages.job_of(request)
         if job.result is None:
             raise BadInput("This plan has no result. Plan again.")
@@ -131,13 +131,13 @@ class ReleasePages:
 
 def _target(fields: dict[str, list[str]]) -> ProtectConfig:
     found = {name: decimal_number(first(fields, name), what) for name, what in _TARGETS.items() if first(fields, name)}
-    # Everything that is wrong with a target is said by the target.
+    # ReleaseTarget reports everything that is wrong with a target.
     ReleaseTarget(found.get("max_correct_links"), found.get("max_record_risk"))
     return ProtectConfig(max_correct_links=found.get("max_correct_links"), max_record_risk=found.get("max_record_risk"))
 
 
 def frontier_picture(points: list[Json], address: str) -> str:
-    """Information lost against records swapped; each point leads to its line in the table."""
+    """Draw information lost against records swapped; each point links to its line in the table."""
     top, bottom = 34.0, 254.0
     chart = Chart(bottom + 48.0)
     heights = Scale.of([0.0, 10.0, *(float(point["records_changed"]) for point in points)], bottom, top)
@@ -148,7 +148,7 @@ def frontier_picture(points: list[Json], address: str) -> str:
     places = [(across(100.0 * point["information_lost"]), heights(float(point["records_changed"]))) for point in points]
     chart.path(places, "accent")
     for number, (x, y) in enumerate(places, start=1):
-        # Room for a finger around the point.
+        # Space for a finger around the point.
         ElementTree.SubElement(chart.root, "circle", {"cx": f"{x:.1f}", "cy": f"{y:.1f}", "r": "15", "fill": "transparent"})
         chart.dot(x, y, "accent" if points[number - 1]["is_met"] else "risk")
         chart.text(x + 9, y - 8, str(number), size=13, is_bold=True)
@@ -158,12 +158,12 @@ def frontier_picture(points: list[Json], address: str) -> str:
         title="Ways to release the file",
         description="Each point is a recoding with its swaps, numbered as in the table.",
     )
-    # A picture with links in it is a group of them.
+    # A picture with links in it has the role of a group.
     return picture.replace('role="img"', 'role="group"', 1)
 
 
 def _link_last(chart: Chart, n: int, address: str, words: str) -> None:
-    """Let the last elements of a picture lead somewhere."""
+    """Turn the last elements of a picture into a link."""
     parts = list(chart.root)[-n:]
     link = ElementTree.SubElement(chart.root, "a", {"href": address, "aria-label": words})
     for part in parts:

@@ -1,4 +1,4 @@
-"""The pages of finished runs: the list, the report, the records, a name, a note, an end."""
+"""The pages of finished runs: the list, the report and the records; renaming, notes and deletion."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from rarecell.edges import Json
 
 PAGE_SIZE = 50
-"""Records on a page."""
+"""Records per page."""
 
 Fields = dict[str, list[str]]
 
 
 class RunPages:
-    """List, look at, rename, annotate and delete finished runs."""
+    """List, view, rename, annotate and delete finished runs."""
 
     def __init__(self, pages: Pages) -> None:
         self.pages = pages
@@ -102,7 +102,7 @@ class RunPages:
         return self.pages.go("/runs")
 
     def _own(self, request: Request) -> FinishedRun:
-        """A run in a folder of its own: the chosen folder itself keeps its name."""
+        """A run in its own folder: the chosen folder itself keeps its name."""
         run = self.pages.finished(request)
         if run.place.resolve() == self.pages.folder.root:
             raise BadInput("This run lies in the folder that the app was started with. Change it in the terminal.")
@@ -116,7 +116,7 @@ class RunPages:
     # ------------------------------------------------------------------ records
 
     def records(self, request: Request, fields: Fields) -> Response:
-        """Records one by one, original beside protected: for internal use."""
+        """Show records one by one, original and protected: for internal use."""
         run = self.pages.finished(request)
         given = request.query_params
         config = self.pages.folder.checked(run.config)
@@ -138,7 +138,7 @@ class RunPages:
             run=run,
             records=records,
             keys=config.keys,
-            # Of a code with few values the difference of two says nothing.
+            # For a code with few values, the difference of two values means nothing.
             measured={key.name for key in run.summary.keys if key.levels >= MANY_NUMBERS},
             columns=listed.columns,
             wanted=wanted,
@@ -166,6 +166,6 @@ def _record_list(place: str, configuration: str, stamp: int) -> RecordList:
 
 @lru_cache(maxsize=4)
 def _report_parts(place: str, name: str, stamp: int) -> Json:
-    """What the report shows; drawn once for each run."""
+    """What the report shows; computed once for each run."""
     run = FinishedRun.read(Path(place), name)
     return report_context(run.summary, run.riskiest(), run_toml=run.run_toml or None)

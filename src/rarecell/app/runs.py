@@ -1,7 +1,7 @@
-"""What does the app know of a finished run?
+"""What does the app know about a finished run?
 
 Everything comes from the files of the run folder: the summary, the configuration, the table of the riskiest records, and
-the risk file, from which the costs of every threshold are counted.
+the risk file, from which the cost of every threshold is counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ N_STEPS = 100
 """Thresholds of the slider: 0, 0.01, …, 1."""
 
 TABLE_OF_THRESHOLDS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-"""Thresholds that are offered where there is no slider."""
+"""Thresholds offered where there is no slider."""
 
 DOWNLOADS = {
     "report.html": "the report, internal edition",
@@ -37,7 +37,7 @@ DOWNLOADS = {
     "run.toml": "the choices of this run",
     "run.json": "versions, input hash, timings",
 }
-"""Files of a run and what they are; the protected file comes first when there is one."""
+"""Files of a run and their meaning; the protected file, if there is one, comes first."""
 
 
 class FinishedRun(SavedRun):
@@ -45,7 +45,7 @@ class FinishedRun(SavedRun):
 
     @property
     def when(self) -> str:
-        """Date and time of the run, as the file system has it."""
+        """Date and time of the run, according to the file system."""
         return datetime.datetime.fromtimestamp((self.place / "run.json").stat().st_mtime).strftime("%Y-%m-%d %H:%M")
 
     @property
@@ -53,13 +53,13 @@ class FinishedRun(SavedRun):
         return Path(str(self.record.get("input", {}).get("path", ""))).name
 
     def downloads(self) -> list[tuple[str, str, int]]:
-        """Name, meaning and size of the files that are there."""
+        """Name, meaning and size of the files that exist."""
         protected = [(path.name, "the protected file") for path in sorted(self.place.glob("protected.*"))]
         listed = [*protected, *DOWNLOADS.items()]
         return [(name, what, (self.place / name).stat().st_size) for name, what in listed if (self.place / name).is_file()]
 
     def threshold_costs(self) -> list[Json]:
-        """For each threshold of the slider: records above it, what they weigh, and how many can be swapped."""
+        """For each threshold of the slider: the records above it, their total weight, and how many can be swapped."""
         path = self.place / "risk.parquet"
         try:
             if not path.is_dir():
@@ -82,7 +82,7 @@ def _threshold_costs(path: str, stamp: int) -> tuple[Json, ...]:
         is_unique = batch.column("cell_count").to_numpy(zero_copy_only=False) == 1
         is_stuck = ~batch.column("swappable").to_numpy(zero_copy_only=False).astype(bool)
         total += len(risk)
-        # Number of thresholds that lie below the risk: a record is swapped when its risk exceeds the threshold.
+        # Number of thresholds below the risk: a record is swapped if its risk exceeds the threshold.
         n_below = np.searchsorted(thresholds, risk[is_unique], side="left")
         for into, weights in ((records, None), (expected, risk[is_unique]), (stuck, is_stuck[is_unique].astype(float))):
             counted = np.bincount(n_below, weights=weights, minlength=N_STEPS + 2)

@@ -1,9 +1,9 @@
 """Who may talk to the app?
 
-One browser of one person on this computer. The app listens on the loopback address only, but other pages in the same
-browser and other programs on the same machine can reach that, too; so every request must name the right host, come
-from the app's own pages, and carry the cookie that the one-time link was exchanged for. The cookie is bound to a
-random path, because browsers send cookies to every port of a host.
+One browser of one person on this computer. The app listens only on the loopback address, but other pages in the same
+browser and other programs on the same machine can also reach it. Every request must therefore name the right host, come
+from the app's own pages, and carry the cookie for which the one-time link was exchanged. The cookie is bound to a random
+path, because browsers send cookies to every port of a host.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from rarecell.errors import BadInput
 from rarecell.report import content_hash
 
 COOKIE = "rarecell"
-"""Beginning of the name of the cookie."""
+"""Prefix of the name of the cookie."""
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Nothing but the package's own script and style sheet; no inline code of any kind."""
+"""Only the package's own script and style sheet; no inline code of any kind."""
 
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    # Not "no-referrer": with that, browsers hide the origin of the app's own forms, and it could not be checked.
+    # Not "no-referrer": browsers would then hide the origin of the app's own forms, and it could not be checked.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
@@ -44,22 +44,26 @@ HEADERS = {
 }
 
 LARGEST_FORM = 8_000_000
-"""Bytes in a form; the app takes choices, never files. A file with 5,000 columns has a choice for each of them."""
+"""Most bytes in a form; the app takes choices, never files. A file with 5,000 columns has a choice for each of them."""
 
 MOST_FIELDS = 50_000
-"""Fields in a form."""
+"""Most fields in a form."""
 
 
 @dataclass
 class Gate:
-    """The secrets of one start of the app.
+    """The secrets of one launch of the app.
 
     Attributes
     ----------
-    port : where the app listens
-    base : random first part of every path
-    token : taken once, for the cookie; None when it was taken
-    session : the value of the cookie
+    port : int
+        Port on which the app listens.
+    base : str
+        Random first part of every path.
+    token : str or None
+        Exchanged once for the cookie; None afterwards.
+    session : str
+        The value of the cookie.
     """
 
     port: int
@@ -84,20 +88,20 @@ class Gate:
         return True
 
     def admit(self, response: Response) -> None:
-        """Let the browser that receives this response in."""
+        """Admit the browser that receives this response."""
         response.set_cookie(self.cookie, self.session, path=self.base, httponly=True, samesite="strict")
 
     @property
     def cookie(self) -> str:
-        """The name of the cookie: browsers send cookies to every port of a host, so each start has one of its own.
+        """The name of the cookie: browsers send cookies to every port of a host, so each launch has its own.
 
-        It has no domain, so that only this host gets it. The prefix ``__Host-``, which would make browsers insist on that,
-        needs an encrypted connection and a cookie for all paths.
+        It has no domain, so that only this host gets it. The prefix ``__Host-``, with which browsers would enforce that, requires
+        an encrypted connection and a cookie for all paths.
         """
         return f"{COOKIE}-{self.port}"
 
     def refusal(self, scope: Scope) -> str | None:
-        """Why a request is refused, or None."""
+        """Why a request is refused, or None if it is not."""
         headers = Headers(scope=scope)
         if headers.get("host") != f"127.0.0.1:{self.port}":
             return "This address is not served here."
@@ -115,7 +119,7 @@ class Gate:
         return None
 
     def _has_session(self, headers: Headers) -> bool:
-        """Whether any cookie of our name is the session's: other programs on this host may have set more of that name."""
+        """Whether any cookie of our name has the session's value: other programs on this host may have set more of that name."""
         for line in headers.getlist("cookie"):
             for pair in line.split(";"):
                 name, _, value = pair.strip().partition("=")
@@ -125,7 +129,7 @@ class Gate:
 
 
 class Guard:
-    """Refuses what the gate does not admit, and puts the protecting headers on every answer."""
+    """Refuses what the gate does not admit, and adds the security headers to every response."""
 
     def __init__(self, app: ASGIApp, gate: Gate) -> None:
         self.app = app
@@ -153,7 +157,7 @@ class Guard:
 
 
 async def read_form(request: Request) -> dict[str, list[str]]:
-    """The fields of a form of limited size."""
+    """Read the fields of a form of limited size."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
@@ -168,7 +172,7 @@ async def read_form(request: Request) -> dict[str, list[str]]:
 
 
 def shown_report(place: Path) -> Response:
-    """A report as it lies in its folder: boxed in, with its own style sheet and nothing else."""
+    """Send a report as it lies in its folder: sandboxed, with its own style sheet and nothing else."""
     page = place.read_text(encoding="utf-8")
     style = re.search(r"<style>(.*?)</style>", page, flags=re.DOTALL)
     allowed = f"'{content_hash(style.group(1))}'" if style else "'none'"

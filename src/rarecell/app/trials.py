@@ -1,7 +1,7 @@
-"""How are recodings tried within a second, while the pages stay alive?
+"""How are recodings tried within a second while the pages stay responsive?
 
 One process holds the counts of one file and answers recodings, one JSON object per line, until another file is asked for or the
-app ends. It is a process like that of a run, so that it reads inside the chosen folder only and can always be ended.
+app ends. Like the process of a run, it reads only inside the chosen folder and can always be ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rarecell.edges import Json
 
 PATIENCE = 110.0
-"""Seconds that the first answer may take, when the file is read and perhaps loops are compiled; later ones take a fraction of one."""
+"""Seconds that the first answer may take, including reading the file and perhaps compiling; later ones are much faster."""
 
 
 class TrialProcess:

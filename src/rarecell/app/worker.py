@@ -1,6 +1,6 @@
 """The process of one run: configuration in, progress out.
 
-Started by :mod:`rarecell.app.jobs`. The first line of the input is the request; when the input ends, the run is to stop. A
+Started by :mod:`rarecell.app.jobs`. The first line of the input is the request; when the input ends, the run must stop. A
 process that tries recodings (:mod:`rarecell.app.trials`) reads further lines, one for each recoding.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class ToldProgress:
-    """A progress that is written out as JSON lines and stops when the input ends."""
+    """Progress that is written as JSON lines and is cancelled when the input ends."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -39,7 +39,7 @@ class ToldProgress:
         self.tell(event="start", stage=stage, total=total)
 
     def advance(self, amount: float = 1.0) -> None:
-        # Loops advance by small steps; nobody looks more often than a few times a second.
+        # Loops advance in small steps; a few reports a second are enough.
         self._held_back += amount
         if time.monotonic() - self._last_told > 0.1:
             self.tell(event="advance", amount=self._held_back)
@@ -57,7 +57,7 @@ class ToldProgress:
 
 
 def _rehearse() -> None:
-    """Load everything that a run needs, by a run over a made-up file with all its results, while nobody waits for it."""
+    """Load everything that a run needs by running on a made-up file, while nobody is waiting."""
     import tempfile
 
     import numpy as np
@@ -74,7 +74,7 @@ def _rehearse() -> None:
 
 
 def _planned(config: RunConfig, progress: ToldProgress) -> Json:
-    """The frontier of a plan, whose target is that of the configuration."""
+    """The frontier of a plan, with the target of the configuration."""
     from rarecell.run.planning import as_json, plan
 
     assert config.protect is not None, "a plan has a target"
@@ -84,7 +84,7 @@ def _planned(config: RunConfig, progress: ToldProgress) -> Json:
 
 
 def _try_recodings(request: Json, progress: ToldProgress) -> int:
-    """Count the file once, and answer every further line, which is a recoding."""
+    """Count the file once, then answer every further line, each of which is a recoding."""
     from rarecell.engine.reach import confined
     from rarecell.errors import RarecellError
     from rarecell.run.config import RunConfig
@@ -112,7 +112,7 @@ def main() -> int:
     from rarecell.errors import Cancelled, RarecellError
     from rarecell.machine.signals import when_asked_to_end
 
-    # Whatever else writes to the standard output must not end up among the events.
+    # Nothing else that writes to standard output may end up among the events.
     events, sys.stdout = sys.stdout, sys.stderr
     progress = ToldProgress(events)
     if "--rehearse" in sys.argv:

@@ -1,7 +1,7 @@
-"""The command: parse, call the library, print.
+"""The command line: parse, call the library, print.
 
-Nothing heavy is imported before a command needs it, so that help is immediate. Exit codes: 0 done, 1 an error the user
-can mend (one paragraph), 2 wrong usage, 3 a risk above ``--fail-above``.
+Nothing heavy is imported before a command needs it, so that help is immediate. Exit codes: 0 done, 1 an error that the user
+can fix (one paragraph), 2 wrong usage, 3 a risk above ``--fail-above``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EXIT_RISKY = 3
 
 
 class _Group(click.Group):
-    """Turn an error the user can fix into one paragraph and exit code 1, and lists commands with whole sentences."""
+    """Turns an error that the user can fix into one paragraph and exit code 1, and lists commands with whole sentences."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -47,7 +47,7 @@ class _Group(click.Group):
             click.echo("rarecell: interrupted. Nothing was written, and the input is untouched.", err=True)
             ctx.exit(1)
         except BrokenPipeError:
-            # The reader of our output went away, as `head` does; Python must not complain when it closes stdout.
+            # The reader of our output has gone, as with `head`; Python must not complain when it closes stdout.
             sys.stdout = None
             ctx.exit(0)
 
@@ -294,7 +294,7 @@ def scan(**options: Any) -> None:
     from rarecell.run.model_choice import population_of
     from rarecell.run.roles import side_risk
 
-    # Here it ends the scan, not the search of a model.
+    # Here it limits the scan, not the search for a model.
     seconds = options.pop("time_limit")
     config = config_of(options)
     data = read(config)

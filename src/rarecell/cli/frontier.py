@@ -12,7 +12,7 @@ from rarecell.run.planning import command_for
 
 
 def show_frontier(found: ReleaseFrontier, config: RunConfig) -> None:
-    """The frontier as a table, then the cheapest ways in words, each with its command."""
+    """Print the frontier as a table, then the cheapest options in words, each with its command."""
     met = "that reach it" if found.cheapest else "that come nearest (none reaches it)"
     has_associations = any(point.association_kept is not None for point in found.points)
     headers = ["", "recoding", "information lost", "records swapped", "correct links left", "highest risk"]

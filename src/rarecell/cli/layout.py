@@ -1,7 +1,7 @@
 """How does a table fit into the width of a terminal?
 
-Columns of plain text, the same at a terminal and in a pipe. Where a table is too wide, its headings wrap first, then its columns
-of text, the widest first; numbers never do, and no word is broken, because it may be a name or an option to be copied.
+Columns of plain text, the same at a terminal and in a pipe. If a table is too wide, its headings wrap first, then its text
+columns, widest first. Numbers never wrap, and no word is broken, because it may be a name or an option to be copied.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Collection, Sequence
 from itertools import zip_longest
 
 DEFAULT_WIDTH = 80
-"""Width of the output where there is no terminal to ask, and COLUMNS does not say."""
+"""Width of the output if there is no terminal to ask and COLUMNS is not set."""
 
 _MARGIN, _GAP = 2, 2
 
 
 def terminal_width() -> int:
-    """Columns of the terminal, or what COLUMNS says, or 80."""
+    """Width of the terminal in characters, or the value of COLUMNS, or 80."""
     return shutil.get_terminal_size((DEFAULT_WIDTH, 24)).columns
 
 
@@ -34,7 +34,7 @@ def table_lines(
     rows : sequence of sequences of str
         The cells.
     right : collection of int
-        Columns that are set to the right and never wrapped: numbers.
+        Columns that are right-aligned and never wrapped: numbers.
     width : int
         No line is longer, unless numbers and single words leave no choice.
 
@@ -45,14 +45,14 @@ def table_lines(
     """
     widths = _widths(headers, rows, right, width)
     wrapped = [[_wrapped(text, w) for text, w in zip(row, widths, strict=True)] for row in (headers, *rows)]
-    # A heading stands right above its column.
+    # A heading stands directly above its column.
     most = max(map(len, wrapped[0]), default=0)
     wrapped[0] = [[""] * (most - len(lines)) + lines for lines in wrapped[0]]
     return [line for row in wrapped for line in _row_lines(row, widths, right)]
 
 
 def _widths(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int], width: int) -> list[int]:
-    """A width for each column, such that they fit together where they can."""
+    """Choose a width for each column so that they fit together if possible."""
     columns = list(zip(*rows, strict=True)) or [()] * len(headers)
     cells = [max(map(len, column), default=0) for column in columns]
     headings = [max(map(len, text.split()), default=0) for text in headers]

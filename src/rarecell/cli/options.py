@@ -1,6 +1,6 @@
 """Which options do the commands share, and what do they mean for a run?
 
-Options of a configuration have the same names there; what is left out on the command line is not in the configuration either.
+Options of a configuration have the same names there; what is left out on the command line is left out of the configuration.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class FiniteRange(click.FloatRange):
-    """A number in a range. "nan" is in none, though it compares as if it were in all, and "inf" is not a limit."""
+    """A finite number in a range: "nan" lies in no range, though comparisons do not exclude it, and "inf" is not a limit."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
@@ -221,7 +221,7 @@ protect_options = _options(
         help="Instead, change records at random with a stated ε: epsilon=12 or rate=0.05; also root=a,b and rare=3. Repeatable.",
     ),
 )
-"""Which records to protect, and how."""
+"""Options that say which records to protect, and how."""
 
 
 _PASSED_ON = (
@@ -247,7 +247,7 @@ _PASSED_ON = (
 
 
 def _paper_options(given: ReadJson) -> dict[str, str]:
-    """The options that --paper stands for, none of which may be given another value beside it."""
+    """The options that --paper stands for; none of them may be given another value beside it."""
     from rarecell.run.paper import PAPER
 
     other = [name for name, value in PAPER.items() if given.get(name, value) != value]
@@ -257,7 +257,7 @@ def _paper_options(given: ReadJson) -> dict[str, str]:
 
 
 def config_of(options: ReadJson, *, protect: ReadJson | None = None) -> RunConfig:
-    """The configuration: the file named by --config, then what the command line adds."""
+    """Build the configuration: the file named by --config, then what the command line adds."""
     base: Json = {}
     if options["config"]:
         RunConfig.read(options["config"])  # problems of the file itself are reported first

@@ -1,6 +1,6 @@
 """What does a person at a terminal see?
 
-Tables and progress by rich when somebody watches, plain lines when the output goes to a file or a pipe. Results go to
+Tables and progress by rich if somebody is watching, plain lines if the output goes to a file or a pipe. Results go to
 stdout, progress and notes to stderr.
 """
 
@@ -29,7 +29,7 @@ from rarecell.run.stages import label_of
 
 
 class RichProgress:
-    """Shows each stage as a bar with the time that remains, its steps indented below it.
+    """Shows each stage as a bar with the time left, and its steps indented below it.
 
     Ctrl-C asks the work to stop at its next checkpoint.
     """
@@ -59,7 +59,7 @@ class RichProgress:
 
 @contextmanager
 def watched(*, quiet: bool = False) -> Iterator[RichProgress]:
-    """Progress on stderr. The first Ctrl-C lets the work end cleanly; a second one ends it at once."""
+    """Show progress on stderr. The first Ctrl-C lets the work end cleanly; a second one ends it at once."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     bars = RichBars(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
@@ -76,7 +76,7 @@ def watched(*, quiet: bool = False) -> Iterator[RichProgress]:
 
 @contextmanager
 def _told_of_first_use(bars: RichBars) -> Iterator[None]:
-    """Say why the first run takes longer, when something has to be compiled and somebody watches."""
+    """Say why the first run takes longer, if something has to be compiled and somebody is watching."""
     if bars.disable:
         yield
         return
@@ -102,7 +102,7 @@ def rows(title: str, headers: Sequence[str], lines: Sequence[Sequence[str]], *, 
 
 
 def show_assessment(summary: RunSummary) -> None:
-    """The summary of a run, most important first."""
+    """Print the summary of a run, most important first."""
     console = _console()
     for note in summary.notes:
         console.print(f"Note: {note}", markup=False)
@@ -134,7 +134,7 @@ def show_assessment(summary: RunSummary) -> None:
 
 
 def _show_paper(summary: RunSummary) -> None:
-    """The table of Takemura and Endo, for a run that follows their procedure."""
+    """Print the table of Takemura and Endo, for a run that follows their procedure."""
     if summary.paper is None:
         return
     decades = sorted({decade for model in summary.paper.models for decade in model.decades}, key=int, reverse=True)
@@ -193,7 +193,7 @@ def _show_risk(summary: RunSummary) -> None:
 
 
 def _show_missing(summary: RunSummary) -> None:
-    """What missing answers have to do with the risk, where there are any."""
+    """Print what missing answers have to do with the risk, if there are any."""
     told = summary.missing
     if told.own_level is None or told.matches_anything is None:
         return
@@ -237,13 +237,13 @@ def _show_keys(summary: RunSummary) -> None:
         console.print()
         console.print("Options that release a key coarser, and its levels then", style="bold", markup=False)
         for step in options:
-            # On a line of its own, however long: it is there to be copied.
+            # On its own line, however long: it is there to be copied.
             print(f'  --recode "{step.recode}"')
             print(textwrap.fill(first_of(step.groups), terminal_width(), initial_indent="      ", subsequent_indent="      "))
 
 
 def show_swap(swap: SwapSummary) -> None:
-    """What a protection did."""
+    """Print what a protection did."""
     before, after = swap.risk_before, swap.risk_after
     console = _console()
     console.print()
@@ -274,7 +274,7 @@ def show_swap(swap: SwapSummary) -> None:
 
 
 def show_attack(summary: AttackSummary) -> None:
-    """What the intruders found in a released file."""
+    """Print what the intruders found in a released file."""
     console = _console()
     console.print(summary.sentence, style="bold", markup=False)
     if summary.recoded:
@@ -283,7 +283,7 @@ def show_attack(summary: AttackSummary) -> None:
 
 
 def show_likeliest(records: Sequence[tuple[int, float]]) -> None:
-    """The records that are most likely linked, by row number: for internal use."""
+    """Print the records most likely to be linked, by row number; for internal use."""
     if records:
         lines = [(str(row) if row >= 0 else "–", number(probability, 3)) for row, probability in records]
         rows("Most likely linked by the nearest intruder (for internal use)", ["record", "probability"], lines, right=(0, 1))
@@ -310,7 +310,7 @@ def _intruder_rows(intruders: Sequence[IntruderSummary]) -> None:
 
 
 def _show_intruders(swap: SwapSummary) -> None:
-    """What each intruder finds, and who stays exposed."""
+    """Print what each intruder finds, and who stays exposed."""
     if swap.intruders:
         _intruder_rows(swap.intruders)
     if swap.remaining:
@@ -323,7 +323,7 @@ def _show_intruders(swap: SwapSummary) -> None:
 
 
 def _show_formal(formal: FormalSummary) -> None:
-    """The sentence of a formal release with its invariants, ε of each edge, and the cautions."""
+    """Print the sentence of a formal release with its invariants, the ε of each edge, and the cautions."""
     console = _console()
     console.print()
     console.print(formal.sentence, markup=False)
@@ -343,13 +343,13 @@ def _show_formal(formal: FormalSummary) -> None:
 
 
 def show_comparison(names: Sequence[str], summaries: Sequence[RunSummary]) -> None:
-    """Runs side by side, as many at a time as the terminal has room for; what differs is marked."""
+    """Print runs side by side, as many at a time as fit into the terminal; differences are marked."""
     table = comparison(names, summaries)
     width = terminal_width()
     written = table.written()
     said = {"before protection": ", before", "after protection": ", after"}
     labels = [_clipped(f"{heading}{said.get(state, '')}", width // 2) for state, heading, *_ in written]
-    # Gaps, the margin and the mark of a difference take room, too.
+    # Gaps, the margin and the mark of a difference also take space.
     room = width - max(map(len, labels)) - 12
     widest = max(8, min(room - 3, width // 3))
     columns = [[_clipped(text, widest) for text in (name, *(row[2 + run] for row in written))] for run, name in enumerate(names)]
@@ -363,7 +363,7 @@ def show_comparison(names: Sequence[str], summaries: Sequence[RunSummary]) -> No
 
 
 def _side_by_side(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
-    """Which columns are shown together, so that no line is wider than the room."""
+    """Divide the columns into groups, so that no line is wider than the space available."""
     found, first, used = [], 0, 0
     for place, needed in enumerate(widths):
         if place > first and used + needed > room:

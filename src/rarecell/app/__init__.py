@@ -39,6 +39,7 @@ def create_app(folder: str | Path, gate: Gate, *, file: str | None = None) -> tu
     Returns
     -------
     tuple of ASGI application and Pages
+        The application, and the pages it serves.
     """
     from starlette.applications import Starlette
     from starlette.requests import Request

@@ -87,6 +87,7 @@ def assess(
     Returns
     -------
     Assessment
+        The risk of every record, the models behind it, and a summary.
 
     Examples
     --------

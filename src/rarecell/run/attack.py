@@ -99,6 +99,7 @@ def attack(
     Returns
     -------
     Attack
+        What each intruder finds.
 
     Examples
     --------

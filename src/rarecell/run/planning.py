@@ -62,6 +62,7 @@ def plan(
     Returns
     -------
     ReleaseFrontier
+        The ways to reach the target, with what each would cost.
 
     Examples
     --------

@@ -54,6 +54,7 @@ def protect(
     Returns
     -------
     Protection
+        The plan of swaps, and the risk before and after.
 
     Examples
     --------

@@ -125,5 +125,6 @@ def load(folder: str | Path) -> SavedRun:
     Returns
     -------
     SavedRun
+        The run, read back from its files.
     """
     return SavedRun.read(folder)

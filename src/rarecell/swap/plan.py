@@ -117,7 +117,7 @@ class SwapPlan(Shown):
 
     @property
     def n_protected(self) -> int:
-        """Number of requested records that a swap protects; one that was a partner and stays at risk does not count."""
+        """Number of requested records that a swap protects; one that was swapped for another and stays at risk does not count."""
         left = [each.record for each in self.unswapped]
         return int((np.isin(self.requested, self.rows) & ~np.isin(self.requested, left)).sum())
 

@@ -1,7 +1,7 @@
-"""What is left of the risk from each of several intruders, and how many swaps bring all of them down to a target?
+"""How much risk from each of several intruders is left, and how many swaps bring all of it down to a target?
 
-Every intruder is tried on the released file as the keys that it knows show it: records that were not changed in these keys are linked
-as before, and swapped ones to the nearest person. The pairs of a plan are independent of each other, so any part of it is a plan.
+Every intruder is tried on the released file, seen through the keys it knows: records unchanged in these keys are linked as
+before, swapped ones to the nearest person. The pairs of a plan are independent of each other, so any part of it is a plan.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ STAGE = "growing the plan"
 
 @dataclass(frozen=True, eq=False)
 class ScenarioAfter:
-    """What one intruder finds after swaps; a record that shares its values with others is not claimed to be anybody.
+    """What one intruder finds after swaps; the intruder makes no claim about a record that shares its values with others.
 
     Attributes
     ----------
     n_sample_uniques : int
-        Records that are alone with their values of the intruder's keys.
+        Number of records that are alone with their values of the intruder's keys.
     expected_population_uniques : float
-        Of these, those expected to be linked to their person with nobody else as near.
+        Expected number of these that are linked to their person with nobody else as near.
     expected_correct_matches : float
-        Those expected to be linked to their person.
+        Expected number of these that are linked to their person.
     risks : array of float
-        Of each record that is alone the risk by which it is judged.
+        Risk of each record that is alone.
     """
 
     n_sample_uniques: int
@@ -60,7 +60,7 @@ class ScenarioAfter:
 
 
 class ScenarioTrial:
-    """One intruder and the swaps of a plan, all of which are tried once; then any part of them is judged quickly."""
+    """One intruder and the swaps of a plan; all are tried once, then any part of them is assessed quickly."""
 
     def __init__(self, scenario: ScenarioRisk, plan: Exchange, distances: Distances, *, seed: int = 0) -> None:
         assert scenario.model is not None, "an intruder who looks nearby needs a model of the people who were not sampled"
@@ -73,7 +73,7 @@ class ScenarioTrial:
         true, released = (np.ascontiguousarray(codes[self.is_changed]) for codes in (old, new))
         index = CellIndex(small.cells, [c.n_levels for c in small.categories])
         self.left, entered = (np.asarray(index.find(np.asfortranarray(codes)), dtype=np.int64) for codes in (true, released))
-        # Cells that were empty are numbered behind the others.
+        # Cells that were empty are numbered after the others.
         outside = entered < 0
         further, number = np.unique(released[outside], axis=0, return_inverse=True)
         entered[outside] = small.n_cells + number.ravel()
@@ -111,14 +111,14 @@ class ScenarioTrial:
         return moved_links(register.seen(Release(small, after, rows, true, released)), register, distances=own)
 
     def after(self, rows: NDArray[np.bool_] | None = None) -> ScenarioAfter:
-        """What the intruder finds when those of the plan's rows are changed; all of them unless given."""
+        """Return what the intruder finds if these of the plan's rows are changed; all of them by default."""
         chosen = np.arange(len(self.left)) if rows is None else self.position[rows & self.is_changed]
         size, n_cells = len(self.counts), self.risk.table.n_cells
         stayed = self.counts - np.bincount(self.left[chosen], minlength=size)
         final = stayed + np.bincount(self.entered[chosen], minlength=size)
         alone = np.flatnonzero((final[:n_cells] == 1) & (stayed[:n_cells] == 1))
         claimed = chosen[final[self.entered[chosen]] == 1]
-        # The person of a record that is left alone still has the others of its cell around it, in the population.
+        # In the population, the person of a record that is left alone still shares the cell with the others.
         unique, match = self.risk.unique_probability[alone], self.risk.match_probability[alone]
         return ScenarioAfter(
             n_sample_uniques=len(alone) + len(claimed),
@@ -130,7 +130,7 @@ class ScenarioTrial:
 
 @dataclass(frozen=True, eq=False)
 class ScenarioTarget:
-    """A plan that was grown until the target is met in every scenario, or as far as it goes."""
+    """A plan that was extended until the target is met in every scenario, or as far as possible."""
 
     plan: SwapPlan
     is_met: bool
@@ -147,24 +147,29 @@ def plan_scenarios_to_target(
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> ScenarioTarget:
-    """Swap until the target holds against each intruder; then leave out swaps that are not needed.
+    """Swap until the target is met against each intruder, then leave out swaps that are not needed.
 
     Parameters
     ----------
     task : SwapTask
-        The file, the model, and all wishes.
+        The file, the model and all settings.
     scenarios : Scenarios
         The intruders, with their models.
     target : Target
-        What is to be reached against each of them.
+        The target against each of them.
     plan : Planning, optional
-        How swaps for some records are planned.
+        Function that plans swaps for some records.
     households : array of int, optional
-        The household of each record, where whole ones are swapped: its pairs stay together.
+        Household of each record if whole households are swapped; the pairs of a household stay together.
     seed : int, optional
-        Of the draws by which what is left is judged.
+        Seed of the draws with which the remaining risk is assessed.
     progress : Progress, optional
-        Receives progress reports.
+        Receiver of progress reports.
+
+    Returns
+    -------
+    ScenarioTarget
+        The plan, and whether the target is met.
     """
     worst = np.sort(scenarios.worst_probability[scenarios.worst_probability > 0.0])[::-1]
     n = _first_number(scenarios, target, worst)
@@ -184,7 +189,7 @@ def plan_scenarios_to_target(
 
 
 def _first_number(scenarios: Scenarios, target: Target, worst: NDArray[np.float64]) -> int:
-    """How many of the riskiest records would do if every swap took its own risk away in every scenario."""
+    """Number of riskiest records that would be enough if every swap removed its own risk in every scenario."""
     n = 0 if target.max_record_risk is None else int((worst > target.max_record_risk).sum())
     ranked = np.argsort(-scenarios.worst_probability, kind="stable")[: len(worst)]
     for one in scenarios.each:
@@ -213,10 +218,10 @@ def _enough(
     scenarios: Scenarios,
     households: NDArray[np.int32] | None,
 ) -> SwapPlan:
-    """The fewest pairs of records, or of households, that are enough, the riskiest first."""
+    """The fewest pairs of records or households that are enough, riskiest first."""
     group = np.arange(len(plan))
     if households is not None:
-        # A household is in one pair, so the smaller number of the two names it.
+        # A household is in one pair only, so the smaller of its two numbers identifies the pair.
         group = np.unique(np.minimum(households[plan.records], households[plan.partners]), return_inverse=True)[1]
     risk = np.zeros(int(group.max(initial=-1)) + 1)
     np.maximum.at(risk, np.tile(group, 2), scenarios.worst_probability[plan.table.cell_of(plan.rows)])

@@ -1,8 +1,8 @@
 """Which swaps make records safe from several intruders at once?
 
-A swap helps against an intruder only when it changes a key that the intruder knows. So a record that is at risk in some scenarios
-swaps keys that all of these know; where they have none in common, or no partner is found so, it swaps any of their keys, and
-what that leaves is told. Records are served scenario by scenario, and nobody takes part twice.
+A swap helps against an intruder only if it changes a key that the intruder knows. So a record that is at risk in some scenarios
+swaps keys that are known in all of them. If they have no key in common, or no partner is found this way, the record swaps any of
+their keys, and the risk that this leaves is reported. Records are served scenario by scenario, and none is swapped twice.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ if TYPE_CHECKING:
 NOT_FOR_ALL = "no swap changes a key of every scenario in which it is at risk"
 
 Planning = Callable[[SwapTask, NDArray[np.int64], Progress], SwapPlan]
-"""Plans swaps for some records: single ones, or their whole households."""
+"""A function that plans swaps for some records, singly or with their whole households."""
 
 
 @dataclass(frozen=True, eq=False)
 class Chosen:
-    """Records to protect, by number, and for each the scenarios from which it is to become safe, as bits."""
+    """Row numbers of records to protect, and for each the scenarios it must become safe from, as bits."""
 
     records: NDArray[np.int64]
     mask: NDArray[np.uint64]
 
     @classmethod
     def above(cls, scenarios: Scenarios, threshold: float) -> Chosen:
-        """The records above ``threshold`` in at least one scenario."""
+        """Choose the records above ``threshold`` in at least one scenario."""
         return cls._where(scenarios, [one.unique_probability > threshold for one in scenarios.each])
 
     @classmethod
     def riskiest(cls, scenarios: Scenarios, n: int) -> Chosen:
-        """The ``n`` records with the highest probability in their worst scenario; ties go in the order of the cells."""
+        """Choose the ``n`` records with the highest probability in their worst scenario; ties are in the order of the cells."""
         found = cls.above(scenarios, 0.0)
         cell = scenarios.table.cell_of(found.records)
         order = np.lexsort((cell, -scenarios.worst_probability[cell]))[: max(n, 0)]
@@ -55,7 +55,7 @@ class Chosen:
 
     @classmethod
     def in_cells_below(cls, scenarios: Scenarios, share: float) -> Chosen:
-        """The records that are alone in a cell of probability below ``share`` in at least one scenario."""
+        """Choose the records that are alone in a cell of probability below ``share`` in at least one scenario."""
         below = [
             ((one.risk.sample_count == 1) & (np.exp(one.risk.log_population_share) < share))[one.cell] for one in scenarios.each
         ]
@@ -63,16 +63,16 @@ class Chosen:
 
     @classmethod
     def named(cls, scenarios: Scenarios, records: ArrayLike, threshold: float) -> Chosen:
-        """Records that the user names: safe from whom they are above ``threshold``, or from everybody when that is nobody."""
+        """Choose the records that the user names, against every scenario where they exceed ``threshold``, or all if none."""
         rows = np.asarray(records, dtype=np.int64)
         everybody = np.uint64((1 << len(scenarios.each)) - 1)
-        # The last place is for dropped records, whose cell is −1.
+        # The last entry is for dropped records, whose cell is −1.
         of_cell = np.append(scenarios.masks_above(threshold), np.uint64(0))[scenarios.table.cell_of(rows)]
         return cls(rows, np.where(of_cell == 0, everybody, of_cell))
 
     @classmethod
     def _where(cls, scenarios: Scenarios, at_risk: list[NDArray[np.bool_]]) -> Chosen:
-        """The records of cells that are at risk in a scenario, one mask of cells for each, in the order of the file."""
+        """Choose, in file order, the records of cells at risk in a scenario, given one mask of cells for each scenario."""
         bits = np.zeros(scenarios.table.n_cells + 1, dtype=np.uint64)
         for position, is_risky in enumerate(at_risk):
             bits[:-1] |= np.where(is_risky, np.uint64(1 << position), np.uint64(0))
@@ -85,16 +85,16 @@ class Chosen:
 
 
 def plan_single(task: SwapTask, records: NDArray[np.int64], progress: Progress) -> SwapPlan:
-    """Swaps of single records."""
+    """Plan swaps of single records."""
     return plan_task(task, records, progress=progress)
 
 
 def plan_for_scenarios(
     task: SwapTask, scenarios: Scenarios, chosen: Chosen, *, plan: Planning = plan_single, progress: Progress = SILENT
 ) -> SwapPlan:
-    """Swaps for chosen records.
+    """Plan swaps for chosen records.
 
-    A record whose swap changes no key of some scenario from which it is to be safe counts as not swapped, with the reason.
+    A record counts as not swapped, with the reason, if its swap changes no key of a scenario it must become safe from.
     """
     plans: list[SwapPlan] = []
     waiting = {int(m): chosen.records[chosen.mask == m] for m in np.unique(chosen.mask)}
@@ -127,7 +127,7 @@ def _one_plan(
 
 
 def _merged(task: SwapTask, chosen: Chosen, plans: list[SwapPlan], scenarios: Scenarios) -> SwapPlan:
-    """All pairs as one plan; any set of disjoint pairs keeps the margins."""
+    """Merge all pairs into one plan; any set of disjoint pairs keeps the margins."""
     if not plans:
         return plan_task(task, chosen.records)
     interactions = Interactions.of_model(task.table, task.model, keep=task.keep, never_swap=task.constraints.never_swap)
@@ -145,7 +145,7 @@ def _merged(task: SwapTask, chosen: Chosen, plans: list[SwapPlan], scenarios: Sc
         known = [set(one.keys) for place, one in enumerate(scenarios.each) if mask >> place & 1]
         if record not in moved_keys:
             reason = reasons.get(record, NOT_FOR_ALL)
-            # Those that swaps for other scenarios took are kept out of further ones, as those that the user keeps out.
+            # Records swapped for other scenarios are kept out of further swaps, like those that the user keeps out.
             left.append(Unswapped(record, TAKEN if reason == UNTOUCHED and not task.constraints.keeps_out else reason))
         elif not all(moved_keys[record] & keys for keys in known):
             left.append(Unswapped(record, NOT_FOR_ALL))

@@ -1,4 +1,4 @@
-"""What does the summary of a run say of the values that changed places?"""
+"""What does the summary of a run say about the values that changed places?"""
 
 from __future__ import annotations
 
@@ -41,22 +41,29 @@ def swap_summary(
     first_found_distance: float | None = None,
     links: MovedLinks | None = None,
 ) -> SwapSummary:
-    """The ``swap`` part of ``summary.json``: what was done, risk before and after, and what it cost.
+    """Make the ``swap`` part of ``summary.json``: what was done, the risk before and after, and the loss of utility.
 
     Parameters
     ----------
-    plan, risk : SwapPlan, RecordRisk
-        The plan, and the risk before it.
+    plan : SwapPlan
+        The plan.
+    risk : RecordRisk
+        Risk before the plan.
     columns : mapping of str to ColumnValues or CrossedColumn, optional
         Columns outside the keys whose association with the keys is to be reported.
     margins_identical : bool, optional
-        What the comparison of margins said.
+        Result of the comparison of margins.
     frontier : sequence of FrontierPoint, optional
         Points of :func:`rarecell.swap.target.frontier`.
     first_found_distance : float, optional
-        Mean distance of :func:`first_found_distance`, for comparison.
+        Result of :func:`first_found_distance`, for comparison.
     links : MovedLinks, optional
-        What the nearest intruder finds of the swapped records; tried anew unless given.
+        What an intruder who links to the nearest person finds of the swapped records; computed if not given.
+
+    Returns
+    -------
+    SwapSummary
+        The numbers of the summary.
     """
     found = links or links_of_plan(plan, plan.task.register_of(risk))
     return replace(
@@ -88,16 +95,25 @@ def exchange_summary(
     columns: Mapping[str, ColumnValues | CrossedColumn] | None = None,
     margins_identical: bool = True,
 ) -> SwapSummary:
-    """What any exchange of values did: risk before and after, and what it cost. Every record could have changed.
+    """Summarise any exchange of values: the risk before and after, and the loss of utility. Any record may have changed.
 
     Parameters
     ----------
-    exchange, risk : Exchange, RecordRisk
-        The exchange, and the risk before it.
+    exchange : Exchange
+        The exchange.
+    risk : RecordRisk
+        Risk before the exchange.
     links : MovedLinks
-        What the nearest intruder finds of the records that changed.
-    columns, margins_identical : mapping of str to ColumnValues or CrossedColumn or None, bool, optional
+        What an intruder who links to the nearest person finds of the changed records.
+    columns : mapping of str to ColumnValues or CrossedColumn, optional
         As for :func:`swap_summary`.
+    margins_identical : bool, optional
+        As for :func:`swap_summary`.
+
+    Returns
+    -------
+    SwapSummary
+        The numbers of the summary.
     """
     cost = utility(exchange, columns)
     after = risk_after_exchange(risk, exchange, links)
@@ -128,9 +144,9 @@ def _spread(distances: Sequence[MarginDistance]) -> MarginDistances:
 
 
 def first_found_distance(plan: SwapPlan) -> float:
-    """Mean distance if each protected record had taken the first partner in a file in random order: swapping without a plan.
+    """Compute the mean distance of swapping without a plan: each protected record takes the first partner it meets.
 
-    Margins, constraints and distances are those of the plan.
+    The file is taken in random order. Margins, constraints and distances are those of the plan.
     """
     if not len(plan):
         return 0.0

@@ -1,18 +1,18 @@
 """Which records can be exchanged at all, and what holds those that cannot?
 
-For a decomposable model the answer needs no pairs. With n(i_a) the number of records that agree with i on a,
+For a decomposable model the answer needs no comparison of pairs. With n(i_a) the number of records that agree with i on a,
 
     W(i) = n(i) − Σ_C n(i_C) + Σ_S ν(S) n(i_S) = Σ_j (number of parts of the difference of i and j, less 1)
 
-over the records j outside i's cell, because along a junction tree the cliques that meet a difference exceed the
-separators that meet it by the number of its parts. So record i has a partner exactly when W(i) > 0, and between W/(m−1) and
-W of them. Where W(i) = 0 no record can leave the cell, by one exchange or by many. Others may still enter it: of the records
-00, 01 and 10 under independence the first has W = 0, and exchanging the other two gives 00, 00 and 11.
+over the records j outside i's cell, because along a junction tree the cliques that meet a difference outnumber the
+separators that meet it by the number of its parts. So record i has a partner exactly when W(i) > 0, and then between W/(m−1)
+and W of them. If W(i) = 0, no record can leave the cell, by one exchange or by many. Others may still enter it: of the records
+00, 01 and 10 under independence, the first has W = 0, and exchanging the other two gives 00, 00 and 11.
 
 The same holds for a hierarchical model, and with further margins to keep, as long as the graph of what moves together is
-chordal. For other graphs a minimal separator S gives, by margins alone, the number of
-records that agree on S and differ on two of its sides K: n(i_S) − n(i) − Σ_K (n(i_{V∖K}) − n(i)); a record has
-a partner exactly when one of these is positive. Margins with columns outside the keys are decided by looking at pairs.
+chordal. For other graphs, a minimal separator S gives, from margins alone, the number of records that agree on S and differ on
+two of its sides K: n(i_S) − n(i) − Σ_K (n(i_{V∖K}) − n(i)). A record has a partner exactly when one of these is positive.
+Margins with columns outside the keys are decided by comparing pairs.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class FixedCell:
     Attributes
     ----------
     cell : int
-        Position in the table.
+        Position of the cell in the table.
     n_records : int
-        Records in it.
+        Number of records in it.
     margin : tuple of str
-        The kept margin that holds it, or the union of those that do together.
+        The kept margin that holds it, or the union of several that do so together.
     n_in_margin : int
-        Records that agree with it on that margin.
-    freed_by : tuple of str, str or None
-        Two vertices of the margin whose interaction holds it; None when more than one interaction does.
+        Number of records that agree with it on that margin.
+    freed_by : tuple of str or None
+        Two vertices of the margin whose interaction holds it; None if more than one interaction does.
     n_freed : int
-        Records that would become partners without that interaction; at least this many when the graph is not chordal.
+        Number of records that would become partners without that interaction; a lower bound if the graph is not chordal.
     """
 
     cell: int
@@ -78,13 +78,13 @@ class Swappability:
     interactions : Interactions
         What must move together.
     weight : array of int
-        W(i) for each cell of the table; for margins beyond a decomposable model the upper bound on partners.
+        W(i) for each cell of the table; for margins beyond a decomposable model, the upper bound on partners.
     at_least, at_most : array of int
         Bounds on the number of partner records.
     method : str
-        ``margins`` (W), ``separators`` or ``pairs``: how it was decided.
-    of_units : tuple of Units, array of bool or None
-        Where columns outside the keys matter: the units that they make, and which of these have a partner.
+        How it was decided: ``margins`` (W), ``separators`` or ``pairs``.
+    of_units : tuple of Units and array of bool, or None
+        If columns outside the keys matter, the units that they make, and which of these have a partner.
     """
 
     table: ContingencyTable
@@ -97,12 +97,12 @@ class Swappability:
 
     @property
     def is_swappable(self) -> NDArray[np.bool_]:
-        """For each cell: whether a record in it has a partner."""
+        """Whether a record in each cell has a partner."""
         return self.weight > 0
 
     @property
     def record_is_swappable(self) -> NDArray[np.bool_]:
-        """For each record of the file; a record that was dropped for a missing key has no partner."""
+        """Whether each record of the file has a partner; a record that was dropped for a missing key has none."""
         if self.of_units is None:
             return np.append(self.is_swappable, False)[records_of(self.table)]
         units, is_swappable = self.of_units
@@ -110,16 +110,16 @@ class Swappability:
 
     @property
     def fixed_cells(self) -> NDArray[np.int64]:
-        """Positions of the cells that nothing can change."""
+        """Positions of the cells that no exchange can change."""
         return np.flatnonzero(self.weight == 0)
 
     @property
     def n_swappable_uniques(self) -> int:
-        """Sample uniques with a partner."""
+        """Number of sample uniques with a partner."""
         return int(self.is_swappable[self.table.unique_cells].sum())
 
     def explain_fixed(self, cells: Sequence[int] | NDArray[np.int64] | None = None) -> tuple[FixedCell, ...]:
-        """For fixed cells (all unless given): the margin that holds each, and what would free it."""
+        """Find the margin that holds each fixed cell, and what would free it; all fixed cells by default."""
         return _explain_fixed(self, self.fixed_cells if cells is None else np.asarray(cells, dtype=np.int64))
 
     def __str__(self) -> str:
@@ -136,18 +136,23 @@ def swappability(
     keep: Sequence[Sequence[str]] = (),
     columns: Mapping[str, ColumnValues] | None = None,
 ) -> Swappability:
-    """Which records have a partner with whom they can exchange values without changing a kept margin.
+    """Find the records that have a partner for an exchange that changes no kept margin.
 
     Parameters
     ----------
     table : ContingencyTable
         The contingency table.
     model : CellModel
-        Its margins are kept.
+        The model whose margins are kept.
     keep : sequence of sequences of str, optional
-        Further margins that are kept, as sets of names of keys, coarsenings or other columns.
+        Further margins to keep, as sets of names of keys, coarsenings or other columns.
     columns : mapping of str to ColumnValues, optional
-        For each other column named in ``keep`` a value for each record.
+        For each other column named in ``keep``, a value for each record.
+
+    Returns
+    -------
+    Swappability
+        The result for each cell.
 
     Examples
     --------
@@ -173,7 +178,7 @@ def swappability(
 
 
 def swap_weights(table: ContingencyTable, cliques: Sequence[int], separators: Sequence[tuple[int, int]]) -> NDArray[np.int64]:
-    """W(i) of every occupied cell, from the margins of cliques and separators."""
+    """Compute W(i) of every occupied cell from the margins of cliques and separators."""
     weight = table.counts.copy()
     for clique in cliques:
         weight -= table.marginals.at_cells(clique)
@@ -183,7 +188,7 @@ def swap_weights(table: ContingencyTable, cliques: Sequence[int], separators: Se
 
 
 def _partners_by_separator(table: ContingencyTable, neighbours: Sequence[int], separators: Sequence[int]) -> NDArray[np.int64]:
-    """For each separator and cell: the records that agree on the separator and differ on two of its sides."""
+    """For each separator and cell, the number of records that agree on the separator and differ on two of its sides."""
     everything = table.all_vertices
     found = np.zeros((len(separators), table.n_cells), dtype=np.int64)
     for row, separator in enumerate(separators):
@@ -215,7 +220,7 @@ def _by_pairs(
 
 
 def _explain_fixed(found: Swappability, cells: NDArray[np.int64]) -> tuple[FixedCell, ...]:
-    """Try the graph without each of its edges, and name the one that frees most."""
+    """Try the graph without each of its edges, and name the edge whose removal frees most."""
     best_gain = np.zeros(len(cells), dtype=np.int64)
     best: list[tuple[int, int, int] | None] = [None] * len(cells)
     for together, u, v, gain in _gains(found, cells):
@@ -227,13 +232,13 @@ def _explain_fixed(found: Swappability, cells: NDArray[np.int64]) -> tuple[Fixed
 def _gains(found: Swappability, cells: NDArray[np.int64]) -> Iterator[tuple[int, int, int, NDArray[np.int64]]]:
     """For each edge between keys, at the finest resolution: a kept set that holds it, its ends, and the partners it frees.
 
-    In a chordal graph an edge u–v that lies in one clique C only leaves a chordal graph, and frees whoever agrees on
-    C∖{u,v} and differs on both. In another graph the partners are counted again by the separators without the edge.
+    Removing an edge u–v that lies in only one clique C of a chordal graph leaves a chordal graph, and frees the records that
+    agree on C∖{u,v} and differ on both. In other graphs the partners are counted again by the separators without the edge.
     """
     table, graph = found.table, found.interactions
     chordal = graph.chordal_graph
     if graph.columns:
-        return  # which of them to drop is for the user, who named them
+        return  # which of them to drop is up to the user, who named them
     for together in graph.kept if chordal is None else chordal.clique_masks:
         for u, v in combinations(members(table.reduce(together)), 2):
             if chordal is None:
@@ -273,9 +278,9 @@ def cost_of_keeping(
     columns: Mapping[str, ColumnValues] | None = None,
     records: Sequence[int] | NDArray[np.int64] | None = None,
 ) -> dict[tuple[str, ...], int]:
-    """For each further margin: how many records (all unless given) have a partner without it and none with it.
+    """Count, for each further margin, the records (all by default) that have a partner without it and none with it.
 
-    Each margin is taken alone, beside those of the model.
+    Each margin is considered on its own, in addition to those of the model.
     """
     rows = slice(None) if records is None else np.asarray(records, dtype=np.int64)
     free = swappability(table, model).record_is_swappable[rows]

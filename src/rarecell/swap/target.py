@@ -1,7 +1,7 @@
 """How many records must be swapped to reach a target, and what does each step cost?
 
-Swaps of a plan are independent of each other, so any part of a plan is a plan. The pairs are put in the order of the risk
-they remove for each value they change, and the plan grows along that order until the target is met.
+The swaps of a plan are independent of each other, so any part of a plan is a plan. The pairs are sorted by the risk they remove
+per value changed, and the plan grows in that order until the target is met.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ STAGE = "growing the plan"
 
 @dataclass(frozen=True)
 class Target:
-    """What is to be reached, against an intruder who links each record to the nearest person.
+    """The risk to be reached, against an intruder who links each record to the nearest person.
 
     Attributes
     ----------
     max_population_uniques : float or None
-        At most this many records that are expected to be linked with nobody else as near.
+        Largest expected number of records linked to their person with nobody else as near.
     max_record_risk : float or None
-        No record with a risk above this.
+        Largest risk of any record.
     max_correct_links : float or None
-        At most this many expected correct links.
+        Largest expected number of correct links.
     """
 
     max_population_uniques: float | None = None
@@ -54,7 +54,7 @@ class Target:
             raise BadInput("A target is a number of 0 or more.")
 
     def is_met(self, after: RiskAfter) -> bool:
-        """Whether the risk that is left is low enough."""
+        """Return whether the remaining risk is low enough."""
         return (
             (self.max_population_uniques is None or after.expected_population_uniques <= self.max_population_uniques)
             and (self.max_correct_links is None or after.expected_correct_matches <= self.max_correct_links)
@@ -74,7 +74,7 @@ class Target:
 
 @dataclass(frozen=True)
 class FrontierPoint:
-    """Risk that is left after this many values were changed."""
+    """Risk that remains after this many values were changed."""
 
     n_swaps: int
     values_changed: int
@@ -85,18 +85,18 @@ class FrontierPoint:
 
 @dataclass(frozen=True, eq=False)
 class TargetPlan:
-    """A plan that was grown to a target.
+    """A plan that was extended until it met a target.
 
     Attributes
     ----------
     plan : SwapPlan
-        The swaps that are enough; when the target is out of reach, all that are possible.
+        The swaps that are enough; if the target is out of reach, all that are possible.
     after : RiskAfter
-        Risk after them.
+        Risk after these swaps.
     is_met : bool
         Whether the target is reached.
     frontier : tuple of FrontierPoint
-        Risk against changed values, from no swap to all that were weighed.
+        Risk against changed values, from no swap to all that were considered.
     sentence : str
         What was reached, and what stands in the way.
     """
@@ -119,15 +119,20 @@ def plan_to_target(
     Parameters
     ----------
     task : SwapTask
-        The file, the model, and all wishes.
+        The file, the model and all settings.
     risk : RecordRisk
-        The risk before.
+        Risk before the swaps.
     target : Target
-        What is to be reached.
+        The risk to be reached.
     register : Register, optional
-        What the intruder knows against whom the target is to hold; that of the task unless given.
+        What the intruder knows; by default the register of the task.
     progress : Progress, optional
-        Receives progress reports.
+        Receiver of progress reports.
+
+    Returns
+    -------
+    TargetPlan
+        The plan, and whether it meets the target.
     """
     intruder = register or task.register_of(risk)
     records = _first_choice(risk, target)
@@ -153,7 +158,7 @@ def plan_to_target(
 def frontier(
     risk: RecordRisk, plan: SwapPlan, links: MovedLinks, *, n_points: int = 20, order: NDArray[np.int64] | None = None
 ) -> tuple[FrontierPoint, ...]:
-    """Risk left against values changed, as the swaps of a plan are made in the order of their benefit."""
+    """Compute the remaining risk against values changed, as the swaps of a plan are made in the order of their benefit."""
     in_order = _by_benefit(risk, plan, links) if order is None else order
     steps = np.unique(np.linspace(0, len(plan), min(n_points, len(plan) + 1)).round().astype(np.int64))
     points = []
@@ -172,7 +177,7 @@ def frontier(
 
 
 def _by_benefit(risk: RecordRisk, plan: SwapPlan, links: MovedLinks) -> NDArray[np.int64]:
-    """Pairs by the risk they remove for each value they change; ties in the order of the plan."""
+    """Pairs sorted by the risk they remove per value changed; ties are in the order of the plan."""
     before = risk.unique_probability[plan.table.cell_of(plan.rows)]
     removed = (before - links.certain).reshape(2, -1).sum(axis=0)
     n_values = np.array([int(m & plan.interactions.keys).bit_count() for m in plan.moved.tolist()])
@@ -180,7 +185,7 @@ def _by_benefit(risk: RecordRisk, plan: SwapPlan, links: MovedLinks) -> NDArray[
 
 
 def _first_choice(risk: RecordRisk, target: Target) -> NDArray[np.int64]:
-    """The riskiest records, as many as would do if every swap only took its own risk away."""
+    """The riskiest records, as many as would be enough if every swap removed only its own risk."""
     chosen = np.zeros(0, dtype=np.int64) if target.max_record_risk is None else risk.above(target.max_record_risk)
     ranked = risk.riskiest(risk.n_sample_uniques)
     of_ranked = risk.table.cell_of(ranked)
@@ -195,7 +200,7 @@ def _first_choice(risk: RecordRisk, target: Target) -> NDArray[np.int64]:
 
 
 def _further_records(plan: SwapPlan, after: RiskAfter, records: NDArray[np.int64], target: Target) -> NDArray[np.int64]:
-    """Records not asked for yet whose swap would bring the target nearer: what is left of cells at risk."""
+    """Records not yet requested whose swap would bring the target nearer: the unswapped ones in cells at risk."""
     units = np.flatnonzero((after.match_probability > 0.0)[plan.units.cell])
     rows = plan.units.rows_in(units, plan.units.counts[units])
     rows = rows[~np.isin(rows, np.concatenate([plan.rows, records]))]
@@ -216,7 +221,7 @@ def _further_records(plan: SwapPlan, after: RiskAfter, records: NDArray[np.int64
 
 
 def _smallest(n: int, is_enough: Callable[[int], bool]) -> int:
-    """The smallest number of pairs that is enough, given that n is; risk falls as pairs are added."""
+    """The smallest number of pairs that is enough, given that n pairs are; risk falls as pairs are added."""
     low, high = 0, n
     while low < high:
         middle = (low + high) // 2

@@ -1,6 +1,6 @@
 """What is to be swapped, under which rules, and against whom?
 
-Everything that a plan depends on, gathered once: the parts of the planner take this one object instead of its fields.
+Everything that a plan depends on is gathered here; the parts of the planner take this one object instead of its fields.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk
 
 LINK_WEIGHT = 5.0
-"""What a certain link to the right person costs, where the change of one nominal value costs 1."""
+"""Cost of a certain link to the right person, where the change of one nominal value costs 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class SwapTask:
-    """The file, the model, and all wishes.
+    """The file, the model and all settings.
 
     Attributes
     ----------
-    table, model : ContingencyTable, CellModel
-        What is swapped, and the model whose margins stay.
+    table : ContingencyTable
+        The table of the file.
+    model : CellModel
+        The model whose margins stay.
     risk : RecordRisk, array_like or None
-        A ``RecordRisk``, or the risk of each cell: to serve the riskiest first.
+        A ``RecordRisk``, or the risk of each cell, for serving the riskiest first.
     population : float or None
-        Population size, unless ``risk`` knows it; twice the sample when neither does.
+        Population size, unless ``risk`` knows it; by default twice the sample.
     register : Register or None
-        What an intruder knows of the population; what ``model`` says unless given.
+        What an intruder knows about the population; by default what ``model`` says.
     keep : sequence of sequences of str
         Further margins that stay, as sets of column names.
     columns : mapping of str to ColumnValues
@@ -52,17 +54,17 @@ class SwapTask:
     constraints : SwapConstraints
         What no swap may do.
     distances : Distances
-        How far levels are apart.
+        Distances between levels.
     link_weight : float
-        What a certain link to the right person costs beside the distance.
+        Cost of a certain link to the right person, in addition to the distance.
     max_candidates : int
-        Partners weighed for each record; more where few of them are safe.
+        Number of partners considered for each record; more where few of them are safe.
     decoys : float
-        Further records that are swapped, drawn at random, as a share of those to protect.
+        Further records to swap, drawn at random, as a share of those to protect.
     record_ids : array_like, NamesOfRecords or None
-        What names each record, for the choice among equal ones; row numbers unless given.
+        Name of each record, for the choice among equal records; by default row numbers.
     seed : int
-        Of every choice by chance.
+        Seed of every random choice.
     """
 
     table: ContingencyTable
@@ -90,7 +92,7 @@ class SwapTask:
 
     @cached_property
     def cell_risk(self) -> NDArray[np.float64]:
-        """Risk of each cell; 0 when none was given."""
+        """Risk of each cell; 0 if no risk was given."""
         if self.risk is None:
             return np.zeros(self.table.n_cells)
         array = np.asarray(getattr(self.risk, "unique_probability", self.risk), dtype=np.float64)
@@ -106,7 +108,7 @@ class SwapTask:
 
     @cached_property
     def cell_link(self) -> NDArray[np.float64]:
-        """E(1/F) of each cell: how likely a link to one of its persons is right."""
+        """E(1/F) of each cell: the probability that a link to one of its persons is right."""
         if self.register is not None and self.register.is_real:
             return self.register.own_cell(self.table.cells)[0]
         link = getattr(self.risk, "match_probability", None)
@@ -115,16 +117,16 @@ class SwapTask:
         return formulas.match_probability(self.model.log_cell_probability(), self.n_unseen, self.table.counts)
 
     def register_of(self, risk: RecordRisk) -> Register:
-        """What an intruder knows: as was given, or what the model of the margins says."""
+        """Return what an intruder knows: as given, or what the model of the margins says."""
         return self.register or Register.modelled(risk, self.model)
 
     @cached_property
     def known(self) -> Persons:
-        """Persons who are known to be in the population: the sampled ones, or a whole register."""
+        """Persons known to be in the population: those in the sample, or a whole register."""
         return Persons(self.table) if self.register is None else self.register.known
 
     def nobody_unseen(self, cells: NDArray[np.int32]) -> NDArray[np.float64]:
-        """Probability that none of the unseen persons has the values of each cell."""
+        """Return the probability that none of the unseen persons has the values of each cell."""
         if self.register is not None and self.register.unseen is not None:
             rates, weight = self.register.unseen.rates(cells, n_draws=_n_draws(len(cells)), most_members=MEMBERS_ASKED)
             return np.asarray(weight @ np.exp(-rates))
@@ -135,9 +137,9 @@ class SwapTask:
 
 
 MEMBERS_ASKED = 4
-"""Members of an average that a plan asks; what is reported comes from all of them, with fresh draws."""
+"""Number of models of a model average that planning uses; reported results use all of them, with fresh draws."""
 
 
 def _n_draws(n_cells: int) -> int:
-    """Few draws of many cells: a plan weighs candidates, it does not report."""
+    """Number of draws, smaller for more cells: planning only compares candidates, it reports nothing."""
     return int(np.clip(400_000 // max(n_cells, 1), 1, 4))

@@ -1,7 +1,7 @@
-"""Which records are alike in everything that a swap looks at?
+"""Which records are alike in everything that a swap considers?
 
-Those in the same cell, unless columns outside the keys matter: margins to keep that hold such a column, a geography
-within which to swap, an edit rule. Then a cell falls into several *units*, one for each combination of these columns.
+Those in the same cell, unless columns outside the keys matter because of a margin to keep, a geography within which to swap, or
+an edit rule. Then a cell is divided into several *units*, one for each combination of values of these columns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class CodedColumn(NamedTuple):
-    """A column as codes: ``levels[codes[r]]`` is the value of record r; a missing value is the level None, the last."""
+    """A column as codes: ``levels[codes[r]]`` is the value of record r; missing values have the last level, None."""
 
     codes: NDArray[np.int32]
     levels: tuple[Level, ...]
@@ -35,7 +35,7 @@ ColumnValues = ArrayLike | CodedColumn
 
 
 def coded_columns(data: Microdata, names: Sequence[str]) -> dict[str, ColumnValues]:
-    """The columns outside the keys that margins to keep or constraints name, as plans take them."""
+    """Return the columns outside the keys that margins to keep or constraints name, in the form that plans take."""
     wanted = list(dict.fromkeys(name for name in names if name not in data.keys))
     if not wanted:
         return {}
@@ -58,9 +58,9 @@ class Units:
     codes : array of int
         One row for each unit: codes of the vertices, then of ``columns``.
     counts : array of int
-        Records of each unit.
+        Number of records in each unit.
     cell : array of int
-        The cell each unit belongs to.
+        Cell of each unit.
     known_unit : array of int or None
         The unit of each record, −1 for a record that was dropped for a missing key; None when the table does not know its
         records, which are then numbered in the order of the cells.
@@ -76,7 +76,7 @@ class Units:
 
     @classmethod
     def of(cls, table: ContingencyTable, columns: Sequence[str], values: Mapping[str, ColumnValues]) -> Units:
-        """The units that ``columns`` (a value for each record in ``values``) make of the cells of ``table``."""
+        """Divide the cells of ``table`` into units by ``columns``, whose value for each record is in ``values``."""
         of_vertices = np.stack([table.vertex_codes(v) for v in range(table.n_vertices)], axis=1)
         if not columns:
             cell = np.arange(table.n_cells)
@@ -98,15 +98,15 @@ class Units:
 
     @cached_property
     def record_unit(self) -> NDArray[np.int64]:
-        """The unit of every record; ask :meth:`unit_of` for a few of them."""
+        """Unit of every record; use :meth:`unit_of` for only a few of them."""
         return records_of(self.table) if self.known_unit is None else self.known_unit
 
     def unit_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Units of records by their number, −1 for one that was dropped."""
+        """Return the units of records given by row number; −1 for a record that was dropped."""
         return self.table.cell_of(rows) if self.known_unit is None else np.asarray(self.known_unit[rows])
 
     def rows_in(self, units: NDArray[np.int64], n_first: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Numbers of the records of distinct units; of records that are only numbered, the first ones of each unit."""
+        """Return the row numbers of the records of distinct units; if records are not known, only the first of each unit."""
         if self.known_unit is None:
             n_rows = np.minimum(n_first, self.counts[units])
             return np.repeat(self.table.first_row[units] - np.cumsum(n_rows) + n_rows, n_rows) + np.arange(n_rows.sum())
@@ -120,17 +120,17 @@ class Units:
         return (*(int(n) for n in self.table.vertex_levels), *(len(levels) for levels in self.levels))
 
     def position(self, name: str) -> int:
-        """Column of ``codes`` that holds the key, coarsening or further column ``name``."""
+        """Return the column of ``codes`` that holds the key, coarsening or further column ``name``."""
         return (*self.table.vertex_names, *self.columns).index(name)
 
     def values_of(self, name: str) -> Sequence[Level]:
-        """The values that the codes of a key or further column stand for."""
+        """Return the values that the codes of a key or further column stand for."""
         if name in self.columns:
             return self.levels[self.columns.index(name)]
         return self.table.categories[self.table.keys.index(name)].levels
 
     def ranks(self, columns: Sequence[int]) -> tuple[NDArray[np.int64], int]:
-        """Rank of each unit's combination of these columns, in lexicographic order, and the number of combinations."""
+        """Rank each unit's combination of these columns in lexicographic order; also return the number of combinations."""
         if not len(columns):
             return np.zeros(self.n_units, dtype=np.int64), 1
         found = collapse_records([self.codes[:, c] for c in columns], [self.column_levels[c] for c in columns])
@@ -138,14 +138,14 @@ class Units:
 
 
 def records_of(table: ContingencyTable) -> NDArray[np.int64]:
-    """The cell of each record; a table made of counts alone gets records in the order of its cells."""
+    """Return the cell of each record; a table made from counts alone gets records in the order of its cells."""
     if table.record_cell is not None:
         return table.record_cell
     return np.repeat(np.arange(table.n_cells), table.counts)
 
 
 def code_column(name: str, values: ColumnValues, n_records: int) -> CodedColumn:
-    """Codes of a column of any type, and the values they stand for; missing values are one level, the last."""
+    """Return the codes of a column of any type and the values they stand for; missing values form the last level."""
     if isinstance(values, CodedColumn):
         if len(values.codes) != n_records:
             raise BadInput(f"Column '{name}' was given for {len(values.codes):,} records; the file has {n_records:,}.")

@@ -1,7 +1,7 @@
 """What did a swap cost the users of the data?
 
-Margins inside a clique of the model are identical, so what can change is the rest: tables across cliques, and the relation
-of the swapped keys with the columns outside the keys, which stay with their row.
+Margins inside a clique of the model are identical. What can change is the rest: tables across cliques, and the associations of
+the swapped keys with the columns outside the keys, which stay with their row.
 
 References
 ----------
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
     from rarecell.swap.apply import Exchange
 
 MOST_MARGINS = 2_000
-"""At most this many margins of each order are compared; with more keys a sample of them, spread evenly over the list."""
+"""Largest number of margins of each order that are compared; if there are more, a sample spread evenly over the list."""
 
 RIDGE = 0.1
-"""Penalty on squared coefficients of the propensity regression, against sums over records."""
+"""Penalty on squared coefficients of the propensity regression, relative to sums over records."""
 
 NEWTON_STEPS, CG_STEPS = 40, 50
-"""Steps of the propensity regression at most, and those of the conjugate gradients in each."""
+"""Largest number of Newton steps of the propensity regression, and of conjugate gradient steps in each."""
 
 MOST_TERMS = 4_000_000_000
-"""Terms that the regression may add up: beyond them it takes fewer steps."""
+"""Number of terms that the regression may add up; beyond that it takes fewer steps."""
 
 Floats = NDArray[np.float64]
 
@@ -54,9 +54,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class BothFiles:
-    """The cells of two files with the same keys and as many records, and the records of each in them.
+    """The cells of two files with the same keys and equally many records, and the number of records of each file in them.
 
-    ``table`` is that of the first file.
+    ``table`` is the table of the first file.
     """
 
     table: ContingencyTable
@@ -77,12 +77,12 @@ class BothFiles:
 
     @cached_property
     def _changed(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Cells with another number of records in the second file, and how many more it has there."""
+        """Cells with a different number of records in the second file, and how many more it has there."""
         more = self.after - self.before
         return self.cells[more != 0], more[more != 0]
 
     def changed_margin(self, keys: Sequence[int]) -> tuple[Floats, Floats]:
-        """Counts in both files of those cells of a margin that may differ."""
+        """Return the counts in both files of those cells of a margin that may differ."""
         cells, more = self._changed
         _, counts, position = collapse_records([cells[:, k] for k in keys], [self.levels[k] for k in keys])
         first = np.zeros(len(counts), dtype=np.int64)
@@ -93,7 +93,7 @@ class BothFiles:
 
 @dataclass(frozen=True)
 class MarginDistance:
-    """Hellinger distance of one margin between input and output."""
+    """Hellinger distance between a margin of the input and the same margin of the output."""
 
     variables: tuple[str, ...]
     hellinger: float
@@ -102,9 +102,9 @@ class MarginDistance:
 def hellinger_distances(
     both: BothFiles, *, orders: Sequence[int] = (1, 2, 3), most: int = MOST_MARGINS
 ) -> dict[int, tuple[MarginDistance, ...]]:
-    """Hellinger distance √(½ Σ(√p−√q)²) of all one-, two- and three-way margins; exactly 0 where nothing changed.
+    """Compute the Hellinger distance √(½ Σ(√p−√q)²) of all one-, two- and three-way margins; exactly 0 if nothing changed.
 
-    Of margins of one order at most ``most`` are compared.
+    At most ``most`` margins of each order are compared.
     """
     names = both.table.keys
     found: dict[int, tuple[MarginDistance, ...]] = {}
@@ -132,10 +132,10 @@ def _hellinger(before: Floats, after: Floats, n_records: int) -> float:
 
 @dataclass(frozen=True)
 class Propensity:
-    """How well a classifier tells the two files apart: mean squared distance of its score from ½.
+    """How well a classifier tells the two files apart: the mean squared distance of its score from ½.
 
-    ``ratio`` is ``pmse`` over what two independent samples of one population would show; well below 1 means that
-    the files differ less than that.
+    ``ratio`` is ``pmse`` relative to its expectation for two independent samples of one population; a value well below 1 means
+    that the files differ less than such samples.
     """
 
     pmse: float
@@ -148,7 +148,7 @@ class Propensity:
 
 
 def propensity(both: BothFiles, *, order: int | None = 2, most_terms: int = MOST_TERMS) -> Propensity:
-    """pMSE of a logistic regression of "is from the swapped file" on the keys.
+    """Compute the pMSE of a logistic regression of "is from the swapped file" on the keys.
 
     Parameters
     ----------
@@ -173,9 +173,9 @@ def propensity(both: BothFiles, *, order: int | None = 2, most_terms: int = MOST
 def _logistic_scores(both: BothFiles, order: int, most_terms: int, *, tolerance: float = 0.05) -> tuple[Floats, int]:
     """Fitted probabilities by Newton's method; the linear systems are solved by conjugate gradients.
 
-    A weak ridge picks one of the many equal solutions that dummy variables leave, and keeps a combination that only one
-    of the files has from running away to infinity. ``tolerance`` is in records, for every margin cell. Of very many cells
-    fewer steps are taken; the first alone is exact where the files differ little, because all scores are then near ½.
+    A weak ridge penalty picks one of the many equivalent solutions that dummy variables allow, and keeps the coefficient of a
+    combination that only one of the files has from diverging. ``tolerance`` is in records, for every margin cell. With very many
+    cells fewer steps are taken; the first one alone is accurate if the files differ little, because all scores are then near ½.
     """
     design = _Dummies.of(both, order)
     total = (both.before + both.after).astype(np.float64)
@@ -204,7 +204,7 @@ def _logistic_scores(both: BothFiles, order: int, most_terms: int, *, tolerance:
 
 @dataclass(frozen=True, eq=False)
 class _Dummies:
-    """One column for each occupied cell of each margin, after a column of ones; ``columns`` has those of each cell of the files."""
+    """A column of ones, then one column for each occupied cell of each margin; ``columns`` lists those of each file cell."""
 
     columns: NDArray[np.int32]
     n_columns: int
@@ -221,13 +221,13 @@ class _Dummies:
         return cls(columns, n_columns)
 
     def of_rows(self, coefficients: Floats) -> Floats:
-        """The sum of the coefficients of each row's columns."""
+        """Return the sum of the coefficients of each row's columns."""
         rows = np.empty(len(self.columns))
         in_parts(lambda columns, part: regression.add_columns(columns, coefficients, part), self.columns, rows)
         return rows
 
     def of_columns(self, values: Floats) -> Floats:
-        """The sum of the values of each column's rows."""
+        """Return the sum of the values of each column's rows."""
 
         def add(columns: NDArray[np.int32], part: Floats) -> Floats:
             totals = np.zeros(self.n_columns)
@@ -238,7 +238,7 @@ class _Dummies:
 
 
 def _rank_of_dummies(both: BothFiles, order: int) -> int:
-    """Free parameters of the regression: 1 + Σ over sets of Π (occupied levels − 1), as if all combinations occurred."""
+    """Number of free parameters of the regression: 1 + Σ over sets of Π (occupied levels − 1), as if all combinations occurred."""
     occupied = [len(np.unique(both.cells[:, k])) - 1 for k in range(both.cells.shape[1])]
     n_parameters = 1
     for size in range(1, order + 1):
@@ -255,14 +255,16 @@ class UtilityReport:
 
     Attributes
     ----------
-    values_changed, share_changed : int, float
-        Key values that differ, and their share of all key values.
+    values_changed : int
+        Number of key values that differ.
+    share_changed : float
+        Their share of all key values.
     hellinger : dict of int to tuple of MarginDistance
-        Distances of the margins by their order.
+        Distances of the margins, by order.
     pairs_propensity, full_propensity : Propensity
         pMSE with interactions of pairs, and with all interactions.
     associations : tuple of Association
-        Of keys with other columns.
+        Associations of keys with other columns.
     """
 
     values_changed: int
@@ -281,7 +283,7 @@ class UtilityReport:
 
 
 def utility(plan: Exchange, columns: Mapping[str, ColumnValues | CrossedColumn] | None = None) -> UtilityReport:
-    """Compare the file before and after a plan; ``columns`` are values of columns outside the keys, one for each record."""
+    """Compare the file before and after a plan; ``columns`` holds columns outside the keys, with a value for each record."""
     both = BothFiles.of(plan.table, plan.table_after)
     return UtilityReport(
         values_changed=plan.n_values_changed,

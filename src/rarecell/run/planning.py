@@ -62,7 +62,7 @@ def plan(
     Returns
     -------
     ReleaseFrontier
-        The ways to reach the target, with what each would cost.
+        The ways to release the file that no other way beats, with their costs.
 
     Examples
     --------

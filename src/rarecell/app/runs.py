@@ -59,7 +59,7 @@ class FinishedRun(SavedRun):
         return [(name, what, (self.place / name).stat().st_size) for name, what in listed if (self.place / name).is_file()]
 
     def threshold_costs(self) -> list[Json]:
-        """For each threshold: the records above it, the expected uniques left below it, and the records that cannot be swapped."""
+        """For each threshold: the records above it, the expected uniques left below it, and records that cannot be swapped."""
         path = self.place / "risk.parquet"
         try:
             if not path.is_dir():

@@ -62,7 +62,7 @@ class RunOptions(TypedDict, total=False):
 
 
 class ProtectOptions(RunOptions, total=False):
-    """Those of :class:`RunOptions` and the fields of :class:`~rarecell.run.config.ProtectConfig`, for :func:`rarecell.protect`."""
+    """Those of :class:`RunOptions` and fields of :class:`~rarecell.run.config.ProtectConfig`, for :func:`rarecell.protect`."""
 
     records: Sequence[int] | None
     risk_above: float | None

@@ -12,7 +12,7 @@ vertices u and v of different keys.
 Without coarsenings these are the single edges of Algorithm 1 of Takemura and Endo (2006).
 
 Set scores come from an open-addressing table. A kernel that needs a set which is not there names it, with an upper
-bound of what the move could gain, and gives up; it is called again when the table has been filled.
+bound on what the move could gain, and gives up; it is called again when the table has been filled.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ JOIN_COMPONENTS = 1
 ADD = 2
 DELETE = 4
 TIE = 1e-9
-"""Moves that gain as much as the best so far, up to rounding, come after it."""
+"""A move that gains as much as the best so far, up to rounding, does not replace it."""
 
 
 class Vertices(NamedTuple):
-    """The vertices of a table: key, levels, and the masks of a vertex with all coarser or finer ones of its key."""
+    """The vertices of a table: key, levels, and masks of each vertex with all coarser or all finer ones of its key."""
 
     key: NDArray[np.int64]
     levels: NDArray[np.float64]
@@ -43,10 +43,10 @@ class Vertices(NamedTuple):
 
 
 class SetScores(NamedTuple):
-    """Known values of q by reduced mask, NaN in free slots, and what bounds a move.
+    """Known values of q by reduced mask, NaN in free slots, and the limits on a move.
 
     ``limits`` holds the penalty per possible cell (NaN when the score is not a penalised likelihood), the largest number
-    of possible cells of a clique, the largest number of keys of a clique, and the least gain that counts.
+    of possible cells of a clique, the largest number of keys in a clique, and the smallest gain that counts.
     """
 
     masks: NDArray[np.uint64]
@@ -55,7 +55,7 @@ class SetScores(NamedTuple):
 
 
 class Missing(NamedTuple):
-    """Sets whose score is needed, and what each could gain at most; ``n`` holds how many, and how many found no room."""
+    """Sets whose score is needed, and the most each could gain; ``n`` holds how many there are and how many found no room."""
 
     masks: NDArray[np.uint64]
     bounds: NDArray[np.float64]
@@ -94,7 +94,7 @@ def lookup(masks: NDArray[np.uint64], values: NDArray[np.float64], wanted: NDArr
 
 @njit(cache=True, nogil=True)
 def reduce_mask(vertices: Vertices, mask: np.uint64) -> np.uint64:
-    """Keep of each key only the finest vertex."""
+    """Keep only the finest vertex of each key."""
     kept = mask
     rest = mask
     while rest != ZERO:
@@ -106,7 +106,7 @@ def reduce_mask(vertices: Vertices, mask: np.uint64) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def n_cells(vertices: Vertices, reduced: np.uint64) -> float:
-    """Possible cells of a reduced set."""
+    """Number of possible cells of a reduced set."""
     product = 1.0
     rest = reduced
     while rest != ZERO:
@@ -140,8 +140,8 @@ def change_of_joining(
 ) -> float:
     """q(whole) + q(S) − q(one side) − q(other side) of ``parts`` (whole, S, one side, other side).
 
-    NaN, with the sets named in ``missing``, when a score is not known; −inf, and nothing is named, where even perfect
-    dependence of the two sides would gain nothing.
+    NaN when a score is not known, with the sets named in ``missing``; −inf, with nothing named, where even perfect
+    dependence between the two sides would gain nothing.
     """
     penalty = scores.limits[0]
     whole = reduce_mask(vertices, parts[0])
@@ -167,7 +167,7 @@ def change_of_joining(
 
 @njit(cache=True, nogil=True)
 def is_legal(nb: NDArray[np.uint64], vertices: Vertices, limits: NDArray[np.float64], u: int, v: int, allowed: int) -> bool:
-    """Whether the move (u, v) is allowed, keeps the graph chordal and its cliques within the limits."""
+    """Whether the move (u, v) is allowed and keeps the graph chordal and its cliques within the limits."""
     common = nb[u] & nb[v]
     if nb[u] & bit(v) != ZERO:
         return allowed & DELETE != 0 and is_complete(nb, common)
@@ -231,7 +231,7 @@ def best_move(
 ) -> tuple[int, int, float]:
     """The legal move with the largest change above ``least``, ties to the first pair; (−1, −1, least) when there is none.
 
-    What is named in ``missing`` since the call could be better than that.
+    Moves that need the sets named in ``missing`` during the call could be better.
     """
     best_u, best_v, best = -1, -1, least
     known = missing.n[0]
@@ -276,7 +276,7 @@ def climb(
 def shake(
     nb: NDArray[np.uint64], vertices: Vertices, limits: NDArray[np.float64], draws: NDArray[np.int64], n_moves: int
 ) -> None:
-    """Make the first ``n_moves`` of the drawn moves that are legal, in place; ``draws`` holds a pair of vertices a row."""
+    """Make the first ``n_moves`` legal moves among those drawn, in place; each row of ``draws`` is a pair of vertices."""
     made = 0
     for i in range(draws.shape[0]):
         u, v = draws[i, 0], draws[i, 1]

@@ -1,7 +1,7 @@
 """Counts and entropy terms of marginals, from coded cells.
 
-A marginal cell is one integer: the mixed-radix number of its codes. Where the marginal has few possible cells the
-counts go into a dense array, else into an open-addressing hash table no larger than four times the given cells.
+A marginal cell is one integer: the mixed-radix number of its codes. Where the marginal has few possible cells, the
+counts go into a dense array, otherwise into an open-addressing hash table of at most four times as many slots as cells.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from rarecell._kernels.hashing import slot_of_key
 _EMPTY = np.int64(-1)
 
 _ROWS_AT_ONCE = 4096
-"""Rows whose keys stay near the processor until they are counted."""
+"""Number of rows whose keys stay in the processor's cache until they are counted."""
 
 _TABULATED = 4096
 _N_LOG_N = np.concatenate([np.zeros(1), np.arange(1, _TABULATED) * np.log(np.arange(1, _TABULATED))])
-"""n log n of small counts: most counts are small, and a logarithm takes longer than finding its cell."""
+"""n log n of small counts: most counts are small, and computing a logarithm takes longer than looking it up."""
 
 
 @njit(cache=True, nogil=True)
@@ -32,9 +32,9 @@ def n_log_n(n):
 
 @njit(cache=True, nogil=True)
 def marginal_keys(codes, columns, begins, adds):
-    """Mixed-radix number of each row: member j looks at a column, and code c of it adds ``adds[begins[j] + c]``.
+    """Mixed-radix number of each row: member j reads a column, and code c in it adds ``adds[begins[j] + c]``.
 
-    ``codes`` has a line for each column: a single row in columns would be one more type to compile for.
+    ``codes`` has one row per column of the table: another memory layout would be one more type to compile for.
     """
     keys = np.empty(codes.shape[1], dtype=np.int64)
     _fill_keys(codes, np.int64(0), len(keys), columns, begins, adds, np.int64(0), len(columns), keys)
@@ -43,8 +43,10 @@ def marginal_keys(codes, columns, begins, adds):
 
 @njit(cache=True, nogil=True)
 def _fill_keys(codes, start, stop, columns, begins, adds, low, high, keys):
-    """Keys of the rows ``start:stop`` by the members ``low:high``. Unsigned places need no look at
-    their sign, and a literal in a call would be one more type to compile for."""
+    """Keys of the rows ``start:stop`` from the members ``low:high``.
+
+    Unsigned positions need no check of their sign, and a literal in a call would be one more type to compile for.
+    """
     begin_row = np.uint64(start)
     for i in range(stop - start):
         keys[i] = 0
@@ -90,11 +92,11 @@ def _sum_of_n_log_n_hashed(keys, counts):
 
 @njit(cache=True, nogil=True)
 def sums_of_n_log_n(codes, counts, first, columns, begins, adds, n_possible, sums):
-    """Σ n_a log n_a over the cells of each marginal, into ``sums``; ``codes`` has a line for each column.
+    """Write Σ n_a log n_a over the cells of each marginal to ``sums``; ``codes`` has one row per column of the table.
 
     Marginal j has the members ``first[j]`` to ``first[j+1]``, each as in :func:`marginal_keys`, and ``n_possible[j]``
-    possible cells. It holds no lock, so that several threads can do a part each. Counts of 32 bits make the sums, which are
-    visited at random, half as long.
+    possible cells. The kernel holds no lock, so several threads can do a part each. With 32-bit counts the array of sums,
+    which is accessed at random, is half as long.
     """
     for j in range(len(n_possible)):
         low, high = first[j], first[j + 1]
@@ -108,7 +110,7 @@ def sums_of_n_log_n(codes, counts, first, columns, begins, adds, n_possible, sum
 
 @njit(cache=True, nogil=True)
 def unpack(keys, strides, columns, begins, levels, rows):
-    """Undo :func:`marginal_keys`: into column ``columns[j]`` the level ``levels[begins[j] + c]`` of the code c of member j."""
+    """Undo :func:`marginal_keys`: column ``columns[j]`` gets the level ``levels[begins[j] + c]`` for code c of member j."""
     for i in range(len(keys)):
         rest = keys[i]
         for j in range(len(columns)):
@@ -119,7 +121,7 @@ def unpack(keys, strides, columns, begins, levels, rows):
 
 @njit(cache=True, nogil=True)
 def rank_dense(keys, distinct, rank, found):
-    """Position of each key among the ``distinct`` ones; −1 where it is not among them. ``rank`` has a −1 for every possible key."""
+    """Position of each key among the ``distinct`` ones, −1 for others. ``rank`` starts with −1 for every possible key."""
     for k in range(len(distinct)):
         rank[distinct[k]] = k
     for i in range(len(keys)):

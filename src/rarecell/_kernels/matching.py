@@ -1,7 +1,7 @@
-"""Least-cost assignment of bidders to objects with a capacity, over sparse lists, and pairs out of chains.
+"""Least-cost assignment of bidders to objects with capacities, over sparse lists, and pairs made from chains.
 
 Auction algorithm (Bertsekas 1988) in its asymmetric form: prices start at 0 and an object has a positive price only when
-it is full, so leaving objects over costs nothing. Every bidder has a way out at a penalty of its own.
+it is full, so leftover objects cost nothing. Every bidder can stay without an object at a penalty of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rarecell._kernels.compiled import njit
 from rarecell._kernels.distance import borrowing
 
 EPSILON = 1e-9
-"""A gain below this is rounding."""
+"""A smaller gain is rounding."""
 
 _NOBODY = np.int64(-1)
 
@@ -35,7 +35,7 @@ class Offers(NamedTuple):
 
 
 class Served(NamedTuple):
-    """The state of a matching: mate and offer taken by each waiting record (−1: none), free records of each unit."""
+    """The state of a matching: mate and accepted offer of each waiting record (−1: none), free records of each unit."""
 
     mate: NDArray[np.int64]
     taken: NDArray[np.int64]
@@ -44,7 +44,7 @@ class Served(NamedTuple):
 
 @njit(cache=True)
 def _lowest(bids, start, end):
-    """Where the lowest of some bids is."""
+    """Position of the lowest of some bids."""
     found = start
     for slot in range(start + 1, end):
         if bids[slot] < bids[found]:
@@ -61,8 +61,10 @@ def auction(first, objects, costs, capacity, penalty, epsilon):
 
     Returns
     -------
-    choice : edge of each bidder, −1 for none
-    price : of each object
+    choice : integer array (n_bidders,)
+        Edge of each bidder, −1 for none.
+    price : float array (n_objects,)
+        Price of each object.
     """
     # Loops instead of expressions with whole arrays, which take seconds to compile.
     n_bidders, n_objects = len(penalty), len(capacity)
@@ -94,7 +96,7 @@ def auction(first, objects, costs, capacity, penalty, epsilon):
             elif value > second:
                 second = value
         if edge < 0:
-            continue  # prices only rise, so nothing stays the best choice
+            continue  # prices only rise, so "none" stays the best choice
         o = objects[edge]
         bid = price[o] + best - second + epsilon
         slot = start[o] + n_held[o]
@@ -113,7 +115,7 @@ def auction(first, objects, costs, capacity, penalty, epsilon):
 
 @njit(cache=True)
 def least_total(first, objects, costs, capacity, penalty, price):
-    """What every assignment costs at least, by linear-programming duality, whatever the prices of 0 or more."""
+    """Lower bound on the cost of every assignment, by linear-programming duality; valid for all non-negative prices."""
     total = 0.0
     for o in range(len(capacity)):
         total -= capacity[o] * price[o]
@@ -128,7 +130,7 @@ def least_total(first, objects, costs, capacity, penalty, price):
 
 @njit(cache=True)
 def _pair_from(chain, is_cycle, skip, mate):
-    """Marry neighbours along ``chain``; with ``skip`` ≥ 0 that member stays single, a cycle starts after it."""
+    """Pair neighbours along ``chain``; with ``skip`` ≥ 0 that member stays single, and a cycle starts after it."""
     n = len(chain)
     place = skip + 1 if is_cycle and skip >= 0 else 0
     end = place + n - 1 if is_cycle else n - 1
@@ -167,9 +169,9 @@ def pairs_of_chains(chosen, cost_to_next, has_own):
     """Turn "r chose s" into pairs.
 
     Each bidder chose at most one other (``chosen``, −1 for none) and was chosen by at most one, so the choices form
-    chains and cycles. Neighbours in a chain are married from its start on. Who is left over at the end of an odd chain
-    keeps the partner of its own (``has_own``); if it has none, the member whose leaving makes the pairs cheapest stays
-    single, and so in odd cycles. Even cycles are married in the cheaper of the two ways.
+    chains and cycles. Neighbours in a chain are paired from its start on. The member left over at the end of an odd chain
+    keeps its own partner (``has_own``); if it has none, the member whose omission makes the pairs cheapest stays
+    single, as in odd cycles. Even cycles are paired in the cheaper of the two ways.
     """
     n = len(chosen)
     mate = np.full(n, -1, dtype=np.int64)
@@ -204,7 +206,7 @@ def pairs_of_chains(chosen, cost_to_next, has_own):
 
 @borrowing
 def cost_now(offers, served, r):
-    """What the swap of waiting record r costs; its penalty when it has none."""
+    """Cost of the swap of waiting record r; its penalty when it has none."""
     return offers.cost[served.taken[r]] if served.taken[r] >= 0 else offers.penalty[r]
 
 
@@ -248,7 +250,7 @@ def try_offer(offers, served, r, edge, s):
     if s >= 0 and served.mate[r] != s:
         before += cost_now(offers, served, s)
     if after + EPSILON > before:
-        return False  # whoever is let go only adds to it
+        return False  # letting someone go only adds to the cost
     if s < 0:
         served.capacity[offers.unit[edge]] -= 1
     instead = -1
@@ -279,7 +281,7 @@ def try_offer(offers, served, r, edge, s):
 
 @borrowing
 def take_unclaimed(offers, served, r, seen, stamp):
-    """Give r a free record, a waiting one without a swap, or one whose own partner is not waiting; False when none is left."""
+    """Give r a free record, a waiting one without a swap, or one whose own partner is not waiting; False if none is left."""
     for e in range(offers.first[r], offers.first[r + 1]):
         u = offers.unit[e]
         if served.capacity[u] > 0:
@@ -297,9 +299,9 @@ def take_unclaimed(offers, served, r, seen, stamp):
 
 @borrowing
 def augment(offers, served, r, depth, seen, stamp):
-    """Serve r, who has no swap, by letting others change partners along a chain of at most ``depth`` pairs.
+    """Serve r, which has no swap, by letting others change partners along a chain of at most ``depth`` pairs.
 
-    An augmenting path without the contraction of odd cycles: a few can be missed.
+    An augmenting path without contraction of odd cycles, so a few can be missed.
     """
     seen[r] = stamp
     if take_unclaimed(offers, served, r, seen, stamp):
@@ -324,7 +326,7 @@ def augment(offers, served, r, depth, seen, stamp):
 
 @borrowing
 def serve_more(offers, served, depth, seen):
-    """:func:`augment` for everybody without a swap; ``seen`` is room for marks, all −1. Returns how many it served."""
+    """Call :func:`augment` for all records without a swap; returns how many it served. ``seen`` is scratch, all −1."""
     n_served, n_before, stamp = 0, -1, 0
     while n_served > n_before:  # serving one can set a partner free for another
         n_before = n_served
@@ -337,9 +339,9 @@ def serve_more(offers, served, depth, seen):
 
 @borrowing
 def improve(offers, served, n_sweeps):
-    """Sweep over all offers and take those that make the whole cheaper, until none does; returns how many were taken.
+    """Sweep over all offers and take those that lower the total cost, until none does; returns how many were taken.
 
-    Taking an offer frees up to two mates, who take their cheapest free offers.
+    Taking an offer frees up to two mates, which take their cheapest free offers.
     """
     n_taken = 0
     for _ in range(n_sweeps):

@@ -1,11 +1,11 @@
-"""Who is nearer to a point than a given distance, and who is exactly as far?
+"""Who is nearer to a point than a given distance, and who is exactly at that distance?
 
 Occupied cells are sorted by their codes, so that all cells with the same first codes lie side by side. A walk over them adds
-up the distance key by key, and leaves a whole stretch out as soon as its first codes alone are too far away.
+up the distance key by key, and skips a whole stretch as soon as its first codes alone are too far away.
 
 An intruder who knows how records were moved looks for the likeliest origin instead of the nearest one. With the
-surprise −log P as distance it is the same walk; what depends on the set of keys that differ, or on the cell, is added
-at its end.
+surprise −log P as the distance it is the same walk; what depends on the set of keys that differ, or on the cell, is added
+at the end.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from rarecell._kernels.compiled import njit
 from rarecell._kernels.distance import NOMINAL, Nearness, borrowing, key_distance
 
 TOLERANCE = 1e-9
-"""Distances that differ by less are equal: sums of the same steps in another order."""
+"""Distances that differ by less count as equal: they are sums of the same steps in another order."""
 
 
 class Occupied(NamedTuple):
-    """Cells in lexicographic order, and for each cell and key k the next cell that differs in the first k+1 keys."""
+    """Cells in lexicographic order; for each cell and key k, ``skip`` is the next cell that differs in the first k+1 keys."""
 
     codes: NDArray[np.int32]
     counts: NDArray[np.int64]
@@ -32,7 +32,7 @@ class Occupied(NamedTuple):
 
 
 class Around(NamedTuple):
-    """Sampled persons around a record, with the keys in the order that ``occupied`` and ``near`` have, and E(1/F) of each unit."""
+    """Sampled persons around a record: ``keys`` in the order of ``occupied`` and ``near``, and E(1/F) of each unit."""
 
     occupied: Occupied
     near: Nearness
@@ -41,7 +41,7 @@ class Around(NamedTuple):
 
 
 class Patterns(NamedTuple):
-    """What is added for the set of keys that differ (increasing masks, costs), and for each cell: one that stays, one that moved.
+    """What is added to a distance: by the set of keys that differ (increasing masks), and by cell if it stayed or moved.
 
     Without masks nothing is added.
     """
@@ -64,13 +64,13 @@ def skips(codes, skip):
                     first = k
                     break
         for k in range(n_keys):
-            # The next cell differs in its first k+1 keys exactly when the first difference is among them.
+            # The next cell differs in the first k+1 keys exactly when the first difference is among them.
             skip[row, k] = row + 1 if row + 1 == n_cells or k >= first else skip[row + 1, k]
 
 
 @borrowing
 def pattern_cost(patterns, differing):
-    """The cost of a set of keys that differ; infinite when it was never moved."""
+    """The cost of a set of keys that differ; infinite when that set was never moved."""
     low, high = 0, len(patterns.mask)
     while low < high:
         middle = (low + high) // 2
@@ -85,7 +85,7 @@ def pattern_cost(patterns, differing):
 
 @borrowing
 def others_within(occupied, nearness, patterns, point, bound):
-    """Persons nearer to ``point`` than ``bound`` (those of the first such cell), and persons at that distance."""
+    """Number of persons nearer to ``point`` than ``bound`` (in the first such cell only), and of persons at that distance."""
     n_cells, n_keys = occupied.codes.shape
     n_tied, row = 0, 0
     while row < n_cells:
@@ -115,7 +115,7 @@ def others_within(occupied, nearness, patterns, point, bound):
 
 @borrowing
 def somebody_nearer(around, one, other, moved):
-    """Whether somebody else is nearer to ``one`` with the values of ``other`` on ``moved`` than ``one`` itself is."""
+    """Whether somebody else is nearer than ``one`` to the row ``one`` with the values of ``other`` on ``moved``."""
     near, codes = around.near, around.occupied.codes
     n_cells, n_keys = codes.shape
     bound = 0.0
@@ -141,21 +141,21 @@ def somebody_nearer(around, one, other, moved):
 
 @borrowing
 def are_covered(around, codes, pairs, moved, rows, found):
-    """:func:`somebody_nearer` of pairs of rows of ``codes`` in the range ``rows``; threads share them."""
+    """:func:`somebody_nearer` for the pairs of rows of ``codes`` in the range ``rows``; threads take a range each."""
     for p in range(rows[0], rows[1]):
         found[p] = somebody_nearer(around, codes[pairs[p, 0]], codes[pairs[p, 1]], moved[p])
 
 
 @borrowing
 def count_others(occupied, nearness, patterns, points, bounds, rows, n_nearer, n_tied):
-    """:func:`others_within` of the points in the range ``rows``; threads share them."""
+    """:func:`others_within` for the points in the range ``rows``; threads take a range each."""
     for p in range(rows[0], rows[1]):
         n_nearer[p], n_tied[p] = others_within(occupied, nearness, patterns, points[p], bounds[p])
 
 
 @borrowing
 def least_costs(patterns, prefix, k, least):
-    """The least that is still added when key k is the same and when it differs, ``prefix`` being the earlier keys that differ."""
+    """The least still to be added when key k is the same and when it differs; ``prefix`` are the earlier keys that differ."""
     least[k, 0] = 0.0 if prefix == ZERO or len(patterns.mask) == 0 else np.inf
     least[k, 1] = np.inf if len(patterns.mask) > 0 else 0.0
     for p in range(len(patterns.mask)):
@@ -167,10 +167,10 @@ def least_costs(patterns, prefix, k, least):
 
 @njit(cache=True, nogil=True)
 def ball(nearness, patterns, point, bound, cells, costs):
-    """List all cells, occupied or not, within ``bound`` of a point, as many as ``cells`` has room for.
+    """List all cells, occupied or not, within ``bound`` of a point, up to as many as ``cells`` has room for.
 
     Returns how many there are, or the room plus one when there are more. What a cell itself adds is left out. The walk goes
-    key by key, and leaves a branch that no set of keys that was ever moved could bring within the bound.
+    key by key, and leaves a branch as soon as no set of keys that was ever moved could bring it within the bound.
     """
     n_keys, n_found, k = len(nearness.kind), 0, 0
     level = np.zeros(n_keys, dtype=np.int32)
@@ -182,7 +182,7 @@ def ball(nearness, patterns, point, bound, cells, costs):
         level[k] += 1
         others = reached[k] + least[k, 1] + (nearness.weight[k] if nearness.kind[k] == NOMINAL else 0.0)
         if others > bound + TOLERANCE:
-            # All other levels are too far; a key may have tens of thousands.
+            # All other levels are too far away; a key may have tens of thousands.
             level[k] = point[k] if level[k] <= point[k] else nearness.n_levels[k]
         if level[k] >= nearness.n_levels[k]:
             k -= 1

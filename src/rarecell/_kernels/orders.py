@@ -14,7 +14,7 @@ from rarecell._kernels.compiled import njit
 
 @njit(cache=True, nogil=True)
 def maximum_over_subsets(best: NDArray[np.float32], radix: NDArray[np.int64], stride: NDArray[np.int64], fixed: int) -> None:
-    """Replace each entry by the largest of those of its closed subsets with the same level of key ``fixed``, in place."""
+    """Replace each entry by the largest among its closed subsets with the same level of key ``fixed``, in place."""
     for k in range(radix.shape[0]):
         if k == fixed:
             continue
@@ -27,9 +27,9 @@ def maximum_over_subsets(best: NDArray[np.float32], radix: NDArray[np.int64], st
 
 @njit(cache=True, nogil=True)
 def best_completion(gain: NDArray[np.float32], radix: NDArray[np.int64], stride: NDArray[np.int64]) -> NDArray[np.float64]:
-    """For each closed set the largest sum of gains over all orders in which the remaining steps can be made.
+    """For each closed set, the largest sum of gains over all orders in which the remaining steps can be made.
 
-    ``gain[k, c]`` is what the next step of key k adds when the vertices of c are there already.
+    ``gain[k, c]`` is what the next step of key k adds when the vertices of c are already present.
     """
     n_keys, n_sets = gain.shape
     total = np.zeros(n_sets)

@@ -1,4 +1,4 @@
-"""Partners from another area, drawn at random within groups of units that are alike."""
+"""Partners from another area, drawn at random within groups of similar units."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rarecell._kernels.compiled import njit
 def pair_up(waiting, group_of, start, members, area, is_used, partner):
     """Give each waiting unit the first unused unit of its group, in the order of ``members``, that lies in another area.
 
-    ``waiting`` is sorted by group and, within it, by area: what was passed over for one unit was used or lies in the
-    area of the next one, too, so that the search goes on where it stopped. ``members[start[g]:start[g+1]]`` are the units of group g.
-    A unit that stays without a partner had none left.
+    ``waiting`` is sorted by group and, within a group, by area. What was passed over for one unit was used or also lies in the
+    area of the next, so the search continues where it stopped. ``members[start[g]:start[g+1]]`` are the units of group g.
+    A unit stays without a partner only if none was left.
     """
     following = np.empty(len(members), dtype=np.int64)
     last_group, last_area = np.int64(-1), np.int64(-1)
@@ -32,7 +32,7 @@ def pair_up(waiting, group_of, start, members, area, is_used, partner):
         while at < end:
             unit = members[at]
             if is_used[unit]:
-                # Whoever is used is taken out of the list, for all that come after.
+                # Used members are removed from the list for all units that follow.
                 if before < 0:
                     head = following[at]
                 else:

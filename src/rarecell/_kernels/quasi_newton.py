@@ -1,7 +1,7 @@
 """The direction of a limited-memory quasi-Newton step.
 
-A kernel and not matrix products, because those wake up the threads of the linear algebra library for vectors so short that
-waiting for them takes longer than the work.
+A kernel is used instead of matrix products, because those wake up the threads of the linear algebra library for vectors so
+short that waiting for the threads takes longer than the work.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def dot(a, b):
 
 @njit(cache=True, fastmath=True)
 def descent_direction(gradient, steps, changes, n_steps):
-    """Minus the gradient times the inverse Hessian as learnt from steps and the changes of the gradient along them.
+    """Minus the inverse Hessian times the gradient, with the Hessian learnt from steps and gradient changes along them.
 
     ``steps`` and ``changes`` are ring buffers, one row for each step; ``n_steps`` were taken in all (two-loop recursion,
     Nocedal and Wright 2006, algorithm 7.4).

@@ -1,6 +1,6 @@
-"""Which rank has each folded key among the distinct ones?
+"""Which rank does each folded key have among the distinct ones?
 
-By a histogram of all values, or by dealing keys out to parts, sorting each part with the positions packed below the
+Found by a histogram of all values, or by dealing keys out to parts, sorting each part with the positions packed below the
 keys, and numbering the runs of equal keys; :mod:`rarecell._kernels.counting` chooses.
 """
 
@@ -14,7 +14,7 @@ IntArray = Integers
 
 @njit(cache=True, nogil=True)
 def find_parts(keys: IntArray, shift: int, part_of_prefix: IntArray, parts: IntArray, sizes: IntArray) -> None:
-    """Which part each key belongs to by its leading bits ``key >> shift``; adds to the ``sizes`` of the parts."""
+    """Find the part of each key by its leading bits ``key >> shift``, and add to the ``sizes`` of the parts."""
     for record in range(keys.size):
         part = part_of_prefix[keys[record] >> shift]
         parts[record] = part
@@ -62,7 +62,7 @@ def rank_values(histogram: IntArray, values: IntArray, counts: IntArray) -> None
 
 @njit(cache=True, nogil=True)
 def take_ranks(ranks: IntArray, keys: IntArray, record_rank: IntArray) -> None:
-    """The rank of each record's key."""
+    """Write the rank of each record's key."""
     for record in range(keys.size):
         record_rank[record] = ranks[keys[record]]
 

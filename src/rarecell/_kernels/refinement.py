@@ -1,7 +1,7 @@
-"""Splitting cells by one key after the other, and counting those that end up alone.
+"""Splitting cells by one key after another, and counting those that end up alone.
 
-Cells that agree on the keys so far are a group. A cell that is alone in its group is settled, whatever keys follow: its
-record is unique, or its several records are not. Groups hold the cells that are left, two or more each: group g has the
+Cells that agree on the keys so far form a group. A cell that is alone in its group is settled, whatever keys follow: its
+single record is unique, or its several records are not. Groups hold the remaining cells, two or more each: group g has the
 cells ``rows[starts[g]:starts[g + 1]]``. Cells of a group lie together, so that splitting it stays within a core's cache.
 """
 
@@ -14,7 +14,7 @@ from rarecell._kernels.compiled import njit
 
 @njit(cache=True, nogil=True)
 def count_alone(rows, starts, column, n_levels, counts):
-    """Records that are alone once the groups are split by a key: ``column[i]`` is its level at cell i."""
+    """Number of records that are alone once the groups are split by a key; ``column[i]`` is its level at cell i."""
     met = np.zeros(n_levels, dtype=np.int64)
     alone = 0
     for g in range(len(starts) - 1):
@@ -33,7 +33,7 @@ def count_alone(rows, starts, column, n_levels, counts):
 
 @njit(cache=True, nogil=True)
 def split(rows, starts, column, n_levels, counts):
-    """The groups split by a key, without the cells that are then settled.
+    """Split the groups by a key, leaving out the cells that are then settled.
 
     Returns the rows left, where each group starts, and the number of records that were settled as unique.
     """
@@ -54,7 +54,7 @@ def split(rows, starts, column, n_levels, counts):
             if next_place[level] == 0:
                 new_starts[n_groups] = place
                 n_groups += 1
-                # One too many, so that 0 means "not begun".
+                # One too high, so that 0 means "not begun".
                 next_place[level] = place + 1
                 place += n_in[level]
             new_rows[next_place[level] - 1] = i
@@ -68,9 +68,9 @@ def split(rows, starts, column, n_levels, counts):
 
 @njit(cache=True, nogil=True)
 def group_sizes(rows, starts, counts, most):
-    """How many groups have 0, 1, … ``most`` cells of one record: those of such cells only, and the others.
+    """Number of groups with 0, 1, … ``most`` single-record cells: groups of such cells only, and all others.
 
-    Larger groups count as of size ``most``, among the others; the last number is that of such cells in them.
+    Groups with ``most`` or more such cells count among the others; the last number is how many such cells they hold.
     """
     pure = np.zeros(most + 1, dtype=np.int64)
     mixed = np.zeros(most + 1, dtype=np.int64)

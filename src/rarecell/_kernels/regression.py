@@ -1,4 +1,4 @@
-"""Products with a design matrix of dummy variables, in which every row has a one in as many columns as there are margins."""
+"""Products with a design matrix of dummy variables, in which every row has one 1 for each margin."""
 
 from __future__ import annotations
 

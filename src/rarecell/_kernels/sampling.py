@@ -17,12 +17,12 @@ from rarecell._kernels.compiled import njit
 from rarecell._kernels.exact import Links
 
 _MOST_WAITING = 160
-"""A key leaves at most one more entry than it has vertices on the stack, and there are 64 vertices at most."""
+"""Size of the stack: a key leaves at most one entry more than it has vertices, and there are at most 64 vertices."""
 
 
 @njit(cache=True, nogil=True)
 def larger_sets(links: Links, c: int, rest: int | np.int64, sets: NDArray[np.int64], rests: NDArray[np.int64]) -> int:
-    """Write all sets larger than c at keys of ``rest`` alone, with what is left of it; their number.
+    """Write all sets larger than c only at keys of ``rest``, with what is left of it; returns their number.
 
     A waiting entry is a set, its rest, and the bit below which it may still be raised. Bits are raised from the highest
     down, so that those below keep their places when a key is filled.
@@ -57,7 +57,7 @@ def larger_sets(links: Links, c: int, rest: int | np.int64, sets: NDArray[np.int
 
 @njit(cache=True, nogil=True)
 def smaller_sets(links: Links, c: int, rest: int | np.int64, sets: NDArray[np.int64], rests: NDArray[np.int64]) -> int:
-    """Write all sets smaller than c at keys outside ``rest`` alone, with its local mask there; their number."""
+    """Write all sets smaller than c only at keys outside ``rest``, with its local mask there; returns their number."""
     waiting = np.empty((_MOST_WAITING, 3), dtype=np.int64)
     waiting[0, 0], waiting[0, 1], waiting[0, 2] = c, rest, links.lowered.shape[1]
     n_waiting, n_written = 1, 0
@@ -97,7 +97,7 @@ def log_sum(terms: NDArray[np.float64]) -> float:
 
 @njit(cache=True, nogil=True)
 def sum_of_larger(links: Links, e: NDArray[np.float64], f: NDArray[np.float64], rho: int, size: int) -> None:
-    """f of all states of remainder ``rho``; ``size`` is room for the sets larger than any one."""
+    """Compute f for all states of remainder ``rho``; ``size`` is room for the sets larger than any one set."""
     sets, rests, terms = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size)
     for c in range(links.block.shape[0]):
         for i in range(links.rest_start[links.kind[c], rho], links.rest_start[links.kind[c], rho + 1]):
@@ -112,7 +112,7 @@ def sum_of_larger(links: Links, e: NDArray[np.float64], f: NDArray[np.float64], 
 def sum_of_smaller(
     links: Links, q: NDArray[np.float64], f: NDArray[np.float64], h: NDArray[np.float64], rho: int, size: int
 ) -> None:
-    """h of all states of remainder ``rho``."""
+    """Compute h for all states of remainder ``rho``; ``size`` is room for the sets smaller than any one set."""
     sets, rests, terms = np.empty(size, dtype=np.int64), np.empty(size, dtype=np.int64), np.empty(size)
     for c in range(links.block.shape[0]):
         for i in range(links.rest_start[links.kind[c], rho], links.rest_start[links.kind[c], rho + 1]):
@@ -125,7 +125,7 @@ def sum_of_smaller(
 
 @njit(cache=True, nogil=True)
 def sum_of_divisions(links: Links, h: NDArray[np.float64], e: NDArray[np.float64], rho: int) -> None:
-    """e of all states of remainder ``rho``."""
+    """Compute e for all states of remainder ``rho``."""
     terms = np.empty(1 << max(links.n_open.max() - 1, 0))
     for c in range(links.block.shape[0]):
         start = links.block[c]

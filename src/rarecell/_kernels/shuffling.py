@@ -24,7 +24,7 @@ from rarecell._kernels.compiled import njit
 
 _NEGLIGIBLE = 1e-19
 _FEW = 8
-"""This few terms are added up from the first, without finding the largest; for v up to 1e30 their powers do not overflow."""
+"""Up to this many rows, terms are added from the first on, without finding the largest; no overflow for v up to 1e30."""
 _MOST_STEPS = 60
 _LARGE = 200.0
 """With more free rows than this, the mean of u comes from an expansion around its mode."""
@@ -43,7 +43,7 @@ def likeliest_free(n, a, v):
 
 @njit(cache=True, nogil=True)
 def moments_of_few(n, v):
-    """:func:`free_moments` of few rows, all of which may be held."""
+    """:func:`free_moments` for few rows, all of which may be held."""
     total, first, second, term = 1.0, 0.0, 0.0, 1.0
     for f in range(n):
         term *= (n - f) * v / ((f + 1.0) * (f + 1.0))
@@ -56,7 +56,7 @@ def moments_of_few(n, v):
 
 @njit(cache=True, nogil=True)
 def free_moments(n, a, v):
-    """log A(n, a; v), and mean and variance of f; sums run from the largest term outwards, or from the first of a few."""
+    """log A(n, a; v), and mean and variance of f; sums run outwards from the largest term, or from the first of a few."""
     if a == 0 and n <= _FEW and v < 1e30:
         return moments_of_few(n, v)
     mode = likeliest_free(n, a, v)
@@ -83,9 +83,9 @@ def free_moments(n, a, v):
 
 @njit(cache=True, nogil=True)
 def log_density(u, phi, groups, start, stop):
-    """log of the density of u up to a constant, with its first and second derivative.
+    """log of the density of u up to a constant, with its first and second derivatives.
 
-    ``groups`` has n, a and the number of types with them; those from ``start`` to ``stop`` make the stratum.
+    ``groups`` has n, a and the number of types with them; those from ``start`` to ``stop`` make up the stratum.
     """
     value, mean, variance, always = -u, 0.0, 0.0, 0.0
     for g in range(start, stop):
@@ -100,7 +100,7 @@ def log_density(u, phi, groups, start, stop):
 
 @njit(cache=True, nogil=True)
 def tangent_points(phi, groups, start, stop):
-    """Three points around the mode of u, the last one where the density falls; and its width there."""
+    """Three points around the mode of u, the last of them where the density falls, and the width of the density there."""
     n_rows, n_always = 0.0, 0.0
     for g in range(start, stop):
         n_rows += groups[g, 0] * groups[g, 2]
@@ -196,7 +196,7 @@ def draw_u(phi, groups, start, stop, rng):
 
 @njit(cache=True, nogil=True)
 def draw_free(n, a, v, rng):
-    """How many of the n rows are free: f with probability ∝ C(n, f) v^f / (a+f)!, found from the likeliest outwards."""
+    """Draw how many of the n rows are free: f with probability ∝ C(n, f) v^f / (a+f)!, searched outwards from the likeliest."""
     mode = likeliest_free(n, a, v)
     log_sum, _, _ = free_moments(n, a, v)
     log_mode = math.lgamma(n + 1.0) - math.lgamma(mode + 1.0) - math.lgamma(n - mode + 1.0) - math.lgamma(a + mode + 1.0)
@@ -253,7 +253,7 @@ def shuffle_strata(theta, stratum_start, sizes, groups, group_start, rows, sourc
 
 @njit(cache=True, nogil=True)
 def exchange(free, n_free, source, rng):
-    """Give the first ``n_free`` rows of ``free`` each other's parts, every way alike."""
+    """Permute the parts of the first ``n_free`` rows of ``free``, every arrangement being equally likely."""
     for i in range(n_free):
         source[free[i]] = free[i]
     for i in range(n_free - 1, 0, -1):
@@ -305,8 +305,8 @@ def integrated_mean(phi, groups, start, stop, nodes, weights):
 def mean_changed(theta, groups, start, stop, nodes, weights):
     """Expected number of changed rows among those of a stratum that may be held.
 
-    With f of them free it is (E f − nθ)/(1−θ), and E f + a = E u − 1 by parts; E u comes from Gauss-Legendre sums on panels
-    around the mode, or from Laplace's expansion there when it is large.
+    With f of them free it is (E f − nθ)/(1−θ), and integration by parts gives E f + a = E u − 1. E u comes from
+    Gauss-Legendre sums on panels around the mode, or from Laplace's expansion there when it is large.
     """
     n_rows, n_always = 0.0, 0.0
     for g in range(start, stop):
@@ -329,7 +329,7 @@ def mean_changed(theta, groups, start, stop, nodes, weights):
 
 @njit(cache=True, nogil=True)
 def total_mean_changed(thetas, groups, group_start, strata, times, nodes, weights):
-    """For each θ the sum of :func:`mean_changed` over these strata, each counted this many times."""
+    """For each θ, the sum of :func:`mean_changed` over ``strata``, each counted as often as ``times`` says."""
     total = np.zeros(thetas.size)
     for k in range(thetas.size):
         for i in range(strata.size):

@@ -1,4 +1,4 @@
-"""Other bytes in place of some fields of a text."""
+"""Replacing the bytes of some fields of a text."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def splice_fields(
     first: npt.NDArray[np.int64],
     out: npt.NDArray[np.uint8],
 ) -> int:
-    """Copy ``data`` to ``out`` with new texts in some fields; the length of what was written.
+    """Copy ``data`` to ``out`` with new texts in some fields; returns the length of what was written.
 
-    ``fields[c, r]`` is the begin and end of a field, its columns ascending; ``chosen[c, r]`` is the number of its new text, or
-    −1 when it stays. Text ``t`` of a field without quotes is ``texts[first[2t]:first[2t + 1]]``, with quotes that after it.
+    ``fields[c, r]`` is the start and end of a field, columns ascending; ``chosen[c, r]`` is the number of its new text, or
+    −1 when it stays. Text ``t`` is ``texts[first[2t]:first[2t + 1]]`` for a field without quotes, the next one with quotes.
     """
     copied, length = 0, 0
     for record in range(fields.shape[1]):

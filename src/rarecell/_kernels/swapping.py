@@ -2,7 +2,7 @@
 
 A *unit* is a row of codes that some records share: the vertices of the model first (keys, then coarsenings), then the
 columns outside the keys that matter. A difference between two units is a bit mask over the vertices of the interaction
-graph; the parts of it that move as one are connected components.
+graph; the parts of it that move together are its connected components.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rarecell._kernels.neighbours import TOLERANCE, Around, somebody_nearer
 MOST_PARTS = 12
 
 NEGLIGIBLE = 0.01
-"""A link that costs less is added without a look at the neighbours."""
+"""A link that costs less is added without looking at the neighbours."""
 
 
 class Exchange(NamedTuple):
@@ -34,25 +34,25 @@ class Exchange(NamedTuple):
     cell: NDArray[np.int64]
     hashed: NDArray[np.uint64]
     log_probability: NDArray[np.float64]
-    is_risky: NDArray[np.bool_]  # a partner that waits for a swap itself
+    is_risky: NDArray[np.bool_]  # units that wait for a swap themselves
 
 
 class Rules(NamedTuple):
     """Forbidden combinations, by rules and by tables.
 
-    ``flags[start[r, c] + code]`` says that column c has a value that rule r names. Table t holds the combination at
+    ``flags[start[r, c] + code]`` says whether rule r names this code of column c. Table t holds the combination at
     ``table_start[t]`` plus the sum of ``stride[t, k]`` times the code of key k.
     """
 
     flags: NDArray[np.bool_]
     start: NDArray[np.int64]  # (rules, columns), −1 where the rule does not read the column
-    excluded: NDArray[np.bool_]  # tables of excluded combinations of levels, one after the other
+    excluded: NDArray[np.bool_]  # tables of excluded combinations of levels, one after another
     table_start: NDArray[np.int64]
     stride: NDArray[np.int64]  # (tables, keys), 0 where the table does not read the key
 
 
 class Search(NamedTuple):
-    """Everything an exchange is judged by."""
+    """Everything that an exchange is judged by."""
 
     exchange: Exchange
     nearness: Nearness
@@ -60,13 +60,13 @@ class Search(NamedTuple):
     rules: Rules
     around: Around
     n_unseen: float
-    link_weight: float  # what a certain link costs beside the distance
-    n_probes: int  # levels on each side that are looked at for somebody nearer; −1 looks at everybody
+    link_weight: float  # what a certain link costs in addition to the distance
+    n_probes: int  # levels searched on each side for somebody nearer; −1 searches everybody
     all_unions: bool
 
 
 class Reach(NamedTuple):
-    """How far a scan goes: units looked at of a run, in all, and runs left out next to the own one."""
+    """How far a scan goes: units tried per run and in total, and how many runs next to the unit's own are left out."""
 
     per_run: int
     limit: int
@@ -74,7 +74,7 @@ class Reach(NamedTuple):
 
 
 class Runs(NamedTuple):
-    """Units sorted into groups and, within a group, into runs of equal value; a run and a group for each risky unit."""
+    """Units sorted into groups and, within groups, into runs of equal value; the run and group of each risky unit."""
 
     order: NDArray[np.int32]
     run_start: NDArray[np.int64]
@@ -114,7 +114,7 @@ def lowest_component(neighbours, allowed):
 
 @borrowing
 def breaks_a_rule(rules, row, taken, moved):
-    """Whether ``row`` with the values of ``taken`` on ``moved`` has a forbidden combination that it had not before."""
+    """Whether ``row``, given the values of ``taken`` on ``moved``, has a forbidden combination that it did not have before."""
     for r in range(rules.start.shape[0]):
         is_before, is_after = True, True
         for c in range(rules.start.shape[1]):
@@ -144,7 +144,7 @@ def nobody_else(n_unseen, log_probability):
 
 @borrowing
 def left_alone(search, i):
-    """What the link to a record costs that unit i leaves behind alone when its cell holds two."""
+    """Cost of the link to the record that unit i leaves behind alone when its cell holds two."""
     if search.cells.counts[search.exchange.cell[i]] != 2:
         return 0.0
     return search.link_weight * search.around.link[i]
@@ -152,7 +152,7 @@ def left_alone(search, i):
 
 @borrowing
 def apart_for_an_intruder(around, one, other, moved):
-    """How far the values on ``moved`` go, and how far the two rows are apart on all other keys."""
+    """How far apart the two rows are on the keys of ``moved``, and on all other keys."""
     on_moved, on_rest = 0.0, 0.0
     for k in range(len(around.keys)):
         v = around.keys[k]
@@ -167,7 +167,7 @@ def apart_for_an_intruder(around, one, other, moved):
 def has_near_neighbour(search, hashed, one, other, moved, bound):
     """Whether somebody differs from ``one`` with the values of ``other`` on ``moved`` in a single key, by less than ``bound``.
 
-    Only the nearest ``search.n_probes`` levels on each side are tried; with less than none, everybody is looked at.
+    Only the nearest ``search.n_probes`` levels on each side are tried; if that is negative, everybody is.
     """
     around, cells = search.around, search.cells
     if search.n_probes < 0:
@@ -188,13 +188,13 @@ def has_near_neighbour(search, hashed, one, other, moved, bound):
 def exchange_cost(search, i, j, moved, bound):
     """Distance plus link risk of exchanging ``moved`` between units i and j; infinite when it is not allowed.
 
-    A record is not linked to its person when somebody else is nearer to its new values: one who has them, the partner,
-    or a neighbour in a single key. Who else might be nearer is left to the pricing of the candidates. A record that
-    nobody covers is linked, unless one of the unseen has its new values.
+    A record is not linked to its person when somebody else is nearer to its new values: someone who has them, the partner,
+    or a neighbour in a single key. Others who might be nearer are considered when the candidates are priced. A record
+    that nobody covers is linked, unless one of the unseen units has its new values.
     """
     exchange, cells = search.exchange, search.cells
     one, other = exchange.codes[i], exchange.codes[j]
-    share = 0.5 if exchange.is_risky[j] else 1.0  # a risky partner is served, too
+    share = 0.5 if exchange.is_risky[j] else 1.0  # a risky partner is served too
     cost = distance(search.nearness, one, other, moved)
     if cost * share >= bound:
         return np.inf
@@ -235,7 +235,7 @@ def exchange_cost(search, i, j, moved, bound):
 
 @borrowing
 def union_of_parts(exchange, differing, chosen):
-    """The movable parts of a difference whose bits are set in ``chosen``, and how many parts there are to choose from."""
+    """Union of the movable parts of a difference whose bits are set in ``chosen``, and how many parts there are in all."""
     union, n_parts, left = ZERO, 0, differing
     while left != ZERO and n_parts < MOST_PARTS:
         part = lowest_component(exchange.neighbours, left)
@@ -249,7 +249,7 @@ def union_of_parts(exchange, differing, chosen):
 
 @borrowing
 def best_union(search, i, j, differing, bound):
-    """:func:`best_exchange` over all unions of parts, for pairs whose single parts are not enough."""
+    """:func:`best_exchange` over all unions of parts, for pairs where single parts are not enough."""
     exchange = search.exchange
     best_cost, best_moved = bound, ZERO
     for chosen in range(1, 1 << union_of_parts(exchange, differing, 0)[1]):
@@ -263,7 +263,7 @@ def best_union(search, i, j, differing, bound):
 
 @borrowing
 def best_exchange(search, i, j, bound):
-    """The cheapest part that units i and j can exchange below ``bound``: its cost, and the part (empty when none)."""
+    """The cheapest part that units i and j can exchange below ``bound``: its cost, and the part (empty if none)."""
     exchange = search.exchange
     for c in exchange.within:
         if exchange.codes[i, c] != exchange.codes[j, c]:
@@ -308,10 +308,10 @@ def offer(search, lists, row, i, j):
 
 @borrowing
 def scan_runs(search, runs, risky, rows, is_free, lists, reach):
-    """Look for partners in the runs next to each risky unit's own, outwards to both sides within its group.
+    """Look for partners in the runs next to each risky unit's own, outwards on both sides within its group.
 
-    Units of a run are looked at from a place that differs between risky units so that they do not all want the same
-    partner. ``rows`` is the range of risky units to do: threads share them.
+    The first unit tried in a run differs between risky units, so that they do not all want the same partner. ``rows`` is
+    the range of risky units to process; threads take a range each.
     """
     for row in range(rows[0], rows[1]):
         i = risky[row]
@@ -325,7 +325,7 @@ def scan_runs(search, runs, risky, rows, is_free, lists, reach):
                 start, length = runs.run_start[run], runs.run_start[run + 1] - runs.run_start[run]
                 offset = np.int64(mixed(np.uint64(i)) % np.uint64(length))
                 for step in range(min(length, reach.per_run)):
-                    # As the other callers have it, so that what it is passed on to is compiled once.
+                    # The same type as in other callers, so that the functions it is passed to are compiled once.
                     j = np.int64(runs.order[start + (offset + step) % length])
                     looked += 1
                     if is_free[j]:
@@ -336,7 +336,7 @@ def scan_runs(search, runs, risky, rows, is_free, lists, reach):
 
 @borrowing
 def first_partners(search, risky, rows, order, is_free, partner, moved):
-    """Write for each risky unit the first in ``order`` that it can exchange something with (−1: none), and what."""
+    """Write, for each risky unit, the first unit in ``order`` that it can exchange something with (−1: none), and what."""
     for row in range(rows[0], rows[1]):
         partner[row] = -1
         for j in order:
@@ -351,8 +351,8 @@ def first_partners(search, risky, rows, order, is_free, partner, moved):
 def household_costs(search, units, start, pairs, side, is_risky, cost):
     """Write what it costs to exchange ``side`` between the members of two households, one by one in their order.
 
-    Household h has the units ``units[start[h]:start[h+1]]``; the two are of one size. Infinite when a risky member would
-    not leave its cell, when nobody would, or when the exchange of some members is not allowed.
+    Household h has the units ``units[start[h]:start[h+1]]``; both have the same size. The cost is infinite when a risky
+    member would not leave its cell, when nobody would, or when the exchange of some members is not allowed.
     """
     exchange = search.exchange
     for p in range(len(pairs)):
@@ -368,7 +368,7 @@ def household_costs(search, units, start, pairs, side, is_risky, cost):
                 continue
             somebody_moves = True
             if differing & exchange.keys & ~moved == ZERO:
-                # The two exchange their cells: no cell is vacated, and one that is to be vacated must not be entered.
+                # The two trade cells, so neither cell is vacated; a cell that must be vacated may not be entered.
                 is_closed = search.cells.is_closed[exchange.cell[i]] or search.cells.is_closed[exchange.cell[j]]
                 total += np.inf if is_closed else distance(search.nearness, exchange.codes[i], exchange.codes[j], moved)
             else:

@@ -1,7 +1,7 @@
 """Where do the records of a delimited text begin and end?
 
-A quote that opens a field protects delimiters and line ends until it is closed; a doubled quote inside is a quote.
-Elsewhere a quote is a character like any other.
+A quote at the start of a field protects delimiters and line ends until it is closed; a doubled quote inside stands for
+one quote. Elsewhere a quote is a character like any other.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rarecell._kernels.compiled import njit
 
 PROBLEM_FIELDS, PROBLEM_NUL, PROBLEM_QUOTE, PROBLEM_LINE_END = 1, 2, 3, 4
-"""A record with another number of fields; a zero byte; text after a closing quote; a carriage return alone."""
+"""A record with a different number of fields; a zero byte; text after a closing quote; a lone carriage return."""
 
 _FIELD_START, _PLAIN, _QUOTED, _AFTER_QUOTE = 0, 1, 2, 3
 _NEWLINE, _RETURN, _QUOTE = 10, 13, 34
@@ -31,8 +31,9 @@ def scan_records(
 
     Returns
     -------
-    The number of records, whose bytes are ``starts[r]:ends[r]`` without the line end; the position after the last of
-    them; the kind of the first problem, or 0; and for a wrong number of fields that number.
+    tuple of int
+        The number of records, whose bytes are ``starts[r]:ends[r]`` without the line end; the position after the last of
+        them; the kind of the first problem, or 0; and, for a wrong number of fields, that number.
     """
     n_records, start, state, fields = 0, 0, _FIELD_START, 1
     for position in range(data.size):
@@ -78,9 +79,9 @@ def find_fields(
     wanted: npt.NDArray[np.int64],
     fields: npt.NDArray[np.int64],
 ) -> None:
-    """Where the ``wanted`` columns, ascending, stand in each record: ``fields[c, r]`` is the begin and end of a field.
+    """Find the ``wanted`` columns, ascending, in each record: ``fields[c, r]`` is the start and end of a field.
 
-    The quotes of a field belong to it. The records have passed :func:`scan_records`.
+    The quotes of a field belong to it. The records must have passed :func:`scan_records`.
     """
     for record in range(starts.size):
         position, column, found = starts[record], 0, 0
@@ -109,7 +110,7 @@ def copy_text(
     offsets: npt.NDArray[np.int32],
     out: npt.NDArray[np.uint8],
 ) -> int:
-    """Copy the texts of fields one after the other, quotes around them left out and doubled quotes as one; their length."""
+    """Copy the texts of fields one after another, without enclosing quotes and with doubled quotes as one; returns the length."""
     length = 0
     for record in range(fields.shape[0]):
         offsets[record] = length

@@ -1,9 +1,9 @@
 """Minimal unsafe combinations: walk the lattice of key sets, refining groups of cells that still look alike.
 
-The sets are visited as bit masks in increasing order, so that every subset of a set comes before it. Taking the lowest
-key away gives the parent; numeric order is then the preorder of that tree, and a stack with one partition for each set
-size holds all that is needed. A cell that is alone in its group is distinguished by the set: it leaves the partition, and
-with it all larger sets. What remains shrinks quickly, which is what makes the walk cheap.
+The sets are visited as bit masks in increasing order, so that every subset of a set comes before it. Removing the lowest
+key gives the parent; numeric order is then the preorder of that tree, and a stack with one partition for each set size
+holds all that is needed. A cell that is alone in its group is distinguished by the set: it leaves the partition, also for
+all sets below. What remains shrinks quickly, and that makes the walk cheap.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 _ONE = np.uint32(1)
 
 MOST_MARKED_KEYS = 10
-"""Up to this many keys a cell has a mark for every set of keys, 128 bytes at most; with more, a list of what was found."""
+"""Up to this many keys, a cell has a mark for every set of keys, at most 128 bytes; with more, a list of what was found."""
 
 
 @njit(cache=True, nogil=True)
 def split_groups(codes, key, size, members, ends, n_groups, level_size, level_uniques, seen_level, alone):
-    """Split each group of the sets of ``size`` − 1 keys by one more ``key``; alone uniques go to ``alone``, the rest to row ``size``.
+    """Split each group of the set of ``size`` − 1 keys by one more ``key``.
 
-    A member is twice its cell, plus one when the cell holds a single record. Groups without such a unique, and cells alone
-    in their group with more than one record, cannot lead to anything and are dropped. ``level_size`` and ``level_uniques``
-    are zero before and after. Returns the number of alone uniques; that of groups goes to ``n_groups``.
+    Uniques that are alone go to ``alone``, the rest to row ``size``. A member is twice its cell, plus one when the cell holds
+    a single record. Groups without such a unique, and cells alone in their group with more than one record, cannot lead to
+    anything and are dropped. ``level_size`` and ``level_uniques`` are zero before and after. Returns the number of uniques
+    that are alone; the number of groups goes to ``n_groups``.
     """
     n_out, n_alone, written = 0, 0, 0
     start = 0
@@ -45,7 +46,7 @@ def split_groups(codes, key, size, members, ends, n_groups, level_size, level_un
                 n_seen += 1
             level_size[level] += 1
             level_uniques[level] += member & _ONE
-        # From sizes to first free places; an alone cell has no place, nor has a group without a unique.
+        # From sizes to first free places; neither a cell that is alone nor a group without a unique gets a place.
         for s in range(n_seen):
             level = seen_level[s]
             n_here = level_size[level]
@@ -76,10 +77,10 @@ def split_groups(codes, key, size, members, ends, n_groups, level_size, level_un
 
 @njit(cache=True, nogil=True)
 def record(alone, n_alone, mask, supersets, marks, first, following, found_cell, found_mask, n_found):
-    """Note ``mask`` for each alone cell that has no smaller set yet; how many were noted so far.
+    """Note ``mask`` for each cell in ``alone`` that has no smaller set yet; returns how many were noted so far.
 
-    Where cells have marks, one for every set that contains one of the cell's, one look decides; else the cell's list of
-    what was found is gone through.
+    Where cells have marks, one for every set that contains one of the cell's sets, a single lookup decides; otherwise the
+    cell's list of sets found is searched.
     """
     is_marked = len(marks) > 0
     row, word, bit = np.int64(mask), np.int64(mask >> np.uint64(6)), np.uint64(1) << (mask & np.uint64(63))
@@ -109,9 +110,9 @@ def record(alone, n_alone, mask, supersets, marks, first, following, found_cell,
 @njit(cache=True, nogil=True)
 def walk(codes, members, ends, n_groups, level_size, level_uniques, seen_level, alone, supersets, marks, first,
          following, found_cell, found_mask, state):  # fmt: skip
-    """Visit the sets from the mask ``state[0]`` on, with ``state[1]`` pairs found; stops when one more set might find no room.
+    """Visit the sets from the mask ``state[0]`` on, with ``state[1]`` pairs found; stop when one more set might not fit.
 
-    ``state`` is set to where to go on from; a mask of 0 says that all sets were visited.
+    ``state`` is set to where to continue; a mask of 0 says that all sets were visited.
     """
     n_keys, max_size = codes.shape[0], len(n_groups) - 1
     one = np.uint64(1)
@@ -127,7 +128,7 @@ def walk(codes, members, ends, n_groups, level_size, level_uniques, seen_level, 
         if size <= max_size and n_groups[size - 1] > 0:
             n_alone = split_groups(codes, lowest, size, members, ends, n_groups, level_size, level_uniques, seen_level, alone)
             n_found = record(alone, n_alone, mask, supersets, marks, first, following, found_cell, found_mask, n_found)
-        # Nothing below a set that is too large or whose groups are all split: pass over its descendants.
+        # Nothing can be found below a set that is too large or whose groups are all split: skip its descendants.
         is_leaf = size >= max_size or n_groups[size] == 0
         step = one << np.uint64(lowest) if is_leaf else one
         mask = mask + step if last - mask >= step else np.uint64(0)
@@ -151,18 +152,21 @@ def minimal_unsafe_sets(
 
     Parameters
     ----------
-    codes : Array
+    codes : integer array (n_keys, n_cells)
         Level codes, keys in rows, cells in columns; key k has the bit 1 << k.
-    counts : Array
-        Records of each cell.
+    counts : integer array (n_cells,)
+        Number of records in each cell.
     most_levels : int
         Largest number of levels of a key.
     max_size : int
-        Largest set to look for.
+        Size of the largest sets to look for.
 
     Returns
     -------
-    found_cell, found_mask : arrays, in the order found
+    found_cell : ndarray of int32
+        Cell of each pair, in the order found.
+    found_mask : ndarray of uint64
+        Key set of each pair.
     """
     n_keys, n_cells = codes.shape
     members = np.empty((max_size + 1, n_cells), np.uint32)

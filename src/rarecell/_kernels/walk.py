@@ -1,6 +1,6 @@
-"""Sums of a product of small tables over all cells of a large one, which is walked and never stored.
+"""Sums of a product of small tables over all cells of a large one, which is walked but never stored.
 
-The cells are a tree: the levels of the first key are its first branching, those of the last but one its last, and the
+The cells form a tree: it branches first by the levels of the first key and last by those of the last key but one; the
 last key is a vector at the leaves. Products of factors are kept on the way down and sums collected on the way up, so a
 cell costs a few operations however many factors there are.
 """
@@ -27,7 +27,7 @@ class Layout(NamedTuple):
     first_scalar : ndarray of int64
         Factors of depth d that lack the vector key are those from ``first_scalar[d]`` to ``first_scalar[d + 1]``.
     first_vector : ndarray of int64
-        The same for those that have it.
+        The same for factors that have it.
     offset : ndarray of int64
         Where the table of each factor starts.
     stride : ndarray of int64
@@ -43,7 +43,7 @@ class Layout(NamedTuple):
 
 @njit(cache=True)
 def _locate(layout, first, depth, code, place):
-    """Where the factors of this depth lie at ``code``, in ``place``."""
+    """Write to ``place`` where the factors of this depth lie at ``code``."""
     offset, stride = layout.offset, layout.stride
     for f in range(first[depth], first[depth + 1]):
         where = offset[f]
@@ -54,7 +54,7 @@ def _locate(layout, first, depth, code, place):
 
 @njit(cache=True, fastmath=True)
 def _enter(layout, depth, tables, place, above, here):
-    """Set ``here`` to ``above`` times the factors of this depth; returns the product of those without a vector."""
+    """Set ``here`` to ``above`` times the factors of this depth; returns the product of those without the vector key."""
     first_scalar, first_vector = layout.first_scalar, layout.first_vector
     scale = 1.0
     for f in range(first_scalar[depth], first_scalar[depth + 1]):
@@ -86,15 +86,15 @@ def _leave(layout, depth, place, here, above, sums):
 
 @njit(cache=True, fastmath=True)
 def _leaves(layout, depth, tables, place, above, below, sums):
-    """All nodes of the last depth under one node; ``place`` is that of their first code."""
-    # Arrays are taken out of the tuple once: doing so in a loop counts references, at the price of the loop.
+    """Process all nodes of the last depth under one node; ``place`` is that of their first code."""
+    # Arrays are taken out of the tuple once: in a loop, counting references would cost as much as the loop itself.
     stride = layout.stride
     low, high = layout.first_scalar[depth], layout.first_scalar[depth + 1]
     first, last = layout.first_vector[depth], layout.first_vector[depth + 1]
     here = np.empty(len(above))
     for _ in range(layout.levels[depth]):
         if last - first == 1:
-            # The usual case, one factor with a vector, in one pass over it.
+            # The usual case, one factor with the vector key, in one pass over it.
             scale, total = 1.0, 0.0
             for f in range(low, high):
                 scale *= tables[place[f]]

@@ -1,8 +1,8 @@
 """What if interactions were added instead of multiplied?
 
-Lancaster's additive model of second order: the probability of a cell is that of independence times one plus the sum, over
-pairs of keys, of how far the pair departs from independence. It needs no search, but it can be negative, and it is
-offered for comparison only.
+In Lancaster's additive model of second order, the probability of a cell is that under independence times one plus the sum,
+over pairs of keys, of the pair's departure from independence. The model needs no search, but its probabilities can be
+negative. It is offered for comparison only.
 
 References
 ----------
@@ -26,20 +26,22 @@ from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 
 _MOST_TERMS = 10_000_000
-"""Up to this many pairs of levels are tabulated; beyond, each pair of keys is looked up at the cells."""
+"""Up to this many pairs of levels are tabulated; beyond that, each pair of keys is looked up at the cells."""
 
 
 class AdditiveModel(PluggedIn):
     """Lancaster's additive model of second order.
 
-    p(i) = Π r(i_v) · {1 + Σ_{a<b} [r(i_a, i_b)/(r(i_a) r(i_b)) − 1]}, r being relative frequencies. Negative values are
-    set to zero, which makes a sample unique certain to be a population unique; :attr:`n_negative` says how many occupied
-    cells are affected.
+    p(i) = Π r(i_v) · {1 + Σ_{a<b} [r(i_a, i_b)/(r(i_a) r(i_b)) − 1]}, where r are relative frequencies. Negative values
+    are set to zero, so that a sample unique there counts as a certain population unique; :attr:`n_negative` is the number
+    of occupied cells affected.
 
     Parameters
     ----------
-    table : the contingency table; its coarsenings are not used
-    marginals : counts to fit to; those of the records unless given
+    table : ContingencyTable
+        The contingency table; its coarsenings are not used.
+    marginals : Marginals, optional
+        Counts to fit to; by default those of the table.
 
     Examples
     --------
@@ -57,12 +59,12 @@ class AdditiveModel(PluggedIn):
 
     @property
     def generator_masks(self) -> tuple[int, ...]:
-        """All pairs of keys, as bit masks; a single key by itself."""
+        """All pairs of keys as bit masks; if there is only one key, that key."""
         keys = range(self.table.n_keys)
         return tuple(mask_of(pair) for pair in combinations(keys, 2)) or (single(0),)
 
     def cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
-        """p of cells given by key codes (the occupied cells unless given), as the formula has it: it may be negative."""
+        """p of cells given by key codes (by default the occupied cells), straight from the formula, so it may be negative."""
         return self._of_occupied if cells is None else self._computed(cells)
 
     @cached_property
@@ -86,12 +88,12 @@ class AdditiveModel(PluggedIn):
         bracket = np.ones_like(independent)
         for a, b in combinations(range(self.table.n_keys), 2):
             product = of_key[a] * of_key[b]
-            # A level that never occurs has probability zero whatever the bracket says.
+            # A level that never occurs has probability zero, whatever the bracket is.
             bracket += np.divide(frequency(mask_of((a, b))), product, out=np.ones_like(product), where=product > 0.0) - 1.0
         return np.asarray(independent * bracket, dtype=np.float64)
 
     def _departures(self, levels: NDArray[np.int64]) -> NDArray[np.float64]:
-        """p_ab / (p_a p_b) − 1 of every pair of levels, the tables of the pairs of keys one after the other."""
+        """p_ab / (p_a p_b) − 1 for every pair of levels; the tables of the pairs of keys follow one another."""
 
         def frequencies(mask: int, n_possible: int) -> NDArray[np.float64]:
             keys, counts = self.marginals.cells_of(mask)
@@ -108,28 +110,28 @@ class AdditiveModel(PluggedIn):
         return np.concatenate(tables)
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
-        """log of :meth:`cell_probability`, minus infinity where that is not positive."""
+        """The logarithm of :meth:`cell_probability`; −inf where that is not positive."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(np.maximum(self.cell_probability(cells), 0.0)), dtype=np.float64)
 
     @property
     def n_negative(self) -> int:
-        """Number of occupied cells with a negative estimate; these are observed, so the model is wrong there."""
+        """Number of occupied cells with a negative estimate. They were observed, so the model is wrong there."""
         return int((self.cell_probability() < 0.0).sum())
 
     @property
     def n_negative_uniques(self) -> int:
-        """Number of sample uniques with a negative estimate: a probability of 0 leaves nobody else, so that they count with risk 1."""
+        """Number of sample uniques with a negative estimate; it is taken as 0, which leaves nobody else, so their risk is 1."""
         return int(((self.cell_probability() < 0.0) & (self.table.counts == 1)).sum())
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Not possible: what may be negative is not a distribution."""
+        """Not possible: a function that may be negative is not a distribution."""
         raise BadInput(
             "Lancaster's additive model can be negative and is not a distribution, so that nothing can be drawn from it."
         )
 
     def describe(self) -> str:
-        """One sentence."""
+        """One sentence about the model."""
         return (
             f"Lancaster's additive model of second order; {self.n_negative:,} of {self.table.n_cells:,} occupied cells have a "
             "negative estimate, taken as zero"

@@ -1,7 +1,7 @@
-"""What do several models say together?
+"""What do several models predict together?
 
-The average of the cell probabilities of several models is again a distribution over the cells. It is more accurate
-than any one of them, because each model is wrong in its own way.
+The average of the cell probabilities of several models is again a distribution over the cells. It is often more accurate
+than each of them, because each model is wrong in its own way.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rarecell.model.protocol import CellModel, PluggedIn, Uncertainty
 
 
 class AverageModel(PluggedIn):
-    """The weighted arithmetic mean of the cell probabilities of ``members``; equal weights unless given."""
+    """The weighted arithmetic mean of the cell probabilities of ``members``; by default with equal weights."""
 
     def __init__(self, members: Sequence[CellModel], weights: ArrayLike | None = None) -> None:
         if not members:
@@ -39,18 +39,18 @@ class AverageModel(PluggedIn):
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Share of each model."""
+        """The share of each model, summing to 1."""
         return self._weights
 
     @property
     def uncertainty(self) -> Uncertainty:
-        """That of the members, where they agree on it."""
+        """The uncertainty of the members where they agree; otherwise ``PARTLY``."""
         found = {member.uncertainty for member in self.members}
         return found.pop() if len(found) == 1 else Uncertainty.PARTLY
 
     @property
     def generator_masks(self) -> tuple[int, ...]:
-        """Of the member with the largest weight; an average itself fits no marginal."""
+        """The generators of the member with the largest weight; the average itself fits no marginal."""
         return self.members[int(np.argmax(self.weights))].generator_masks
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
@@ -64,15 +64,15 @@ class AverageModel(PluggedIn):
         return total
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draws of log p: of every member, and of their weights from the Dirichlet law with as much mass as there are members."""
+        """Draws of log p, from draws of every member and of the weights: Dirichlet with a total mass of the number of members."""
         shares = rng.dirichlet(np.maximum(self.weights, 1e-12) * len(self.members), n_draws)
         parts = [member.draws(cells, n_draws, rng) for member in self.members]
         with np.errstate(divide="ignore"):
-            # Added to the logarithms: as factors, shares of nearly nothing would overflow where their member is largest.
+            # Shares are added as logarithms; as factors, tiny shares would overflow where their member is largest.
             return np.asarray(logsumexp(np.log(shares.T)[:, :, None] + np.stack(parts), axis=0), dtype=np.float64)
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw each record from a member chosen with its weight."""
+        """Draw each record from a member chosen with probability equal to its weight."""
         shares = rng.multinomial(n_records, self.weights)
         drawn = np.concatenate([m.sample(int(k), rng) for m, k in zip(self.members, shares, strict=True) if k])
         return rng.permutation(drawn, axis=0)

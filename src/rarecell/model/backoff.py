@@ -1,14 +1,14 @@
 """What is the probability of a cell when every conditional falls back on coarser ones?
 
-The keys are taken in some order, and each from its coarsest resolution to its finest; every vertex is predicted from the
+The keys are taken in some order, each from its coarsest resolution to its finest, and every vertex is predicted from the
 vertices before it. Its distribution in a context (the values of some of them) is estimated from the records in that
-context and shrunk towards its distribution in a shorter context, that one towards a still shorter one, down to the
-uniform distribution: a hierarchical Dirichlet estimate, as in language models. Contexts grow by the vertex
+context and shrunk towards its distribution in a shorter context, which is shrunk towards a still shorter one, and so on
+down to the uniform distribution: a hierarchical Dirichlet estimate, as in language models. A context grows by the vertex
 that raises the leave-one-out likelihood most, until none does.
 
-Unlike a log-linear model chosen by a penalty, such a network has no edge that is either there or not: an interaction
-counts as far as the records bear it out. It also knows how sure it is: the variance of each conditional's posterior adds
-up along the chain. An average over several orders of the keys is the default model for risk.
+Unlike a log-linear model chosen by a penalty, such a network has no edges that are either present or absent: an
+interaction counts as far as the records support it. The network also knows its uncertainty: the variances of the
+conditionals add up along the chain. An average over several orders of the keys is the default model for risk.
 
 References
 ----------
@@ -42,25 +42,25 @@ from rarecell.table.contingency import ContingencyTable
 from rarecell.table.subsample import random_part
 
 RELATIVE_ERROR = (0.015, 0.0075)
-"""How far estimates of population uniques and of correct matches are off beyond chance, as standard deviations relative to them.
+"""Relative standard deviations, beyond chance, of the estimates of population uniques and of correct matches.
 
-It takes 0.004 to 0.010 for 95 % of the intervals of a population to hold the truth, each judged by what the others ask for, and twice that with
-samples of half a per cent (``benchmarks/accuracy.py``).
+Values of 0.004 to 0.010 make 95 % of the intervals of a population contain the truth, each judged by what the others require;
+samples of half a per cent need twice that (``benchmarks/accuracy.py``).
 """
 
 N_ORDERS = 12
-"""Orders of the keys that are averaged; half as many where there are many cells."""
+"""Number of orders of the keys that are averaged; half as many where there are many cells."""
 
 MANY_CELLS = 20_000
 """With more occupied cells than this, contexts are chosen on a random part of the records."""
 
 
 class _Backoff(SingleModel):
-    """What one network and an average of several have in common."""
+    """What a single network and an average of several have in common."""
 
     @property
     def generator_masks(self) -> tuple[int, ...]:
-        """Single keys: the networks smooth every larger marginal."""
+        """The single keys, because the networks smooth every larger marginal."""
         return tuple(single(k) for k in range(self.table.n_keys))
 
     @property
@@ -73,13 +73,16 @@ class _Backoff(SingleModel):
 
 
 class BackoffNetwork(_Backoff):
-    """One network, for one order of the keys.
+    """A single network, for one order of the keys.
 
     Parameters
     ----------
-    table : the contingency table; its coarsenings are the steps in which a key is predicted
-    order : positions of the keys
-    part : a random part of the records with the same vertices, on which contexts are chosen; all records unless given
+    table : ContingencyTable
+        The contingency table; its coarsenings are the steps by which a key is predicted.
+    order : sequence of int
+        Positions of the keys, in the order of prediction.
+    part : ContingencyTable, optional
+        A random part of the records, with the same vertices, on which contexts are chosen; by default all records.
     """
 
     def __init__(
@@ -101,25 +104,25 @@ class BackoffNetwork(_Backoff):
         self._is_whole = part is None
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
-        """Mean and variance of the logarithm of each cell's probability, after the data.
+        """Posterior mean and variance of the logarithm of each cell's probability.
 
-        Every conditional has a beta posterior with the mean and variance that the contexts give it; the logarithms of
-        independent betas add up.
+        Every conditional has a beta posterior with the mean and variance given by its contexts, and the moments of the
+        logarithms of independent beta variables add up.
         """
         found = self.log_moments(cells)
         return LogMoments(found.mean_log, found.variance_log)
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
-        """log of the posterior mean of each cell's probability."""
+        """The logarithm of the posterior mean of each cell's probability."""
         return self.log_moments(cells).log_mean
 
     def log_moments(self, cells: NDArray[np.int32] | None) -> _Moments:
-        """Moments of the probability of each of these cells, the occupied ones unless given."""
+        """Moments of the probability of each of these cells; None stands for the occupied ones."""
         log_mean, mean_log, variance_log = self.log_moment_rows(cells).T
         return _Moments(log_mean, mean_log, variance_log, np.zeros(len(log_mean)))
 
     def log_moment_rows(self, cells: NDArray[np.int32] | None) -> Floats:
-        """:meth:`log_moments` as three numbers a row."""
+        """:meth:`log_moments` as rows of three numbers."""
         if cells is None and self._at_cells is not None:
             return self._at_cells
         asked = self.table.cells if cells is None else cells
@@ -130,19 +133,19 @@ class BackoffNetwork(_Backoff):
         return total
 
     def forget_cells(self) -> None:
-        """Give back what is kept of every cell; it is recomputed when it is asked for."""
+        """Free what is stored for every cell; it is recomputed when needed."""
         self._at_cells = None
         self._posteriors.clear()
 
     def with_last(self, keys: Sequence[int]) -> BackoffModel:
-        """Two networks of the same table in which these keys are predicted from all others."""
+        """An average of two networks of the same table that predict these keys from all others."""
         others = [k for k in self.order if k not in keys]
         last, part = list(keys), _thinned(self.table, MANY_CELLS, 0)
         orders = [[*others, *last], [*others[::-1], *last[::-1]]]
         return BackoffModel(on_all_cores(partial(BackoffNetwork, part=part), [(self.table, order) for order in orders]))
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
-        """Draws of log p of the cells, one row for each draw; cells that share a value in a context share its draw."""
+        """Draws of log p of the cells, one row per draw; cells that share a value in a context share its draw."""
         log_p = np.zeros((n_draws, len(cells)))
         for betas, pairs in self._conditional_betas(cells):
             _, first, group = np.unique(pairs, return_index=True, return_inverse=True)
@@ -150,7 +153,7 @@ class BackoffNetwork(_Backoff):
         return log_p
 
     def _conditional_betas(self, cells: NDArray[np.int32]) -> Iterator[tuple[Betas, NDArray[np.int64]]]:
-        """The posterior of every conditional at any cells, and numbers that cells with the same pair share."""
+        """The posterior of every conditional at any cells, with numbers that are equal for cells with the same pair."""
         for conditional in self.conditionals:
             fitted = self._posterior_of(conditional)
             position = self.table.marginals.positions(conditional.pair, cells).astype(np.int64)
@@ -163,7 +166,7 @@ class BackoffNetwork(_Backoff):
             yield betas, position
 
     def _posterior_of(self, conditional: Conditional) -> Betas:
-        """The posterior of a conditional at every pair that occurs; kept for a table that needs no part, since draws ask often."""
+        """The posterior of a conditional at every occurring pair; kept for small tables, because draws need it often."""
         if (kept := self._posteriors.get(conditional.vertex)) is not None:
             return kept
         masks = [context.mask for context in conditional.contexts]
@@ -173,7 +176,7 @@ class BackoffNetwork(_Backoff):
         return fitted
 
     def _unseen_betas(self, conditional: Conditional, cells: NDArray[np.int32]) -> Betas:
-        """The posterior where a value was not seen in the longest context, and perhaps not in shorter ones."""
+        """The posterior where a value was not seen in the longest context, and perhaps not in shorter ones either."""
         table = self.table
         codes = table.map_cells(cells, conditional.vertex)
         if conditional.vertex not in self._n_values:
@@ -190,7 +193,7 @@ class BackoffNetwork(_Backoff):
         return found
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw records, as key codes: from the longest context, or with the weight of the shorter one from there."""
+        """Draw records as key codes, each value from the longest context or, with its weight, from a shorter one."""
         table = self.table
         drawn = np.zeros((n_records, table.n_keys), dtype=np.int32)
         for conditional in self.conditionals:
@@ -216,7 +219,7 @@ class BackoffNetwork(_Backoff):
 class BackoffModel(_Backoff):
     """The average over several orders of the keys; fit it with :func:`fit_backoff`.
 
-    The networks may see the keys at more resolutions than ``table``, which is that of the first unless given.
+    The networks may use more resolutions of the keys than ``table``, which by default is the table of the first network.
     """
 
     def __init__(self, members: Sequence[BackoffNetwork], table: ContingencyTable | None = None) -> None:
@@ -229,31 +232,31 @@ class BackoffModel(_Backoff):
 
     @property
     def members(self) -> tuple[BackoffNetwork, ...]:
-        """The networks, each a model of its own."""
+        """The networks, each of them a model."""
         return self.networks
 
     @property
     def weights(self) -> Floats:
-        """The networks count alike."""
+        """Equal weights for all networks."""
         return np.full(len(self.networks), 1.0 / len(self.networks))
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
         """Mean and variance of the logarithm of each cell's probability.
 
-        The variance is that within the networks and that between pairs of them, an order and its reverse; the mean is moved so that it
-        belongs to the arithmetic mean of their probabilities.
+        The variance is that within the networks plus that between pairs of them (an order and its reverse). The mean is
+        shifted to match the arithmetic mean of their probabilities.
         """
         found = self._averaged(cells)
         return LogMoments(found.mean_log, found.variance_log, found.error if len(self.networks) > 1 else None)
 
     def with_last(self, keys: Sequence[int]) -> BackoffModel:
-        """Two networks in which these keys are predicted from all others."""
+        """An average of two networks that predict these keys from all others."""
         return self.networks[0].with_last(keys)
 
     def _averaged(self, cells: NDArray[np.int32] | None) -> _Moments:
         if cells is None:
             return self._at_cells
-        # Mean and posterior are often asked for the same cells, one after the other.
+        # Mean and posterior are often requested for the same cells, one after the other.
         asked, found = self._last
         if asked is not cells:
             found = _average([member.log_moment_rows(cells) for member in self.networks])
@@ -261,13 +264,13 @@ class BackoffModel(_Backoff):
         return found
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
-        """Draws of log p of the cells, one row for each draw, each from a network chosen at random."""
+        """Draws of log p of the cells, one row per draw, each from a network chosen at random."""
         shares = rng.multinomial(n_draws, self.weights)
         calls = [(m, cells, int(n), own) for m, n, own in zip(self.networks, shares, rng.spawn(len(shares)), strict=True)]
         return np.concatenate(on_all_cores(BackoffNetwork.draws, calls))
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
-        """log of the mean probability over the networks."""
+        """The logarithm of the mean probability over the networks."""
         return self._averaged(cells).log_mean
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
@@ -282,7 +285,7 @@ class BackoffModel(_Backoff):
 
 
 def _average(rows: Sequence[Floats]) -> _Moments:
-    """Moments of the mean probability of several networks, from the rows of moments of each."""
+    """Moments of the mean probability of several networks, from the moments of each."""
     found = _Moments(*(np.empty(len(rows[0])) for _ in range(4)))
 
     def average(log_mean: Floats, mean_log: Floats, variance_log: Floats, error: Floats, *parts: Floats) -> None:
@@ -291,7 +294,7 @@ def _average(rows: Sequence[Floats]) -> _Moments:
         log_mean[:] = np.log(np.exp(logs - largest).mean(axis=0)) + largest
         mean_log[:] = np.mean([part[:, 1] for part in parts], axis=0) + log_mean - logs.mean(axis=0)
         variance_log[:] = np.mean([part[:, 2] for part in parts], axis=0)
-        # Neighbours are an order and its reverse, which err in opposite directions.
+        # Neighbouring networks are those of an order and its reverse, which err in opposite directions.
         has_pairs = len(logs) % 2 == 0 and len(logs) > 2
         pairs = logs.reshape(len(logs) // 2, 2, logs.shape[1]).mean(axis=1) if has_pairs else logs
         if len(pairs) > 1:
@@ -306,7 +309,7 @@ def _average(rows: Sequence[Floats]) -> _Moments:
 
 
 def _add_variance(variance_log: Floats, more: Floats) -> Floats:
-    """Add to variances of logarithms, in place; what the means of the logarithms change by for gamma variables to keep their means."""
+    """Add to variances of logarithms in place; return the shift of their means that keeps the means of gamma variables."""
     before = _mean_of_log(variance_log)
     variance_log += more
     return _mean_of_log(variance_log) - before
@@ -329,14 +332,18 @@ def fit_backoff(
 ) -> BackoffModel:
     """Fit back-off networks for several random orders of the keys.
 
-    Of a key with missing values, it is predicted first whether the value is known: what is known of others says little about that.
+    For a key with missing values, whether the value is known is predicted first: the known values tell little about that.
 
     Parameters
     ----------
-    table : the contingency table, with the coarsenings to be used
-    n_orders : number of orders; :data:`N_ORDERS` unless given, half as many for more than ``many_cells`` cells
-    many_cells : with more occupied cells than this, contexts are chosen on a random part of the records
-    seed : of the orders
+    table : ContingencyTable
+        The contingency table, with the coarsenings to use.
+    n_orders : int, optional
+        Number of orders; by default :data:`N_ORDERS`, or half as many with more than ``many_cells`` cells.
+    many_cells : int
+        With more occupied cells than this, contexts are chosen on a random part of the records.
+    seed : int
+        Seed of the orders and of the random part of the records.
     """
     if n_orders is None:
         n_orders = N_ORDERS if table.n_cells <= many_cells else N_ORDERS // 2
@@ -349,8 +356,9 @@ def fit_backoff(
 def random_orders(keys: Sequence[str], n_orders: int, rng: np.random.Generator) -> list[list[int]]:
     """Random orders of the keys, each followed by its reverse.
 
-    What one order puts first the other puts last, so that the average of a pair varies less than that of two orders drawn
-    apart: 16 in pairs are as good as 36. The keys are drawn by name; the order in which they were named changes nothing.
+    What one order puts first, the other puts last, so the average of a pair varies less than that of two orders drawn
+    independently: 16 in pairs are as good as 36 without. Keys are drawn by name, so the order in which they were given
+    makes no difference.
     """
     by_name = sorted(range(len(keys)), key=lambda k: keys[k])
     found: list[list[int]] = []
@@ -364,7 +372,7 @@ def random_orders(keys: Sequence[str], n_orders: int, rng: np.random.Generator) 
 
 
 class _Moments(NamedTuple):
-    """Of the probability of cells: the logarithm of its mean, mean and variance of its logarithm, and the error of averaging."""
+    """Moments of the probability of cells: logarithm of the mean, mean and variance of the logarithm, error of averaging."""
 
     log_mean: Floats
     mean_log: Floats
@@ -373,7 +381,7 @@ class _Moments(NamedTuple):
 
 
 def _thinned(table: ContingencyTable, many_cells: int, seed: int) -> ContingencyTable | None:
-    """A random part of the records with few enough cells; None when all records are few enough."""
+    """A random part of the records with few enough cells; None when the whole table has few enough."""
     if table.n_cells <= many_cells:
         return None
     n_kept = int(table.n_records * many_cells / table.n_cells)

@@ -1,7 +1,7 @@
-"""How is a vertex predicted from its contexts, and how sure is that?
+"""How is a vertex predicted from its contexts, and how uncertain is the prediction?
 
-Along growing contexts the distribution of a value is shrunk towards the one before. What remains is a mean and a variance for
-every value in its longest context, and a beta distribution with these two moments is taken for its posterior.
+Along growing contexts, the distribution of a value is shrunk towards that in the previous context. The result is a mean and
+a variance for every value in its longest context; a beta distribution with these two moments serves as its posterior.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Conditional:
-    """How a vertex is predicted: from contexts that grow, the shortest first."""
+    """How a vertex is predicted: from growing contexts, the shortest first."""
 
     vertex: int
     contexts: tuple[Context, ...]
@@ -37,7 +37,7 @@ class Conditional:
 class Betas(NamedTuple):
     """Posteriors of conditional probabilities: mean, one minus the mean, and variance.
 
-    Both the mean and its complement are carried along. Where a value is nearly certain, 1 − mean is all rounding error.
+    Both the mean and its complement are stored, because 1 − mean is mere rounding error where a value is nearly certain.
     """
 
     mean: Floats
@@ -46,16 +46,17 @@ class Betas(NamedTuple):
 
     @classmethod
     def uniform(cls, n_values: Floats) -> Betas:
-        """The start of every chain of contexts: all values are equally likely, and that is taken as known."""
+        """The start of every chain of contexts: all values are equally likely, with no uncertainty about it."""
         return cls(1.0 / n_values, (n_values - 1.0) / n_values, np.zeros(len(n_values)))
 
     def at(self, places: Integers) -> Betas:
         return Betas(self.mean[places], self.rest[places], self.variance[places])
 
     def given(self, of_pair: Floats, of_context: Floats, context: Context) -> Betas:
-        """After the records of a longer context, of which ``of_pair`` have the value.
+        """The posteriors after the records of a longer context, of which ``of_pair`` have the value.
 
-        Given its mean m, the probability is beta with variance m(1−m)/(T+1); m itself varies with the shorter context.
+        Given its mean m, the probability has a beta distribution with variance m(1−m)/(T+1), where T is the number of records
+        plus the weight of the shorter context; m itself varies with the shorter context.
         """
         weight = context.weight(of_context)
         total = of_context + weight
@@ -68,12 +69,12 @@ class Betas(NamedTuple):
 def fitted_conditional(
     table: ContingencyTable, vertex: int, masks: Sequence[int], contexts: Sequence[Context] | None = None
 ) -> tuple[Conditional, Betas]:
-    """Smooth every context by leave-one-out likelihood on all records, unless it is known already how.
+    """Smooth every context by leave-one-out likelihood on all records, unless the fitted ``contexts`` are given.
 
-    1. Rows are the pairs of the longest context; shorter contexts put some of them together.
+    1. Rows are the pairs of the longest context; shorter contexts merge some of them.
     2. The pairs of the first context are values of the vertex; each further context adds a vertex and refines them.
     3. The weight of the shorter context is the best by leave-one-out likelihood.
-    4. Mean and variance of the posterior follow from those of the shorter context.
+    4. The mean and variance of the posterior follow from those in the shorter context.
     """
     longest = (masks[-1] if masks else 0) | single(vertex)
     rows = Rows(table, table.marginals.level_rows(longest), table.marginals.counts(longest))

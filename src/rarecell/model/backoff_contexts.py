@@ -1,7 +1,7 @@
 """In which contexts is a vertex predicted, and from how many records?
 
-A context is a set of earlier vertices. Contexts grow by the vertex that raises the leave-one-out likelihood most, until none does;
-rows that agree on a context and a value are a *pair*, and only pairs are counted.
+A context is a set of earlier vertices. It grows by the vertex that raises the leave-one-out likelihood most, until none
+does. Rows that agree on a context and a value form a *pair*, and only pairs are counted.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ from rarecell.table.contingency import ContingencyTable
 Floats = NDArray[np.float64]
 
 STRENGTHS = 2.0 ** np.arange(-4.0, 10.0)
-"""What the shorter context may be worth; the best by leave-one-out likelihood is taken."""
+"""Candidate weights of the shorter context; the best by leave-one-out likelihood is taken."""
 
 POWERS = np.array([0.0, 0.5])
-"""The shorter context counts as this many records, or as this many roots of the records of the longer one; the better is taken."""
+"""Candidate powers: the weight is a constant, or proportional to the root of the number of records in the longer context."""
 
 N_PARTNERS = 8
-"""Beyond the first step, a context grows by the keys that helped most in the first step."""
+"""After the first step, only this many keys are tried: those that helped most in the first step."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """Vertices whose values are given, and how much the next shorter context counts beside it."""
+    """Vertices whose values are given, and the weight of the next shorter context relative to this one."""
 
     mask: int
     strength: float
     power: float
 
     def weight(self, n_records: Floats) -> Floats:
-        """Records that the shorter context is worth beside ``n_records`` in this one.
+        """Number of records that the shorter context counts for when this one has ``n_records``.
 
-        A fixed number is right when the values in this context are a sample of what the shorter one says. When they are
-        not, more records here do not make the shorter context as much less relevant, and the root is the better law.
+        A constant is right when the values in this context are a sample from the distribution in the shorter one. When
+        they are not, the shorter context loses relevance more slowly as records are added here, and the root fits better.
         """
         return np.asarray(self.strength * n_records**self.power)
 
 
 class Groups(NamedTuple):
-    """The group of each row."""
+    """The group of each row, and the number of groups."""
 
     of_row: NDArray[np.int32]
     n_groups: int
 
 
 class Rows:
-    """Groups of some rows of key codes, with their counts, by the values of some vertices."""
+    """Rows of key codes with their counts, to be grouped by the values of vertices."""
 
     def __init__(self, table: ContingencyTable, rows: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
         self.table = table
@@ -75,7 +75,7 @@ class Rows:
         return found
 
     def start(self, vertex: int, parent: int | None) -> tuple[Groups, Groups]:
-        """The shortest context of a vertex, and its pairs."""
+        """The groups of the shortest context of a vertex, and its pairs."""
         everyone = Groups(np.zeros(len(self.rows), dtype=np.int32), 1)
         contexts = everyone if parent is None else self.refined(everyone, parent)
         return contexts, self.refined(contexts, vertex)
@@ -87,7 +87,7 @@ class Rows:
         return Groups(found, n_found)
 
     def tally(self, contexts: Groups, pairs: Groups) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        """For each pair its records, those of its context, and its first row."""
+        """For each pair, its number of records, that of its context, and its first row."""
         found = kernels.tally(pairs.of_row, pairs.n_groups, contexts.of_row, contexts.n_groups, self.counts)
         return found[0], found[1], found[2]
 
@@ -101,7 +101,7 @@ class Growth:
         self.rows = Rows(table, table.cells, table.counts)
 
     def conditionals(self, order: tuple[int, ...]) -> list[tuple[int, tuple[int, ...]]]:
-        """For each vertex, in the order it is predicted, the masks of its contexts, the shortest first."""
+        """The vertices in the order of prediction, each with the masks of its contexts, shortest first."""
         found: list[tuple[int, tuple[int, ...]]] = []
         for place, key in enumerate(order):
             chain = self.table.chains[key]
@@ -124,7 +124,7 @@ class Growth:
         partners = list(earlier)
         while partners:
             tried = self._tried(contexts, pairs, shorter, reached, partners)
-            # A gain of 1 pays for the strength, the logarithm for having chosen among so many.
+            # A gain of 1 pays for fitting the strength, the logarithm for having chosen among so many.
             if not tried or tried[0][0] < score + 1.0 + math.log(len(tried)):
                 break
             if len(masks) == 1 and len(partners) > N_PARTNERS:
@@ -144,7 +144,7 @@ class Growth:
         return tuple(masks)
 
     def _shrunk(self, contexts: Groups, pairs: Groups, shorter: Floats, before: NDArray[np.int32]) -> tuple[float, Floats]:
-        """Leave-one-out likelihood in a context, and the probability of each pair; ``before`` is each row's shorter pair."""
+        """Leave-one-out likelihood in a context, and the probability of each pair; ``before`` is the shorter pair of each row."""
         of_pair, of_context, first = self.rows.tally(contexts, pairs)
         of_shorter = shorter[before[first]]
         _, strength, power = kernels.best_weight(of_pair, of_context, of_shorter, STRENGTHS, POWERS)
@@ -160,7 +160,7 @@ class Growth:
         reached: dict[int, int],
         partners: Sequence[int],
     ) -> list[tuple[float, int, int]]:
-        """Leave-one-out likelihood of every next context, best first: a key one or two steps finer than it is now."""
+        """Leave-one-out likelihood of every next context, best first; each makes one key one or two steps finer."""
         tried = []
         for key in partners:
             chain = self.table.chains[key]
@@ -180,7 +180,7 @@ def parent_of(table: ContingencyTable, vertex: int) -> int | None:
 
 
 def n_siblings(table: ContingencyTable, vertex: int) -> NDArray[np.int64]:
-    """For each code of a vertex, how many codes fall into the same group of the next coarser vertex."""
+    """For each code of a vertex, the number of codes in the same group of the next coarser vertex."""
     parent = parent_of(table, vertex)
     if parent is None:
         return np.full(int(table.vertex_levels[vertex]), int(table.vertex_levels[vertex]))
@@ -189,9 +189,10 @@ def n_siblings(table: ContingencyTable, vertex: int) -> NDArray[np.int64]:
 
 
 def n_values(table: ContingencyTable, vertex: int) -> Floats:
-    """Like :func:`n_siblings`, with an estimate of the codes that exist and were not seen: Chao's, s1(s1−1)/(2(s2+1)).
+    """Like :func:`n_siblings`, plus Chao's estimate of the number of unseen codes, s1(s1−1)/(2(s2+1)).
 
-    s1 and s2 are the codes of the group with one and two records. What unseen values deserve is left to them.
+    s1 and s2 are the numbers of codes of the group with one and with two records. The rest of the
+    probability is left to the unseen codes.
     """
     seen = n_siblings(table, vertex)
     n_records = np.zeros(len(seen))

@@ -9,11 +9,11 @@ from rarecell.graph.masks import each_member
 from rarecell.table.contingency import ContingencyTable
 
 _LARGEST = 2**62
-"""Numbers of combinations beyond it are numbered anew, so that they never overflow."""
+"""Combinations are renumbered before their numbers would exceed this, so that they never overflow."""
 
 
 def cells_that_agree(table: ContingencyTable, mask: int, cells: NDArray[np.int32]) -> NDArray[np.int64]:
-    """A number for each cell, from 0 on, the same for those that agree on a set of vertices."""
+    """Number the cells from 0, giving the same number to cells that agree on a set of vertices."""
     found = np.zeros(len(cells), dtype=np.int64)
     if not len(cells):
         return found

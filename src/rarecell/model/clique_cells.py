@@ -1,7 +1,7 @@
 """Which cells of a clique can have positive probability?
 
-A fitted cell is positive only if all the marginals that are fitted are positive at it. Those cells are listed by joining
-the occupied cells of one marginal with the other keys, one key at a time, so nothing larger than the list is built.
+A fitted cell is positive only if every fitted marginal is positive there. Such cells are listed by joining the occupied
+cells of one marginal with the other keys, one key at a time, so nothing larger than the list is built.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 
 ROWS_AT_ONCE = 1_000_000
-"""Candidates that one step of a join looks at together."""
+"""Number of candidates that one step of a join examines together."""
 
 
 @dataclass(frozen=True, eq=False)
 class CliqueCells:
-    """Cells of a clique as key codes, one row for each cell.
+    """Cells of a clique as key codes, one row per cell.
 
-    A clique that holds a coarsening but not its key has, in place of the key's code, that of one level of the group.
-    ``codes`` has a column for each key of the table; columns of other keys are 0.
+    If a clique contains a coarsening but not its key, the key's code is that of one level of the group. ``codes`` has a
+    column for each key of the table; columns of keys outside the clique are 0.
     """
 
     mask: int
@@ -37,13 +37,13 @@ class CliqueCells:
 
 
 def largest_sets(table: ContingencyTable, masks: Sequence[int]) -> list[int]:
-    """The closed masks that lie in no other one of them, in the given order."""
+    """Close the masks and keep those that lie in no other, in the given order."""
     closed = list(dict.fromkeys(table.close(mask) for mask in masks))
     return [a for a in closed if not any(a != b and a & b == a for b in closed)]
 
 
 def positive_cells(marginals: Marginals, clique: int, generators: Sequence[int], *, most_cells: int) -> CliqueCells:
-    """List the cells of ``clique`` at which the marginal of every generator, as far as it lies inside, is positive.
+    """List the cells of ``clique`` where the marginal of every generator, restricted to the clique, is positive.
 
     Raises
     ------
@@ -57,11 +57,11 @@ def positive_cells(marginals: Marginals, clique: int, generators: Sequence[int],
     reached = start
     waiting = [v for v in each_member(table.reduce(clique)) if not holds(start, v)]
     while waiting:
-        # The key with most constraints towards those reached prunes the most.
+        # The key with the most constraints linking it to those already reached prunes the most.
         v = max(waiting, key=lambda v: sum((mask & reached != 0) + 1 for mask in inside if holds(mask, v)))
         waiting.remove(v)
         joined = table.close(reached | single(v))
-        # What is known of v together with what was reached, and is not known already.
+        # The constraints on v together with what was reached, except those already applied.
         known = largest_sets(table, [mask & joined for mask in inside if mask & joined & ~reached])
         codes = _extended(marginals, codes, v, reached, known, most_cells)
         reached = joined
@@ -73,14 +73,14 @@ def positive_cells(marginals: Marginals, clique: int, generators: Sequence[int],
 def _extended(
     marginals: Marginals, codes: NDArray[np.int32], vertex: int, reached: int, known: Sequence[int], most_cells: int
 ) -> NDArray[np.int32]:
-    """All cells of ``codes`` with each code of ``vertex`` that keeps the marginals ``known`` positive.
+    """All cells of ``codes`` combined with each code of ``vertex`` that keeps the marginals ``known`` positive.
 
     ``reached`` may hold coarser vertices of the same key; a code then stays within its group.
     """
     table = marginals.table
     key = int(table.vertex_key[vertex])
     holding = [mask for mask in known if holds(mask, vertex)] or [table.close(single(vertex))]
-    # Candidates come from the marginal that leaves the fewest of them per cell.
+    # Candidates come from the marginal that leaves the fewest per cell.
     join = min(holding, key=lambda mask: len(marginals.counts(mask)) / len(marginals.counts(mask & reached)))
     rest = join & reached
     partners = marginals.level_rows(join)

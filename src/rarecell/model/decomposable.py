@@ -1,7 +1,7 @@
 """What is the probability of a cell when the interactions form a chordal graph?
 
-A decomposable log-linear model multiplies the marginal probabilities of the cliques of its graph and divides by those
-of the separators, so nothing larger than a clique is ever counted (Lauritzen 1996, section 4.4; Takemura and Endo 2006).
+A decomposable log-linear model multiplies the marginal probabilities of the cliques of its graph and divides by those of
+the separators, so no table larger than that of a clique is needed (Lauritzen 1996, section 4.4; Takemura and Endo 2006).
 """
 
 from __future__ import annotations
@@ -33,11 +33,15 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
 
     Parameters
     ----------
-    table : the contingency table
-    cliques : groups of vertex names that interact; vertices in none of them are independent of the rest. The graph they
-        span must be chordal. A key is always joined to its own coarsenings.
-    graph : the chordal graph on the table's vertices, instead of ``cliques``
-    marginals : counts to fit to; those of the table unless given
+    table : ContingencyTable
+        The contingency table.
+    cliques : iterable of sequence of str, optional
+        Groups of vertex names that interact; vertices in none of them are independent of the rest. The graph with these
+        groups complete must be chordal. A key is always joined to its own coarsenings.
+    graph : ChordalGraph, optional
+        The chordal graph on the table's vertices, given instead of ``cliques``.
+    marginals : Marginals, optional
+        Counts to fit to; by default those of the table.
 
     Examples
     --------
@@ -85,19 +89,19 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
 
     @cached_property
     def separators(self) -> tuple[tuple[tuple[str, ...], int], ...]:
-        """Names and multiplicity of each minimal separator."""
+        """The names and the multiplicity of each minimal separator."""
         return tuple((self.table.names_of(mask), multiplicity) for mask, multiplicity in self.graph.separator_masks)
 
     def _signed_sets(self) -> list[tuple[int, int]]:
-        """Cliques with factor +1 and separators with minus their multiplicity."""
+        """The cliques with factor 1 and the separators with minus their multiplicity."""
         return [(mask, 1) for mask in self.graph.clique_masks] + [(mask, -times) for mask, times in self.graph.separator_masks]
 
     # ------------------------------------------------------------------ probabilities
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
-        """log p̂ of ``cells`` (key codes; the occupied cells unless given): Σ_C log n(i_C) − Σ_S ν log n(i_S) − log n.
+        """log p̂ of ``cells`` (key codes; by default the occupied cells): Σ_C log n(i_C) − Σ_S ν log n(i_S) − log n.
 
-        −inf where some clique marginal was never observed.
+        It is −inf where the marginal of a clique was never observed.
         """
         n_cells = self.table.n_cells if cells is None else len(cells)
         total = np.full(n_cells, -math.log(self.marginals.total))
@@ -117,7 +121,7 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
 
     @cached_property
     def prior_mass(self) -> float:
-        """Total mass of the hyper-Dirichlet prior that makes the counts most probable."""
+        """Total mass of the hyper-Dirichlet prior under which the counts are most probable."""
         return most_probable_mass(self.marginals, self.graph)
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -125,10 +129,10 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
         return hyper_dirichlet_draws(self.marginals, self.graph, cells, n_draws, rng, self.prior_mass)
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw records from the fitted model: key codes, one row for each record.
+        """Draw records from the fitted model, as key codes, one row per record.
 
-        Walks a perfect sequence of the cliques. Each clique is drawn from its observed marginal cells, given the
-        separator it shares with what was drawn before.
+        The cliques are drawn in a perfect sequence, each from its observed marginal cells, given the separator it shares
+        with what was drawn before.
         """
         drawn = np.empty((n_records, self.table.n_keys), dtype=np.int32, order="F")
         chosen_cell: dict[int, NDArray[np.int64]] = {}
@@ -152,9 +156,9 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
 
     @cached_property
     def degrees_of_freedom(self) -> int:
-        """Free parameters: possible cells of the cliques less those of the separators, less 1.
+        """Number of free parameters: possible cells of the cliques minus those of the separators, minus 1.
 
-        The formula of the paper omits the −1; its table has it.
+        The formula in the paper omits the −1; the table in the paper includes it.
         """
         return sum(factor * self.table.n_possible_cells(mask) for mask, factor in self._signed_sets()) - 1
 
@@ -165,7 +169,7 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
         factors = np.array([factor for _, factor in self._signed_sets()])
         return float(factors @ self.marginals.entropy_terms(masks))
 
-    # ------------------------------------------------------------------ words and files
+    # ------------------------------------------------------------------ description and storage
 
     def describe(self) -> str:
         names = ", ".join(f"{{{', '.join(self.table.names_of(self.table.reduce(c)))}}}" for c in self.graph.clique_masks)
@@ -177,7 +181,7 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
         return f"DecomposableModel(cliques={self.cliques!r})"
 
     def to_dict(self) -> Json:
-        """What identifies the model, ready for JSON: vertices and cliques, not the counts."""
+        """The structure of the model, ready for JSON: vertices and cliques, not the counts."""
         names = self.table.vertex_names
         return {
             "kind": "decomposable",
@@ -192,7 +196,7 @@ class DecomposableModel(PluggedIn, LikelihoodMeasures):
 
     @classmethod
     def from_dict(cls, table: ContingencyTable, stored: ReadJson) -> DecomposableModel:
-        """Fit a stored model structure to ``table``, which must have its keys and coarsenings."""
+        """Fit a stored model structure to ``table``, which must have the same keys and coarsenings."""
         if list(stored["keys"]) != list(table.keys):
             raise KeyMismatch.between(table.keys, stored["keys"])
         return cls(table, cliques=[tuple(clique) for clique in stored["cliques"]])

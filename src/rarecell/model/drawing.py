@@ -1,4 +1,4 @@
-"""Which member of its group does each record draw?"""
+"""How is a member of a group drawn in proportion to its weight?"""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 def draw_within(weights: Array, group: Integers, wanted: Integers, rng: np.random.Generator) -> NDArray[np.int64]:
-    """For each group in ``wanted`` one of its members, drawn in proportion to the weights.
+    """For each group in ``wanted``, draw one of its members in proportion to the weights.
 
-    Weights are divided by the total of their group before they are added up, so that a group of tiny weights is drawn from
-    as exactly as any other.
+    Weights are divided by the total of their group before they are added up, so that draws from a group of tiny weights
+    are as exact as from any other.
 
     Parameters
     ----------
     weights : numpy.ndarray
-        Weight of each member, 0 or more.
+        The weight of each member, 0 or more.
     group : numpy.ndarray
-        Group of each member; groups are 0, 1, …, and each has a member.
+        The group of each member; groups are numbered 0, 1, …, and each has a member.
     wanted : numpy.ndarray
         The groups to draw from, one for each draw.
     rng : numpy.random.Generator
@@ -31,7 +31,7 @@ def draw_within(weights: Array, group: Integers, wanted: Integers, rng: np.rando
     Returns
     -------
     numpy.ndarray
-        Position of the member drawn.
+        Position of each member drawn.
     """
     total = np.bincount(group, weights=weights)
     order = np.argsort(group, kind="stable")

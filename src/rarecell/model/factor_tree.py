@@ -1,7 +1,7 @@
 """What are the marginals of a product of small tables over all keys?
 
-The joint table of all keys is too large to store and often too large to walk. A junction tree of the sets that the tables
-are on divides it into cliques; each clique is walked, and what it says about a separator is passed on as one more table.
+The joint table of all keys is too large to store and often too large to visit cell by cell. A junction tree of the scopes
+of the tables divides it into cliques. Each clique is walked, and its marginal on a separator is passed on as one more table.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from rarecell.machine.threads import n_cores
 from rarecell.model.drawing import draw_within
 
 CELLS_PER_THREAD = 500_000
-"""A clique is divided among threads when each gets at least this many cells."""
+"""A clique is divided among threads only if each thread gets at least this many cells."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Clique:
     """A clique with the factors that are multiplied into it.
 
-    ``source`` says for each entry of the clique's flat tables where it lies in the flat array of all tables: factors
-    first, then one message for each separator.
+    ``source`` gives, for each entry of the clique's flat tables, its position in the flat array of all tables: first the
+    factors, then one message per separator.
     """
 
     layout: Layout
@@ -40,13 +40,16 @@ class _Clique:
 
 
 class FactorTree:
-    """Sum of a product of tables over all cells of the keys, and its marginals on the scope of each table.
+    """The sum of a product of tables over all cells of the keys, and its marginals on the scope of each table.
 
     Parameters
     ----------
-    levels : number of levels of each key
-    scopes : the keys of each table, as ascending positions; one flat array holds the tables one after the other
-    graph : a chordal graph on the keys in which every scope is complete
+    levels : sequence of int
+        Number of levels of each key.
+    scopes : sequence of tuple of int
+        The keys of each table as ascending positions; the tables follow one another in one flat array.
+    graph : ChordalGraph
+        A chordal graph on the keys in which every scope is complete.
     """
 
     def __init__(self, levels: Sequence[int], scopes: Sequence[tuple[int, ...]], graph: ChordalGraph) -> None:
@@ -59,7 +62,7 @@ class FactorTree:
         sizes = [math.prod(self.levels[k] for k in scope) for scope in (*self.scopes, *separators)]
         start = np.cumsum([0, *sizes])
         self.start: NDArray[np.int64] = start[: len(self.scopes) + 1]
-        # The message of clique c lies between message[c] and message[c + 1].
+        # The message of clique c is stored from message[c] to message[c + 1].
         self.message: NDArray[np.int64] = start[len(self.scopes) :]
         self.home = home = [
             next(c for c, keys in enumerate(self.clique_keys) if set(scope) <= set(keys)) for scope in self.scopes
@@ -72,7 +75,7 @@ class FactorTree:
 
     @property
     def n_cells(self) -> int:
-        """Cells walked to compute all marginals once."""
+        """Number of cells visited to compute all marginals once."""
         return sum(clique.n_cells for clique in self.cliques) * 2 - self.cliques[0].n_cells
 
     def _clique(
@@ -83,9 +86,9 @@ class FactorTree:
         scopes: Sequence[tuple[int, ...]],
         start: NDArray[np.int64],
     ) -> _Clique:
-        # The key with most levels is the vector, the next comes first so that threads can divide it; the rest ascends.
+        # The key with most levels is the vector; the next comes first so that threads can divide it; the rest is ascending.
         by_levels = sorted(keys, key=lambda k: (self.levels[k], k))
-        order: list[int] = [-1] * max(0, 3 - len(by_levels))  # keys of one level that fill up to the three a walk needs
+        order: list[int] = [-1] * max(0, 3 - len(by_levels))  # dummy keys of one level, because a walk needs at least three
         order += [*by_levels[-2:-1], *by_levels[:-2], by_levels[-1]]
         levels = [1 if k < 0 else self.levels[k] for k in order]
         position = {k: place for place, k in enumerate(order) if k >= 0}
@@ -100,7 +103,7 @@ class FactorTree:
         offsets, source = [], []
         n_entries = 0
         for row, f in enumerate(factors):
-            # Within the clique a table has its axes in the order of the walk, so that the vector is contiguous.
+            # Within the clique, the axes of a table are in the order of the walk, so that the vector is contiguous.
             scope = scopes[f]
             walked = sorted(range(len(scope)), key=lambda axis: position[scope[axis]])
             shape = [self.levels[k] for k in scope]
@@ -124,9 +127,9 @@ class FactorTree:
     def marginals(self, log_tables: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         """Logarithm of the sum over all cells, and the marginals as shares of that sum, in the layout of the tables.
 
-        1. From the leaves to the root each clique tells its parent its marginal on their separator.
-        2. From the root to the leaves each clique is walked with all it was told. Its marginal on the separator of a
-           child, divided by what the child said, is what it tells the child.
+        1. From the leaves to the root, each clique sends its parent its marginal on their separator.
+        2. From the root to the leaves, each clique is walked with all messages it received. It sends each child its
+           marginal on their separator, divided by the message of the child.
         """
         log_sum, tables = self._collected(log_tables)
         found = np.zeros(int(self.start[-1]))
@@ -145,10 +148,10 @@ class FactorTree:
         return log_sum, found
 
     def _collected(self, log_tables: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        """The tables and what each clique tells its parent, with the logarithm of the scale taken out of them."""
+        """The logarithm of the scale taken out, and the tables with the message of each clique to its parent."""
         tables = np.ones(int(self.message[-1]))
         n_own = int(self.start[-1])
-        # A table is scaled by its largest entry, a message to sum to 1, so that nothing overflows.
+        # Tables are divided by their largest entry and messages sum to 1, so that nothing overflows.
         largest = np.maximum.reduceat(log_tables, self.start[:-1]) if n_own else np.zeros(0)
         tables[:n_own] = np.exp(log_tables - np.repeat(largest, np.diff(self.start)))
         log_sum = float(largest.sum())
@@ -160,9 +163,10 @@ class FactorTree:
         return log_sum, tables
 
     def sample(self, log_tables: NDArray[np.float64], n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw cells in proportion to the product of the tables: level codes, one row for each record.
+        """Draw cells in proportion to the product of the tables: level codes, one row per record.
 
-        Clique by clique, each given what was drawn for its separator. The cells of one clique at a time are stored.
+        Cliques are drawn one after another, each given what was drawn for its separator. Only the cells of one clique are
+        in memory at a time.
         """
         drawn = np.zeros((n_records, len(self.levels)), dtype=np.int32, order="F")
         tables = self._collected(log_tables)[1]
@@ -190,7 +194,7 @@ class FactorTree:
         return slice(int(self.message[clique]), int(self.message[clique + 1]))
 
     def _factors_of(self, clique: int) -> Iterator[tuple[tuple[int, ...], int, int]]:
-        """The tables of a clique and the messages of its children: scope, start and end."""
+        """Scope, start and end of the tables of a clique and of the messages of its children."""
         for f, scope in enumerate(self.scopes):
             if self.home[f] == clique:
                 yield scope, int(self.start[f]), int(self.start[f + 1])

@@ -1,8 +1,8 @@
-"""Which marginals does a hierarchical model fit, and how many parameters is that?
+"""Which marginals does a hierarchical model fit, and how many parameters does it have?
 
-A hierarchical log-linear model is named by its *generating class*: the maximal sets of vertices that interact. Sets are
-closed here, that is, a vertex comes with the coarser vertices of its key, so that inclusion of sets is inclusion of the
-spaces of functions on them.
+A hierarchical log-linear model is specified by its *generating class*: the maximal sets of vertices that interact. Sets
+are closed here: a vertex comes with the coarser vertices of its key, so that inclusion of sets corresponds to inclusion
+of the spaces of functions on them.
 """
 
 from __future__ import annotations
@@ -20,19 +20,21 @@ from rarecell.graph.triangulation import least_fill
 from rarecell.table.contingency import ContingencyTable
 
 NAMED_CLASSES = {"all two-way": 2, "all three-way": 3}
-"""Generating classes with a name, and the number of keys in each of their sets."""
+"""Named generating classes, and the number of keys in each of their sets."""
 
 MOST_INTERSECTIONS = 50_000
-"""A generating class whose sets have more different intersections is refused."""
+"""A generating class whose sets have more distinct intersections than this is refused."""
 
 
 def generating_class(table: ContingencyTable, generators: str | Iterable[Sequence[str]]) -> tuple[int, ...]:
-    """The maximal closed sets of vertices, in canonical order; a key that none holds stands alone.
+    """The maximal closed sets of vertices, in canonical order; a key in none of them is a set by itself.
 
     Parameters
     ----------
-    table : the contingency table
-    generators : groups of vertex names, or ``"all two-way"`` or ``"all three-way"``
+    table : ContingencyTable
+        The contingency table.
+    generators : str or iterable of sequence of str
+        Groups of vertex names, or ``"all two-way"`` or ``"all three-way"``.
     """
     if isinstance(generators, str):
         if generators not in NAMED_CLASSES:
@@ -45,7 +47,7 @@ def generating_class(table: ContingencyTable, generators: str | Iterable[Sequenc
 
 
 def maximal_sets(table: ContingencyTable, masks: Iterable[int]) -> tuple[int, ...]:
-    """The maximal ones of ``masks`` and of the single keys, closed and in canonical order."""
+    """The maximal sets among ``masks`` and the single keys, closed and in canonical order."""
     closed = {table.close(mask) for mask in masks} | {table.close(single(k)) for k in range(table.n_keys)}
     every = np.array(sorted(closed), dtype=np.uint64)
     n_larger = np.array([np.count_nonzero((every & mask) == mask) for mask in every])
@@ -55,9 +57,9 @@ def maximal_sets(table: ContingencyTable, masks: Iterable[int]) -> tuple[int, ..
 def signed_sets(generators: Sequence[int]) -> dict[int, int]:
     """Factors c(a) such that a sum over the generated interactions is Σ c(a) · (sum over all subsets of a).
 
-    The sets are the intersections of generators. Each interaction must be counted once, so a set's factor is 1 less
-    those of the larger sets: inclusion and exclusion. For the cliques of a chordal graph these are the cliques with 1
-    and the separators with minus their multiplicity.
+    The sets a are the intersections of generators. Each interaction must be counted once, so the factor of a set is 1
+    minus the sum of those of the larger sets (inclusion and exclusion). For the cliques of a chordal graph, the cliques
+    have the factor 1 and the separators minus their multiplicity.
     """
     known = set(generators)
     fresh = set(generators)
@@ -78,10 +80,10 @@ def signed_sets(generators: Sequence[int]) -> dict[int, int]:
 
 
 def degrees_of_freedom(table: ContingencyTable, generators: Sequence[int]) -> int:
-    """Free parameters of a multinomial model: the rank of the design matrix, less 1.
+    """Number of free parameters of a multinomial model: the rank of the design matrix minus 1.
 
-    The functions of a set a of vertices have as many dimensions as the set has possible cells, and those of several
-    sets overlap in the functions of the intersections (Lauritzen 1996, section 4.3).
+    The space of functions on a set of vertices has as many dimensions as the set has possible cells, and the spaces of
+    several sets overlap in the functions on their intersections (Lauritzen 1996, section 4.3).
     """
     return sum(times * table.n_possible_cells(mask) for mask, times in signed_sets(generators).items()) - 1
 

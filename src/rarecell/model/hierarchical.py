@@ -1,7 +1,7 @@
-"""What is the probability of a cell when the interactions are any list of marginals?
+"""What is the probability of a cell when the interactions are given by any list of marginals?
 
-A hierarchical log-linear model fits the marginals of its generators and has no other interaction. Only some of them,
-the decomposable ones, have a closed form; the others are fitted by iterative proportional fitting.
+A hierarchical log-linear model fits the marginals of its generators and has no other interactions. Only decomposable
+models have a closed form; the others are fitted by iterative proportional fitting.
 """
 
 from __future__ import annotations
@@ -28,35 +28,45 @@ if TYPE_CHECKING:
     from rarecell.edges import Json, ReadJson
 
 TOLERANCE = 1e-3
-"""Records by which a fitted marginal may deviate from the observed one."""
+"""Number of records by which a fitted marginal may deviate from the observed one."""
 
 MAX_CYCLES = 10_000
 
 MEMORY_LIMIT = 1e9
-"""Bytes for the tables of the cliques."""
+"""Memory for the tables of the cliques, in bytes."""
 
 
 class HierarchicalModel(PluggedIn, LikelihoodMeasures):
     """A hierarchical log-linear model fitted to a table by maximum likelihood.
 
-    Memory is that of the largest clique of a triangulation, and only of its cells whose marginals are all positive: a
-    cell with a zero marginal has probability zero under maximum likelihood. For a decomposable generating class the fit
-    is that of :class:`~rarecell.model.decomposable.DecomposableModel`.
+    Memory is needed only for the cells of the cliques of a triangulation whose marginals are all positive: a cell with a
+    zero marginal has probability zero under maximum likelihood. For a decomposable generating class the fit is that of
+    :class:`~rarecell.model.decomposable.DecomposableModel`.
 
     Parameters
     ----------
-    table : the contingency table
-    generators : groups of vertex names that interact, or ``"all two-way"``, or ``"all three-way"``. A key in none of
-        them is independent of the rest.
-    marginals : counts to fit to; those of the table unless given
-    tolerance : largest deviation of a fitted marginal that counts as converged, in records
-    max_cycles : rounds over all marginals before the fit is given up
-    memory_limit : bytes for the tables of the cliques
-    must_converge : raise when the tolerance is not reached; otherwise :attr:`convergence` tells
+    table : ContingencyTable
+        The contingency table.
+    generators : str or iterable of sequence of str
+        Groups of vertex names that interact, or ``"all two-way"`` or ``"all three-way"``. A key in none of them is
+        independent of the rest.
+    marginals : Marginals, optional
+        Counts to fit to; by default those of the table.
+    tolerance : float
+        Largest deviation of a fitted marginal that counts as converged, in records.
+    max_cycles : int
+        Number of rounds over all marginals after which the fit stops.
+    memory_limit : float
+        Memory for the tables of the cliques, in bytes.
+    must_converge : bool
+        Whether to raise an error when the tolerance is not reached; if not, :attr:`convergence` tells.
 
     Raises
     ------
-    NotConverged, TooLarge
+    NotConverged
+        When ``max_cycles`` are not enough and ``must_converge`` is set.
+    TooLarge
+        When the tables of the cliques need more than ``memory_limit`` bytes.
 
     Examples
     --------
@@ -105,12 +115,12 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
 
     @cached_property
     def graph(self) -> ChordalGraph:
-        """The triangulated graph that the fit works on; it may have more edges than the model."""
+        """The triangulated graph used by the fit; it may have more edges than the model."""
         return triangulation(self.table, self._generators)
 
     @property
     def log_factors(self) -> NDArray[np.float64]:
-        """Logarithms of the factors of all occupied marginal cells, generator after generator.
+        """Logarithms of the factors of all occupied marginal cells, generator by generator.
 
         The expected count of a cell is the product of its factors.
         """
@@ -119,9 +129,9 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
     # ------------------------------------------------------------------ probabilities
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
-        """log p̂ of ``cells`` (key codes; the occupied cells unless given): the sum of the factors of its generators.
+        """log p̂ of ``cells`` (key codes; by default the occupied cells): the sum of the logarithms of their factors.
 
-        −inf where the marginal of a generator was never observed.
+        It is −inf where the marginal of a generator was never observed.
         """
         n_cells = self.table.n_cells if cells is None else len(cells)
         total = np.full(n_cells, -math.log(self.marginals.total))
@@ -133,14 +143,14 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
         return np.where(is_possible, np.minimum(total, 0.0), -np.inf)
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw records from the fitted model: key codes, one row for each record."""
+        """Draw records from the fitted model, as key codes, one row per record."""
         return self._tree.sample(n_records, rng)
 
     # ------------------------------------------------------------------ fit
 
     @cached_property
     def degrees_of_freedom(self) -> int:
-        """Free parameters: the rank of the design matrix less 1, whatever marginal cells were observed."""
+        """Number of free parameters: the rank of the design matrix minus 1, whichever marginal cells were observed."""
         return degrees_of_freedom(self.table, self._generators)
 
     @cached_property
@@ -149,7 +159,7 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
         fitted = float(self._tree.target @ self._tree.log_factor)
         return fitted - self.marginals.total * math.log(self.marginals.total)
 
-    # ------------------------------------------------------------------ words and files
+    # ------------------------------------------------------------------ description and storage
 
     def describe(self) -> str:
         names = ", ".join(f"{{{', '.join(self.table.names_of(self.table.reduce(g)))}}}" for g in self._generators)
@@ -163,7 +173,7 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
         return f"HierarchicalModel(generators={self.generators!r})"
 
     def to_dict(self) -> Json:
-        """What identifies the model, ready for JSON: vertices and generators, not the counts."""
+        """The structure of the model, ready for JSON: vertices and generators, not the counts."""
         table = self.table
         return {
             "kind": "hierarchical",
@@ -178,7 +188,7 @@ class HierarchicalModel(PluggedIn, LikelihoodMeasures):
 
     @classmethod
     def from_dict(cls, table: ContingencyTable, stored: ReadJson) -> HierarchicalModel:
-        """Fit a stored model structure to ``table``, which must have its keys and coarsenings."""
+        """Fit a stored model structure to ``table``, which must have the same keys and coarsenings."""
         if list(stored["keys"]) != list(table.keys):
             raise KeyMismatch.between(table.keys, stored["keys"])
         return cls(table, [tuple(names) for names in stored["generators"]])

@@ -1,7 +1,7 @@
-"""How sure is a decomposable model of its probabilities?
+"""How uncertain are the probabilities of a decomposable model?
 
-Under a hyper-Dirichlet prior the clique tables have independent Dirichlet posteriors along the clique tree, so that p(i) is a
-product of conditional probabilities, each a ratio of gamma variables.
+Under a hyper-Dirichlet prior the clique tables have independent Dirichlet posteriors along the clique tree, so p(i) is a
+product of conditional probabilities, each of them a ratio of gamma variables.
 
 References
 ----------
@@ -29,11 +29,11 @@ Floats = NDArray[np.float64]
 def hyper_dirichlet_draws(
     marginals: Marginals, graph: ChordalGraph, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator, mass: float
 ) -> Floats:
-    """Draws of log p of any cells (key codes): one row for each draw, one column for each cell.
+    """Draws of log p for any cells (key codes), one row per draw and one column per cell.
 
-    1. Walk the cliques in a perfect sequence; clique C meets what came before in S.
-    2. Given the value of S, the cells of C have a Dirichlet law with parameters n(i_C) + α_C. Only those that some asked cell
-       falls into are drawn; all others are one more gamma variable with the rest of the parameter.
+    1. Walk the cliques in a perfect sequence; clique C shares S with the earlier ones.
+    2. Given the value of S, the cells of C have a Dirichlet distribution with parameters n(i_C) + α_C. Only those that a
+       requested cell falls into are drawn; all others together are one more gamma variable with the remaining parameter.
     3. log p is the sum of the logarithms of these conditional probabilities.
     """
     table, sequence = marginals.table, graph.perfect_sequence
@@ -49,7 +49,7 @@ def hyper_dirichlet_draws(
         group_total = np.array([marginals.total + mass])
         if separator:
             group_total = marginals.lookup(separator, one_of_each) + mass / table.n_possible_cells(separator)
-        # A coarsening in the separator can have groups with more than their even share of levels; there the rest is nothing.
+        # With a coarsening in the separator, a group can have more than an even share of the levels; nothing is left then.
         rest = np.maximum(group_total - np.bincount(group, weights=parameter, minlength=len(group_total)), 0.0)
         drawn = log_gamma_draws(parameter, n_draws, rng)
         order = np.argsort(group, kind="stable")
@@ -63,7 +63,7 @@ def hyper_dirichlet_draws(
 def most_probable_mass(marginals: Marginals, graph: ChordalGraph) -> float:
     """Total mass of the hyper-Dirichlet prior under which the observed counts are most probable (empirical Bayes).
 
-    At most the number of records: a prior must not outweigh the data, however even they are.
+    It is at most about the number of records: a prior must not outweigh the data, however even they are.
     """
     table = marginals.table
     signed = [(mask, 1) for mask in graph.clique_masks] + [(mask, -times) for mask, times in graph.separator_masks]
@@ -72,7 +72,7 @@ def most_probable_mass(marginals: Marginals, graph: ChordalGraph) -> float:
     def loss(log_mass: float) -> float:
         mass = np.exp(log_mass)
         whole = special.gammaln(mass) - special.gammaln(mass + marginals.total)
-        # The empty separator of a disconnected graph adds nothing: its one cell cancels the whole.
+        # The empty separator of a disconnected graph adds nothing: the term of its one cell cancels ``whole``.
         value = 0.0
         for counts, n_possible, sign in parts:
             each = mass / n_possible

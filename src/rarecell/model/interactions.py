@@ -1,8 +1,8 @@
-"""Which interactions may a regularised model have, and where are their parameters?
+"""Which interactions can a regularised model have, and where are their parameters stored?
 
-A *term* gives every combination of levels of some vertices, at most one of each key, a parameter of its own. Terms on
-the same keys at different resolutions add up: the term of age bands and region says what the bands have in common, the
-term of age and region what is left for single years.
+A *term* gives a separate parameter to every combination of levels of some vertices, at most one vertex per key. Terms on
+the same keys at different resolutions add up: the term of age bands and region describes what the years of a band have in
+common, the term of age and region what remains for single years.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Term:
-    """Interaction of vertices: the table of their keys it is part of, and the parameter of each cell of that table."""
+    """An interaction of vertices: the table of keys that it belongs to, and its parameter for each cell of that table."""
 
     vertices: tuple[int, ...]
     scope: int
@@ -37,11 +37,16 @@ class Interactions:
 
     Attributes
     ----------
-    scopes : the sets of keys that have a table; first each key alone, for its main effect
-    start : where the table of each scope starts in the flat array of all tables
-    counts : observed marginal counts in that array
-    terms : the terms, with their parameters in this order after the main effects
-    first : where the parameters of each term start
+    scopes : list of tuple of int
+        The sets of keys that have a table; first each key alone, for its main effect.
+    start : numpy.ndarray
+        Where the table of each scope starts in the flat array of all tables.
+    counts : numpy.ndarray
+        The observed marginal counts in the layout of that array.
+    terms : list of Term
+        The terms; their parameters follow the main effects in this order.
+    first : numpy.ndarray
+        Where the parameters of each term start.
     """
 
     def __init__(self, marginals: Marginals, vertex_sets: Iterable[tuple[int, ...]]) -> None:
@@ -76,7 +81,7 @@ class Interactions:
         return found
 
     def gathered(self, tables: Vector) -> Vector:
-        """Sums of the entries of all tables that belong to each parameter: the transpose of :meth:`log_tables`."""
+        """For each parameter, the sum of the table entries that belong to it: the transpose of :meth:`log_tables`."""
         found = np.zeros(self.n_parameters)
         found[: self.n_main] = tables[: self.n_main]
         for term, first in zip(self.terms, self.first, strict=False):
@@ -87,16 +92,16 @@ class Interactions:
         return found
 
     def spread(self, values: Sequence[float] | Vector, *, main: float) -> Vector:
-        """One value for each term, repeated for its parameters; ``main`` for the main effects."""
+        """The value of each term repeated for its parameters; ``main`` for the main effects."""
         repeats = np.diff(self.first)
         return np.concatenate([np.full(self.n_main, main), np.repeat(np.asarray(values, dtype=float), repeats)])
 
     def by_term(self, values: Vector) -> Vector:
-        """Sums of a vector of parameters over each term."""
+        """For each term, the sum of ``values`` over its parameters."""
         return np.array([values[low:high].sum() for low, high in zip(self.first, self.first[1:], strict=False)])
 
     def log_weight(self, tables: Vector, cells: NDArray[np.int32]) -> Vector:
-        """Sum of the entries of all tables at each cell, given by key codes."""
+        """For each cell, given by key codes, the sum of the entries of all tables."""
         total = np.zeros(len(cells))
         for scope, low in zip(self.scopes, self.start, strict=False):
             place = np.zeros(len(cells), dtype=np.int64)
@@ -107,12 +112,12 @@ class Interactions:
 
 
 def resolutions(table: ContingencyTable, keys: Sequence[int]) -> list[tuple[int, ...]]:
-    """All choices of one vertex of each key."""
+    """All choices of one vertex for each key."""
     return list(product(*(table.chains[k] for k in keys)))
 
 
 def full_marginal(marginals: Marginals, keys: Sequence[int]) -> Vector:
-    """Counts of all cells of some keys, empty ones too, as a flat array with the last key fastest."""
+    """Counts of all cells of some keys, including empty ones, as a flat array in which the last key varies fastest."""
     mask = mask_of(keys)
     found = np.zeros(math.prod(marginals.table.categories[k].n_levels for k in keys))
     marginal = marginals.project(mask)

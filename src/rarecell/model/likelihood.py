@@ -34,7 +34,7 @@ class LikelihoodMeasures:
 
     @property
     def aic(self) -> float:
-        """2 df − 2 log-likelihood, multinomial coefficient included as in the paper."""
+        """2 df − 2 log-likelihood, including the multinomial coefficient as in the paper."""
         return 2.0 * self.degrees_of_freedom - 2.0 * self.log_likelihood
 
     @property

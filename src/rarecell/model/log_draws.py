@@ -1,7 +1,7 @@
-"""How are gamma and beta variables drawn that are too small for a double?
+"""How are gamma and beta variables drawn that may be too small for a floating-point number?
 
-A gamma variable of shape a below 1 is often smaller than any number: at a = 0.01 half of them are below 10^-30. Its logarithm
-is not: G(a) has the law of G(a+1)·U^(1/a), U uniform.
+A gamma variable with a shape a far below 1 is often too small to be represented: at a = 0.01 half of them are below 10^-30.
+Its logarithm poses no problem: G(a) is distributed as G(a+1)·U^(1/a) with U uniform.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 
 
 def log_gamma_draws(shape: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
-    """Logarithms of standard gamma variables, a row for each draw, a column for each shape; minus infinity where the shape is 0."""
+    """Logarithms of standard gamma variables, one row per draw and one column per shape; −inf where the shape is 0."""
     is_small = shape < 1.0
     found = np.log(rng.standard_gamma(np.where(is_small, shape + 1.0, shape), (n_draws, len(shape))))
     small = np.flatnonzero(is_small)
@@ -24,9 +24,9 @@ def log_gamma_draws(shape: Floats, n_draws: int, rng: np.random.Generator) -> Fl
 
 
 def log_beta_draws(mean: Floats, rest: Floats, variance: Floats, n_draws: int, rng: np.random.Generator) -> Floats:
-    """Logarithms of beta variables of given mean, one minus the mean, and variance.
+    """Logarithms of beta variables, given the mean, one minus the mean (``rest``), and the variance.
 
-    Without variance, or where nothing is left beside the mean, the draws are the mean.
+    Where the variance or ``rest`` is zero, all draws equal the mean.
     """
     found = np.zeros((n_draws, len(mean)))
     is_fixed = (rest <= 0.0) | (variance <= 0.0)

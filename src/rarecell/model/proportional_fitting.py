@@ -1,15 +1,15 @@
-"""How are cell probabilities found that have given marginals and no other interactions?
+"""How are cell probabilities with given marginals and no other interactions found?
 
-Iterative proportional fitting on a junction tree (Jiroušek and Přeučil 1995). The joint distribution is the product of
-one table for each clique divided by one for each separator, as in Hugin's propagation. A cycle walks around the tree:
-in each clique the marginals that lie in it are fitted in turn, and on the way to the next clique the change is passed
-through the separator. Every marginal is thus fitted to the joint distribution as it is then, and the result is the same
-as on the full table, which is never built.
+By iterative proportional fitting on a junction tree (Jiroušek and Přeučil 1995). The joint distribution is the product
+of one table per clique divided by one table per separator, as in Hugin propagation. A cycle walks around the tree: in
+each clique the marginals that lie in it are fitted in turn, and on the way to the next clique the change is passed on
+through the separator. Every marginal is thus fitted to the current joint distribution, and the result is the same as on
+the full table, which is never built.
 
-Where the likelihood has its maximum on the boundary (cells with positive marginals whose fitted value tends to zero,
-the rule in sparse tables) plain cycles slow down to 1/t. After :data:`PLAIN_CYCLES` of them the same concave likelihood
-is climbed by a quasi-Newton method in the logarithms of the factors, whose gradient is the deviation of the marginals,
-and cycles finish the work.
+Where the likelihood has its maximum on the boundary (some cells with positive marginals have fitted values that tend to
+zero, as is common in sparse tables), plain cycles converge only like 1/t. After :data:`PLAIN_CYCLES` of them, a
+quasi-Newton method climbs the same concave likelihood in the logarithms of the factors, where the gradient is the
+deviation of the marginals. Cycles then finish the work.
 
 References
 ----------
@@ -39,10 +39,10 @@ from rarecell.table.marginals import Marginals
 STAGE = "fitting marginals"
 
 PLAIN_CYCLES = 50
-"""Cycles before the quasi-Newton method takes turns with them."""
+"""Number of cycles before each turn of the quasi-Newton method."""
 
 CLIMB_STEPS = 200
-"""Steps of the quasi-Newton method between two turns of cycles."""
+"""Most steps of the quasi-Newton method between two runs of cycles."""
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,16 @@ class Convergence:
 
     Attributes
     ----------
-    cycles : rounds over all marginals, by proportional fitting or for a gradient
-    deviation : largest absolute deviation of a fitted marginal from the observed one, in records
-    tolerance : the deviation asked for
-    cells : cells kept in the tables of all cliques
-    largest_clique : cells of the largest of them
+    cycles : int
+        Number of rounds over all marginals, for proportional fitting or for a gradient.
+    deviation : float
+        Largest absolute deviation of a fitted marginal from the observed one, in records.
+    tolerance : float
+        The deviation that was allowed, in records.
+    cells : int
+        Number of cells kept in the tables of all cliques.
+    largest_clique : int
+        Number of cells of the largest of these tables.
     """
 
     cycles: int
@@ -78,7 +83,7 @@ class Convergence:
 
 @dataclass(frozen=True, eq=False)
 class CliqueTable:
-    """Expected counts of the cells of one clique, and where each cell lies in the marginals fitted there."""
+    """Expected counts of the cells of one clique, and the position of each cell in the marginals fitted there."""
 
     cells: CliqueCells
     fitted: NDArray[np.float64]
@@ -89,7 +94,7 @@ class CliqueTable:
 
 @dataclass(frozen=True, eq=False)
 class Link:
-    """An edge of the junction tree: the separator's table and the place of each cell of both cliques in it."""
+    """An edge of the junction tree: the table of the separator and the position in it of each cell of both cliques."""
 
     parent: int
     child: int
@@ -101,8 +106,8 @@ class Link:
 class JunctionTreeFit:
     """Tables of all cliques, fitted to the marginals of ``generators``.
 
-    ``log_factor`` holds, generator after generator, the logarithm of the factor of every occupied marginal cell:
-    the expected count of a cell is the product of its factors.
+    ``log_factor`` holds the logarithm of the factor of every occupied marginal cell, generator by generator. The expected
+    count of a cell is the product of its factors.
     """
 
     def __init__(self, marginals: Marginals, generators: Sequence[int], graph: ChordalGraph, *, memory_limit: float) -> None:
@@ -146,7 +151,7 @@ class JunctionTreeFit:
     # ------------------------------------------------------------------ walking
 
     def _tour(self) -> Iterator[tuple[str, int]]:
-        """Around the tree from its root: enter a clique, go down a link, come back up."""
+        """The steps around the tree from its root: enter a clique, go down a link, come back up."""
         down: dict[int, list[int]] = {}
         for position, link in enumerate(self.links):
             down.setdefault(link.parent, []).append(position)
@@ -167,7 +172,7 @@ class JunctionTreeFit:
         kernels.pass_message(child, link.child_index, parent, link.parent_index, link.counts)
 
     def _cycle(self) -> float:
-        """Fit every marginal once. Returns their largest deviation, each measured just before it was fitted."""
+        """Fit every marginal once; return the largest deviation, each measured just before the marginal was fitted."""
         worst = 0.0
         for step, position in self._tour():
             if step == "down":
@@ -181,7 +186,7 @@ class JunctionTreeFit:
         return worst
 
     def _margins(self) -> NDArray[np.float64]:
-        """All marginals of the joint distribution, which must be up to date at the root."""
+        """The fitted marginals of all generators; the table of the root must be up to date."""
         margins = np.zeros(len(self.target))
         for step, position in self._tour():
             if step == "down":
@@ -192,9 +197,9 @@ class JunctionTreeFit:
         return margins
 
     def _load(self, log_factor: NDArray[np.float64]) -> float:
-        """Make the tables those of the given factors, scaled to the number of records at the root.
+        """Set the tables to the given factors, scaled at the root to the number of records.
 
-        Returns the logarithm of the sum of the products of the factors over all cells.
+        Return the logarithm of the sum, over all cells, of the products of their factors.
         """
         log_sum = sum(float(kernels.load_factors(log_factor, clique.index, clique.fitted)) for clique in self.cliques)
         for link in self.links:
@@ -209,7 +214,7 @@ class JunctionTreeFit:
     # ------------------------------------------------------------------ fitting
 
     def fit(self, *, tolerance: float, max_cycles: int, progress: Progress = SILENT) -> Convergence:
-        """Work until no marginal deviates by more than ``tolerance`` records, or for ``max_cycles`` rounds."""
+        """Iterate until no marginal deviates by more than ``tolerance`` records, or for ``max_cycles`` rounds."""
         progress.start(STAGE, None)
         for link in reversed(self.links):
             self._pass_up(link)
@@ -229,18 +234,18 @@ class JunctionTreeFit:
         return Convergence(cycles, deviation, tolerance, sum(sizes), max(sizes))
 
     def expected_with(self, log_factor: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Expected counts at the occupied cells of the last generator, when the others have the given factors.
+        """Expected counts at the occupied cells of the last generator when the others have the given factors.
 
-        The products of the factors must sum to the number of records over all cells with positive marginals of those
-        others; the tables here may hold fewer cells, because the last marginal is zero at some.
+        The products of the factors must add up to the number of records over all cells where the marginals of those
+        others are positive. The tables here may hold fewer cells, because the last marginal is zero at some of them.
         """
         factors = np.concatenate([log_factor, np.zeros(len(self.log_factor) - len(log_factor))])
         log_sum = self._load(factors)
         return self._margins()[self.start[-2] :] * float(np.exp(log_sum) / self.marginals.total)
 
     def _climb(self, max_steps: int, tolerance: float, progress: Progress) -> int:
-        """Increase the likelihood by a quasi-Newton method; returns how often the marginals were computed."""
-        # In units of the standard deviation of a count all parameters are about equally well determined.
+        """Increase the likelihood by a quasi-Newton method; return how often the marginals were computed."""
+        # In units of the standard deviation of a count, all parameters are about equally well determined.
         unit = 1.0 / np.sqrt(self.target)
         total = self.marginals.total
 
@@ -256,14 +261,14 @@ class JunctionTreeFit:
 
         found = minimise(loss, self.log_factor / unit, max_calls=max_steps, is_done=is_close)
         self.log_factor[:] = found.point * unit
-        # The tables sum to the number of records, so must the products of the factors.
+        # The tables add up to the number of records, and so must the products of the factors.
         self.log_factor[self.start[0] : self.start[1]] -= self._load(self.log_factor) - np.log(total)
         return found.calls
 
     # ------------------------------------------------------------------ drawing
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw records clique by clique, each given its separator; key codes, one row for each record."""
+        """Draw records clique by clique, each clique given its separator; key codes, one row per record."""
         table = self.marginals.table
         drawn = np.zeros((n_records, table.n_keys), dtype=np.int32, order="F")
         chosen: dict[int, NDArray[np.int64]] = {}
@@ -291,7 +296,7 @@ def fit_marginals(
     must_converge: bool = True,
     progress: Progress = SILENT,
 ) -> tuple[JunctionTreeFit, Convergence]:
-    """Fit the marginals of closed ``generators`` on the junction tree of ``graph``, in which each is complete.
+    """Fit the marginals of closed ``generators`` on the junction tree of ``graph``, where each is complete.
 
     Raises
     ------

@@ -1,7 +1,8 @@
-"""What can a model of cells be asked?
+"""What can be asked of a model of cells?
 
-Every model gives any cell a probability. Some also say how sure they are: they have a posterior, whose moments enter the risk
-of single records and whose draws make intervals. A model without one is taken at its word; :class:`PluggedIn` says so for it.
+Every model gives any cell a probability. Some also tell how uncertain it is: they have a posterior, whose moments enter the
+risk of single records and whose draws give intervals. The probabilities of a model without a posterior are used as they are;
+:class:`PluggedIn` is the base of such models.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ Floats = NDArray[np.float64]
 
 
 class LogMoments(NamedTuple):
-    """Mean and variance of the logarithm of each cell's probability, after the data.
+    """Posterior mean and variance of the logarithm of each cell's probability.
 
-    ``error`` is the standard error of the mean that comes from chance in the fit itself, such as having averaged so many random
-    orders of the keys and no more; None where there is no such chance, or it is not known.
+    ``error`` is the standard error of the mean due to randomness in the fit itself, such as averaging over a limited number of
+    random orders of the keys; None where there is no such randomness, or its size is not known.
     """
 
     mean: Floats
@@ -32,7 +33,7 @@ class LogMoments(NamedTuple):
 
 
 class Uncertainty(Enum):
-    """How much of the uncertainty of the probabilities the draws of a model hold."""
+    """How much of the uncertainty of the probabilities is reflected in the draws of a model."""
 
     NONE = "none"
     PARTLY = "partly"
@@ -42,7 +43,7 @@ class Uncertainty(Enum):
 class CellModel(Protocol):
     """Anything that gives every cell of a table a probability.
 
-    Cells are rows of key codes everywhere; None stands for the occupied cells of the table.
+    Cells are always given as rows of key codes; None stands for the occupied cells of the table.
     """
 
     @property
@@ -59,41 +60,41 @@ class CellModel(Protocol):
 
     @property
     def members(self) -> tuple[CellModel, ...]:
-        """The models that it averages; none for a single model."""
+        """The models being averaged; an empty tuple for a single model."""
 
     @property
     def weights(self) -> Floats:
-        """Share of each member in the average."""
+        """The share of each member in the average."""
 
     @property
     def uncertainty(self) -> Uncertainty:
-        """What :meth:`draws` vary by."""
+        """How much of the uncertainty :meth:`draws` reflect."""
 
     @property
     def relative_error(self) -> tuple[float, float] | None:
-        """How far the expected population uniques and correct matches are off beyond chance, relative to them, where that is known."""
+        """Relative error, beyond chance, of the expected population uniques and correct matches; None where not known."""
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
-        """log p̂ of cells."""
+        """log p̂ of the cells."""
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments | None:
-        """Moments of log p of cells; None for a model whose risk plugs in p̂."""
+        """Moments of log p of the cells; None for a model whose risk uses p̂ as it is."""
 
     def with_last(self, keys: Sequence[int]) -> CellModel:
-        """A model that predicts these keys from all others, where such a model says more about them; else the model itself."""
+        """A model that predicts these keys from all others, where that tells more about them; otherwise the model itself."""
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
-        """Draws of log p, a row each, a column for each cell; cells that share a parameter share its draw."""
+        """Draws of log p, one row per draw and one column per cell; cells that share a parameter share its draw."""
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Records drawn from the model, as key codes."""
 
     def describe(self) -> str:
-        """One sentence."""
+        """One sentence about the model."""
 
 
 class SingleModel(Shown):
-    """A model that averages no others."""
+    """A model that is not an average of others."""
 
     table: ContingencyTable
 
@@ -109,7 +110,7 @@ class SingleModel(Shown):
 
     @property
     def members(self) -> tuple[CellModel, ...]:
-        """None: this is a single model."""
+        """An empty tuple: this is a single model."""
         return ()
 
     @property
@@ -129,17 +130,17 @@ class PluggedIn(SingleModel):
         return None
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
-        """log p̂ of cells."""
+        """log p̂ of the cells."""
         raise NotImplementedError
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments | None:
-        """None: the risk plugs in p̂."""
+        """None: the risk uses p̂ as it is."""
         return None
 
     def with_last(self, keys: Sequence[int]) -> Self:
-        """The model itself: it has no order of the keys."""
+        """The model itself, because it has no order of the keys."""
         return self
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
-        """log p̂ again and again."""
+        """log p̂, repeated for each draw."""
         return np.repeat(self.log_cell_probability(cells)[None, :], n_draws, axis=0)

@@ -1,7 +1,7 @@
 """Where is the minimum of a smooth convex function of many variables?
 
-Limited-memory quasi-Newton steps without bounds. scipy's method of this name handles bounds, which makes its steps far
-slower than the functions minimised here.
+Limited-memory quasi-Newton steps (L-BFGS) without bounds. scipy's L-BFGS-B handles bounds, which makes its steps take far
+longer than evaluating the functions minimised here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rarecell._kernels import quasi_newton as kernels
 Vector = NDArray[np.float64]
 
 MEMORY = 20
-"""Steps from which the curvature is learnt."""
+"""Number of past steps from which the curvature is estimated."""
 
 SUFFICIENT_DECREASE = 1e-4
 MOST_HALVINGS = 30
@@ -25,7 +25,7 @@ MOST_HALVINGS = 30
 
 @dataclass(frozen=True, eq=False)
 class Minimum:
-    """The best point met, its value and gradient, and how often the function was called."""
+    """The best point found, its value and gradient, and the number of calls of the function."""
 
     point: Vector
     value: float
@@ -40,7 +40,7 @@ def minimise(
     max_calls: int,
     is_done: Callable[[float, Vector], bool] = lambda value, gradient: False,
 ) -> Minimum:
-    """Follow L-BFGS steps from ``start`` until ``is_done(value, gradient)``, or no step decreases the function.
+    """Take L-BFGS steps from ``start`` until ``is_done(value, gradient)`` or until no step decreases the function.
 
     For a convex function the curvature along a step is never negative, so halving the step until the function
     decreases enough is a sufficient line search (Nocedal and Wright 2006, algorithm 7.5).
@@ -55,7 +55,7 @@ def minimise(
         slope = kernels.dot(direction, gradient)
         if slope >= 0.0:
             break
-        # Without any curvature the first step is kept short.
+        # While nothing is known about the curvature, steps are kept short.
         length = 1.0 if n_steps else min(1.0, 1.0 / kernels.dot(gradient, gradient) ** 0.5)
         for _ in range(MOST_HALVINGS):
             tried = point + length * direction

@@ -1,9 +1,9 @@
 """What is the probability of a cell when interactions are small unless the data say otherwise?
 
-Maximum likelihood believes every empty marginal cell: what was not sampled becomes impossible, and what was sampled
-once becomes certain to be rare. Here each interaction has a normal prior around zero, so that no cell is impossible and
-a sparse marginal borrows from the rest. How large interactions are is learnt from the data, for each pair of keys and
-each resolution on its own.
+Maximum likelihood takes every empty marginal cell at face value: what was not sampled becomes impossible, and what was
+sampled once becomes certain to be rare. Here each interaction has a normal prior with mean zero, so that no cell is
+impossible and a sparse marginal borrows strength from the rest. The size of the interactions is learnt from the data,
+separately for each pair of keys and each resolution.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from rarecell.edges import Json
 
 MOST_CELLS = 5e6
-"""Cells of all cliques that are walked for one gradient."""
+"""Most cells, over all cliques, that are visited for one gradient."""
 
 MOST_PARAMETERS = 300_000
 
 VARIANCE_RANGE = (1e-4, 50.0)
-"""A term whose variance falls to the lower end has no effect."""
+"""Bounds of the prior variances; a term whose variance falls to the lower bound has no effect."""
 
 MAIN_PRECISION = 1e-3
-"""Precision of the prior of the main effects: next to none."""
+"""Precision of the prior of the main effects, which is almost flat."""
 
 ROUNDS = 8
 CALLS_PER_ROUND = 30
@@ -55,7 +55,7 @@ STAGE = "fitting interactions"
 
 @dataclass(frozen=True)
 class TermVariance:
-    """How large the interactions of some vertices are: the prior variance of their parameters, learnt from the data."""
+    """The size of the interactions of some vertices: the prior variance of their parameters, learnt from the data."""
 
     vertices: tuple[str, ...]
     variance: float
@@ -64,21 +64,24 @@ class TermVariance:
 
 
 class RegularisedModel(PluggedIn):
-    """A log-linear model whose interactions have normal priors, with variances chosen by the data.
+    """A log-linear model whose interactions have normal priors, with variances learnt from the data.
 
-    Every pair of keys interacts at every resolution the table has: each choice of vertices of the two keys is a term
-    with its own variance. The parameters are the posterior mode, the variances the fixed point of MacKay's evidence
-    iteration σ² = Σθ²/γ, with γ = Σ E/(E + 1/σ²) the number of parameters that the data determine and E the expected
-    counts [1]_ [2]_.
+    Every pair of keys interacts at every resolution of the table: each choice of vertices of the two keys is a term
+    with its own variance. The parameters are at the posterior mode, the variances at the fixed point of MacKay's evidence
+    iteration σ² = Σθ²/γ, where γ = Σ E/(E + 1/σ²) is the number of parameters that the data determine and E are the
+    expected counts [1]_ [2]_.
 
-    All cells of the cliques of a junction tree are walked for each gradient, so a table whose pairs make cliques of more
-    than ``most_cells`` cells is fitted with the most strongly related pairs only; :attr:`left_out` names the others.
+    Each gradient visits all cells of the cliques of a junction tree. A table whose pairs form cliques of more than
+    ``most_cells`` cells is therefore fitted with only the most strongly related pairs; :attr:`left_out` names the others.
 
     Parameters
     ----------
-    table : the contingency table, best with coarsenings of keys that have many levels
-    marginals : counts to fit to; those of the table unless given
-    most_cells : cells to walk at most
+    table : ContingencyTable
+        The contingency table, preferably with coarsenings of the keys that have many levels.
+    marginals : Marginals, optional
+        Counts to fit to; by default those of the table.
+    most_cells : float
+        Most cells to visit for one gradient.
 
     References
     ----------
@@ -110,7 +113,7 @@ class RegularisedModel(PluggedIn):
 
     @cached_property
     def variances(self) -> tuple[TermVariance, ...]:
-        """All terms, in the order of their keys."""
+        """The variances of all terms, in the order of their keys."""
         terms = self._fit.interactions
         effective = terms.by_term(self._fit.determined())
         return tuple(
@@ -120,7 +123,7 @@ class RegularisedModel(PluggedIn):
 
     @cached_property
     def generator_masks(self) -> tuple[int, ...]:
-        """The maximal sets of vertices with an interaction; their marginals are fitted closely, not exactly."""
+        """The maximal sets of vertices that interact; their marginals are fitted closely but not exactly."""
         masks = [
             mask_of(term.vertices)
             for term, variance in zip(self._fit.interactions.terms, self._fit.variances, strict=True)
@@ -130,13 +133,13 @@ class RegularisedModel(PluggedIn):
 
     @property
     def effective_parameters(self) -> float:
-        """Number of parameters that the data, not the prior, determine: what degrees of freedom are elsewhere."""
+        """Number of parameters determined by the data and not by the prior; the counterpart of degrees of freedom."""
         return float(self._fit.determined().sum()) - self.table.n_keys
 
     # ------------------------------------------------------------------ probabilities
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Vector:
-        """log p̂ of ``cells`` (key codes; the occupied cells unless given); finite everywhere."""
+        """log p̂ of ``cells`` (key codes; by default the occupied cells); finite everywhere."""
         asked = self.table.cells if cells is None else cells
         return np.minimum(self._fit.interactions.log_weight(self._log_tables, asked) - self._log_sum, 0.0)
 
@@ -145,10 +148,10 @@ class RegularisedModel(PluggedIn):
         return Uncertainty.FULL
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
-        """Mean and variance of the logarithm of each cell's probability, after the data.
+        """Posterior mean and variance of the logarithm of each cell's probability.
 
-        The variance is the sum of 1/(E + 1/σ²) over the terms at the cell: the covariance of parameters is neglected
-        (the curvature is taken as diagonal), as in the choice of the variances.
+        The variance is the sum of 1/(E + 1/σ²) over the terms at the cell. Covariances of parameters are neglected (the
+        curvature is taken as diagonal), as they are when the variances are learnt.
         """
         fit = self._fit
         of_parameter = 1.0 / (fit.expected + fit.precisions())
@@ -157,9 +160,9 @@ class RegularisedModel(PluggedIn):
         return LogMoments(self.log_cell_probability(cells), variance)
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Vector:
-        """Draws of log p of the cells, one row for each draw; cells that share a parameter share its draw.
+        """Draws of log p of the cells, one row per draw; cells that share a parameter share its draw.
 
-        The sum over all cells is taken as known, so that mean and variance of the draws are those of :meth:`posterior`.
+        The sum over all cells is taken as known, so the mean and variance of the draws are those of :meth:`posterior`.
         """
         fit = self._fit
         deviation = 1.0 / np.sqrt(fit.expected + fit.precisions())
@@ -170,7 +173,7 @@ class RegularisedModel(PluggedIn):
         return drawn
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
-        """Draw records from the fitted model: key codes, one row for each record."""
+        """Draw records from the fitted model, as key codes, one row per record."""
         return self._fit.tree.sample(self._log_tables, n_records, rng)
 
     @cached_property
@@ -179,7 +182,7 @@ class RegularisedModel(PluggedIn):
         everything = self.table.all_keys
         return float(dot(self.marginals.at_cells(everything).astype(float), self.log_cell_probability()))
 
-    # ------------------------------------------------------------------ words and files
+    # ------------------------------------------------------------------ description and storage
 
     def describe(self) -> str:
         active = sum(v.variance > VARIANCE_RANGE[0] for v in self.variances)
@@ -192,7 +195,7 @@ class RegularisedModel(PluggedIn):
     __str__ = describe
 
     def to_dict(self) -> Json:
-        """What the model is, ready for JSON: its terms and their variances, not the parameters."""
+        """The structure of the model, ready for JSON: its terms and their variances, not the parameters."""
         return {
             "kind": "regularised",
             "keys": list(self.table.keys),
@@ -221,20 +224,20 @@ class _Fit:
         self.parameters: Vector = np.zeros(terms.n_parameters)
         self.parameters[: terms.n_main] = np.log(np.maximum(terms.counts[: terms.n_main], 0.5) / marginals.total)
         self.expected = self._expected()
-        # From large to small: a variance that starts too small would never let its interaction grow.
+        # Start large: a variance that starts too small would never let its interaction grow.
         self.variances: Vector = np.ones(len(terms.terms))
 
     def _expected(self) -> Vector:
-        """Expected counts that belong to each parameter."""
+        """The expected count of each parameter."""
         _, share = self.tree.marginals(self.interactions.log_tables(self.parameters))
         return self.interactions.gathered(share * self.marginals.total)
 
     def precisions(self) -> Vector:
-        """Prior precision of each parameter."""
+        """The prior precision of each parameter."""
         return self.interactions.spread(1.0 / self.variances, main=MAIN_PRECISION)
 
     def determined(self) -> Vector:
-        """Share of each parameter that the data determine."""
+        """The share of each parameter that is determined by the data."""
         return self.expected / (self.expected + self.precisions())
 
     def learn(self, progress: Progress) -> None:
@@ -245,16 +248,16 @@ class _Fit:
             effective = self.interactions.by_term(self.determined())
             before = self.variances
             self.variances = np.clip(squares / np.maximum(effective, 1e-12), *VARIANCE_RANGE)
-            # A term counts by what it adds to the logarithm of a probability.
+            # Terms matter by what they add to the logarithm of a probability, hence the square roots.
             if np.abs(np.sqrt(self.variances) - np.sqrt(before)).max(initial=0.0) < 0.02:
                 break
         self.climb(FINAL_CALLS, progress)
 
     def climb(self, max_calls: int, progress: Progress = SILENT, *, closeness: float = 1e-2) -> None:
-        """Move the parameters towards the posterior mode, until a step would change its logarithm by ``closeness``."""
+        """Move the parameters to the posterior mode, until a step would change its logarithm by less than ``closeness``."""
         terms, total = self.interactions, self.marginals.total
         precision = self.precisions()
-        # In these units the curvature is about 1 in every direction.
+        # In these units, the curvature is about 1 in every direction.
         unit = 1.0 / np.sqrt(self.expected + precision)
         share = np.zeros(0)
 
@@ -275,7 +278,7 @@ class _Fit:
 
 
 def _key_graph(levels: Sequence[int], scopes: Sequence[tuple[int, ...]]) -> ChordalGraph:
-    """The triangulated graph of keys in which every scope is complete."""
+    """A triangulated graph on the keys in which every scope is complete."""
 
     def n_cells(mask: int) -> int:
         return math.prod(levels[k] for k in each_member(mask))
@@ -289,7 +292,7 @@ def _n_cells(levels: Sequence[int], scopes: Sequence[tuple[int, ...]]) -> int:
 
 
 def _feasible_pairs(marginals: Marginals, most_cells: float) -> tuple[list[tuple[int, ...]], list[tuple[int, ...]]]:
-    """Pairs of keys to fit, and pairs left out: the strongest come first as long as the cliques stay small enough."""
+    """Pairs of keys to fit and pairs left out; the strongest are taken first, as long as the cliques stay small enough."""
     table = marginals.table
     levels = [c.n_levels for c in table.categories]
     pairs: list[tuple[int, ...]] = list(combinations(range(table.n_keys), 2))
@@ -307,7 +310,7 @@ def _feasible_pairs(marginals: Marginals, most_cells: float) -> tuple[list[tuple
 
 
 def _pair_gain(marginals: Marginals, pair: tuple[int, ...]) -> float:
-    """What the best of all resolutions of a pair gains in AIC/2 over independence."""
+    """The gain in AIC/2 over independence of the best resolution of a pair."""
     table = marginals.table
     best = -math.inf
     for a, b in resolutions(table, pair):

@@ -1,7 +1,7 @@
 """Which model, or which mixture of models, predicts records it has not seen?
 
-Records are held out at random, models are fitted to the rest and asked for the probability of what was held out. The
-likelihood of held-out records compares models of any kind, and the weights that maximise it combine them.
+Records are held out at random, and models fitted to the rest give the probability of what was held out. The likelihood of
+the held-out records compares models of any kind, and the weights that maximise it combine them.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ SPLITS = 3
 HELD_OUT_SHARE = 0.2
 
 LARGEST_GAP = 1e-6
-"""Weights are good enough when no others raise the mean log-likelihood of a held-out record by more than this."""
+"""Weights are good enough when none could raise the mean log-likelihood of a held-out record by more than this."""
 
 MAX_STEPS = 20_000
 STAGE = "fitting to splits"
 
 
 class SmoothedIndependence(PluggedIn):
-    """Independent keys, each level counted half a record too many: a distribution that leaves no cell out.
+    """Independent keys with half a record added to each level, so that no cell has probability zero.
 
-    Mixed with another model it pays for what that model thinks impossible.
+    Mixed with another model, it covers what that model considers impossible.
     """
 
     def __init__(self, table: ContingencyTable) -> None:
@@ -51,7 +51,7 @@ class SmoothedIndependence(PluggedIn):
         return tuple(self.table.close(single(k)) for k in range(self.table.n_keys))
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
-        """Σ log of the smoothed share of each level."""
+        """The sum of the logarithms of the smoothed shares of the levels."""
         asked = self.table.cells if cells is None else cells
         total = np.zeros(len(asked))
         for k, share in enumerate(self._log_share):
@@ -68,10 +68,10 @@ class SmoothedIndependence(PluggedIn):
 
 
 class PosteriorAverage(AverageModel):
-    """An average of models that say how sure they are: each has a ``posterior`` of log p.
+    """An average of models that know their uncertainty: each has a ``posterior`` of log p.
 
-    The mean of the logarithm belongs to the arithmetic mean of the probabilities; the variance is that of one member, on
-    average, plus the variance between the members.
+    The mean of the logarithm is shifted to match the arithmetic mean of the probabilities. The variance is the average
+    variance of the members plus the variance between them.
     """
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
@@ -87,7 +87,7 @@ class PosteriorAverage(AverageModel):
         return LogMoments(mean + shift, self.weights @ variances + between)
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draws of log p of the cells, one row for each draw, each from a member chosen with its weight."""
+        """Draws of log p of the cells, one row per draw, each from a member chosen with probability equal to its weight."""
         shares = rng.multinomial(n_draws, self.weights)
         return np.concatenate([member.draws(cells, int(n), rng) for member, n in zip(self.members, shares, strict=True)])
 
@@ -98,14 +98,14 @@ class PosteriorAverage(AverageModel):
 def split_records(
     table: ContingencyTable, n_held_out: int, rng: np.random.Generator
 ) -> tuple[ContingencyTable, NDArray[np.int64]]:
-    """Hold out records at random: the table of the others, and how many of each cell of ``table`` are held out."""
+    """Hold out records at random; return the table of the others and the number held out of each cell of ``table``."""
     held_out = drawn_counts(table.counts, n_held_out, rng)
     return part_of(table, table.counts - held_out), held_out
 
 
 @dataclass(frozen=True, eq=False)
 class HeldOutRecords:
-    """Log-probabilities of held-out records: one row for each distinct cell of a split, one column for each model."""
+    """Log-probabilities of held-out records: one row per distinct cell of a split, one column per model."""
 
     log_probability: NDArray[np.float64]
     counts: NDArray[np.int64]
@@ -152,10 +152,14 @@ class HeldOutLikelihood:
 
     Attributes
     ----------
-    log_likelihood : mean log-probability of a held-out record; higher is better
-    standard_error : of that mean, over records
-    base_weight : weight of smoothed independence in the mixture, chosen to be best
-    impossible_share : share of held-out records that the model alone gives probability zero
+    log_likelihood : float
+        Mean log-probability of a held-out record; higher is better.
+    standard_error : float
+        Standard error of that mean, over records.
+    base_weight : float
+        The best weight of smoothed independence in the mixture.
+    impossible_share : float
+        Share of held-out records that have probability zero under the model alone.
     """
 
     log_likelihood: float
@@ -181,17 +185,22 @@ def held_out_log_likelihood(
 ) -> HeldOutLikelihood:
     """Mean log-probability of held-out records under a model, mixed with smoothed independence.
 
-    A model fitted by maximum likelihood gives cells with an empty marginal probability zero, and a single record there
-    would make any comparison infinite. The model is therefore mixed with :class:`SmoothedIndependence`, with the weight
-    that is best for the held-out records; one number fitted to all of them.
+    A model fitted by maximum likelihood gives probability zero to cells with an empty marginal, and a single record there
+    would make the likelihood zero. The model is therefore mixed with :class:`SmoothedIndependence`. The weight is the one
+    that is best for the held-out records: a single number fitted to all of them.
 
     Parameters
     ----------
-    table : the contingency table
-    fit : what makes a model of a table, for example ``lambda part: select_model(part).best``
-    splits : number of random splits
-    share : share of the records held out in each
-    seed : of the splits; the same seed compares models on the same splits
+    table : ContingencyTable
+        The contingency table.
+    fit : callable
+        Function that fits a model to a table, for example ``lambda part: select_model(part).best``.
+    splits : int
+        Number of random splits.
+    share : float
+        Share of the records held out in each split.
+    seed : int
+        Seed of the splits; with the same seed, models are compared on the same splits.
     """
     records = held_out_records(table, [fit, SmoothedIndependence], splits=splits, share=share, seed=seed, progress=progress)
     weights = stacking_weights(records)
@@ -200,15 +209,15 @@ def held_out_log_likelihood(
     mean = float(records.counts @ each / n)
     variance = float(records.counts @ (each - mean) ** 2 / n)
     impossible = float(records.counts @ np.isneginf(records.log_probability[:, 0]) / n)
-    # Splits overlap, so they do not make the mean more certain than one pass over all records would.
+    # Splits overlap, so the mean is no more certain than after one pass over all records.
     return HeldOutLikelihood(mean, math.sqrt(variance / min(n, table.n_records)), float(weights[1]), impossible)
 
 
 def stacking_weights(records: HeldOutRecords) -> NDArray[np.float64]:
     """Weights of a mixture of models that maximise the likelihood of held-out records.
 
-    The EM algorithm for a mixture with known components. The mean log-likelihood is concave in the weights, and falls
-    short of its maximum by no more than max_k mean(p_k / mixture) − 1, which is the criterion to stop.
+    They are found by the EM algorithm for a mixture with known components. The mean log-likelihood is concave in the
+    weights and falls short of its maximum by at most max_k mean(p_k / mixture) − 1, which is the stopping criterion.
 
     References
     ----------
@@ -244,13 +253,16 @@ def stack(
     """The mixture of models that predicts held-out records best, fitted to the whole table.
 
     Smoothed independence is added to the models, so that no record is impossible. Models with less than
-    ``least_weight`` are left out of the mixture. When all that are left have a posterior, so has the mixture.
+    ``least_weight`` are left out of the mixture. If all remaining models have a posterior, so does the mixture.
 
     Parameters
     ----------
-    table : the contingency table
-    fits : what makes each model of a table
-    splits, share, seed : as in :func:`held_out_log_likelihood`
+    table : ContingencyTable
+        The contingency table.
+    fits : sequence of callable
+        Functions that each fit a model to a table.
+    splits, share, seed : int, float, int
+        As in :func:`held_out_log_likelihood`.
     """
     if not fits:
         raise BadInput("A mixture needs at least one model.")

@@ -155,10 +155,15 @@ def propensity(both: BothFiles, *, order: int | None = 2, most_terms: int = MOST
     both : BothFiles
         The two files.
     order : int, optional
-        Interactions up to this order are regressors: 1 main effects, 2 also pairs. None is the classifier with all interactions,
-        whose score in a cell is simply the share of the swapped file.
+        Interactions up to this order are regressors: 1 for main effects, 2 for pairs as well. None is the classifier with all
+        interactions, whose score in a cell is simply the share of the swapped file.
     most_terms : int, optional
-        Products of a coefficient and a regressor that are computed at most, from which the steps follow.
+        Largest number of products of a coefficient and a regressor to compute; it determines the number of steps.
+
+    Returns
+    -------
+    Propensity
+        The pMSE and its expectation.
     """
     total = both.before + both.after
     if order is None:

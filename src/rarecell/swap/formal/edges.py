@@ -1,7 +1,7 @@
 """Along which edges of the junction tree do parts of records move, and in what order?
 
-Once a clique is the root, each edge of the tree has a separator S and a side R away from the root. Parts on R move between
-records that agree on S. An edge comes after all edges below it: leaves first.
+Once a clique is chosen as the root, each edge of the tree has a separator S and a side R away from the root. Parts on R move
+between records that agree on S. An edge comes after all edges below it: leaves first.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class TreeEdge:
     Attributes
     ----------
     parent, child : int
-        The cliques it joins, the parent nearer to the root.
+        The cliques it joins; the parent is nearer to the root.
     separator : int
-        What the two share.
+        What the two cliques share.
     side : int
-        Everything on the child's side without the separator; this is what moves.
-    below : tuple of tuples of int, int
+        Everything on the child's side except the separator; this is what moves.
+    below : tuple of pairs of int
         Child and separator of this edge and of every edge below it.
     """
 
@@ -38,13 +38,13 @@ class TreeEdge:
     below: tuple[tuple[int, int], ...]
 
     def keys_moved(self, table: ContingencyTable) -> tuple[int, ...]:
-        """Positions of the keys on the side that moves; a coarsening moves with its key."""
+        """Return the positions of the keys on the side that moves; a coarsening moves with its key."""
         return members(self.side & table.all_keys)
 
     def is_free(self, table: ContingencyTable) -> bool:
-        """Whether the side is the same for all records of a stratum, in this file and in every other with its clique margins.
+        """Return whether all records of a stratum have the same side, in this file and all others with its clique margins.
 
-        That is so when a stratum has a single record, or when each clique from here down adds nothing to its separator.
+        This is so if a stratum has a single record, or if each clique from here down adds nothing to its separator.
         """
         marginals = table.marginals
         adds_nothing = np.ones(table.n_cells, dtype=bool)
@@ -55,17 +55,17 @@ class TreeEdge:
 
 @dataclass(frozen=True)
 class RootedTree:
-    """A junction tree with a root, and its edges leaves first."""
+    """A junction tree with a root, and its edges, leaves first."""
 
     root: int
     edges: tuple[TreeEdge, ...]
 
 
 def rooted_tree(graph: ChordalGraph, root: int) -> RootedTree:
-    """The junction tree with this root in which every clique hangs as near to the root as its separator allows.
+    """Build the junction tree with this root in which every clique is as near to the root as its separator allows.
 
-    A separator may lie in several cliques, and its subtree may hang from any of them. The higher it hangs, the smaller
-    are the sides of the edges between: fewer values move, for the same ε.
+    A separator may lie in several cliques, and its subtree may be attached to any of them. The nearer to the root it is attached,
+    the smaller the sides of the edges in between: fewer values move for the same ε.
     """
     cliques = graph.clique_masks
     around: list[list[int]] = [[] for _ in cliques]
@@ -90,7 +90,7 @@ def rooted_tree(graph: ChordalGraph, root: int) -> RootedTree:
     edges: list[TreeEdge] = []
 
     def visit(place: int) -> tuple[int, tuple[tuple[int, int], ...]]:
-        """All vertices of a subtree, and its cliques with their separators; its edges are noted on the way back."""
+        """Return all vertices of a subtree and its cliques with their separators; its edges are noted on the way back."""
         vertices = cliques[place]
         below: list[tuple[int, int]] = []
         separator = cliques[place] & cliques[parent[place]] if place != first else 0

@@ -1,7 +1,7 @@
 """What does a file look like after every kernel has run, leaves first?
 
-The kernel of an edge rearranges the parts on its side among rows that agree on its separator, so that every clique margin
-stays. Each kernel works on what the kernels below it have left.
+The kernel of an edge rearranges the parts on its side among rows that agree on its separator, so every clique margin stays.
+Each kernel works on the output of the kernels below it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Rearranged:
     codes : array of int
         Key codes of each row.
     n_changed : tuple of int
-        Rows whose part changed, for each edge of the tree.
+        Number of rows whose part changed, for each edge of the tree.
     """
 
     codes: NDArray[np.int32]
@@ -46,8 +46,8 @@ def rearranged(
 ) -> Rearranged:
     """Run the kernels of ``tree`` on a file of key codes.
 
-    ``table`` supplies vertices and clique margins. Rows whose value of the parent clique occurs at most ``rare`` times are
-    always shuffled: a θ of 1 that depends on an invariant of the row.
+    ``table`` supplies the vertices and clique margins. Rows whose value of the parent clique occurs at most ``rare`` times are
+    always shuffled: they have a θ of 1, which depends only on an invariant of the row.
     """
     new = np.array(codes, order="F")
     n_changed = []
@@ -65,7 +65,7 @@ def rearranged(
 
 
 def always_shuffled(table: ContingencyTable, codes: NDArray[np.int32], edge: TreeEdge, rare: int) -> NDArray[np.bool_] | None:
-    """Rows whose value of the parent clique occurs at most ``rare`` times; None when there are none."""
+    """Return which rows have a value of the parent clique that occurs at most ``rare`` times; None if there are none."""
     if rare < 1:
         return None
     is_rare = np.asarray(table.marginals.lookup(edge.parent, codes) <= rare)

@@ -1,7 +1,7 @@
 """A file released with a stated ε, subject to its invariants.
 
-Unlike a plan of swaps it serves no chosen records: whom it touches is left to chance, because a choice that depends on the
-records has no finite ε (Bailie, Gong and Meng 2026). What stays is the same: every margin of the model.
+Unlike a plan of swaps, it serves no chosen records: which records it touches is left to chance, because a choice that depends on
+the records has no finite ε (Bailie, Gong and Meng 2026). As with a plan, every margin of the model stays.
 
 References
 ----------
@@ -40,32 +40,34 @@ if TYPE_CHECKING:
     from rarecell.swap.apply import SwapResult
 
 LARGEST_EPSILON = 300.0
-"""θ = e^−ε is still a number that can be reckoned with."""
+"""Largest ε for which θ = e^−ε can still be computed with."""
 
 _ENOUGH_RECORDS = 200_000
-"""Expected shares are averages over files with at least this many records in all, but over no more than 20 files."""
+"""Expected shares are averages over files with at least this many records in total, but over no more than 20 files."""
 
 
 @dataclass(frozen=True, eq=False)
 class FormalRelease:
-    """Values rearranged at random, with what that guarantees.
+    """Values rearranged at random, and what this guarantees.
 
     Attributes
     ----------
-    table, model : ContingencyTable, DecomposableModel
-        What is released, and the model whose margins stay.
+    table : ContingencyTable
+        The table of the file.
+    model : DecomposableModel
+        The model whose margins stay.
     interactions, units : Interactions, Units
-        The kept margins.
+        The kept margins, and the units of the file.
     statement : FormalStatement
-        Ε, edge by edge, with its invariants.
+        The ε of each edge, with the invariants.
     rows : array of int
-        Every row that changes, by row number.
+        Row numbers of all rows that change.
     new_cells : array of int
         Key codes of ``rows`` afterwards.
     places : dict of str to array of int
-        For each key and each of ``rows``, which of ``rows`` has its new value; keys of a clique come from the same row.
+        For each key and each of ``rows``, which of ``rows`` its new value comes from; keys of a clique come from the same row.
     n_changed : tuple of int
-        Rows that changed at each edge; for internal use, as it depends on the file.
+        Number of rows that changed at each edge; for internal use, because it depends on the file.
     """
 
     table: ContingencyTable
@@ -83,12 +85,12 @@ class FormalRelease:
         return len(self.rows)
 
     def moves(self, key: str) -> NDArray[np.bool_]:
-        """Which of ``rows`` get a new value of ``key``."""
+        """Return which of ``rows`` get a new value of ``key``."""
         k = self.table.keys.index(key)
         return np.asarray(self._old_cells[:, k] != self.new_cells[:, k])
 
     def taken_from(self, key: str) -> NDArray[np.int64]:
-        """For each of ``rows``, which of them its value of ``key`` comes from; itself when the value stays."""
+        """Return, for each of ``rows``, which of them its value of ``key`` comes from; itself if the value stays."""
         return self.places[key]
 
     @cached_property
@@ -97,12 +99,12 @@ class FormalRelease:
 
     @property
     def n_uniques_changed(self) -> int:
-        """Sample uniques of the input whose values changed."""
+        """Number of sample uniques of the input whose values changed."""
         return int((self.table.counts[self.table.cell_of(self.rows)] == 1).sum())
 
     @cached_property
     def n_values_changed(self) -> int:
-        """Key values that differ between input and output."""
+        """Number of key values that differ between input and output."""
         return int((self._old_cells != self.new_cells).sum())
 
     @cached_property
@@ -116,9 +118,9 @@ class FormalRelease:
         return apply_plan(self, data)
 
     def audit(self, places: Places = None) -> dict[str, list[Level]]:
-        """One row for each changed record and record that had the values it has now, with their keys. For internal use only.
+        """Return one row for each changed record and each record that its values come from, with the keys. Internal use only.
 
-        ``places`` name the rows, as :func:`rarecell.swap.apply.write_plan` returns them; row numbers unless given.
+        ``places`` names the rows, as :func:`rarecell.swap.apply.write_plan` returns them; row numbers by default.
         """
         names = (self.rows if places is None else places).tolist()
         moved: dict[tuple[int, int], list[str]] = {}
@@ -133,7 +135,7 @@ class FormalRelease:
         }
 
     def to_frame(self, like: Frame = None, *, places: Places = None) -> Frame:
-        """:meth:`audit` in the dataframe library of ``like``; anything else, or nothing, gives a pyarrow table."""
+        """Return :meth:`audit` in the dataframe library of ``like``; anything else, or nothing, gives a pyarrow table."""
         return in_library_of(like, self.audit(places), {"record": "Int64", "partner": "Int64", "variables": "String"})
 
     def __str__(self) -> str:
@@ -154,7 +156,7 @@ def formal_swaps(
 ) -> FormalRelease:
     """Rearrange values at random along the junction tree of ``model``, with a stated ε.
 
-    In each stratum of records that agree on a separator the parts on its far side are rearranged with a probability
+    In each stratum of records that agree on a separator, the parts on its far side are rearranged with probability
     ∝ θ^(records whose part changes), leaves of the tree first. The ε = −ln θ of the edges add up.
 
     Parameters
@@ -163,25 +165,26 @@ def formal_swaps(
         The contingency table.
     model : DecomposableModel
         A decomposable model; its clique margins stay.
-    epsilon : float, sequence of float, optional
-        The ε of the whole release, divided over the edges so that each changes the same share of records; or one for each edge,
-        in the order in which a release lists them, and then with ``root``.
+    epsilon : float or sequence of float, optional
+        The ε of the whole release, divided among the edges so that each changes the same share of records; or one ε for each
+        edge, in the order in which a release lists them, together with ``root``.
     rate : float, optional
-        Instead, the share of records that is to change.
+        Share of records to change, instead of ``epsilon``.
     root : sequence of str, optional
-        The clique whose values stay with each record; the one that changes least for its ε unless given.
+        The clique whose values stay with each record; by default the one that changes least for its ε.
     rare : int, optional
-        Records whose value of the parent clique occurs at most so often are always shuffled; ε is the same.
+        Records whose value of the parent clique occurs at most this often are always shuffled; ε stays the same.
     is_model_chosen : bool, optional
         Whether the model was chosen on these data and so counts as an invariant.
     seed : int, optional
-        For tests; a guarantee needs random numbers that nobody knows, which is the default.
+        For tests only; the guarantee needs random numbers that nobody knows, which is the default.
     progress : Progress, optional
-        Receives progress reports.
+        Receiver of progress reports.
 
     Returns
     -------
     FormalRelease
+        The rearranged values, and the statement of ε.
 
     Examples
     --------
@@ -361,9 +364,9 @@ def _release(
 
 
 def _places(old: NDArray[np.int32], new: NDArray[np.int32]) -> NDArray[np.int64]:
-    """For each row a row whose old codes are its new ones, each row once; itself when its codes stay.
+    """For each row, a row whose old codes are its new ones, using each row once; the row itself if its codes stay.
 
-    The same combinations occur as often before and after, so the changed rows can be matched among themselves.
+    Every combination occurs equally often before and after, so the changed rows can be matched among themselves.
     """
     found = np.arange(len(old))
     changed = np.flatnonzero((old != new).any(axis=1))

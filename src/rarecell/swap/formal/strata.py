@@ -1,7 +1,7 @@
 """Which rows may exchange their parts along an edge, and which of them carry the same part?
 
-Rows are sorted by stratum (the value of the separator) and type (the part that moves). Types of equal size are one group,
-because the law of a shuffle depends on sizes alone.
+Rows are sorted by stratum (the value of the separator) and type (the part that moves). Types of equal size form one group,
+because the distribution of a shuffle depends on sizes alone.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Strata:
     Attributes
     ----------
     rows : array of int
-        Rows by stratum and type; within a type those that are always shuffled come last.
+        Rows sorted by stratum and type; within a type, those that are always shuffled come last.
     sizes : array of int
-        Of each type, the number of rows that may keep their part and of rows that are always shuffled.
+        For each type, the number of rows that may keep their part, and the number of rows that are always shuffled.
     stratum_start : array of int
-        The first type of each stratum, and their number at the end.
+        First type of each stratum, followed by the number of types.
     groups : array of int
-        Such sizes, and how many types of the stratum have them.
+        Distinct pairs of sizes in each stratum, and how many of its types have them.
     group_start : array of int
-        The first group of each stratum, and their number at the end.
+        First group of each stratum, followed by the number of groups.
     """
 
     rows: NDArray[np.int64]
@@ -49,7 +49,7 @@ class Strata:
     def of(
         cls, separator: Sequence[NDArray[np.int32]], side: Sequence[NDArray[np.int32]], is_always: NDArray[np.bool_] | None = None
     ) -> Strata:
-        """The strata of rows with these codes of the separator and of the side that moves."""
+        """Build the strata of rows with these codes of the separator and of the side that moves."""
         columns = [*separator, *side]
         n_codes = [int(column.max(initial=0)) + 1 for column in columns]
         cells, counts, type_of_row = collapse_records(columns, n_codes)
@@ -67,23 +67,23 @@ class Strata:
         return cls(np.argsort(order, kind="stable"), np.column_stack([held, always]), starts, groups, group_start)
 
     def shuffled(self, theta: float, rng: np.random.Generator) -> NDArray[np.int64]:
-        """For each row the row whose part it gets: P ∝ θ^(rows whose part changes, unless they are always shuffled)."""
+        """Draw for each row the row whose part it gets: P ∝ θ^(rows whose part changes, unless they are always shuffled)."""
         rows = self.rows.copy()
         source = np.arange(len(rows))
         kernels.shuffle_strata(theta, self.stratum_start, self.sizes, self.groups, self.group_start, rows, source, rng)
         return source
 
     def mean_changed(self, thetas: ArrayLike) -> NDArray[np.float64]:
-        """For each θ the expected number of rows whose part changes, those always shuffled left out.
+        """Compute for each θ the expected number of rows whose part changes, without those that are always shuffled.
 
-        Strata with the same sizes count once, with a multiplicity.
+        Strata with the same sizes are computed once and multiplied.
         """
         strata, times = self._distinct()
         given = np.asarray(thetas, dtype=np.float64)
         return np.asarray(kernels.total_mean_changed(given, self.groups, self.group_start, strata, times, _NODES, _WEIGHTS))
 
     def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """A stratum of each composition with more than one type, and how many there are of it."""
+        """One stratum of each composition with more than one type, and the number of strata with that composition."""
         word = self.groups.astype(np.uint64)
         mixed = _mixed(_mixed(_mixed(word[:, 0]) ^ word[:, 1]) ^ word[:, 2])
         several = np.flatnonzero(np.diff(self.stratum_start) > 1)
@@ -95,7 +95,7 @@ class Strata:
 def strata_of_edge(
     table: ContingencyTable, codes: NDArray[np.int32], edge: TreeEdge, is_always: NDArray[np.bool_] | None = None
 ) -> Strata:
-    """The strata of ``edge`` in a file of key codes."""
+    """Build the strata of ``edge`` in a file of key codes."""
     separator = [table.map_cells(codes, v) for v in each_member(table.reduce(edge.separator))]
     return Strata.of(separator, [codes[:, k] for k in edge.keys_moved(table)], is_always)
 
@@ -114,7 +114,7 @@ def _groups(
 
 
 def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """splitmix64."""
+    """Mix the bits of each word (splitmix64)."""
     z = words + np.uint64(0x9E3779B97F4A7C15)
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FormalWish:
-    """A formal release, as ``--formal`` and the table ``formal`` of a configuration ask for it.
+    """A formal release as requested by ``--formal`` or the table ``formal`` of a configuration.
 
     Attributes
     ----------
     epsilon : float, tuple of float or None
-        Of the whole release, or one for each edge.
+        The ε of the whole release, or one for each edge.
     rate : float or None
-        Instead, the share of records that is to change.
+        Share of records to change, instead of ``epsilon``.
     root : tuple of str or None
-        The clique whose values stay with each record; chosen unless given.
+        The clique whose values stay with each record; chosen automatically if None.
     rare : int
-        Records whose value of the parent clique occurs at most so often are always shuffled.
+        Records whose value of the parent clique occurs at most this often are always shuffled.
     """
 
     epsilon: float | tuple[float, ...] | None = None
@@ -41,7 +41,7 @@ class FormalWish:
 
     @classmethod
     def of(cls, given: ReadJson) -> FormalWish:
-        """Read plain values, as a configuration has them."""
+        """Read plain values, as found in a configuration."""
         known = [part.name for part in fields(cls)]
         for name in given:
             if name not in known:
@@ -58,7 +58,7 @@ class FormalWish:
 
     @classmethod
     def plain(cls, words: Sequence[str]) -> Json:
-        """Plain values from words of the command line, such as ``epsilon=12`` or ``root=age,sex``."""
+        """Return plain values from words of the command line, such as ``epsilon=12`` or ``root=age,sex``."""
         found: Json = {}
         for word in words:
             name, equals, value = word.partition("=")

@@ -18,7 +18,9 @@ CHANCE = 0.01
 
 
 def priced(search: PartnerSearch, risky: NDArray[np.int64], lists: Lists) -> Candidates:
-    """Compute the exact distance and cost of the candidates in ``lists``. The cost is made up of:
+    """Compute the exact distance and cost of the candidates in ``lists``.
+
+    The cost is the sum of four parts:
 
     1. The distance over which values move.
     2. For both rows, the probability that they are linked to their person: 0 if somebody known is nearer to the new values, else

@@ -243,7 +243,7 @@ class _Dummies:
 
 
 def _rank_of_dummies(both: BothFiles, order: int) -> int:
-    """Number of free parameters of the regression: 1 + Σ over sets of Π (occupied levels − 1), as if all combinations occurred."""
+    """Free parameters of the regression: 1 + Σ over sets of Π (occupied levels − 1), as if all combinations occurred."""
     occupied = [len(np.unique(both.cells[:, k])) - 1 for k in range(both.cells.shape[1])]
     n_parameters = 1
     for size in range(1, order + 1):

@@ -58,18 +58,18 @@ class Exchange(Protocol):
 
     @property
     def n_values_changed(self) -> int:
-        """Key values that differ between input and output."""
+        """Number of key values that differ between input and output."""
 
     def __len__(self) -> int: ...
 
     def moves(self, key: str) -> NDArray[np.bool_]:
-        """Which of ``rows`` get a new value of ``key``."""
+        """Return which of ``rows`` get a new value of ``key``."""
 
     def taken_from(self, key: str) -> NDArray[np.int64]:
-        """For each of ``rows``, which of them its value of ``key`` comes from; itself when the value stays."""
+        """Return, for each of ``rows``, which of them its value of ``key`` comes from; itself if the value stays."""
 
     def to_frame(self, like: Frame = None, *, places: Places = None) -> Frame:
-        """What was exchanged, in the dataframe library of ``like``."""
+        """Return what was exchanged, in the dataframe library of ``like``."""
 
 
 class MarginsDiffer(RuntimeError):

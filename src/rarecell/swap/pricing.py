@@ -20,7 +20,7 @@ CHANCE = 0.01
 def priced(search: PartnerSearch, risky: NDArray[np.int64], lists: Lists) -> Candidates:
     """Compute the exact distance and cost of the candidates in ``lists``.
 
-    The cost is the sum of four parts:
+    The cost is the sum of four parts, of which 2 and 3 are multiplied by the link weight:
 
     1. The distance over which values move.
     2. For both rows, the probability that they are linked to their person: 0 if somebody known is nearer to the new values, else

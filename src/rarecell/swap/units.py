@@ -62,7 +62,7 @@ class Units:
     cell : array of int
         Cell of each unit.
     known_unit : array of int or None
-        The unit of each record, −1 for a record that was dropped for a missing key; None when the table does not know its
+        Unit of each record, −1 for a record that was dropped for a missing key; None if the table does not know its
         records, which are then numbered in the order of the cells.
     """
 

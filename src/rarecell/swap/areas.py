@@ -86,17 +86,17 @@ class AreaSwaps:
 
     @property
     def unit(self) -> str:
-        """What changes places: a household or a record."""
+        """Word for what changes places: a household or a record."""
         return "household" if self.are_households else "record"
 
     @property
     def n_partners(self) -> int:
-        """Units that change places because one at risk needed a partner."""
+        """Number of units that change places because a unit at risk needed a partner."""
         return self.n_swapped - self.n_by_chance - (self.n_risky - self.n_left)
 
     @property
     def warning(self) -> str | None:
-        """What is to be said of the rate: it is a floor, so that many at risk exceed it, and partners may not suffice for it."""
+        """A remark on the rate, if needed: it is a minimum, exceeded if many are at risk, and missed if partners run out."""
         if self.wanted > 0.0 and self.n_by_chance == 0 and self.n_swapped > round(self.wanted * self.n_units) + 1:
             return (
                 f"The swap rate of {percent(self.wanted)} is exceeded: everybody at risk changes places, and that makes "

@@ -51,6 +51,8 @@ def screenshot(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 def accessibility_faults(page: Any) -> list[str]:
     """What axe finds: rule, help, and the first elements concerned."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
+    # A field can be filled before the style sheet is there; without it links are small.
+    page.wait_for_load_state("load")
     found = axe.Axe().run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]})
     assert len(found.response["passes"]) > 10, "the check looked at nothing"
     return [

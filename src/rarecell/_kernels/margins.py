@@ -37,32 +37,32 @@ def marginal_keys(codes, columns, begins, adds):
     ``codes`` has one row per column of the table: another memory layout would be one more type to compile for.
     """
     keys = np.empty(codes.shape[1], dtype=np.int64)
-    _fill_keys(codes, np.int64(0), len(keys), columns, begins, adds, np.int64(0), len(columns), keys)
+    _fill_keys(codes, np.int64(0), len(keys), columns, begins, adds, keys)
     return keys
 
 
 @njit(cache=True, nogil=True)
-def _fill_keys(codes, start, stop, columns, begins, adds, low, high, keys):
-    """Keys of the rows ``start:stop`` from the members ``low:high``.
+def _fill_keys(codes, start, stop, columns, begins, adds, keys):
+    """Keys of the rows ``start:stop`` from the members of a marginal.
 
     Unsigned positions need no check of their sign, and a literal in a call would be one more type to compile for.
     """
     begin_row = np.uint64(start)
     for i in range(stop - start):
         keys[i] = 0
-    for j in range(low, high):
+    for j in range(len(columns)):
         column, begin = codes[columns[j]], np.uint64(begins[j])
         for i in range(stop - start):
             keys[i] += adds[begin + column[begin_row + np.uint64(i)]]
 
 
 @njit(cache=True, nogil=True)
-def _sum_of_n_log_n_dense(codes, counts, columns, begins, adds, low, high, n_possible):
+def _sum_of_n_log_n_dense(codes, counts, columns, begins, adds, n_possible):
     sums = np.zeros(n_possible, dtype=counts.dtype)
     keys = np.empty(_ROWS_AT_ONCE, dtype=np.int64)
     for start in range(0, len(counts), _ROWS_AT_ONCE):
         stop = start + _ROWS_AT_ONCE if start + _ROWS_AT_ONCE < len(counts) else len(counts)
-        _fill_keys(codes, start, stop, columns, begins, adds, low, high, keys)
+        _fill_keys(codes, start, stop, columns, begins, adds, keys)
         for i in range(start, stop):
             sums[np.uint64(keys[i - start])] += counts[i]
     total = 0.0
@@ -99,12 +99,12 @@ def sums_of_n_log_n(codes, counts, first, columns, begins, adds, n_possible, sum
     which is accessed at random, is half as long.
     """
     for j in range(len(n_possible)):
-        low, high = first[j], first[j + 1]
+        own_columns, own_begins = columns[first[j] : first[j + 1]], begins[first[j] : first[j + 1]]
         if n_possible[j] <= 4 * len(counts) + 1024:
-            sums[j] = _sum_of_n_log_n_dense(codes, counts, columns, begins, adds, low, high, n_possible[j])
+            sums[j] = _sum_of_n_log_n_dense(codes, counts, own_columns, own_begins, adds, n_possible[j])
         else:
             keys = np.empty(len(counts), dtype=np.int64)
-            _fill_keys(codes, np.int64(0), len(counts), columns, begins, adds, low, high, keys)
+            _fill_keys(codes, np.int64(0), len(counts), own_columns, own_begins, adds, keys)
             sums[j] = _sum_of_n_log_n_hashed(keys, counts)
 
 

@@ -8,7 +8,7 @@ all sets below. What remains shrinks quickly, and that makes the walk cheap.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,62 @@ MOST_MARKED_KEYS = 10
 """Up to this many keys, a cell has a mark for every set of keys, at most 128 bytes; with more, a list of what was found."""
 
 
+class Groups(NamedTuple):
+    """Cells that still look alike, for the sets of each size on the way to the set that is looked at.
+
+    Attributes
+    ----------
+    members : uint32 array (max_size + 1, n_cells)
+        Members of the groups, one group after the other. A member is twice its cell, plus one when the cell holds a single record.
+    ends : int32 array (max_size + 1, n_cells)
+        Where each group ends.
+    n_groups : int64 array (max_size + 1,)
+        How many groups there are.
+    """
+
+    members: Array
+    ends: Array
+    n_groups: Array
+
+
+class Levels(NamedTuple):
+    """Room for counting the levels of one group; ``size`` and ``uniques`` are zero before and after."""
+
+    size: Array
+    uniques: Array
+    seen: Array
+
+
+class Found(NamedTuple):
+    """What was found so far, and how a smaller set of the same cell is recognised.
+
+    Attributes
+    ----------
+    cell, mask : int32 array, uint64 array
+        The pairs, with room for more.
+    supersets, marks : uint64 arrays
+        For few keys: the sets that contain each set, and for each cell a mark for every set that contains one of its own.
+    first, following : int64 arrays
+        For many keys: the latest pair of each cell, and the one before each pair.
+    """
+
+    cell: Array
+    mask: Array
+    supersets: Array
+    marks: Array
+    first: Array
+    following: Array
+
+
 @njit(cache=True, nogil=True)
-def split_groups(codes, key, size, members, ends, n_groups, level_size, level_uniques, seen_level, alone):
+def split_groups(codes, key, size, groups, levels, alone):
     """Split each group of the set of ``size`` − 1 keys by one more ``key``.
 
-    Uniques that are alone go to ``alone``, the rest to row ``size``. A member is twice its cell, plus one when the cell holds
-    a single record. Groups without such a unique, and cells alone in their group with more than one record, cannot lead to
-    anything and are dropped. ``level_size`` and ``level_uniques`` are zero before and after. Returns the number of uniques
-    that are alone; the number of groups goes to ``n_groups``.
+    Uniques that are alone go to ``alone``, the rest to row ``size``. Groups without such a unique, and cells alone in their
+    group with more than one record, cannot lead to anything and are dropped. Returns the number of uniques that are alone.
     """
+    members, ends, n_groups = groups.members, groups.ends, groups.n_groups
+    level_size, level_uniques, seen_level = levels.size, levels.uniques, levels.seen
     n_out, n_alone, written = 0, 0, 0
     start = 0
     for g in range(n_groups[size - 1]):
@@ -76,12 +123,13 @@ def split_groups(codes, key, size, members, ends, n_groups, level_size, level_un
 
 
 @njit(cache=True, nogil=True)
-def record(alone, n_alone, mask, supersets, marks, first, following, found_cell, found_mask, n_found):
+def record(alone, n_alone, mask, found, n_found):
     """Note ``mask`` for each cell in ``alone`` that has no smaller set yet; returns how many were noted so far.
 
     Where cells have marks, one for every set that contains one of the cell's sets, a single lookup decides; otherwise the
     cell's list of sets found is searched.
     """
+    marks, supersets, first, following = found.marks, found.supersets, found.first, found.following
     is_marked = len(marks) > 0
     row, word, bit = np.int64(mask), np.int64(mask >> np.uint64(6)), np.uint64(1) << (mask & np.uint64(63))
     for a in range(n_alone):
@@ -92,11 +140,11 @@ def record(alone, n_alone, mask, supersets, marks, first, following, found_cell,
         else:
             entry = first[cell]
             while entry >= 0 and is_minimal:
-                is_minimal = found_mask[entry] & ~mask != 0
+                is_minimal = found.mask[entry] & ~mask != 0
                 entry = following[entry]
         if is_minimal:
-            found_cell[n_found] = cell
-            found_mask[n_found] = mask
+            found.cell[n_found] = cell
+            found.mask[n_found] = mask
             if is_marked:
                 for w in range(marks.shape[1]):
                     marks[cell, w] |= supersets[row, w]
@@ -108,17 +156,17 @@ def record(alone, n_alone, mask, supersets, marks, first, following, found_cell,
 
 
 @njit(cache=True, nogil=True)
-def walk(codes, members, ends, n_groups, level_size, level_uniques, seen_level, alone, supersets, marks, first,
-         following, found_cell, found_mask, state):  # fmt: skip
+def walk(codes, groups, levels, alone, found, state):
     """Visit the sets from the mask ``state[0]`` on, with ``state[1]`` pairs found; stop when one more set might not fit.
 
     ``state`` is set to where to continue; a mask of 0 says that all sets were visited.
     """
+    n_groups = groups.n_groups
     n_keys, max_size = codes.shape[0], len(n_groups) - 1
     one = np.uint64(1)
     last = (one << np.uint64(n_keys - 1)) - one + (one << np.uint64(n_keys - 1))
     mask, n_found = state[0], np.int64(state[1])
-    while mask != 0 and n_found + len(alone) <= len(found_cell):
+    while mask != 0 and n_found + len(alone) <= len(found.cell):
         size, lowest = np.int64(0), np.int64(-1)  # a literal would be one more type to compile for
         for k in range(n_keys):
             if mask >> np.uint64(k) & one:
@@ -126,8 +174,8 @@ def walk(codes, members, ends, n_groups, level_size, level_uniques, seen_level, 
                 if lowest < 0:
                     lowest = np.int64(k)
         if size <= max_size and n_groups[size - 1] > 0:
-            n_alone = split_groups(codes, lowest, size, members, ends, n_groups, level_size, level_uniques, seen_level, alone)
-            n_found = record(alone, n_alone, mask, supersets, marks, first, following, found_cell, found_mask, n_found)
+            n_alone = split_groups(codes, lowest, size, groups, levels, alone)
+            n_found = record(alone, n_alone, mask, found, n_found)
         # Nothing can be found below a set that is too large or whose groups are all split: skip its descendants.
         is_leaf = size >= max_size or n_groups[size] == 0
         step = one << np.uint64(lowest) if is_leaf else one
@@ -174,22 +222,26 @@ def minimal_unsafe_sets(
     ends = np.empty((max_size + 1, n_cells), np.int32)
     n_groups = np.zeros(max_size + 1, np.int64)
     ends[0, 0], n_groups[0] = n_cells, 1
-    of_levels = (np.zeros(most_levels, np.int64), np.zeros(most_levels, np.int64), np.empty(most_levels, np.int64))
+    groups = Groups(members, ends, n_groups)
+    levels = Levels(np.zeros(most_levels, np.int64), np.zeros(most_levels, np.int64), np.empty(most_levels, np.int64))
     alone = np.empty(n_cells, np.int32)
     is_marked = n_keys <= MOST_MARKED_KEYS
     supersets = _supersets_of_all(n_keys if is_marked else 0)
-    marks = np.zeros((n_cells if is_marked else 0, supersets.shape[1]), np.uint64)
-    first = np.full(0 if is_marked else n_cells, -1, np.int64)
-    found_cell, found_mask = np.empty(2 * n_cells, np.int32), np.empty(2 * n_cells, np.uint64)
-    following = np.empty(0 if is_marked else 2 * n_cells, np.int64)
+    found = Found(
+        cell=np.empty(2 * n_cells, np.int32),
+        mask=np.empty(2 * n_cells, np.uint64),
+        supersets=supersets,
+        marks=np.zeros((n_cells if is_marked else 0, supersets.shape[1]), np.uint64),
+        first=np.full(0 if is_marked else n_cells, -1, np.int64),
+        following=np.empty(0 if is_marked else 2 * n_cells, np.int64),
+    )
     state = np.array([1, 0], np.uint64)
     while True:
-        walk(codes, members, ends, n_groups, *of_levels, alone, supersets, marks, first, following, found_cell, found_mask, state)
+        walk(codes, groups, levels, alone, found, state)
         n_found = int(state[1])
         if state[0] == 0:
-            return found_cell[:n_found], found_mask[:n_found]
-        found_cell, found_mask = _doubled(found_cell), _doubled(found_mask)
-        following = _doubled(following)
+            return found.cell[:n_found], found.mask[:n_found]
+        found = found._replace(cell=_doubled(found.cell), mask=_doubled(found.mask), following=_doubled(found.following))
 
 
 def _doubled(array: Array) -> Array:

@@ -51,6 +51,19 @@ def test_everybody_above_the_threshold_is_listed(few: rc.Protection) -> None:
         assert "--suppress-rest" in one.remedy
 
 
+def test_the_riskiest_of_the_released_file_are_told_where_nobody_stays_at_risk(few: rc.Protection, tmp_path: Path) -> None:
+    safe = rc.protect(ORIGINAL, top=6, swap_seed=few.assessment.config.seed, **SIMPLE | {"threshold": 0.9})
+    assert safe.remaining == ()
+    assert 0 < len(safe.riskiest) <= 20
+    assert [one.risk for one in safe.riskiest] == sorted((one.risk for one in safe.riskiest), reverse=True)
+    assert not any(one.is_at_risk or one.reason or one.remedy for one in safe.riskiest)
+    page = (safe.save(tmp_path / "run") / "report.html").read_text()
+    assert "In the released file no record reaches the threshold." in page
+    assert "The riskiest records of the released file" in page
+    assert "riskiest records of the released" not in (tmp_path / "run" / "report-external.html").read_text()
+    assert few.riskiest[: len(few.remaining)] == few.remaining
+
+
 def test_the_summary_counts_them_by_reason(few: rc.Protection) -> None:
     swap = few.summary.swap
     assert swap is not None

@@ -43,9 +43,9 @@ class RiskyRecord(_Numbered, Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class RemainingRecord(_Numbered, Plain):
-    """A record that stays at risk after protection, with its released values, the reason, and what helps.
+    """A record of the released file with the values that are released, its risk, and, where it stays at risk, what helps.
 
-    ``risk`` is the risk of being unique in the population for a record that was not swapped, and of being linked to its person
+    ``is_at_risk`` says that it reaches the threshold; then there are a ``reason`` and a ``remedy``. ``risk`` is the risk of being unique in the population for a record that was not swapped, and of being linked to its person
     for one that was.
     """
 
@@ -53,5 +53,6 @@ class RemainingRecord(_Numbered, Plain):
     values: Mapping[str, str]
     risk: float
     swapped: bool
-    reason: str
-    remedy: str
+    is_at_risk: bool = True
+    reason: str = ""
+    remedy: str = ""

@@ -47,7 +47,7 @@ def write_report(
     riskiest: Sequence[RiskyRecord] = (),
     edition: Edition = "internal",
     groups: Sequence[HomogeneousGroup] = (),
-    remaining: Sequence[RemainingRecord] = (),
+    riskiest_released: Sequence[RemainingRecord] = (),
     place: str | None = None,
 ) -> Path:
     """Write the report of a run and its tables into ``folder``.
@@ -65,8 +65,8 @@ def write_report(
         ``tables-external/``, without values of records or counts below three.
     groups : sequence of HomogeneousGroup
         Groups that share a sensitive value, with their values. The external edition ignores them.
-    remaining : sequence of RemainingRecord
-        Records that stay at risk after protection. The external edition ignores them.
+    riskiest_released : sequence of RemainingRecord
+        The riskiest records of the released file, those that stay at risk first. The external edition ignores them.
     place : str, optional
         The run folder relative to where the run was started, for commands that can be pasted there.
 
@@ -79,7 +79,13 @@ def write_report(
     written_run = folder / "run.toml"
     run_toml = written_run.read_text(encoding="utf-8") if written_run.exists() else None
     context = report_context(
-        summary, riskiest, edition=edition, run_toml=run_toml, groups=groups, remaining=remaining, place=place
+        summary,
+        riskiest,
+        edition=edition,
+        run_toml=run_toml,
+        groups=groups,
+        riskiest_released=riskiest_released,
+        place=place,
     )
     tables_folder = folder / tables_name
     tables_folder.mkdir(exist_ok=True, mode=0o700)
@@ -156,7 +162,7 @@ def report_context(
     edition: Edition = "internal",
     run_toml: str | None = None,
     groups: Sequence[HomogeneousGroup] = (),
-    remaining: Sequence[RemainingRecord] = (),
+    riskiest_released: Sequence[RemainingRecord] = (),
     place: str | None = None,
 ) -> Json:
     """Everything the templates show; the app uses it to render the same body."""
@@ -167,13 +173,14 @@ def report_context(
     from rarecell.report.tables import all_tables
 
     if edition == "external":
-        summary, riskiest, run_toml, groups, remaining = external(summary), (), None, (), ()
+        summary, riskiest, run_toml, groups, riskiest_released = external(summary), (), None, (), ()
     records, uniques = summary.records, summary.risk.sample_uniques
     if summary.swap is not None and summary.swap.released is not None:
         uniques = summary.swap.released.sample_uniques
     context = {
         "summary": summary,
         "riskiest": riskiest,
+        "riskiest_released": riskiest_released,
         "edition": edition,
         "verdict": verdict(summary),
         "kept": None if summary.swap is None else what_was_kept(summary.swap),
@@ -183,7 +190,7 @@ def report_context(
         else None,
         "pictures": all_pictures(summary),
         "group_pictures": group_pictures(summary),
-        "tables": all_tables(summary, riskiest, groups, remaining),
+        "tables": all_tables(summary, riskiest, groups, [one for one in riskiest_released if one.is_at_risk]),
         "folder": FILE_NAMES[edition][1],
         "missing_sentence": sentences.missing_sentence(summary),
         "household": sentences.household_sentence(summary),

@@ -74,7 +74,7 @@ def write_protection(folder: folders.RunFolder, result: Protection, stages: Stag
         if found.data.recodes:
             folder.write_text("recoding.csv", recode_csv(found.data.recodes))
     released = written.path if written.path is not None and written.path.is_file() else None
-    write_assessment(folder, found, result.summary, stages, released=released, remaining=result.remaining)
+    write_assessment(folder, found, result.summary, stages, released=released, riskiest_released=result.riskiest)
 
 
 def provenance_of(found: Assessment, released: Path | None) -> Provenance:
@@ -111,7 +111,7 @@ def write_assessment(
     stages: Stages,
     *,
     released: Path | None = None,
-    remaining: Sequence[RemainingRecord] = (),
+    riskiest_released: Sequence[RemainingRecord] = (),
 ) -> None:
     """Write the summary, the model, the risk file and both editions of the report."""
     summary = replace(summary, provenance=provenance_of(found, released))
@@ -126,7 +126,15 @@ def write_assessment(
         groups = found.roles.homogeneous_groups()
         for edition in ("internal", "external"):
             place = _seen_from_here(folder.target)
-            write_report(folder.stage, summary, riskiest, edition=edition, groups=groups, remaining=remaining, place=place)
+            write_report(
+                folder.stage,
+                summary,
+                riskiest,
+                edition=edition,
+                groups=groups,
+                riskiest_released=riskiest_released,
+                place=place,
+            )
 
 
 def _seen_from_here(folder: Path) -> str:

@@ -111,12 +111,12 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         told = aftermath.with_aftermath(_told(wanted, found, planned, margins, links, stay), found, plan, travel)
         swap = with_suppression(told, blanked, after)
         swap = with_interval_of_links(replace(swap, released=released_state(found, plan, after, blanked)))
-        remaining, listed = left_at_risk(found, plan, after)
+        remaining, riskiest = left_at_risk(found, plan, after)
         swap = replace(swap, remaining=remaining)
         groups = groups_of(risk, plan, after, role_columns(found.data, found.config, risk))
     notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, plan))
     whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups))
-    return Protection(found, plan, whole, stages.seconds, blanked, travel.carried, listed)
+    return Protection(found, plan, whole, stages.seconds, blanked, travel.carried, riskiest)
 
 
 def _fewer_than_asked_for(wanted: ProtectConfig, plan: SwapPlan) -> list[str]:

@@ -117,24 +117,24 @@ class Assessment:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Protection:
-    """A file that was assessed and protected.
-    A file that has been assessed and protected.
-        Attributes
-        ----------
-        assessment : Assessment
-            The file as it was.
-        plan : SwapPlan or FormalRelease
-            Who exchanges what with whom, or what was rearranged at random.
+    """A file that has been assessed and protected.
+
+    Attributes
+    ----------
+    assessment : Assessment
+        The file as it was.
+    plan : SwapPlan or FormalRelease
         Who exchanges what with whom, or what was rearranged at random.
-            Every number of the run; ``summary.swap`` has the risk before and after, and what it cost.
-        seconds : mapping of Stage to float
-            Every number of the run; ``summary.swap`` has the risk before and after, and the cost.
-        suppression : Suppression or None
-            Values that are blanked beside the swaps, when that was asked for.
-        carried : tuple of Carried
-            Values blanked in addition to the swaps, if that was asked for.
-        remaining : tuple of RemainingRecord
-            Records that stay at risk, with the reason and what helps: for internal use.
+    summary : RunSummary
+        Every number of the run; ``summary.swap`` has the risk before and after, and the cost.
+    seconds : mapping of Stage to float
+        How long each stage took.
+    suppression : Suppression or None
+        Values blanked in addition to the swaps, if that was asked for.
+    carried : tuple of Carried
+        Columns that travel with a swapped key.
+    riskiest : tuple of RemainingRecord
+        The riskiest records of the released file: all that stay at risk, and some more where they are few. For internal use.
     """
 
     assessment: Assessment
@@ -143,7 +143,12 @@ class Protection:
     seconds: Mapping[Stage, float] = field(default_factory=dict)
     suppression: Suppression | None = None
     carried: tuple[Carried, ...] = ()
-    remaining: tuple[RemainingRecord, ...] = ()
+    riskiest: tuple[RemainingRecord, ...] = ()
+
+    @property
+    def remaining(self) -> tuple[RemainingRecord, ...]:
+        """Records that stay at risk, with the reason and what helps: for internal use."""
+        return tuple(one for one in self.riskiest if one.is_at_risk)
 
     @property
     def verdict(self) -> Verdict:

@@ -31,7 +31,9 @@ def built(folder: Path) -> tuple[Path, Path]:
     subprocess.run([*build, "--target", "sdist", "--directory", str(folder)], cwd=ROOT, check=True, capture_output=True)
     (source,) = folder.glob("*.tar.gz")
     with tarfile.open(source) as archive:
-        archive.extractall(folder / "unpacked", filter="data")
+        # The first releases of Python 3.11 do not know the filter; the archive is our own.
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # type: ignore[assignment]
+        archive.extractall(folder / "unpacked")
     (unpacked,) = (folder / "unpacked").iterdir()
     subprocess.run([*build, "--target", "wheel", "--directory", str(folder)], cwd=unpacked, check=True, capture_output=True)
     (wheel,) = folder.glob("*.whl")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +16,9 @@ import pytest
 
 import rarecell as rc
 from rarecell.data.microdata import Microdata
+from rarecell.run.files import run_name
 from rarecell.run.released import released_table, risk_of_records
-from rarecell.run.results import Protection
+from rarecell.run.results import Assessment, Protection
 from rarecell.swap.plan import SwapPlan
 
 KEYS = ["age", "region", "sex"]
@@ -150,3 +154,26 @@ def test_a_release_names_its_run(blanked: tuple[Protection, Path], survey: Path,
     assert other.summary.swap
     names = [json.loads((tmp_path / name / "run.json").read_text(encoding="utf-8"))["run"] for name in ("same", "other")]
     assert len({*names, told["run"]}) == 3
+
+
+def test_what_travels_with_a_release_confirms_no_guess_of_the_original(blanked: tuple[Protection, Path], survey: Path) -> None:
+    """With a function of the original file's bytes, whoever undoes a swap would see whether the guess is right."""
+    done, out = blanked
+    original = hashlib.sha256(survey.read_bytes()).hexdigest()
+    assert original in (out / "report.html").read_text(encoding="utf-8")
+    travelling = [out / "report-external.html", *(out / "tables-external").iterdir()]
+    assert not any(original in path.read_text(encoding="utf-8") for path in travelling)
+
+    found = done.assessment
+    elsewhere = replace(found.config, input=str(out / survey.name))
+    other_bytes = SimpleNamespace(config=elsewhere, data=SimpleNamespace(source=SimpleNamespace(unchanged_hash=lambda: "0" * 64)))
+    assert run_name(cast(Assessment, other_bytes), "released") == run_name(found, "released")
+    assert run_name(cast(Assessment, other_bytes), None) != run_name(found, None)
+
+
+def test_an_assessment_does_not_name_its_run_outside(survey: Path, tmp_path: Path) -> None:
+    """Nothing was released, so the name comes from the input."""
+    rc.assess(survey, keys=KEYS, population=700, out=tmp_path / "run")
+    name = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["run"]
+    assert name in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert name not in (tmp_path / "run" / "report-external.html").read_text(encoding="utf-8")

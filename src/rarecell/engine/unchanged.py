@@ -98,6 +98,11 @@ def file_hash(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
+def files_below(path: Path) -> list[Path]:
+    """The file itself, or all files in a folder, in the order of their names."""
+    return [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
+
+
 def files_hash(paths: Sequence[Path]) -> str:
     """SHA-256 of one file; for several files, SHA-256 of the list of their hashes in order, one per line."""
     hashes = [file_hash(path) for path in paths]

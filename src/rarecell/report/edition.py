@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rarecell.outcome.formal import FormalSummary
+from rarecell.outcome.released import Provenance
 from rarecell.outcome.summary import (
     Cells,
     Count,
@@ -93,9 +94,17 @@ def external(summary: RunSummary) -> RunSummary:
             correct_matches_after=None,
         ),
         swap=summary.swap and _swap(summary.swap),
-        # With the seed, the choice among equal records could be repeated.
-        provenance=summary.provenance and replace(summary.provenance, seed=None),
+        provenance=summary.provenance and _provenance(summary.provenance),
     )
+
+
+def _provenance(made: Provenance) -> Provenance:
+    """Where a release comes from, without what could confirm a guess.
+
+    With the seed, the choice among equal records could be repeated. With the hash of the original file, or the name of a run
+    that was derived from it, somebody who undoes a swap would see whether the guess is right.
+    """
+    return replace(made, seed=None, input_sha256=None, run=made.run if made.released_sha256 else None)
 
 
 def _model(model: ModelSummary) -> ModelSummary:

@@ -22,12 +22,10 @@ def _provenance(summary: RunSummary) -> Table | None:
     made = summary.provenance
     if made is None:
         return None
-    rows: list[tuple[str, Any]] = [
-        ("Date", made.date),
-        ("Input", made.input),
-        ("SHA-256 of the input", made.input_sha256 or "not a file"),
-        ("Released file", made.released or "none"),
-    ]
+    rows: list[tuple[str, Any]] = [("Date", made.date), ("Input", made.input)]
+    if made.input_sha256:
+        rows.append(("SHA-256 of the input", made.input_sha256))
+    rows.append(("Released file", made.released or "none"))
     if made.released_sha256:
         rows.append(("SHA-256 of the released file", made.released_sha256))
     recoded = "; ".join(f"{key.name}: {key.recode}" for key in summary.keys if key.recode)

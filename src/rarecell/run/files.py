@@ -19,7 +19,7 @@ import numpy as np
 from rarecell.data.written import recode_csv
 from rarecell.engine.addresses import without_password
 from rarecell.engine.output import write_parquet
-from rarecell.engine.unchanged import file_hash
+from rarecell.engine.unchanged import files_below, files_hash
 from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.released import Provenance
 from rarecell.outcome.summary import RunSummary
@@ -73,34 +73,35 @@ def write_protection(folder: folders.RunFolder, result: Protection, stages: Stag
             write_parquet(folder.path("suppressed.parquet"), result.suppression.audit())
         if found.data.recodes:
             folder.write_text("recoding.csv", recode_csv(found.data.recodes))
-    released = written.path if written.path is not None and written.path.is_file() else None
-    write_assessment(folder, found, result.summary, stages, released=released, riskiest_released=result.riskiest)
+    write_assessment(folder, found, result.summary, stages, released=written.path, riskiest_released=result.riskiest)
 
 
 def provenance_of(found: Assessment, released: Path | None) -> Provenance:
     """Where the numbers of a run come from."""
     config = found.config
+    released_hash = None if released is None else files_hash(files_below(released))
     return Provenance(
         # The date without the time, so that repeating a run on the same day gives the same files.
         date=datetime.date.today().isoformat(),
         input=PurePath(config.spark_table or without_password(config.input)).name,
         input_sha256=found.data.source.unchanged_hash(),
         released=None if released is None else released.name,
-        released_sha256=None if released is None else file_hash(released),
+        released_sha256=released_hash,
         version=folders.versions()["rarecell"],
         seed=config.seed,
         by=config.by,
-        run=run_name(found, None if released is None else file_hash(released)),
+        run=run_name(found, released_hash),
     )
 
 
 def run_name(found: Assessment, released: str | None) -> str:
-    """The name of a run: equal for the same data, choices and release, different for anything else.
+    """The name of a run: equal for the same choices and the same release, different for anything else.
 
-    It is not derived from anything secret, because a swap seed could be recovered by trial.
+    The name of a release travels with it, so it is derived from nothing that is secret: with a function of the original file, or
+    of the swap seed, guesses could be confirmed by trial. A run that releases nothing is named by its input instead of a release.
     """
     config = replace(found.config, input=PurePath(found.config.input).name, protect=None)
-    parts = (str(found.data.source.unchanged_hash()), config.to_toml(), str(released))
+    parts = (config.to_toml(), released or str(found.data.source.unchanged_hash()))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 

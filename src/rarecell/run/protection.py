@@ -126,7 +126,8 @@ def _fewer_than_asked_for(wanted: ProtectConfig, plan: SwapPlan) -> list[str]:
         return []
     alone = f"only {counted(n, 'record')} {verb(n, 'is', 'are')} alone in the file with {verb(n, 'its', 'their')} key values"
     return [
-        f"The {number(wanted.top)} riskiest records were asked for, but {alone}. The others have no risk to protect them from."
+        f"The {number(wanted.top)} riskiest records were asked for, but {alone}. Every other record shares its values with somebody in the "
+        "file and cannot be unique in the population."
     ]
 
 

@@ -205,10 +205,13 @@ def told_intruder(found: Found) -> IntruderSummary:
 
 
 def with_secret_seed(config: RunConfig) -> RunConfig:
-    """The same run with a secret seed for choosing partners, unless the user gave one; a formal release takes none."""
+    """The same run with a secret seed for choosing partners, unless the user gave one; a formal release takes none.
+
+    A configuration file holds whole numbers of 63 bits, which is far beyond trying them all.
+    """
     if config.protect is None or config.protect.formal or config.protect.swap_seed is not None:
         return config
-    return replace(config, protect=replace(config.protect, swap_seed=secrets.randbits(32)))
+    return replace(config, protect=replace(config.protect, swap_seed=secrets.randbits(63)))
 
 
 def reporting_register(found: Assessment) -> Register:

@@ -18,6 +18,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,9 @@ SEQUENCES: tuple[tuple[str, ...], ...] = (
     ("../README.md",),
 )
 """Pages with examples; those in one row are run one after the other."""
+
+WIDTH = 80
+"""Characters of a line that commands print in the pages."""
 
 SPARK = ("howto/spark.md",)
 """A page whose examples need a Spark; the tests that have one run it."""
@@ -123,13 +127,20 @@ def run_command(command: str) -> str:
         environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "LC_ALL": "C"}
         done = subprocess.run(command, shell=True, capture_output=True, text=True, env=environment)
         return done.stdout + done.stderr
-    # As wide as the pages were written for, whatever terminal the tests run in.
-    done = CliRunner().invoke(main, words[1:], env={"COLUMNS": "100"})
+    # As wide as a common terminal, whatever terminal the tests run in.
+    done = CliRunner().invoke(main, words[1:], env={"COLUMNS": str(WIDTH)})
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         traceback.print_exception(done.exception)
-    output = "\n".join(line.rstrip() for line in done.output.strip("\n").splitlines())
+    output = "\n".join(_as_at_a_terminal(line.rstrip()) for line in done.output.strip("\n").splitlines())
     code = f"\n[exit code {done.exit_code}]" if done.exit_code not in (0, 1) else ""
     return f"{output}{code}\n" if output or code else ""
+
+
+def _as_at_a_terminal(line: str) -> str:
+    """A sentence wrapped; tables and JSON are narrow enough, and what is to be copied stays on its line."""
+    if len(line) <= WIDTH or line.startswith(" "):
+        return line
+    return textwrap.fill(line, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def run_statement(source: str, names: dict[str, Any]) -> str:

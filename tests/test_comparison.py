@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from rarecell.cli import terminal
 from rarecell.cli.commands import main
+from rarecell.cli.side_by_side import show_comparison
 from rarecell.outcome.summary import RunSummary
 from rarecell.report.comparison import MEASURES, comparison, comparison_page, short_names
 from tests.summaries import census_summary, protected_summary, typed
@@ -40,11 +40,28 @@ def test_no_line_is_wider_than_the_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     names = [f"a run with a rather long name {number}" for number in range(7)]
-    terminal.show_comparison(names, [example_summary(swap=bool(number % 2)) for number in range(7)])
+    show_comparison(names, [example_summary(swap=bool(number % 2)) for number in range(7)])
     shown = capsys.readouterr().out
     assert max(map(len, shown.splitlines())) <= width
-    for number in range(7):
-        assert shown.count("criterion, before") >= 1, number
+    assert "…" not in shown
+    tables = shown.count("criterion, before")
+    assert shown.count("7 runs side by side") == tables
+    assert shown.count("name") == 7
+    assert tables == {60: 7, 80: 3, 120: 2, 200: 1}[width]
+
+
+def test_two_runs_share_a_table_of_80_columns(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    runs = [example_summary(swap=False), example_summary(swap=True)]
+    show_comparison(["before", "after"], runs)
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= 80
+    lines = [line.split() for line in shown.splitlines()]
+    assert ["before", "after"] in lines
+    (uniques,) = (line for line in lines if line[:3] == ["records", "swapped", "–"])
+    assert uniques[3:] == [str(runs[1].swap.swapped), "≠"]  # type: ignore[union-attr]
+    for key in runs[0].keys:
+        assert shown.count(key.name) >= 2
 
 
 def test_the_page_stands_alone() -> None:

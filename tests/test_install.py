@@ -25,10 +25,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 NOT_LOADED = {
     "duckdb": "it counts what does not fit into memory and runs queries; the demo is small",
-    "markdown-it-py": "rich requires it for Markdown, which we do not print",
-    "mdurl": "markdown-it-py requires it",
     "narwhals": "it reads and returns the data frames of other libraries; the demo reads a file",
-    "pygments": "rich requires it for coloured source, which we do not print",
 }
 """Distributions that come with ours although the demo does not load them, and why."""
 
@@ -163,6 +160,10 @@ def test_the_conda_recipe_requires_what_the_package_requires() -> None:
     listed = {line.strip().removeprefix("- ").replace(" ", "") for line in run.splitlines() if line.strip()}
     wanted = {re.sub(r"^[\w-]+", lambda name: CONDA_NAMES.get(name[0], name[0]), text) for text in PROJECT["dependencies"]}
     assert listed == wanted | {f"python{PROJECT['requires-python']}"}
+    constraints = recipe.partition("  run_constraints:\n")[2].partition("\ntests:")[0]
+    limited = {line.strip().removeprefix("- ").replace(" ", "") for line in constraints.splitlines() if line.strip()}
+    extras = {name: texts for name, texts in PROJECT["optional-dependencies"].items() if name not in ("docs", "test")}
+    assert limited == {text for texts in extras.values() for text in texts}
 
 
 @pytest.mark.parametrize("path", ["CITATION.cff", "packaging/conda/recipe.yaml"])

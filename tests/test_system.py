@@ -7,6 +7,7 @@ import ctypes
 import gc
 import io
 import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -161,3 +162,19 @@ def test_a_pipe_of_windows_takes_every_character(monkeypatch: pytest.MonkeyPatch
     print("95 % – ≠")
     pipe.flush()
     assert pipe.buffer.getvalue() == b"95 % \x96 ?" + os.linesep.encode()  # type: ignore[attr-defined]
+
+
+def test_a_python_that_numba_does_not_support_is_told_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "numba").mkdir()
+    (tmp_path / "numba" / "__init__.py").write_text(
+        "raise ImportError('Numba needs Python 3.13 or older. Got Python 3.19.')", encoding="utf-8"
+    )
+    (tmp_path / "a.csv").write_text("age,sex\n1,2\n3,4\n", encoding="utf-8")
+    words = ["assess", str(tmp_path / "a.csv"), "--keys", "age,sex", "--population", "10"]
+    script = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom rarecell.cli import main\nmain({words!r})"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "numba, which cannot be loaded by this Python" in done.stderr
+    assert "Got Python 3.19); a Python newer than numba supports" in done.stderr
+    assert done.stderr.count("\n") == 1

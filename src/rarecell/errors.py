@@ -128,6 +128,13 @@ class MissingExtra(RarecellError):
     def needed(cls, what: str, extra: str) -> MissingExtra:
         return cls(f"{what} needs an optional part of rarecell. Install it with: pip install 'rarecell[{extra}]'.")
 
+    @classmethod
+    def of_python(cls, package: str, python: str, reason: str) -> MissingExtra:
+        return cls(
+            f"rarecell needs {package}, which cannot be loaded by this Python, {python} ({reason.rstrip('.')}); a Python newer than "
+            f"{package} supports is the usual cause, and 3.11, 3.12 or 3.13 the remedy."
+        )
+
 
 class Cancelled(RarecellError):
     """The user interrupted the work; nothing was written."""

@@ -1,6 +1,6 @@
 """How does long work report its progress, and learn that it should stop?
 
-The library calls a :class:`Progress`; the command line shows it with rich, the app polls it, and by default nobody
+The library calls a :class:`Progress`; the command line shows it in a line, the app polls it, and by default nobody
 listens. Stages form a tree: a stage that starts while another is open is a step of it. Work that can take more than a
 second calls :func:`checkpoint` between its steps.
 """

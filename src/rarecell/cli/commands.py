@@ -254,14 +254,14 @@ def compare(runs: Sequence[str], page: str | None) -> None:
     Example:
         rarecell compare run-2024 run-2025 run-2026 --html compared.html
     """
-    from rarecell.cli import terminal
+    from rarecell.cli.side_by_side import show_comparison
     from rarecell.report.comparison import short_names, write_comparison
     from rarecell.run.saved import load
 
     if len(runs) < 2:
         raise click.UsageError("Name at least two folders of runs, such as: rarecell compare run-2024 run-2025.")
     summaries, names = [load(folder).summary for folder in runs], short_names(runs)
-    terminal.show_comparison(names, summaries)
+    show_comparison(names, summaries)
     if page is not None:
         written = write_comparison(Path(page), names, summaries)
         click.echo(f"\nThe comparison is in {written}.", err=True)

@@ -41,14 +41,15 @@ def table_lines(
     Returns
     -------
     list of str
-        The lines, headings first.
+        The lines, headings first if there are any.
     """
     widths = _widths(headers, rows, right, width)
     wrapped = [[_wrapped(text, w) for text, w in zip(row, widths, strict=True)] for row in (headers, *rows)]
     # A heading stands directly above its column.
     most = max(map(len, wrapped[0]), default=0)
     wrapped[0] = [[""] * (most - len(lines)) + lines for lines in wrapped[0]]
-    return [line for row in wrapped for line in _row_lines(row, widths, right)]
+    shown = wrapped if any(headers) else wrapped[1:]
+    return [line for row in shown for line in _row_lines(row, widths, right)]
 
 
 def _widths(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[int], width: int) -> list[int]:

@@ -1,21 +1,19 @@
 """What does a person at a terminal see?
 
-Tables and progress by rich if somebody is watching, plain lines if the output goes to a file or a pipe. Results go to
-stdout, progress and notes to stderr.
+Sentences that are wrapped and a line of progress if somebody is watching, plain lines if the output goes to a file or a pipe.
+Results go to stdout, progress to stderr.
 """
 
 from __future__ import annotations
 
 import sys
 import textwrap
-import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as RichBars
+import click
 
+from rarecell.cli.bar import ProgressLine, is_watched
 from rarecell.cli.layout import table_lines, terminal_width
 from rarecell.cli.roles import show_aftermath, show_roles
 from rarecell.machine.signals import when_asked_to_end
@@ -24,95 +22,60 @@ from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import IntruderSummary, SwapSummary
 from rarecell.outcome.words import counted, first_of, listed, number, span
-from rarecell.report.comparison import comparison
-from rarecell.run.stages import label_of
-
-
-class RichProgress:
-    """Shows each stage as a bar with the time left, and its steps indented below it.
-
-    Ctrl-C asks the work to stop at its next checkpoint.
-    """
-
-    def __init__(self, bars: RichBars) -> None:
-        self._bars = bars
-        self._open: list[TaskID] = []
-        self._stop = threading.Event()
-
-    def start(self, stage: str, total: float | None = None) -> None:
-        self._open.append(self._bars.add_task("  " * len(self._open) + label_of(stage), total=total))
-
-    def advance(self, amount: float = 1.0) -> None:
-        if self._open:
-            self._bars.advance(self._open[-1], amount)
-
-    def done(self) -> None:
-        if self._open:
-            self._bars.remove_task(self._open.pop())
-
-    def cancelled(self) -> bool:
-        return self._stop.is_set()
-
-    def stop(self) -> None:
-        self._stop.set()
 
 
 @contextmanager
-def watched(*, quiet: bool = False) -> Iterator[RichProgress]:
+def watched(*, quiet: bool = False) -> Iterator[ProgressLine]:
     """Show progress on stderr. The first Ctrl-C lets the work end cleanly; a second one ends it at once."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    bars = RichBars(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
-    progress = RichProgress(bars)
+    progress = ProgressLine(sys.stderr, is_shown=not quiet and is_watched())
 
     def on_interrupt() -> None:
         if progress.cancelled():
             raise KeyboardInterrupt
         progress.stop()
 
-    with when_asked_to_end(on_interrupt), bars, _told_of_first_use(bars):
+    with when_asked_to_end(on_interrupt), progress, _told_of_first_use(progress):
         yield progress
 
 
 @contextmanager
-def _told_of_first_use(bars: RichBars) -> Iterator[None]:
+def _told_of_first_use(progress: ProgressLine) -> Iterator[None]:
     """Say why the first run takes longer, if something has to be compiled and somebody is watching."""
-    if bars.disable:
+    if not progress.is_shown:
         yield
         return
     from rarecell._kernels.compilation import when_compiling
 
-    with when_compiling(
-        lambda: bars.console.print("Compiling for this computer. It takes up to a minute, and only the first time.")
-    ):
+    with when_compiling(lambda: progress.say("Compiling for this computer. It takes up to a minute, and only the first time.")):
         yield
 
 
-def _console() -> Console:
-    return Console(file=sys.stdout, highlight=False, soft_wrap=not sys.stdout.isatty())
+def say(text: str, *, bold: bool = False) -> None:
+    """Print a sentence: wrapped at a terminal, on one line in a file or a pipe."""
+    if sys.stdout.isatty():
+        text = textwrap.fill(text, terminal_width(), break_long_words=False, break_on_hyphens=False)
+    click.echo(click.style(text, bold=True) if bold else text)
 
 
 def rows(title: str, headers: Sequence[str], lines: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> None:
     """Print a table within the width of the terminal."""
-    console = _console()
-    console.print()
-    console.print(title, style="bold", markup=False)
+    click.echo()
+    say(title, bold=True)
     for line in table_lines(headers, lines, right=right, width=terminal_width()):
-        print(line)
+        click.echo(line)
 
 
 def show_assessment(summary: RunSummary) -> None:
     """Print the summary of a run, most important first."""
-    console = _console()
     for note in summary.notes:
-        console.print(f"Note: {note}", markup=False)
-    console.print(summary.risk.verdict, style="bold", markup=False)
+        say(f"Note: {note}")
+    say(summary.risk.verdict, bold=True)
     if summary.risk.reliability is not None:
         light = summary.risk.reliability
-        console.print(f"Reliability: {light.light}. {light.sentence}", markup=False)
+        say(f"Reliability: {light.light}. {light.sentence}")
     _show_risk(summary)
     _show_missing(summary)
-    show_roles(summary.risk, rows, lambda sentence: console.print(sentence, markup=False))
+    show_roles(summary.risk, rows, say)
     _show_keys(summary)
     rows(
         "Estimators of the number of population uniques",
@@ -121,16 +84,16 @@ def show_assessment(summary: RunSummary) -> None:
         right=(1,),
     )
     _show_paper(summary)
-    console.print()
-    console.print(f"Model: {summary.model.describe}.", markup=False)
-    console.print(summary.model.search.sentence, markup=False)
+    click.echo()
+    say(f"Model: {summary.model.describe}.")
+    say(summary.model.search.sentence)
     risk = summary.risk
     if risk.diagnostics is not None:
-        console.print(risk.diagnostics.sentence, markup=False)
+        say(risk.diagnostics.sentence)
     if risk.design is not None:
-        console.print(risk.design.sentence, markup=False)
+        say(risk.design.sentence)
     cells = summary.cells
-    console.print(f"{number(cells.occupied)} of {number(cells.formal)} cells are occupied.", markup=False)
+    say(f"{number(cells.occupied)} of {number(cells.formal)} cells are occupied.")
 
 
 def _show_paper(summary: RunSummary) -> None:
@@ -212,7 +175,7 @@ def _show_missing(summary: RunSummary) -> None:
         ],
         right=(1, 2, 3, 4),
     )
-    _console().print(told.sentence, markup=False)
+    say(told.sentence)
 
 
 def _show_keys(summary: RunSummary) -> None:
@@ -233,21 +196,21 @@ def _show_keys(summary: RunSummary) -> None:
     )
     options = [step for cost in summary.risk.key_costs for step in cost.coarsened if step.recode]
     if options:
-        console = _console()
-        console.print()
-        console.print("Options that release a key coarser, and its levels then", style="bold", markup=False)
+        click.echo()
+        say("Options that release a key coarser, and its levels then", bold=True)
         for step in options:
             # On its own line, however long: it is there to be copied.
-            print(f'  --recode "{step.recode}"')
-            print(textwrap.fill(first_of(step.groups), terminal_width(), initial_indent="      ", subsequent_indent="      "))
+            click.echo(f'  --recode "{step.recode}"')
+            click.echo(
+                textwrap.fill(first_of(step.groups), terminal_width(), initial_indent="      ", subsequent_indent="      ")
+            )
 
 
 def show_swap(swap: SwapSummary) -> None:
     """Print what a protection did."""
     before, after = swap.risk_before, swap.risk_after
-    console = _console()
-    console.print()
-    console.print(swap.verdict, style="bold", markup=False)
+    click.echo()
+    say(swap.verdict, bold=True)
     rows(
         "Protection",
         ["", "before", "after"],
@@ -268,17 +231,16 @@ def show_swap(swap: SwapSummary) -> None:
     _show_intruders(swap)
     if swap.formal is not None:
         _show_formal(swap.formal)
-    show_aftermath(swap, rows, lambda sentence: console.print(sentence, markup=False))
+    show_aftermath(swap, rows, say)
     for row in swap.not_swapped:
-        console.print(f"Not swapped: {counted(row.records, 'record')}, because {row.reason}.", markup=False)
+        say(f"Not swapped: {counted(row.records, 'record')}, because {row.reason}.")
 
 
 def show_attack(summary: AttackSummary) -> None:
     """Print what the intruders found in a released file."""
-    console = _console()
-    console.print(summary.sentence, style="bold", markup=False)
+    say(summary.sentence, bold=True)
     if summary.recoded:
-        console.print(f"Recoded in the released file, and so in what an intruder holds: {listed(summary.recoded)}.", markup=False)
+        say(f"Recoded in the released file, and so in what an intruder holds: {listed(summary.recoded)}.")
     _intruder_rows(summary.intruders)
 
 
@@ -324,10 +286,9 @@ def _show_intruders(swap: SwapSummary) -> None:
 
 def _show_formal(formal: FormalSummary) -> None:
     """Print the sentence of a formal release with its invariants, the ε of each edge, and the cautions."""
-    console = _console()
-    console.print()
-    console.print(formal.sentence, markup=False)
-    console.print(formal.expectation, markup=False)
+    click.echo()
+    say(formal.sentence)
+    say(formal.expectation)
     rows(
         "ε, edge by edge",
         ["moves", "between records that agree on", "ε"],
@@ -339,39 +300,4 @@ def _show_formal(formal: FormalSummary) -> None:
     )
     for caution in (formal.possibility, *formal.cautions):
         if caution is not None:
-            console.print(f"Mind: {caution}", markup=False)
-
-
-def show_comparison(names: Sequence[str], summaries: Sequence[RunSummary]) -> None:
-    """Print runs side by side, as many at a time as fit into the terminal; differences are marked."""
-    table = comparison(names, summaries)
-    width = terminal_width()
-    written = table.written()
-    said = {"before protection": ", before", "after protection": ", after"}
-    labels = [_clipped(f"{heading}{said.get(state, '')}", width // 2) for state, heading, *_ in written]
-    # Gaps, the margin and the mark of a difference also take space.
-    room = width - max(map(len, labels)) - 12
-    widest = max(8, min(room - 3, width // 3))
-    columns = [[_clipped(text, widest) for text in (name, *(row[2 + run] for row in written))] for run, name in enumerate(names)]
-    for first, last in _side_by_side([max(map(len, column)) + 3 for column in columns], room):
-        shown = f"run {last}" if last == first + 1 else f"runs {first + 1} to {last}"
-        title = table.caption if (first, last) == (0, len(names)) else f"{table.caption}: {shown}"
-        lines = [
-            (label, *(column[1 + line] for column in columns[first:last]), written[line][-1]) for line, label in enumerate(labels)
-        ]
-        rows(title, ["", *(column[0] for column in columns[first:last]), ""], lines, right=range(1, last - first + 1))
-
-
-def _side_by_side(widths: Sequence[int], room: int) -> list[tuple[int, int]]:
-    """Divide the columns into groups, so that no line is wider than the space available."""
-    found, first, used = [], 0, 0
-    for place, needed in enumerate(widths):
-        if place > first and used + needed > room:
-            found.append((first, place))
-            first, used = place, 0
-        used += needed
-    return [*found, (first, len(widths))]
-
-
-def _clipped(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"
+            say(f"Mind: {caution}")

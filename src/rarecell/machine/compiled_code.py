@@ -8,9 +8,11 @@ at the next start.
 from __future__ import annotations
 
 import os
+import platform
 import tempfile
 from pathlib import Path
 
+from rarecell.errors import MissingExtra
 from rarecell.machine.private_folder import private_folder
 
 _VARIABLE = "NUMBA_CACHE_DIR"
@@ -30,12 +32,19 @@ def find_place(module: str) -> None:
     ----------
     module : str
         Path of a file in the package that contains the kernels.
+
+    Raises
+    ------
+    MissingExtra
+        If numba cannot be loaded, as on a Python that it does not support yet.
     """
+    try:
+        import numba
+    except ImportError as problem:
+        raise MissingExtra.of_python("numba", platform.python_version(), str(problem)) from None
     if os.environ.get(_VARIABLE) or any(_can_write(place) for place in (Path(module).parent / "__pycache__", _user_caches())):
         return
     os.environ[_VARIABLE] = str(private_folder(_owner))
-    import numba
-
     numba.config.reload_config()  # type: ignore[no-untyped-call]
 
 

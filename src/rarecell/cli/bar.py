@@ -1,0 +1,132 @@
+"""How far is the work, for a person who watches?
+
+One line on stderr: the stage, how much of it is done, the time it took and the time left. It is rewritten several times a
+second, erased at the end, and absent where nobody is watching.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from types import TracebackType
+from typing import TextIO
+
+from rarecell.cli.layout import terminal_width
+from rarecell.progress import StageTree
+from rarecell.run.stages import label_of
+
+_BAR = 20
+_PAUSE = 0.2
+"""Seconds between two looks at the clock."""
+_SOON = 2.0
+"""Seconds after which the time left is worth telling."""
+
+
+class ProgressLine:
+    """Shows the open stages of a run in one line; a context manager.
+
+    Parameters
+    ----------
+    stream : TextIO
+        Where the line is written.
+    is_shown : bool
+        Whether anything is written at all.
+    """
+
+    def __init__(self, stream: TextIO, *, is_shown: bool) -> None:
+        self.is_shown = is_shown
+        self._stream = stream
+        self._stages = StageTree()
+        # A signal handler may call while the same thread draws.
+        self._lock = threading.RLock()
+        self._ended, self._stop = threading.Event(), threading.Event()
+        self._n_shown = 0
+        self._thread: threading.Thread | None = None
+
+    # ------------------------------------------------------------------ what the work calls
+
+    def start(self, stage: str, total: float | None = None) -> None:
+        with self._lock:
+            self._stages.start(stage, total)
+
+    def advance(self, amount: float = 1.0) -> None:
+        with self._lock:
+            self._stages.advance(amount)
+
+    def done(self) -> None:
+        with self._lock:
+            self._stages.done()
+
+    def cancelled(self) -> bool:
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    # ------------------------------------------------------------------ what a person sees
+
+    def __enter__(self) -> ProgressLine:
+        if self.is_shown:
+            self._thread = threading.Thread(target=self._keep_drawing, name="progress", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._show("")
+
+    def say(self, sentence: str) -> None:
+        """Print a sentence above the line."""
+        with self._lock:
+            self._show("")
+            self._stream.write(f"{sentence}\n")
+            self._stream.flush()
+
+    def _keep_drawing(self) -> None:
+        while not self._ended.wait(_PAUSE):
+            with self._lock:
+                self._show(line_of(self._stages, terminal_width() - 1))
+
+    def _show(self, line: str) -> None:
+        """Put a line in place of the one that is shown."""
+        if not self.is_shown or (not line and not self._n_shown):
+            return
+        erased = " " * (self._n_shown - len(line))
+        self._stream.write(f"\r{line}{erased}" if line else f"\r{erased}\r")
+        self._stream.flush()
+        self._n_shown = len(line)
+
+
+def line_of(stages: StageTree, width: int) -> str:
+    """Describe the open stages in at most ``width`` characters; nothing if none is open."""
+    if not stages.open:
+        return ""
+    outer, inner = stages.open[0], stages.open[-1]
+    label = label_of(outer.stage) if inner is outer else f"{label_of(outer.stage)}: {label_of(inner.stage)}"
+    measured = next((stage for stage in reversed(stages.open) if stage.total), None)
+    spent = time.monotonic() - outer.started
+    figures = f"  {_clock(spent)}"
+    if measured is not None:
+        part = measured.fraction(1.0)
+        own = time.monotonic() - measured.started
+        figures = f"  [{'#' * round(_BAR * part):.<{_BAR}}]{figures}"
+        if own >= _SOON and 0 < part < 1:
+            figures += f", about {_clock(own * (1 - part) / part)} left"
+    room = width - len(figures)
+    if room < 10:
+        return label[:width]
+    return f"{label if len(label) <= room else label[: room - 1] + '…'}{figures}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"
+
+
+def is_watched() -> bool:
+    """Whether stderr is a terminal that can rewrite a line."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"

@@ -174,6 +174,20 @@ def test_nothing_to_protect_is_said(people: pd.DataFrame) -> None:
     assert "No record met the choice" in str(done)
 
 
+def test_records_without_a_household_are_not_one_large_household(people: pd.DataFrame) -> None:
+    half = len(people) // 2
+    lacking = people.assign(home=[None if row < half else f"h{row // 3}" for row in range(len(people))])
+    named = people.assign(home=[f"alone {row}" if row < half else f"h{row // 3}" for row in range(len(people))])
+    one, other = (rc.protect(at_home, keys=KEYS, population=20_000, household="home", top=5) for at_home in (lacking, named))
+    for of_one, of_other in (
+        (one.summary.risk.household, other.summary.risk.household),
+        (one.summary.swap.released.households, other.summary.swap.released.households),
+    ):
+        assert of_one.to_dict() == pytest.approx(of_other.to_dict())
+    of_one, of_other = (done.assessment.to_frame()["household_probability"].tolist() for done in (one, other))
+    assert of_one == pytest.approx(of_other)
+
+
 def test_both_household_risks_are_those_of_the_members_together(people: pd.DataFrame) -> None:
     at_home = people.assign(home=[f"h{row // 3}" for row in range(len(people))])
     risk = rc.assess(at_home, keys=KEYS, population=20_000, household="home").to_frame()

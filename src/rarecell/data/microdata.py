@@ -245,6 +245,17 @@ class Microdata(Shown):
         """The weight of each record, or None without a weight column."""
         return None if self.weight is None else self.source.weights(self.weight)
 
+    def household_codes(self) -> NDArray[np.int32] | None:
+        """A number for the household of each record, or None without such a column; a record without one is its own household."""
+        if self.household is None:
+            return None
+        codes, (categories,) = self.column_codes([self.household])
+        of_record = codes[:, 0].copy()
+        if categories.has_missing:
+            alone = np.flatnonzero(of_record == categories.n_levels - 1)
+            of_record[alone] = categories.n_levels - 1 + np.arange(len(alone))
+        return of_record
+
     def values_at(self, rows: NDArray[np.int64], columns: Sequence[str]) -> dict[str, pa.Array]:
         """Values of columns at given record positions, as they stand in the data."""
         return self.source.take(rows, columns)

@@ -291,6 +291,15 @@ class RiskSummary(Plain):
     reliability: Reliability | None = None
     verdict: str = ""
 
+    @property
+    def records_at_risk(self) -> Count | None:
+        """Records to protect: population uniques by the register, or else records at the threshold or above in any scenario."""
+        if self.register is not None:
+            return self.register.population_uniques
+        counts = (self.records_above_threshold, self.above_in_a_scenario)
+        known = [n for n in counts if isinstance(n, int)]
+        return max(known) if known else self.records_above_threshold
+
 
 @dataclass(frozen=True, kw_only=True)
 class PaperModel(Plain):
@@ -355,4 +364,8 @@ class RunSummary(Plain):
     @property
     def highest_risk(self) -> float:
         """The highest risk of a record in the file as it would be released."""
-        return self.risk.highest or 0.0 if self.swap is None else self.swap.risk_after.highest
+        if self.swap is not None:
+            return self.swap.risk_after.highest
+        if self.risk.register is not None:
+            return 0.0 if self.risk.register.population_uniques == 0 else 1.0
+        return self.risk.highest or 0.0

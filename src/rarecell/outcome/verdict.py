@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rarecell.outcome.roles import RegisterSummary
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import SwapSummary
 from rarecell.outcome.words import about, about_times, counted, expected, number, percent, verb
@@ -48,6 +49,8 @@ def judged(summary: RunSummary) -> RunSummary:
 
 def before_protection(summary: RunSummary) -> Verdict:
     risk = summary.risk
+    if risk.register is not None:
+        return _counted_in(risk.register, summary)
     above, records = risk.records_above_threshold, number(summary.records)
     if above is None:
         uniques = risk.sample_uniques
@@ -68,6 +71,29 @@ def before_protection(summary: RunSummary) -> Verdict:
         "risk" if is_risky else "safe",
         f"{_records(risk.expected_population_uniques)} could be recognised",
         (judgement, f"An intruder{_matching(risk.expected_correct_matches)}"),
+    )
+
+
+def _counted_in(register: RegisterSummary, summary: RunSummary) -> Verdict:
+    """Judge by what was counted in a register rather than by the estimate; the external edition does not tell 0, 1 and 2 apart."""
+    uniques, records = register.population_uniques, number(summary.records)
+    found = (
+        f"{counted(uniques, 'record')} of {records} {verb(uniques, 'has', 'have')} values that nobody else in the register has."
+    )
+    if uniques == 0:
+        tone, judgement = "safe", f"Every record of {records} shares its values with somebody else in the register."
+    elif isinstance(uniques, int):
+        tone, judgement = "risk", f"This file is not safe to release as it stands: {found}"
+    else:
+        tone, judgement = "watch", f"{found[:1].upper()}{found[1:]}"
+    how_many = "No record" if uniques == 0 else counted(uniques, "record")
+    return Verdict(
+        tone,
+        f"{how_many[:1].upper()}{how_many[1:]} can be recognised by whoever holds the register",
+        (
+            judgement,
+            f"An intruder who matches every record that is unique in the file would be right {about_times(register.correct_matches)}.",
+        ),
     )
 
 

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.released import Provenance
+from rarecell.outcome.roles import RegisterSummary
 from rarecell.outcome.summary import (
     Cells,
     Count,
@@ -149,8 +150,22 @@ def _risk(risk: RiskSummary) -> RiskSummary:
         unsafe_combinations_left_out=len(risk.unsafe_combinations) - len(unsafe),
         key_contributions={key: rough(share) for key, share in risk.key_contributions.items()},
         household=risk.household and _household(risk.household),
+        register=risk.register and _register(risk.register),
         design=risk.design and _design(risk.design),
         reliability=risk.reliability and replace(risk.reliability, reasons=(), sentence=""),
+    )
+
+
+def _register(register: RegisterSummary) -> RegisterSummary:
+    """The truth may be worse than the estimate, so it is told, rounded; how the two compare by band is not."""
+    return RegisterSummary(
+        people=register.people,
+        population_uniques=rough_shown(register.population_uniques),
+        correct_matches=rough_up(register.correct_matches),
+        records_not_covered=NOT_SHOWN,
+        estimated_population_uniques=rough_up(register.estimated_population_uniques),
+        estimated_correct_matches=rough_up(register.estimated_correct_matches),
+        is_inside_interval=register.is_inside_interval,
     )
 
 

@@ -54,7 +54,7 @@ def steps(summary: RunSummary, *, edition: str = "internal", place: str | None =
                 "and in the glossary."
             ),
             Step(
-                "What was found about areas, sensitive columns, further intruders, a register, analyses, weighted totals and the groups that "
+                "What was found about areas, sensitive columns, further intruders, analyses, weighted totals and the groups that "
                 "were swapped is in the internal edition only: such numbers are of small groups, or could be compared with each other."
             ),
         ]
@@ -109,11 +109,11 @@ def _before_release(summary: RunSummary, folder: str) -> list[Step]:
 
 
 def _after_assessment(risk: RiskSummary, folder: str) -> list[Step]:
-    if not risk.records_above_threshold:
+    if not risk.records_at_risk:
         return [Step("Nothing has to change at this threshold. Keep this report with the file as the reason for releasing it.")]
     found = [
         Step(
-            f"Swap the {counted(risk.records_above_threshold, 'risky record')} with partners, without changing the tables the model rests on",
+            f"Swap the {counted(risk.records_at_risk, 'risky record')} with partners, without changing the tables the model rests on",
             _protect_command(folder, risk.threshold, "protected"),
             "protect",
             "Protect the risky records",

@@ -164,6 +164,11 @@ class CountedRisk(RecordRisk):
         """None, because nothing was fitted."""
         return None
 
+    def riskiest(self, k: int) -> NDArray[np.int64]:
+        """Numbers of the ``k`` sample uniques with the fewest people; ties are in the order of the cells."""
+        alone = np.flatnonzero(self.sample_count == 1)
+        return self._rows_of(alone[np.lexsort((alone, self.population_count[alone]))[: max(k, 0)]])
+
     def _unique_at(self, cells: NDArray[np.int64] | slice, sample_count: NDArray[np.int64]) -> NDArray[np.float64]:
         return np.asarray((sample_count == 1) & (self.population_count[cells] == 1), dtype=np.float64)
 

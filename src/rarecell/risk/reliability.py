@@ -41,7 +41,33 @@ class Trust:
         return f"{word}: {' '.join(self.reasons)}"
 
 
-def reliability(risk: RecordRisk, fit: FitDiagnostics, design: DesignEffect | None, doubles: Sequence[Doubles] = ()) -> Trust:
+@dataclass(frozen=True)
+class Counted:
+    """Population uniques counted in a register, and the interval that was estimated for their number."""
+
+    population_uniques: int
+    interval: tuple[float, float]
+
+    @property
+    def reason(self) -> str | None:
+        """Why the count speaks against the estimate, if it does."""
+        low, high = self.interval
+        if low <= self.population_uniques <= high:
+            return None
+        too = "low" if self.population_uniques > high else "high"
+        return (
+            f"The register shows {self.population_uniques:,} population uniques, and the estimate with its interval of {low:,.0f} to "
+            f"{high:,.0f} is too {too}."
+        )
+
+
+def reliability(
+    risk: RecordRisk,
+    fit: FitDiagnostics,
+    design: DesignEffect | None,
+    doubles: Sequence[Doubles] = (),
+    counted: Counted | None = None,
+) -> Trust:
     """The light of an estimate.
 
     Parameters
@@ -54,11 +80,14 @@ def reliability(risk: RecordRisk, fit: FitDiagnostics, design: DesignEffect | No
         The effect of unequal weights.
     doubles : sequence of Doubles, optional
         Pairs of records and of households that agree on everything.
+    counted : Counted, optional
+        What a register says about the number that was estimated.
     """
     table = risk.table
+    against = [counted.reason] if counted is not None and counted.reason is not None else []
     if fit.is_census:
-        return Trust("green", ())
-    against = [fit.verdict] if fit.is_suspicious else []
+        return Trust("red" if against else "green", tuple(against))
+    against += [fit.verdict] if fit.is_suspicious else []
     against += [str(one) for one in doubles if one.is_suspicious]
     cautions = []
     fraction = table.n_records / risk.population

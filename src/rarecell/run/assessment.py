@@ -155,7 +155,7 @@ def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, w
     with stages.stage(Stage.ROLES):
         roles = find_roles(data, risk, config, register=frames.register)
     judgement = _judged(data, risk, chosen, config, stages)
-    of_households = _of_households(data, risk, config)
+    of_households = _of_households(data, risk)
     found = Findings(config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles, (own, anything))
     whole = judged(summary.of_findings(found))
     whole = replace(whole, groups=groups_of(risk, columns=role_columns(data, config, risk)), concentration=concentration_of(risk))
@@ -254,11 +254,11 @@ def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombina
     )
 
 
-def _of_households(data: Microdata, risk: RecordRisk, config: RunConfig) -> NDArray[np.float64] | None:
+def _of_households(data: Microdata, risk: RecordRisk) -> NDArray[np.float64] | None:
     """For each household, the probabilities that a member is alone in the population and that a match of a member is correct."""
-    if config.household is None:
+    codes = data.household_codes()
+    if codes is None:
         return None
-    codes = data.column_codes([config.household])[0][:, 0]
     of_record = risk.per_record()
     probability = [household_risk(of_record[name], codes) for name in ("unique_probability", "match_probability")]
     return np.stack(probability, axis=1)[np.unique(codes, return_index=True)[1]]

@@ -26,6 +26,7 @@ def find_doubles(data: Microdata, risk: RecordRisk, *, seed: int = 0) -> tuple[D
     others = [column.name for column in data.source.columns() if column.name not in no_columns and column.kind != "other"]
     columns = np.column_stack([keys, data.column_codes(others)[0][kept]]) if others else keys
     found = [record_doubles(columns, fraction=fraction, seed=seed)] if others else []
-    if data.household is not None:
-        found.append(household_doubles(keys, data.column_codes([data.household])[0][kept, 0], fraction=fraction))
+    households = data.household_codes()
+    if households is not None:
+        found.append(household_doubles(keys, households[kept], fraction=fraction))
     return tuple(one for one in found if one is not None)

@@ -46,8 +46,8 @@ def risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[Json
     """Yield the risk file in batches, in the order of the input; ``last_row`` is filled with the last record of each cell."""
     of_cell = risk_of_cells(found)
     household: dict[str, NDArray[np.float64]] | None = None
-    if found.config.household is not None:
-        codes = found.data.column_codes([found.config.household])[0][:, 0]
+    codes = found.data.household_codes()
+    if codes is not None:
         of_record = found.risk.per_record()
         household = {
             "household_probability": household_risk(of_record["unique_probability"], codes),

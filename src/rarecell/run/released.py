@@ -109,9 +109,9 @@ def risk_of_records(plan: SwapPlan, stayed: NDArray[np.float64], moved: NDArray[
 
 def _households(found: Assessment, plan: SwapPlan, after: RiskAfter) -> HouseholdsAfter | None:
     """Households whose members could be recognised in the released file."""
-    if found.config.household is None or plan.table.record_cell is None:
+    codes = found.data.household_codes()
+    if codes is None or plan.table.record_cell is None:
         return None
-    codes = found.data.column_codes([found.config.household])[0][:, 0]
     of_record = risk_of_records(plan, after.unique_probability, after.swapped_highest)
     probability = household_risk(of_record, codes)[np.unique(codes, return_index=True)[1]]
     return HouseholdsAfter(
@@ -123,8 +123,8 @@ def _households(found: Assessment, plan: SwapPlan, after: RiskAfter) -> Househol
 def interval_after(found: Assessment, plan: SwapPlan, after: RiskAfter, blanked: Suppression | None) -> tuple[float, float]:
     """Interval for the number of records that could still be recognised.
 
-    Records that stayed and are still unique are simulated as before protection. Those that moved or lost values are added as
-    independent trials with their probabilities.
+    Records that stayed and are still unique are simulated as before protection, or counted in a register. Those that moved or lost
+    values are added as independent trials with their probabilities.
     """
     table = plan.table
     stays = (after.unique_probability > 0.0) & (found.risk.sample_count == 1)
@@ -136,7 +136,10 @@ def interval_after(found: Assessment, plan: SwapPlan, after: RiskAfter, blanked:
     chance = np.minimum(np.concatenate(others), 1.0)
     mean, spread = float(chance.sum()), LEVEL_Z * float(np.sqrt((chance * (1.0 - chance)).sum()))
     low, high = 0.0, 0.0
-    if stays.any():
+    if found.roles.register is not None:
+        # Who stayed and is alone was counted; there is nothing to simulate.
+        low = high = float(after.unique_probability[stays].sum())
+    elif stays.any():
         drawn = risk_interval(found.risk, found.choice.risk_model, among=stays, seed=found.config.seed)
         low, high = drawn.population_uniques
     return max(0.0, float(np.floor(low + max(0.0, mean - spread)))), float(np.ceil(high + mean + spread))

@@ -52,25 +52,14 @@ def planning_of(wanted: ProtectConfig, found: Assessment) -> Planning:
     """How to plan swaps for some records: singly, or for their whole households."""
     if not wanted.households:
         return plan_single
-    if found.config.household is None:
+    households = found.data.household_codes()
+    if households is None:
         raise BadInput("Whole households are to be swapped, but no column identifies the households; name it with --household.")
-    households = _households(found)
 
     def plan(task: SwapTask, records: NDArray[np.int64], progress: Progress) -> SwapPlan:
         return plan_household_swaps(task, households=households, records=records, progress=progress)
 
     return plan
-
-
-def _households(found: Assessment) -> NDArray[np.int32]:
-    """The household of each record; a record without one is its own household."""
-    assert found.config.household is not None
-    codes, (categories,) = found.data.column_codes([found.config.household])
-    of_record = codes[:, 0].copy()
-    if categories.has_missing:
-        alone = np.flatnonzero(of_record == categories.n_levels - 1)
-        of_record[alone] = categories.n_levels - 1 + np.arange(len(alone))
-    return of_record
 
 
 def plan_for_all(wanted: ProtectConfig, found: Assessment, task: SwapTask, progress: Progress) -> SwapPlan:
@@ -89,7 +78,7 @@ def reach_for_all(
         intruders_of(found),
         target,
         plan=planning_of(wanted, found),
-        households=_households(found) if wanted.households else None,
+        households=found.data.household_codes() if wanted.households else None,
         seed=found.config.seed + 1,
         progress=progress,
     )

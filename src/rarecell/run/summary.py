@@ -48,7 +48,7 @@ from rarecell.risk.diagnostics import FitDiagnostics
 from rarecell.risk.explain import LEFT_OUT, KeyCost
 from rarecell.risk.missing_values import has_missing_value
 from rarecell.risk.population_uniques import UniquesEstimate
-from rarecell.risk.reliability import Trust, reliability
+from rarecell.risk.reliability import Counted, Trust, reliability
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity
 from rarecell.run.config import RunConfig
 from rarecell.run.findings import Findings
@@ -231,7 +231,7 @@ def of_risk(found: Findings) -> RiskSummary:
         fixed_records=int(table.counts[found.swappability.fixed_cells].sum()),
         household=None if found.households is None else of_households(found.households, threshold),
         design=of_design(judgement.design),
-        reliability=of_reliability(reliability(risk, judgement.fit, judgement.design, judgement.doubles)),
+        reliability=of_reliability(reliability(risk, judgement.fit, judgement.design, judgement.doubles, _counted(found))),
     )
 
 
@@ -241,6 +241,11 @@ def of_design(effect: DesignEffect | None) -> DesignSummary | None:
     return DesignSummary(
         with_equal_weights=effect.with_equal_weights, ratio=effect.ratio, spread=effect.spread, sentence=str(effect)
     )
+
+
+def _counted(found: Findings) -> Counted | None:
+    register = found.roles.register
+    return None if register is None else Counted(register.population_uniques, found.judgement.interval.population_uniques)
 
 
 def of_reliability(found: Trust) -> Reliability:

@@ -129,7 +129,7 @@ def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) 
         return Planned(reached.plan, reached)
     if has_several:
         return Planned(plan_for_all(wanted, found, task, progress))
-    return Planned(planning_of(wanted, found)(task, _chosen_records(found.risk, wanted), progress))
+    return Planned(planning_of(wanted, found)(task, _chosen_records(risk, wanted), progress))
 
 
 def _task(wanted: ProtectConfig, found: Assessment) -> SwapTask:

@@ -1,0 +1,112 @@
+"""A run with a register is judged by what was counted, not by the estimate beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import rarecell as rc
+from rarecell.cli.commands import main
+from rarecell.outcome.verdict import verdict
+from rarecell.report.edition import external
+from rarecell.report.sentences import steps
+
+KEYS = ["left", "right", "sex"]
+N_PEOPLE, N_RECORDS, N_ALONE = 4000, 400, 5
+MODEL = {"population": N_PEOPLE, "model": "independence", "resolution": "full", "swap_seed": 1}
+
+
+def _people() -> pa.Table:
+    """Left and right always agree, except for five people, each alone with their values. They come first."""
+    rng = np.random.default_rng(3)
+    left = rng.integers(0, 6, N_PEOPLE)
+    right = left.copy()
+    left[:N_ALONE], right[:N_ALONE] = range(N_ALONE), range(1, N_ALONE + 1)
+    return pa.table({"left": left, "right": right, "sex": rng.choice(["f", "m"], N_PEOPLE)})
+
+
+PEOPLE = _people()
+SAMPLE = PEOPLE.slice(0, N_RECORDS)
+
+
+@pytest.fixture(scope="module")
+def found() -> rc.Assessment:
+    return rc.assess(SAMPLE, keys=KEYS, register=PEOPLE, **{name: MODEL[name] for name in ("population", "model", "resolution")})
+
+
+def test_the_verdict_is_that_of_the_register(found: rc.Assessment) -> None:
+    risk = found.summary.risk
+    assert risk.expected_population_uniques < 0.1
+    assert risk.records_above_threshold == 0
+    judged = verdict(found.summary)
+    assert judged.tone == "risk"
+    assert judged.headline == "5 records can be recognised by whoever holds the register"
+    assert "not safe to release" in str(judged)
+    assert found.summary.highest_risk == 1.0
+    assert "Swap the 5 risky records" in steps(found.summary)[0].text
+
+
+def test_an_estimate_that_the_register_refutes_is_not_to_be_trusted(found: rc.Assessment) -> None:
+    light = found.summary.risk.reliability
+    assert light is not None
+    assert light.light == "red"
+    assert "The register shows 5 population uniques" in light.sentence
+    assert "too low" in light.sentence
+
+
+def test_outsiders_read_the_worse_number(found: rc.Assessment) -> None:
+    outside = external(found.summary)
+    assert outside.risk.register is not None
+    assert outside.risk.register.calibration == ()
+    assert outside.risk.register.sentence == ""
+    assert verdict(outside).tone == "risk"
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_outsiders_cannot_tell_nobody_from_one_or_two(found: rc.Assessment, n: int) -> None:
+    few = rc.assess(
+        SAMPLE.slice(N_ALONE - n), keys=KEYS, register=PEOPLE.slice(N_ALONE - n), population=N_PEOPLE, model="independence"
+    )
+    assert few.summary.risk.register is not None
+    assert few.summary.risk.register.population_uniques == n
+    judged = verdict(external(few.summary))
+    assert (judged.tone, judged.headline) == ("watch", "Fewer than 3 records can be recognised by whoever holds the register")
+    assert verdict(few.summary).tone == ("risk" if n else "safe")
+
+
+@pytest.mark.parametrize("wish", [{"risk_above": 0.2}, {"top": N_ALONE}])
+@pytest.mark.parametrize("scenario", [{}, {"neighbour": {"keys": KEYS}}])
+def test_records_are_chosen_by_what_was_counted(wish: dict[str, float], scenario: dict[str, object]) -> None:
+    done = rc.protect(SAMPLE, keys=KEYS, register=PEOPLE, scenario=scenario, **MODEL, **wish)
+    assert sorted(done.plan.requested.tolist()) == list(range(N_ALONE))
+    assert done.summary.swap is not None
+    assert done.summary.swap.risk_before.expected_population_uniques == N_ALONE
+
+
+def test_after_the_uniques_come_records_with_the_fewest_people() -> None:
+    people = pa.concat_tables([PEOPLE, *[PEOPLE.slice(0, 1)] * 2, *[PEOPLE.slice(1, 1)]])
+    done = rc.protect(SAMPLE, keys=KEYS, register=people, top=4, **MODEL)
+    assert sorted(done.plan.requested.tolist()) == [1, 2, 3, 4]
+
+
+def test_a_run_that_may_not_be_risky_fails(tmp_path: Path) -> None:
+    pq.write_table(SAMPLE, tmp_path / "file.parquet")
+    pq.write_table(PEOPLE, tmp_path / "people.parquet")
+    words = ["assess", str(tmp_path / "file.parquet"), "--keys", ",".join(KEYS), "--population", str(N_PEOPLE), "--quiet"]
+    words += ["--model", "independence", "--register", str(tmp_path / "people.parquet"), "--fail-above", "0.5"]
+    assert CliRunner().invoke(main, words).exit_code == 3
+
+
+def test_what_was_counted_has_no_interval_around_it() -> None:
+    done = rc.protect(SAMPLE, keys=KEYS, register=PEOPLE, records=[300], **MODEL)
+    swap = done.summary.swap
+    assert swap is not None
+    assert swap.released is not None
+    low, high = swap.released.interval
+    assert 0 < swap.risk_after.expected_population_uniques <= N_ALONE
+    assert low <= swap.risk_after.expected_population_uniques <= high <= N_ALONE

@@ -214,3 +214,19 @@ def test_everybody_who_moves_is_told_once_with_the_reason(file: dict[str, Any], 
     is_missed = swaps.n_swapped < round(rate * swaps.n_units) - 1
     assert ("exceeded" in (swaps.warning or "")) == is_exceeded
     assert ("not reached" in (swaps.warning or "")) == is_missed
+
+
+@settings(max_examples=100, deadline=None)
+@given(_files(), st.integers(0, 2**32 - 1))
+def test_partners_are_alike_and_nobody_untouched_moves(file: dict[str, Any], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    columns, unit = {**file["columns"], "weight": rng.integers(0, 2, len(file["unit"]))}, file["unit"]
+    untouched = rng.random(len(unit)) < 0.2
+    task = AreaSwapTask(
+        columns, AREAS, file["similar"], file["keep"], households=file["households"], alike=("weight",), untouched=untouched
+    )
+    swaps = plan_area_swaps(task, file["risk"], rate=file["rate"], seed=file["seed"])
+    assert (columns["weight"][swaps.records] == columns["weight"][swaps.partners]).all()
+    moved = unit[np.concatenate([swaps.records, swaps.partners])]
+    assert not set(moved.tolist()) & set(unit[untouched].tolist())
+    assert swaps.n_swapped == len(np.unique(moved))

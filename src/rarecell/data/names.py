@@ -12,6 +12,7 @@ from rarecell.errors import BadInput, UnknownColumns, nearest_names
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
+    from rarecell.edges import ReadJson
 
 
 def nested_areas(text: str) -> tuple[str, ...]:
@@ -28,6 +29,17 @@ def nested_areas(text: str) -> tuple[str, ...]:
     if len(set(columns)) < len(columns):
         raise BadInput(f"The areas were given as '{text}'; name each column once.")
     return columns
+
+
+def scenario_keys(scenario: Mapping[str, ReadJson]) -> dict[str, tuple[str, ...]]:
+    """The keys that each intruder knows."""
+    found = {}
+    for name, given in scenario.items():
+        keys = given.get("keys")
+        if set(given) != {"keys"} or isinstance(keys, str) or not isinstance(keys, Sequence):
+            raise BadInput(f'Scenario \'{name}\' needs the list of keys that this intruder knows, as in keys = ["age", "sex"].')
+        found[name] = tuple(str(key) for key in keys)
+    return found
 
 
 def check_scenarios(scenarios: Mapping[str, Sequence[str]], keys: Sequence[str]) -> None:

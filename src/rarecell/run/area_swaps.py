@@ -7,6 +7,7 @@ plan of :mod:`rarecell.swap.areas` becomes a plan of swaps like any other, so th
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput
 from rarecell.outcome.swap import AreaSwapSummary
+from rarecell.outcome.words import counted, verb
 from rarecell.run.config import ProtectConfig
 from rarecell.run.results import Assessment
 from rarecell.swap.apply import MarginCheck, MarginsDiffer
@@ -22,8 +24,12 @@ from rarecell.swap.interactions import Interactions
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.reasons import NO_PLACE, Unswapped
 from rarecell.swap.task import SwapTask
-from rarecell.swap.units import CodedColumn, Units
+from rarecell.swap.units import CodedColumn, ColumnValues, Units
 from rarecell.table.contingency import ContingencyTable
+from rarecell.table.structural_zeros import compatibility
+
+WEIGHT_CLASS = "class of similar weight"
+"""Name of the column of weight classes, for messages."""
 
 
 def planned_places(
@@ -36,9 +42,14 @@ def planned_places(
         raise BadInput(
             f"Records are to change places, so their finest area '{areas[-1]}' must be one of the keys; add it to --keys."
         )
-    named = [*areas, *wanted.carry, *(name for names in (*wanted.similar, *wanted.keep) for name in names)]
-    codes, categories = data.column_codes(list(dict.fromkeys(named)))
-    columns = {c.key: CodedColumn(np.ascontiguousarray(codes[:, k]), c.levels) for k, c in enumerate(categories)}
+    within = task.constraints.within
+    named = [*areas, *wanted.carry, *(name for names in (*wanted.similar, *wanted.keep, within) for name in names)]
+    codes, categories = data.column_codes([name for name in dict.fromkeys(named) if name != WEIGHT_CLASS])
+    columns: dict[str, ColumnValues] = {
+        c.key: CodedColumn(np.ascontiguousarray(codes[:, k]), c.levels) for k, c in enumerate(categories)
+    }
+    if WEIGHT_CLASS in within:
+        columns[WEIGHT_CLASS] = task.columns[WEIGHT_CLASS]
     asked = AreaSwapTask(
         columns,
         areas,
@@ -46,10 +57,33 @@ def planned_places(
         wanted.keep,
         wanted.carry,
         _households(wanted, found) if wanted.households else None,
+        alike=within,
+        untouched=_untouched(task),
     )
     level = _levels_at_risk(wanted, found)
     swaps = plan_area_swaps(asked, level, rate=wanted.swap_rate, record_ids=data.record_names, seed=task.seed)
-    return _as_plan(swaps, level, areas, table, task), _told(swaps, asked), compared_tables(asked, swaps)
+    plan = _as_plan(swaps, level, areas, table, replace(task, keep=wanted.keep))
+    return plan, _told(swaps, asked, n_impossible(plan)), compared_tables(asked, swaps)
+
+
+def _untouched(task: SwapTask) -> NDArray[np.bool_] | None:
+    """Records that no swap may touch: those that a rule names, and those that were dropped; None if there are none."""
+    table, conditions = task.table, task.constraints.untouched
+    if not conditions and (table.record_cell is None or (table.record_cell >= 0).all()):
+        return None
+    names = dict.fromkeys(name for condition in conditions for name in condition if name not in table.keys)
+    units = Units.of(table, tuple(names), task.columns)
+    of_unit = np.zeros(units.n_units, dtype=bool)
+    for condition in conditions:
+        of_unit |= units.where(condition)
+    # The last place is for dropped records, whose unit is −1.
+    return np.asarray(np.append(of_unit, True)[units.unit_of(np.arange(table.n_rows))])
+
+
+def n_impossible(plan: SwapPlan) -> int:
+    """Number of records that get a combination of values which looks impossible."""
+    zeros = plan.task.constraints.structural_zeros
+    return 0 if not zeros else int(compatibility(plan.table, zeros).violates(plan.new_cells).sum())
 
 
 def _households(wanted: ProtectConfig, found: Assessment) -> CodedColumn:
@@ -105,8 +139,14 @@ def _as_plan(
     )
 
 
-def _told(swaps: AreaSwaps, task: AreaSwapTask) -> AreaSwapSummary:
+def _told(swaps: AreaSwaps, task: AreaSwapTask, impossible: int) -> AreaSwapSummary:
     levels, profiles = Counter(swaps.level.tolist()), Counter(swaps.profile.tolist())
+    told = [str(swaps), *([swaps.warning] if swaps.warning else [])]
+    if impossible:
+        told.append(
+            f"{counted(impossible, 'record')} {verb(impossible, 'has', 'have')} a combination of values in the new place that looks "
+            "impossible, which may give the swap away. A column of such a combination in every profile (--similar) prevents it."
+        )
     return AreaSwapSummary(
         units=swaps.n_units,
         swapped=swaps.n_swapped,
@@ -119,14 +159,14 @@ def _told(swaps: AreaSwaps, task: AreaSwapTask) -> AreaSwapSummary:
         unit=swaps.unit,
         levels={task.areas[place]: n for place, n in sorted(levels.items())},
         profiles={", ".join(task.similar[place]) or "any": n for place, n in sorted(profiles.items())},
-        sentence=f"{swaps} {swaps.warning}" if swaps.warning else str(swaps),
+        sentence=" ".join(told),
     )
 
 
 def compared_tables(task: AreaSwapTask, swaps: AreaSwaps) -> tuple[MarginCheck, ...]:
     """Count every table to keep before and after the swaps, from the records themselves; an error if one differs."""
     travels = {*task.areas, *task.carry}
-    found = []
+    found: list[MarginCheck] = []
     for names in task.keep:
         before, after, levels = [], [], []
         for name in names:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rarecell import choices
-from rarecell.data.names import all_keys, check_scenarios, nested_areas
+from rarecell.data.names import all_keys, check_scenarios, nested_areas, scenario_keys
 from rarecell.engine.addresses import without_password
 from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput, UnknownChoice, nearest_names
@@ -105,6 +105,11 @@ class ProtectConfig:
         ways = self._ways()
         if self.swap_rate is not None and set(ways) - {"--risk-above"}:
             raise BadInput("--swap-rate is given alone, or with --risk-above, the risk above which records must change places.")
+        for name in ("rules", "distances", "weights", "decoys") if self.swap_rate is not None else ():
+            if getattr(self, name):
+                raise BadInput(
+                    f"'{name}' has no effect where records change places (--swap-rate): only areas are exchanged. Leave it out."
+                )
         if self.swap_rate is None and self.similar:
             raise BadInput("--similar says who may change places with whom; give --swap-rate as well.")
         if len(ways) > 1:
@@ -242,18 +247,27 @@ class RunConfig:
         if self.geography is not None:
             nested_areas(self.geography)
         check_scenarios(self.scenarios, self.keys)
-        if self.protect is not None and self.protect.swap_rate is not None and self.geography is None:
-            raise BadInput("--swap-rate lets records change places between areas; name the column of the areas with --geography.")
+        if self.protect is not None and self.protect.swap_rate is not None:
+            self._check_places(self.protect)
         MemoryLimit.of(self.memory)
         if not self.time_limit > 0:
             raise BadInput(f"The time limit was given as {self.time_limit}; it is a number of seconds above 0.")
         if self.restarts < 1:
             raise BadInput(f"The number of restarts was given as {self.restarts}; it is at least 1.")
 
+    def _check_places(self, protect: ProtectConfig) -> None:
+        if self.geography is None:
+            raise BadInput("--swap-rate lets records change places between areas; name the column of the areas with --geography.")
+        fixed = [area for area in nested_areas(self.geography) if area in protect.never_swap]
+        if fixed:
+            raise BadInput(
+                f"'{fixed[0]}' is never to be swapped, but areas are what --swap-rate exchanges. Leave one of them out."
+            )
+
     @property
     def scenarios(self) -> dict[str, tuple[str, ...]]:
         """The keys of each scenario."""
-        return _keys_of(self.scenario)
+        return scenario_keys(self.scenario)
 
     # ------------------------------------------------------------------ TOML
 
@@ -293,7 +307,7 @@ class RunConfig:
         _check_names(given, cls, source)
         values: Json = {name: _typed(cls, name, value, source) for name, value in given.items() if name != "protect"}
         if "keys" not in values and "scenario" in values:
-            values["keys"] = all_keys(_keys_of(values["scenario"]))
+            values["keys"] = all_keys(scenario_keys(values["scenario"]))
         for needed in ("input", "keys"):
             if needed not in values:
                 raise BadInput(f"{source} lacks '{needed}'; it needs at least input and keys.")
@@ -313,17 +327,6 @@ class RunConfig:
         except (OSError, UnicodeDecodeError) as problem:
             raise BadInput(f"The configuration {path} could not be read: {problem}.") from None
         return cls.from_toml(text, source=str(path))
-
-
-def _keys_of(scenario: Mapping[str, ReadJson]) -> dict[str, tuple[str, ...]]:
-    """The keys that each intruder knows."""
-    found = {}
-    for name, given in scenario.items():
-        keys = given.get("keys")
-        if set(given) != {"keys"} or isinstance(keys, str) or not isinstance(keys, Sequence):
-            raise BadInput(f'Scenario \'{name}\' needs the list of keys that this intruder knows, as in keys = ["age", "sex"].')
-        found[name] = tuple(str(key) for key in keys)
-    return found
 
 
 def _default(part: Any) -> Any:

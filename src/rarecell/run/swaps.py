@@ -24,7 +24,7 @@ from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.swap import AreaSwapSummary, IntruderSummary, KeepingCost, TargetSummary
 from rarecell.progress import Progress
 from rarecell.risk.records import RecordRisk
-from rarecell.run.area_swaps import planned_places
+from rarecell.run.area_swaps import WEIGHT_CLASS, planned_places
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.results import Assessment
 from rarecell.run.roles import side_choice
@@ -39,9 +39,6 @@ from rarecell.swap.target import Target, TargetPlan, plan_to_target
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import CodedColumn, ColumnValues
 from rarecell.table.crossed import CrossedColumn
-
-WEIGHT_CLASS = "class of similar weight"
-"""Name of the column of weight classes, for messages."""
 
 MOST_LEVELS = 10_000
 """Columns outside the keys with more levels than this are not checked for associations."""

@@ -136,6 +136,10 @@ class AreaSwapTask:
         Columns that travel with the areas.
     households : array_like or None
         Household of each record; households move as a whole. None swaps single records.
+    alike : tuple of str
+        Columns on which partners must agree in addition to any profile.
+    untouched : array of bool or None
+        Records that must stay where they are; their households stay as well.
     """
 
     columns: Mapping[str, ColumnValues]
@@ -144,19 +148,21 @@ class AreaSwapTask:
     keep: tuple[tuple[str, ...], ...] = ()
     carry: tuple[str, ...] = ()
     households: ArrayLike | None = None
+    alike: tuple[str, ...] = ()
+    untouched: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         if not self.areas:
             raise BadInput("Records change places by their areas, but no column of areas was named; name it with --geography.")
-        named = [*self.areas, *(name for names in (*self.similar, *self.keep) for name in names)]
+        named = [*self.areas, *(name for names in (*self.similar, *self.keep, self.alike) for name in names)]
         unknown = [name for name in dict.fromkeys(named) if name not in self.columns]
         if unknown:
             raise UnknownColumns.among(unknown, list(self.columns))
-        for profile in self.similar:
+        for profile in (*self.similar, self.alike):
             moving = [name for name in profile if name in self.areas or name in self.carry]
             if moving:
                 raise BadInput(
-                    f"Partners are to be alike in '{moving[0]}', which is what they exchange. Leave it out of the profile."
+                    f"Partners are to be alike in '{moving[0]}', which is what they exchange. Leave it out of --similar and --within."
                 )
 
     @cached_property
@@ -239,7 +245,9 @@ class _Swapping:
         np.minimum.at(self.risk_level, self.unit_of, np.maximum(risk_level, 0))
         named = drawing_order(seed, _unit_names(task.households, self.first, n_records, names))
         self.turn = np.argsort(np.argsort(named, kind="stable"), kind="stable")
-        self.is_used = np.zeros(self.n_units, dtype=bool)
+        self.is_out = np.zeros(self.n_units, dtype=bool)
+        self.is_out[self.unit_of[np.flatnonzero(task.untouched)] if task.untouched is not None else []] = True
+        self.is_used = self.is_out.copy()
         self.crossed = np.full(self.n_units, len(task.areas), dtype=np.int64)
         self.pairs: list[tuple[Integers, Integers, int, int, bool]] = []
         self._known_groups: dict[tuple[int, int], tuple[Integers, Integers, Integers]] = {}
@@ -266,7 +274,7 @@ class _Swapping:
         wanted = round(rate * self.n_units)
         tried = np.zeros(self.n_units, dtype=bool)
         for _ in range(MOST_DRAWS):
-            n_missing = (wanted - int(self.is_used.sum()) + 1) // 2
+            n_missing = (wanted - int((self.is_used & ~self.is_out).sum()) + 1) // 2
             free = np.flatnonzero(~self.is_used & ~tried)
             if n_missing <= 0 or not len(free):
                 break
@@ -323,7 +331,7 @@ class _Swapping:
     def _kinds(self, position: int, level: int) -> Integers:
         """A number for each record that must be the same for its partner."""
         profile = self.task.similar[position]
-        names = (*profile, *(name for name in self.task.alike_for(level) if name not in profile))
+        names = tuple(dict.fromkeys((*profile, *self.task.alike, *self.task.alike_for(level))))
         if names not in self._known_kinds:
             self._known_kinds[names] = self.task.codes(names)
         return self._known_kinds[names]

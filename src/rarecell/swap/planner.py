@@ -31,7 +31,6 @@ from rarecell.swap.reasons import (
     UNTOUCHED,
     Unswapped,
 )
-from rarecell.swap.rules import matching_levels
 from rarecell.swap.swappable import swappability
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import Units
@@ -326,10 +325,7 @@ class Untouched:
         units, constraints = search.units, search.constraints
         of_unit = np.zeros(units.n_units, dtype=bool)
         for condition in constraints.untouched:
-            holds = np.ones(units.n_units, dtype=bool)
-            for name, wanted in condition.items():
-                holds &= matching_levels(name, units.values_of(name), wanted)[units.codes[:, units.position(name)]]
-            of_unit |= holds
+            of_unit |= units.where(condition)
         return cls(of_unit, row_numbers(constraints.untouched_records, search.table.n_rows))
 
     def holds(self, units: Units, rows: NDArray[np.int64]) -> NDArray[np.bool_]:

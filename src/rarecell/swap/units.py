@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput, UnknownColumns
+from rarecell.swap.rules import Condition, matching_levels
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
@@ -128,6 +129,13 @@ class Units:
         if name in self.columns:
             return self.levels[self.columns.index(name)]
         return self.table.categories[self.table.keys.index(name)].levels
+
+    def where(self, condition: Condition) -> NDArray[np.bool_]:
+        """Return which units have the values that a condition names."""
+        holds = np.ones(self.n_units, dtype=bool)
+        for name, wanted in condition.items():
+            holds &= matching_levels(name, self.values_of(name), wanted)[self.codes[:, self.position(name)]]
+        return holds
 
     def ranks(self, columns: Sequence[int]) -> tuple[NDArray[np.int64], int]:
         """Rank each unit's combination of these columns in lexicographic order; also return the number of combinations."""

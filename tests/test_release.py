@@ -16,7 +16,7 @@ from rarecell.errors import BadInput, Cancelled
 from rarecell.progress import SilentProgress
 from rarecell.release import ReleaseTarget, plan_release
 from rarecell.release.costs import OtherColumn, association_kept, entropy, mutual_information
-from rarecell.release.ladders import ladder, ladders, recoded
+from rarecell.release.ladders import ladder, ladders, recoded, settled
 from rarecell.release.remainder import Fitted
 from rarecell.release.suppression import suppress_rest
 from tests.naive import release as naive
@@ -116,7 +116,7 @@ def test_the_frontier_is_what_no_combination_beats(seed: int, links: float) -> N
     costs = {}
     for steps in every:
         point = by_name[tuple(sorted((s.key, s.words) for s in steps if s.coarsening is not None))]
-        cells = naive.recoded_counts(table, steps)
+        cells = naive.recoded_counts(table, tuple(settled(table, steps)))
         assert point.sample_uniques == sum(count == 1 for count in cells.values())
         assert point.information_lost == pytest.approx(1 - naive.information(cells, table.n_keys) / before, abs=1e-9)
         assert point.is_met == (point.correct_links <= links)
@@ -130,6 +130,23 @@ def test_the_frontier_is_what_no_combination_beats(seed: int, links: float) -> N
     else:
         assert not found.cheapest
         assert "None of" in str(found)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_point_counts_the_file_that_its_recoding_gives(seed: int) -> None:
+    """Groups found from the data depend on the bands of other keys: a plan must judge the groups that a release will have."""
+    frame = people(seed)
+    table = table_of(frame)
+    found = plan_release(table, fit, target=ReleaseTarget(max_correct_links=3.0), most=1_000)
+    both = [point for point in found.looked_at if {"age", "job"} <= set(point.recoding)]
+    assert both
+    for point in [*both, *found.points]:
+        codings = {key: parse_recoding(words, key=key) for key, words in point.recoding.items()}
+        released = table_of(frame, coding=codings)
+        assert released.size_indices.get(1, 0) == point.sample_uniques
+        assert {c.key: c.n_levels for c in released.categories} == {key: after for key, (_, after) in point.levels.items()}
+        alone = {label for c in released.categories if c.key == "job" for label in c.labels if "other" not in label}
+        assert "job" not in point.recoding or alone == {group for group in point.groups["job"] if "+" not in group}
 
 
 def test_of_many_candidates_the_promising_are_looked_at() -> None:

@@ -132,6 +132,30 @@ def test_a_plan_and_its_commands(survey: Path, tmp_path: Path, monkeypatch: pyte
     assert len(levels) == chosen["levels"]["age"][1]
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_point_of_a_plan_is_what_its_command_gives(survey: Path, tmp_path: Path, weighted: bool) -> None:
+    """With the same seed, a release has the swaps and the risk that the plan promised."""
+    path = survey
+    if weighted:
+        lines = survey.read_text().splitlines()
+        rows = [f"{line},{5 + 10 * (place % 3)}" for place, line in enumerate(lines[1:])]
+        path = tmp_path / "weighted.csv"
+        path.write_text("\n".join([f"{lines[0]},weight", *rows]) + "\n")
+    more = {"weight": "weight", "population": None} if weighted else {}
+    chosen = options(model="average", resolution="multi", **more)
+    found = rc.plan(str(path), max_correct_links=30.0, seed=7, **chosen)
+    config = RunConfig(input=str(path), keys=tuple(KEYS), **{k: v for k, v in chosen.items() if k != "keys"})
+    assert any(point.swaps for point in found.points)
+    for place, point in enumerate(found.points):
+        words = shlex.split(command_for(point, found.target, config, out=str(tmp_path / f"release-{place}")))
+        done = CliRunner().invoke(main, [*words[1:], "--seed", "7", "--quiet"])
+        assert done.exit_code == 0, done.output
+        swap = json.loads((tmp_path / f"release-{place}" / "summary.json").read_text())["swap"]
+        assert swap["values_changed"] == point.values_changed
+        assert swap["risk_after"]["expected_correct_matches"] == pytest.approx(point.correct_links, rel=1e-4)
+        assert swap["risk_after"]["highest"] == pytest.approx(point.highest, rel=1e-4)
+
+
 def test_a_plan_without_a_target_is_refused(survey: Path) -> None:
     done = CliRunner().invoke(main, ["plan", str(survey), "--keys", "age,sex", "--population", "3000"])
     assert done.exit_code == 1
@@ -153,3 +177,42 @@ def test_the_command_of_a_point_holds_what_the_run_was_told(survey: Path) -> Non
         "rarecell protect 'a file.csv' --keys age,sex --population 3000 --missing drop --hierarchy sex=h.csv --recode 'age=top 60' "
         "--max-record-risk 0.5 --out release"
     )
+
+
+def test_the_command_of_a_point_says_every_choice_that_is_not_the_default(survey: Path) -> None:
+    """Read back by the command line, the words give the configuration of the plan again."""
+    from rarecell.cli.options import config_of
+
+    config = RunConfig(
+        input="survey.csv",
+        keys=("age", "sex", "job"),
+        strata="region",
+        populations={"north": 1_000, "south": 2_000},
+        household="hh",
+        geography="region>district",
+        sensitive=("income", "health"),
+        scenario={"neighbour": {"keys": ["age", "sex"]}},
+        register="everybody.parquet",
+        id="number",
+        encoding="latin-1",
+        decimal=",",
+        criterion="bic",
+        search="local",
+        max_clique=4,
+        restarts=7,
+        time_limit=2.5,
+        model="single",
+        cliques=(("age", "sex"), ("sex", "job")),
+        resolution="full",
+        zeros="off",
+        form="poisson",
+        threshold=0.1,
+        memory="2GB",
+        by="A. Person",
+    )
+    found = rc.plan(str(survey), max_record_risk=0.5, recodable=(), **options())
+    words = shlex.split(command_for(found.points[0], found.target, config))
+    assert words[:2] == ["rarecell", "protect"]
+    with main.commands["protect"].make_context("protect", words[2:]) as context:
+        read = config_of(context.params, protect=None)
+    assert read == config

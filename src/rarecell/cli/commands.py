@@ -16,7 +16,16 @@ import click
 
 from rarecell import __version__
 from rarecell.cli import one_record
-from rarecell.cli.options import FiniteRange, config_of, data_options, protect_options, run_options, wishes_of, words_for_data
+from rarecell.cli.options import (
+    FiniteRange,
+    config_of,
+    data_options,
+    plan_options,
+    protect_options,
+    run_options,
+    wishes_of,
+    words_for_data,
+)
 from rarecell.errors import RarecellError
 from rarecell.machine.signals import interrupt, when_asked_to_end
 from rarecell.machine.system import make_output_printable
@@ -139,13 +148,7 @@ def protect(**options: Any) -> None:
 
 
 @main.command()
-@run_options
-@click.option("--max-correct-links", type=FiniteRange(0), metavar="T", help="At most T correct links in the released file.")
-@click.option("--max-record-risk", type=FiniteRange(0, 1), metavar="P", help="No record above P in the released file.")
-@click.option("--recodable", help="Keys that may be recoded, separated by commas (default all).")
-@click.option(
-    "--candidates", type=click.IntRange(1), default=40, show_default=True, help="How many recodings to try, each with its swaps."
-)
+@plan_options
 def plan(**options: Any) -> None:
     """Find recodings of keys, with swaps for what remains, that make FILE safe enough, and what each would cost.
 
@@ -160,14 +163,8 @@ def plan(**options: Any) -> None:
     config = config_of(options)
     recodable = [name.strip() for name in (options["recodable"] or "").split(",") if name.strip()]
     with terminal.watched(quiet=options["quiet"]) as progress:
-        found = planning.plan(
-            config,
-            max_correct_links=options["max_correct_links"],
-            max_record_risk=options["max_record_risk"],
-            recodable=recodable or None,
-            candidates=options["candidates"],
-            progress=progress,
-        )
+        wanted = {name: options[name] for name in ("max_correct_links", "max_record_risk", "candidates")}
+        found = planning.plan(config, recodable=recodable or None, progress=progress, **wanted)
     if options["as_json"]:
         click.echo(json.dumps(planning.as_json(found, config), indent=2))
     else:

@@ -85,7 +85,7 @@ data_options = _options(
 )
 """Options of every command that reads microdata."""
 
-run_options = _options(
+model_options = _options(
     data_options,
     click.option("--household", help="Column that identifies households."),
     click.option("--geography", help='Column of the area, or nested areas from coarse to fine: "region>district".'),
@@ -152,12 +152,33 @@ run_options = _options(
     ),
     click.option("--threshold", type=FiniteRange(0, 1), help="Risk from which a record is listed (default 0.2)."),
     click.option("--by", metavar="NAME", help="Name of the person who runs it, for the first page of the report."),
+)
+"""Options that say how the risk is estimated."""
+
+run_options = _options(
+    model_options,
     click.option("--out", type=click.Path(file_okay=False), help="Folder for the results."),
     click.option("--overwrite", is_flag=True, help="Allow results to be overwritten."),
     click.option("--fail-above", type=FiniteRange(0, 1), metavar="P", help="Exit with 3 when a record's risk is above P."),
     click.option("--dry-run", is_flag=True, help="Estimate cells, memory and time, and stop."),
 )
+"""Options of a run that may be written to a folder."""
 
+
+plan_options = _options(
+    model_options,
+    click.option("--max-correct-links", type=FiniteRange(0), metavar="T", help="At most T correct links in the released file."),
+    click.option("--max-record-risk", type=FiniteRange(0, 1), metavar="P", help="No record above P in the released file."),
+    click.option("--recodable", help="Keys that may be recoded, separated by commas (default all)."),
+    click.option(
+        "--candidates",
+        type=click.IntRange(1),
+        default=40,
+        show_default=True,
+        help="How many recodings to try, each with its swaps.",
+    ),
+)
+"""Options of a plan, which writes nothing."""
 
 protect_options = _options(
     click.option("--records", help="Records to protect, counted from 1, separated by commas."),

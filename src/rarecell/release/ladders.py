@@ -8,14 +8,14 @@ the data, the same as in the table of what each key costs. Every step states its
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rarecell.data.coding import Coding, code_levels
 from rarecell.data.levels import RawLevels
 from rarecell.data.recoding_text import AS_IT_IS, boundaries, words_for
-from rarecell.table.coarsening import key_coarsenings
+from rarecell.table.coarsening import coarsening_with, key_coarsenings
 from rarecell.table.contingency import Categories, Coarsening, ContingencyTable
 
 ROUND_WIDTHS = tuple(digit * 10**power for power in range(7) for digit in (1, 2, 5))[1:]
@@ -55,6 +55,11 @@ class Step:
     n_levels: int
     groups: tuple[str, ...] = ()
 
+    @property
+    def is_found(self) -> bool:
+        """Whether the groups are found from the data, so that they depend on the other keys."""
+        return self.words.endswith(" groups")
+
 
 def ladder(table: ContingencyTable, key: str) -> tuple[Step, ...]:
     """The steps of one key, finest first."""
@@ -86,6 +91,21 @@ def recoded(table: ContingencyTable, steps: Sequence[Step]) -> ContingencyTable:
         if step.coarsening is not None:
             plain = plain.recode(step.coarsening)
     return plain
+
+
+def settled(table: ContingencyTable, steps: Sequence[Step]) -> list[Step]:
+    """The same steps with the groups that a release has: those found from the data are found after numbers are in bands."""
+    banded = [step for step in steps if step.coarsening is not None and step.words.startswith(("bands", "edges"))]
+    if not banded or not any(step.is_found for step in steps):
+        return list(steps)
+    seen = recoded(table, banded)
+    return [_found_again(seen, step) if step.is_found else step for step in steps]
+
+
+def _found_again(table: ContingencyTable, step: Step) -> Step:
+    coarsening = coarsening_with(table, step.key, step.n_levels)
+    categories = table.categories[table.keys.index(step.key)]
+    return replace(step, coarsening=coarsening, groups=boundaries(categories, coarsening))
 
 
 def _step(categories: Categories, words: str, coarsening: Coarsening) -> Step:

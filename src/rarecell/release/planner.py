@@ -14,21 +14,18 @@ import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rarecell.errors import BadInput
+from rarecell.outcome.words import counted, percent
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.release.costs import OtherColumn, association_kept, bits_lost, entropy, key_counts
-from rarecell.release.ladders import Step, ladders, recoded
+from rarecell.release.ladders import Step, ladders, recoded, settled
 from rarecell.release.remainder import Fitted, ReleaseTarget, swap_remainder
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.utility import BothFiles, hellinger_distances
 from rarecell.table.contingency import ContingencyTable
-
-if TYPE_CHECKING:
-    pass
 
 MOST_CANDIDATES = 40
 """Number of candidates that are fitted and swapped by default."""
@@ -104,9 +101,10 @@ class ReleasePoint:
 
     def __str__(self) -> str:
         reached = "" if self.is_met else " That is above the target."
+        lost = f"{percent(self.information_lost)} of the keys' information is lost" if self.recoding else "no key is recoded"
         return (
-            f"{self.name[:1].upper()}{self.name[1:]}, with {self.swaps:,} swaps: {self.correct_links:,.1f} correct links are expected and the "
-            f"highest risk is {self.highest:.3f}, for {self.information_lost:.1%} of the keys' information.{reached}"
+            f"{self.name[:1].upper()}{self.name[1:]}, with {counted(self.swaps, 'swap')}: {self.correct_links:,.1f} correct links are "
+            f"expected, the highest risk is {self.highest:.3f}, and {lost}.{reached}"
         )
 
 
@@ -232,7 +230,8 @@ class _Question:
     seed: int
     progress: Progress
 
-    def answer(self, fit: Fit, steps: Sequence[Step]) -> ReleasePoint:
+    def answer(self, fit: Fit, candidate: Sequence[Step]) -> ReleasePoint:
+        steps = settled(self.table, candidate)
         changed = recoded(self.table, steps)
         fitted = fit(changed)
         swapped = swap_remainder(fitted, self.target, seed=self.seed, progress=self.progress)
@@ -289,7 +288,7 @@ def _promising(table: ContingencyTable, ladder_of_key: Sequence[Sequence[Step]],
     counts = key_counts(table)
 
     def measured(candidate: tuple[int, ...]) -> tuple[float, int]:
-        steps = _steps_of(ladder_of_key, candidate)
+        steps = settled(table, _steps_of(ladder_of_key, candidate))
         return sum(bits_lost(counts, steps).values()), recoded(table, steps).size_indices.get(1, 0)
 
     start = tuple(0 for _ in ladder_of_key)

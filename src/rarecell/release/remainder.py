@@ -5,18 +5,22 @@ The only place where planning a release calls on swaps and intruders.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from rarecell.engine.drawing import NamesOfRecords
 from rarecell.errors import BadInput
-from rarecell.intruder.register import Register
+from rarecell.intruder.register import N_DRAWS, Register
 from rarecell.model.protocol import CellModel
 from rarecell.progress import OnlyCancelled, Progress
 from rarecell.risk.records import RecordRisk
+from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.target import Target, TargetPlan, plan_to_target
 from rarecell.swap.task import SwapTask
+from rarecell.swap.units import ColumnValues
 from rarecell.table.contingency import ContingencyTable
 
-N_DRAWS = 24
+FEW_DRAWS = 24
 """Draws of what an intruder knows, over all members of a model: enough to compare candidates; a release draws more."""
 
 
@@ -48,6 +52,16 @@ class ReleaseTarget:
 
 
 @dataclass(frozen=True, eq=False)
+class SwapRules:
+    """What swaps must obey: constraints, further margins to keep, the columns these name, and names for equal records."""
+
+    constraints: SwapConstraints = field(default_factory=SwapConstraints)
+    keep: tuple[tuple[str, ...], ...] = ()
+    columns: Mapping[str, ColumnValues] = field(default_factory=dict)
+    record_ids: NamesOfRecords | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Fitted:
     """A recoded table with its models.
 
@@ -61,12 +75,15 @@ class Fitted:
         The model that the risk is computed from, and that an intruder may know.
     risk : RecordRisk
         The risk of every record.
+    rules : SwapRules or None
+        What swaps must obey in a release; None for a quick comparison without rules, and with fewer draws.
     """
 
     table: ContingencyTable
     model: CellModel
     risk_model: CellModel
     risk: RecordRisk
+    rules: SwapRules | None = None
 
 
 def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress: Progress) -> TargetPlan:
@@ -74,8 +91,19 @@ def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress
 
     The intruder against whom the target must hold knows other draws from the model than those used to make the plan.
     """
-    n_draws = max(1, N_DRAWS // max(1, len(fitted.risk_model.members)))
+    rules = fitted.rules or SwapRules()
+    n_draws = N_DRAWS if fitted.rules is not None else max(1, FEW_DRAWS // max(1, len(fitted.risk_model.members)))
     planned, reported = (Register.modelled(fitted.risk, fitted.risk_model, n_draws=n_draws, seed=seed + more) for more in (0, 1))
-    task = SwapTask(fitted.table, fitted.model, risk=fitted.risk, register=planned, seed=seed)
+    task = SwapTask(
+        fitted.table,
+        fitted.model,
+        risk=fitted.risk,
+        register=planned,
+        keep=rules.keep,
+        columns=rules.columns,
+        constraints=rules.constraints,
+        record_ids=rules.record_ids,
+        seed=seed,
+    )
     wish = Target(max_record_risk=target.max_record_risk, max_correct_links=target.max_correct_links)
     return plan_to_target(task, fitted.risk, wish, register=reported, progress=OnlyCancelled(progress))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Unpack
 
 from rarecell.data.coding import Coding
@@ -17,14 +17,16 @@ from rarecell.engine.addresses import without_password
 from rarecell.progress import SILENT, OnlyCancelled, Progress
 from rarecell.release.costs import OtherColumn
 from rarecell.release.planner import MOST_CANDIDATES, Fit, ReleaseFrontier, ReleasePoint, plan_release
-from rarecell.release.remainder import Fitted, ReleaseTarget
-from rarecell.run import model_choice
+from rarecell.release.remainder import Fitted, ReleaseTarget, SwapRules
+from rarecell.run import model_choice, swaps
 from rarecell.run.assessment import read
-from rarecell.run.config import RunConfig
+from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.keywords import RunOptions, as_config
 from rarecell.run.roles import stratum_of_records
 from rarecell.search import select_model
+from rarecell.swap.rules import SwapConstraints
 from rarecell.table.contingency import ContingencyTable
+from rarecell.table.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame, Json
@@ -85,7 +87,7 @@ def plan(
         target=target,
         keys=recodable,
         columns=other_columns(records, table),
-        confirm=careful_fit(config, progress),
+        confirm=careful_fit(config, records, progress),
         most=candidates,
         progress=progress,
         seed=config.seed,
@@ -113,15 +115,28 @@ def quick_fit(config: RunConfig, progress: Progress) -> Fit:
     return fit
 
 
-def careful_fit(config: RunConfig, progress: Progress) -> Fit:
-    """Fit the models that a run on the recoded file would have."""
+def careful_fit(config: RunConfig, records: Microdata, progress: Progress) -> Fit:
+    """Fit the models, and set the rules for swaps, that a run on the recoded file would have."""
 
     def fit(changed: ContingencyTable) -> Fitted:
         table = model_choice.with_resolutions(changed, config.resolution)
+        zeros = model_choice.structural_zeros(table, config)
+        if config.zeros != "swaps":
+            table = table.with_structural_zeros(zeros)
         chosen = model_choice.choose_models(table, config, progress=OnlyCancelled(progress))
-        return Fitted(table, chosen.best, chosen.risk_model, model_choice.risk_of(table, chosen.risk_model, config))
+        risk = model_choice.risk_of(table, chosen.risk_model, config)
+        return Fitted(table, chosen.best, chosen.risk_model, risk, _rules(config, records, table, zeros))
 
     return fit
+
+
+def _rules(config: RunConfig, records: Microdata, table: ContingencyTable, zeros: StructuralZeros) -> SwapRules:
+    """The rules of a release; without records in memory, only those on combinations of keys."""
+    if table.record_cell is None:
+        return SwapRules(SwapConstraints(structural_zeros=zeros or None))
+    wanted = config.protect or ProtectConfig()
+    constraints, columns = swaps.rules_for_swaps(wanted, config, records, table, zeros)
+    return SwapRules(constraints, wanted.keep, columns, records.record_names)
 
 
 def other_columns(data: Microdata, table: ContingencyTable) -> list[OtherColumn]:
@@ -140,37 +155,42 @@ def other_columns(data: Microdata, table: ContingencyTable) -> list[OtherColumn]
     ]
 
 
+_NAMED = (
+    *("population", "weight", "household", "geography", "strata", "id", "register", "sql", "encoding", "sheet", "decimal"),
+    *("spark_table", "missing", "criterion", "search", "model", "resolution", "max_clique", "restarts", "time_limit", "form"),
+    *("threshold", "memory", "zeros", "by"),
+)
+"""Options of a command that have the name and the value of a field; a default goes without saying."""
+
+
 def command_for(point: ReleasePoint, target: ReleaseTarget, config: RunConfig, *, out: str = "release") -> str:
     """The command that carries out a point of the frontier."""
     words = ["rarecell", "protect", *([without_password(config.input)] if config.input else [])]
     words += ["--keys", ",".join(config.keys)]
-    for name in (
-        "population",
-        "weight",
-        "household",
-        "geography",
-        "strata",
-        "id",
-        "sql",
-        "encoding",
-        "sheet",
-        "decimal",
-        "spark_table",
-    ):
+    default = {part.name: part.default for part in fields(RunConfig)}
+    for name in _NAMED:
         value = getattr(config, name)
-        if value is not None:
-            words += [f"--{name.replace('_', '-')}", str(value)]
+        if value != default[name]:
+            words += [f"--{name.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else str(value)]
     if config.populations:
         words += ["--populations", ",".join(f"{name}={size}" for name, size in config.populations.items())]
-    if config.missing != "level":
-        words += ["--missing", config.missing]
+    if config.sensitive:
+        words += ["--sensitive", ",".join(config.sensitive)]
+    if config.cliques:
+        words += ["--cliques", ";".join(",".join(clique) for clique in config.cliques)]
+    for name, keys in config.scenarios.items():
+        words += ["--scenario", f"{name}={','.join(keys)}"]
     for key, path in config.hierarchies.items():
         words += ["--hierarchy", f"{key}={path}"]
-    codings = {key: Coding.of(coding, key=key) for key, coding in config.coding.items()}
-    in_words = {key: coding.in_words() for key, coding in codings.items() if coding.changes_values}
-    for key, how in {**in_words, **config.recode, **point.recoding}.items():
+    for key, how in {**_recodings(config), **point.recoding}.items():
         words += ["--recode", f"{key}={how}"]
     return f"{shlex.join(words)} {target.options} --out {out}"
+
+
+def _recodings(config: RunConfig) -> dict[str, str]:
+    """How the run recodes keys already, in words."""
+    codings = {key: Coding.of(coding, key=key) for key, coding in config.coding.items()}
+    return {key: coding.in_words() for key, coding in codings.items() if coding.changes_values} | dict(config.recode)
 
 
 def as_json(found: ReleaseFrontier, config: RunConfig) -> Json:

@@ -38,7 +38,9 @@ from rarecell.swap.swappable import cost_of_keeping
 from rarecell.swap.target import Target, TargetPlan, plan_to_target
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import CodedColumn, ColumnValues
+from rarecell.table.contingency import ContingencyTable
 from rarecell.table.crossed import CrossedColumn
+from rarecell.table.structural_zeros import StructuralZeros
 
 MOST_LEVELS = 10_000
 """Columns outside the keys with more levels than this are not checked for associations."""
@@ -132,14 +134,7 @@ def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) 
 def _task(wanted: ProtectConfig, found: Assessment) -> SwapTask:
     """Everything that swaps depend on; with survey weights, partners have similar weights."""
     config, table = found.config, found.table
-    constraints = replace(_constraints(wanted), structural_zeros=found.zeros or None)
-    named = {*constraints.columns, *(name for margin in wanted.keep for name in margin)}
-    columns = dict(_values_of(found.data, sorted(named - set(table.vertex_names))))
-    if swaps_like_weights(config, wanted):
-        weights = found.data.record_weights()
-        assert weights is not None
-        columns[WEIGHT_CLASS] = weight_classes(weights, wanted.weight_classes)
-        constraints = replace(constraints, within=(*constraints.within, WEIGHT_CLASS))
+    constraints, columns = rules_for_swaps(wanted, config, found.data, table, found.zeros)
     return SwapTask(
         table,
         found.model,
@@ -153,6 +148,21 @@ def _task(wanted: ProtectConfig, found: Assessment) -> SwapTask:
         decoys=wanted.decoys,
         seed=config.seed if wanted.swap_seed is None else wanted.swap_seed,
     )
+
+
+def rules_for_swaps(
+    wanted: ProtectConfig, config: RunConfig, data: Microdata, table: ContingencyTable, zeros: StructuralZeros
+) -> tuple[SwapConstraints, dict[str, ColumnValues]]:
+    """What no swap may do, and the values of the columns that this depends on."""
+    constraints = replace(_constraints(wanted), structural_zeros=zeros or None)
+    named = {*constraints.columns, *(name for margin in wanted.keep for name in margin)}
+    columns: dict[str, ColumnValues] = dict(_values_of(data, sorted(named - set(table.vertex_names))))
+    if swaps_like_weights(config, wanted):
+        weights = data.record_weights()
+        assert weights is not None
+        columns[WEIGHT_CLASS] = weight_classes(weights, wanted.weight_classes)
+        constraints = replace(constraints, within=(*constraints.within, WEIGHT_CLASS))
+    return constraints, columns
 
 
 def swaps_like_weights(config: RunConfig, wanted: ProtectConfig) -> bool:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from rarecell._kernels import agglomeration as kernels
 from rarecell.errors import BadInput
 from rarecell.graph.masks import MAX_VERTICES
+from rarecell.outcome.words import counted
 from rarecell.table.categories import Categories, Coarsening, members_of_groups
 from rarecell.table.contingency import ContingencyTable
 
@@ -164,7 +165,7 @@ def _named(categories: Categories, group: NDArray[np.int64], counts: NDArray[np.
             labels.append(f"{categories.labels[members[0]]}–{categories.labels[members[-1]]}")
         else:
             commonest = members[np.argmax(counts[members])]
-            labels.append(f"{categories.labels[commonest]} and {len(members) - 1} others")
+            labels.append(f"{categories.labels[commonest]} and {counted(len(members) - 1, 'other')}")
     if categories.has_missing:
         group = np.append(group, len(labels))
         labels.append("missing")

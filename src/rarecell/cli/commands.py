@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rarecell import __version__
-from rarecell.cli import one_record
+from rarecell.cli import attacking, one_record
 from rarecell.cli.options import (
     FiniteRange,
     config_of,
@@ -329,48 +329,6 @@ def scan(**options: Any) -> None:
 
 
 @main.command()
-@click.argument("released")
-@click.option("--original", required=True, help="The file as it was, with the same records in the same order.")
-@click.option("--keys", required=True, help="Columns an intruder could know, separated by commas.")
-@click.option("--register", default=None, help="A file with the keys of everybody; links are then counted.")
-@click.option(
-    "--population", type=FiniteRange(1), default=None, metavar="N", help="Without a register: persons in the population."
-)
-@click.option(
-    "--list", "n_listed", type=click.IntRange(0), default=0, metavar="K", help="Also list the K records most likely linked."
-)
-@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the model's draws.")
-@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
-@click.option("--quiet", is_flag=True, help="No progress.")
-def attack(**options: Any) -> None:
-    """What would intruders find in RELEASED, a protected file made by this or any other tool?
-
-    \b
-    Example:
-        rarecell attack protected.csv --original survey.csv \\
-            --keys age,sex,region --population 1000000
-    """
-    from rarecell.cli import terminal
-    from rarecell.run import attack as attacking
-
-    with terminal.watched(quiet=options["quiet"]) as progress:
-        done = attacking.attack(
-            options["released"],
-            original=options["original"],
-            keys=[name.strip() for name in options["keys"].split(",")],
-            register=options["register"],
-            population=options["population"],
-            seed=options["seed"],
-            progress=progress,
-        )
-    if options["as_json"]:
-        click.echo(json.dumps(done.summary.to_dict(), indent=2))
-    else:
-        terminal.show_attack(done.summary)
-        terminal.show_likeliest(done.likeliest(options["n_listed"]))
-
-
-@main.command()
 @click.argument("file", required=False, type=click.Path(path_type=str))
 @click.option(
     "--folder",
@@ -393,5 +351,5 @@ def app(file: str | None, folder: str | None, no_browser: bool) -> None:
     serve(folder, file=file, open_browser=not no_browser)
 
 
-for _command in one_record.COMMANDS:
+for _command in (*one_record.COMMANDS, attacking.attack):
     main.add_command(_command)

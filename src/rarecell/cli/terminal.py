@@ -21,7 +21,7 @@ from rarecell.outcome.attack import AttackSummary
 from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import IntruderSummary, SwapSummary
-from rarecell.outcome.words import counted, first_of, listed, number, span
+from rarecell.outcome.words import counted, first_of, listed, number, span, verb
 
 
 @contextmanager
@@ -241,14 +241,21 @@ def show_attack(summary: AttackSummary) -> None:
     say(summary.sentence, bold=True)
     if summary.recoded:
         say(f"Recoded in the released file, and so in what an intruder holds: {listed(summary.recoded)}.")
+    if summary.not_released:
+        n = summary.not_released
+        say(f"{counted(n, 'record')} of the original {verb(n, 'is', 'are')} not in the released file.")
+    if summary.not_in_register:
+        n = summary.not_in_register
+        say(f"The register has nobody with the values of {counted(n, 'record')} of the original; they count as not found.")
     _intruder_rows(summary.intruders)
 
 
 def show_likeliest(records: Sequence[tuple[int, float]]) -> None:
-    """Print the records most likely to be linked, by row number; for internal use."""
+    """Print the records most likely to be linked, counted from 1 as in reports; for internal use."""
     if records:
-        lines = [(str(row) if row >= 0 else "–", number(probability, 3)) for row, probability in records]
-        rows("Most likely linked by the nearest intruder (for internal use)", ["record", "probability"], lines, right=(0, 1))
+        lines = [(str(row + 1) if row >= 0 else "–", number(probability, 3)) for row, probability in records]
+        title = "Most likely linked by the nearest intruder, counted from 1 in the original (for internal use)"
+        rows(title, ["record", "probability"], lines, right=(0, 1))
 
 
 def _intruder_rows(intruders: Sequence[IntruderSummary]) -> None:

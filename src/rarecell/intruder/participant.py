@@ -47,11 +47,9 @@ def participant_probability(
 def _claims(release: Release) -> Claims:
     """People who are alone in the original, or whose record is alone in the released file."""
     before = release.before
-    n_left = np.zeros(before.n_cells, dtype=np.int64)
     true_cell = before.marginals.positions(before.all_keys, release.true)
-    np.add.at(n_left, true_cell, 1)
-    # A person who is alone in the original either stayed or is among those who moved.
-    stays = np.flatnonzero((before.counts == 1) & (n_left == 0))
+    # A person who is alone in the original stayed, moved, or is gone.
+    stays = np.flatnonzero((before.counts == 1) & (release.n_left == 0))
     left_alone = np.setdiff1d(release.unmoved_cells, stays)
     cells = np.concatenate([stays, left_alone])
     row_of_cell = np.full(before.n_cells, -1, dtype=np.int64)

@@ -7,7 +7,7 @@ are unchanged, so only those that moved are held individually; for the others th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,8 @@ class Release:
         Numbers of the records whose cell changed.
     true, released : ndarray of int
         Their cells in the original and in the released file, as key codes.
+    gone : ndarray of int
+        Numbers of the records that the released file does not have.
     """
 
     before: ContingencyTable
@@ -58,20 +60,29 @@ class Release:
     rows: NDArray[np.int64]
     true: Cells
     released: Cells
+    gone: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     @classmethod
-    def of_codes(cls, original: Cells, released: Cells, categories: Sequence[Categories]) -> Release:
-        """The release for two files with a row of level codes for each record; rows with a negative code are left out of both."""
+    def of_codes(
+        cls, original: Cells, released: Cells, categories: Sequence[Categories], *, weights: NDArray[np.float64] | None = None
+    ) -> Release:
+        """The release for two files with a row of level codes for each record.
+
+        A row with a negative code in the original is left out of both; with one in the released file alone, it was not released.
+        ``weights`` are those of the original's records.
+        """
         if original.shape != released.shape:
             raise BadInput(
                 f"The original has {len(original):,} records and the released file {len(released):,}; the same records are "
                 "needed in the same order."
             )
-        is_left_out = (np.minimum(original, released) < 0).any(axis=1)
-        both = [np.where(np.reshape(is_left_out, (-1, 1)), np.int32(-1), codes) for codes in (original, released)]
-        before, after = (ContingencyTable.from_codes(codes, categories) for codes in both)
-        moved = np.flatnonzero((both[0] != both[1]).any(axis=1))
-        return cls(before, after, moved, both[0][moved], both[1][moved])
+        is_left_out = (original < 0).any(axis=1)
+        is_gone = (released < 0).any(axis=1) & ~is_left_out
+        new = np.where(np.reshape(is_left_out | is_gone, (-1, 1)), np.int32(-1), released)
+        before = ContingencyTable.from_codes(original, categories, weights=weights)
+        after = ContingencyTable.from_codes(new, categories)
+        moved = np.flatnonzero((original != new).any(axis=1) & ~is_gone & ~is_left_out)
+        return cls(before, after, moved, original[moved], new[moved], np.flatnonzero(is_gone))
 
     @classmethod
     def of_plan(cls, plan: Exchange) -> Release:
@@ -94,7 +105,7 @@ class Release:
             ContingencyTable.from_counts(moved(table.cells), table.counts, categories, record_cell=table.record_cell)
             for table in (self.before, self.after)
         )
-        return Release(before, after, self.rows, moved(self.true), moved(self.released))
+        return Release(before, after, self.rows, moved(self.true), moved(self.released), self.gone)
 
     @cached_property
     def _everything(self) -> int:
@@ -121,12 +132,22 @@ class Release:
         return self.moved.part(np.flatnonzero(self.moved_alone))
 
     @cached_property
+    def n_left(self) -> NDArray[np.int64]:
+        """Number of records of each cell of the original that moved or are gone."""
+        left = np.zeros(self.before.n_cells, dtype=np.int64)
+        np.add.at(left, self._cells_left, 1)
+        return left
+
+    @cached_property
+    def _cells_left(self) -> NDArray[np.int64]:
+        moved = self.before.marginals.positions(self._everything, self.true)
+        return np.concatenate([moved, self.before.cell_of(self.gone)]) if len(self.gone) else np.asarray(moved)
+
+    @cached_property
     def unmoved_cells(self) -> NDArray[np.int64]:
         """Cells of the original whose only record in the released file was not moved."""
         before, after = self.before, self.after
-        n_left = np.zeros(before.n_cells, dtype=np.int64)
-        np.add.at(n_left, before.marginals.positions(self._everything, self.true), 1)
-        one_stays = np.flatnonzero(before.counts - n_left == 1)
+        one_stays = np.flatnonzero(before.counts - self.n_left == 1)
         position = after.marginals.positions(self._everything, before.cells[one_stays])
         return np.asarray(one_stays[after.counts[position] == 1])
 
@@ -134,14 +155,15 @@ class Release:
         """The record of each of :attr:`unmoved_cells`."""
         of_record = self.before.record_cell
         found = np.full(self.before.n_cells + 1, -1, dtype=np.int64)
+        left = np.concatenate([self.rows, self.gone])
         if of_record is None:
             # Records are numbered cell by cell. All but one of a cell left, so the sum of the numbers tells which one stayed.
             counts, first = self.before.counts, self.before.first_row
             found[:-1] = counts * first + counts * (counts - 1) // 2
-            np.subtract.at(found, self.before.marginals.positions(self._everything, self.true), self.rows)
+            np.subtract.at(found, self._cells_left, left)
         else:
             stays = np.ones(len(of_record), dtype=bool)
-            stays[self.rows] = False
+            stays[left] = False
             rows = np.flatnonzero(stays)
             found[of_record[rows]] = rows
         return found[self.unmoved_cells]

@@ -24,6 +24,10 @@ class AttackSummary(Plain):
         Whether the links were counted in a register; otherwise they are expected under a model.
     recoded : tuple of str
         Keys that were recoded.
+    not_released : int
+        Records of the original that the released file does not have.
+    not_in_register : int
+        Records of the original with values that nobody in the register has; no intruder who holds it finds them.
     at_random : float
         Links to the right person if each unique record were linked to a random person.
     intruders : tuple of IntruderSummary
@@ -38,6 +42,8 @@ class AttackSummary(Plain):
     population: float
     is_counted: bool
     recoded: tuple[str, ...] = ()
+    not_released: int = 0
+    not_in_register: int = 0
     at_random: float
     intruders: tuple[IntruderSummary, ...]
     sentence: str = ""

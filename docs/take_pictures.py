@@ -2,7 +2,7 @@
 
     python docs/take_pictures.py
 
-Assesses the census sample in the app, as the tutorial does, and photographs what it shows. ``make docs`` does it first. What the
+Assesses the census sample in the app and by the command, as the tutorial does, and photographs what it shows. ``make docs`` does it first. What the
 pictures were taken of stands beside them in ``made-from.json``, so that nothing is done when they are current.
 """
 
@@ -20,11 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import rarecell as rc
+from rarecell import datasets
 
 PICTURES = Path(__file__).parent / "images"
 MADE_FROM = PICTURES / "made-from.json"
 ARGUMENTS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 LONGEST_RUN = 300_000
+COMMAND = [sys.executable, "-c", "from rarecell.cli.commands import main; main()"]
 
 
 def looks() -> str:
@@ -37,8 +39,7 @@ def looks() -> str:
 @contextmanager
 def app_in(folder: Path) -> Iterator[str]:
     """The app on an empty folder; gives its address."""
-    command = [sys.executable, "-c", "from rarecell.cli.commands import main; main()"]
-    app = subprocess.Popen([*command, "app", "--folder", str(folder), "--no-browser"], stdout=subprocess.PIPE, text=True)
+    app = subprocess.Popen([*COMMAND, "app", "--folder", str(folder), "--no-browser"], stdout=subprocess.PIPE, text=True)
     assert app.stdout is not None
     try:
         yield app.stdout.readline().strip()
@@ -59,12 +60,24 @@ def take(page: Any, address: str, folder: Path) -> str:
     page.get_by_role("link", name="Protect the risky records").first.click()
     page.wait_for_selector("[data-range]")
     page.screenshot(path=PICTURES / "app-protect.png")
-    run = next(path.parent for path in folder.glob("*/run.json"))
+    run = assessed_in(folder)
     page.goto((run / "report.html").as_uri())
-    page.screenshot(path=PICTURES / "report.png")
+    # From the top to the end of what to do next.
+    steps = page.locator(".next").bounding_box()
+    page.screenshot(
+        path=PICTURES / "report.png", clip={"x": 0, "y": 0, "width": 1180, "height": steps["y"] + steps["height"] + 24}
+    )
     page.locator("#model").scroll_into_view_if_needed()
     page.locator("figure.model").first.screenshot(path=PICTURES / "model.png")
     return rc.load(run).summary.risk.verdict
+
+
+def assessed_in(folder: Path) -> Path:
+    """A run as a person makes it, in the folder of the data, so that the report names no other folder."""
+    shutil.copy(datasets.census_sample_path(), folder / "survey.csv.gz")
+    words = ["--keys", ",".join(datasets.CENSUS_KEYS), "--population", str(datasets.CENSUS_POPULATION), "--out", "run", "--quiet"]
+    subprocess.run([*COMMAND, "assess", "survey.csv.gz", *words], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    return folder / "run"
 
 
 def main() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -134,7 +135,11 @@ def test_the_command(tmp_path: Path) -> None:
     assert [one["name"] for one in told["intruders"]] == ["exact", "nearest", "informed", "participant"]
     shown = CliRunner().invoke(main, [*arguments, "--register", str(tmp_path / "register.csv"), "--list", "2"])
     assert "nearest: holds the same register" in shown.stdout
-    assert "for internal use" in shown.stdout
+    assert "counted from 1 in the original (for internal use)" in shown.stdout
+    released, original = (str(tmp_path / f"{name}.csv") for name in ("released", "original"))
+    found = rc.attack(released, original=original, keys=KEYS, register=str(tmp_path / "register.csv")).likeliest(2)
+    listed = re.findall(r"^ +([\d,–]+) +0?[.\d]+$", shown.stdout, flags=re.MULTILINE)[-2:]
+    assert listed == [f"{row + 1:,}" if row >= 0 else "–" for row, _ in found]
     refused = CliRunner().invoke(main, arguments)
     assert refused.exit_code == 1
     assert "register" in refused.stderr

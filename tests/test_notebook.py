@@ -45,10 +45,24 @@ def results(people: pa.Table) -> dict[str, Any]:
         "risk": risk,
         "plan": rc.plan_swaps(table, found.best, records=risk.riskiest(5), seed=0),
         "assessment": rc.assess(people, keys=["age", "job", "sex"], population=9_000),
+        **_of_a_release(data, table, found.best, risk, people),
     }
 
 
-NAMES = ["data", "table", "search", "model", "backoff", "risk", "plan", "assessment"]
+def _of_a_release(data: rc.Microdata, table: Any, model: Any, risk: Any, people: pa.Table) -> dict[str, Any]:
+    swapped = rc.plan_swaps(table, model, records=risk.riskiest(5), risk=risk, seed=0).apply(data)
+    return {
+        "hierarchical": rc.HierarchicalModel(table, "all two-way"),
+        "swapped": swapped,
+        "attack": rc.attack(swapped.frame, original=people, keys=["age", "job", "sex"], population=9_000),
+        "frontier": rc.plan(people, keys=["age", "job", "sex"], population=9_000, max_correct_links=20, candidates=4),
+    }
+
+
+NAMES = [
+    *("data", "table", "search", "model", "backoff", "hierarchical", "risk", "plan", "assessment"),
+    *("swapped", "attack", "frontier"),
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -65,7 +79,7 @@ def test_a_card_is_html_without_a_record(results: dict[str, Any], name: str) -> 
 
 
 def test_models_are_drawn(results: dict[str, Any]) -> None:
-    for name in ("search", "model"):
+    for name in ("search", "model", "hierarchical"):
         shown = results[name]._repr_html_()
         assert "<svg" in shown
         for key in ("age", "job", "sex"):
@@ -83,6 +97,9 @@ def test_records_are_shown_only_when_asked_for(results: dict[str, Any]) -> None:
     plan = rc.card(results["plan"], show_records=True)
     assert f">{results['plan'].audit()['record'][0] + 1:,}<" in plan
     assert "Do not share" not in results["risk"]._repr_html_()
+    row, _ = results["attack"].likeliest(1)[0]
+    assert f">{row + 1:,}<" in rc.card(results["attack"], show_records=True)
+    assert "Do not share" not in results["attack"]._repr_html_()
 
 
 def test_an_explanation_walks_through_a_run(results: dict[str, Any], tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from rarecell.outcome.swap import SwapSummary
 from rarecell.outcome.verdict import verdict
 from rarecell.outcome.words import number, percent
 from rarecell.report import render_report, report_context, write_report
-from rarecell.report.sentences import best_recode, steps
+from rarecell.report.sentences import GLOSSARY, Step, best_recode, steps
 from rarecell.report.template_cache import TemplateCache
 from tests.summaries import census_summary, demo_summary, protected_summary, riskiest_records, typed, typed_records
 
@@ -347,12 +347,39 @@ def test_verdicts_follow_the_threshold_and_the_swap() -> None:
     assert verdict(typed(protected_summary())).headline == "About 158 records could still be recognised, 202 before"
 
 
+def test_the_glossary_is_in_order_and_has_the_words_of_the_report() -> None:
+    words = [word for word, _ in GLOSSARY]
+    assert words == sorted(words, key=str.casefold)
+    wanted = {
+        "SUDA score",
+        "back-off",
+        "separator",
+        "pMSE",
+        "kernel",
+        "E(1/F)",
+        "junction tree",
+        "Hellinger distance",
+        "register",
+    }
+    assert wanted <= set(words)
+    assert all(meaning.endswith(".") and meaning[0].isupper() for _, meaning in GLOSSARY)
+
+
 def test_the_next_step_names_the_recode_that_helps_most() -> None:
     risk = typed(census_summary()).risk
-    assert best_recode(risk) == "Or release age in 10 groups: about 46 instead of 202 records could then be recognised."
+    assert best_recode(risk) == Step(
+        "Or release age in 10 groups: about 46 instead of 202 records could then be recognised", "", "recode", "Try coarser keys"
+    )
+    (cost,) = (cost for cost in risk.key_costs if cost.key == "age")
+    edges = replace(cost, coarsened=tuple(replace(step, recode=f"age={step.levels} groups") for step in cost.coarsened))
+    found = best_recode(replace(risk, key_costs=(edges,)))
+    assert found is not None
+    assert found.command == '--recode "age=10 groups"'
     helpful, useless = KeyCostSummary(key="a", without=20.0), KeyCostSummary(key="b", without=90.0)
     without = replace(risk, expected_population_uniques=100.0, key_costs=(helpful, useless))
-    assert best_recode(without) == "Or leave a out: about 20 instead of 100 records could then be recognised."
+    found = best_recode(without)
+    assert found is not None
+    assert found.text == "Or leave a out: about 20 instead of 100 records could then be recognised"
     assert best_recode(replace(without, key_costs=(useless,))) is None
 
 

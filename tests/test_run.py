@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
@@ -220,6 +221,35 @@ def test_dry_run_says_cells_memory_and_time_and_writes_nothing(tmp_path: Path) -
     assert "MB" in done.output
     assert "seconds" in done.output
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("gate", "code", "said"),
+    [
+        (["--fail-above-match", "0.09"], 3, "above the 0.09 of --fail-above-match"),
+        (["--fail-above-match", "1"], 0, ""),
+        (["--fail-below", "3"], 3, "the 3 records of --fail-below: the smallest number is 1"),
+        (["--fail-below", "1"], 0, ""),
+        (["--fail-below", "11", "--fail-above", "0", "--fail-above-match", "0"], 3, "of --fail-below"),
+    ],
+)
+def test_every_published_rule_is_an_option(gate: list[str], code: int, said: str) -> None:
+    done = command(
+        "assess", CENSUS, "--keys", "sex,marital,citizenship,age", "--population", "277677", "--model", "single", *gate
+    )
+    assert done.exit_code == code, done.output
+    assert said in done.stderr
+    assert done.stderr.count("--fail") == (0 if code == 0 else len(gate) // 2)
+
+
+def test_the_highest_match_is_that_of_any_record() -> None:
+    found = rc.assess(CENSUS, keys=["sex", "marital", "citizenship", "age"], population=277_677, model="single")
+    risk = found.to_frame()
+    assert found.summary.risk.highest_match == pytest.approx(max(risk.column("match_probability").to_pylist()))
+    people = pa.concat_tables([datasets.census_sample().select(found.config.keys)] * 3)
+    counted = rc.assess(CENSUS, keys=list(found.config.keys), population=277_677, model="single", register=people)
+    assert counted.summary.risk.highest_match == pytest.approx(1 / 3)
+    assert found.summary.smallest_group == min(risk.column("cell_count").to_pylist())
 
 
 def test_compare_shows_two_runs(assessed: Path, demo: tuple[Path, str]) -> None:

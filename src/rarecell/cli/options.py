@@ -180,6 +180,23 @@ plan_options = _options(
 )
 """Options of a plan, which writes nothing."""
 
+
+gate_options = _options(
+    click.option(
+        "--fail-above-match",
+        type=FiniteRange(0, 1),
+        metavar="P",
+        help="Exit with 3 when a match with a record would be right with a probability above P.",
+    ),
+    click.option(
+        "--fail-below",
+        type=click.IntRange(1),
+        metavar="K",
+        help="Exit with 3 when a record shares its key values with fewer than K records, itself included.",
+    ),
+)
+
+
 protect_options = _options(
     click.option("--records", help="Records to protect, counted from 1, separated by commas."),
     click.option("--risk-above", type=FiniteRange(0, 1), metavar="P", help="Protect records with a risk above P."),

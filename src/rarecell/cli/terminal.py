@@ -253,7 +253,7 @@ def show_attack(summary: AttackSummary) -> None:
 def show_likeliest(records: Sequence[tuple[int, float]]) -> None:
     """Print the records most likely to be linked, counted from 1 as in reports; for internal use."""
     if records:
-        lines = [(str(row + 1) if row >= 0 else "–", number(probability, 3)) for row, probability in records]
+        lines = [(number(row + 1) if row >= 0 else "–", number(probability, 3)) for row, probability in records]
         title = "Most likely linked by the nearest intruder, counted from 1 in the original (for internal use)"
         rows(title, ["record", "probability"], lines, right=(0, 1))
 

@@ -263,6 +263,7 @@ class RiskSummary(Plain):
     interval_correct_matches: Interval
     interval_basis: str = ""
     highest: float | None = None
+    highest_match: float | None = None
     threshold: float
     records_above_threshold: Count | None = None
     records_near_threshold: Count | None = None
@@ -369,3 +370,8 @@ class RunSummary(Plain):
         if self.risk.register is not None:
             return 0.0 if self.risk.register.population_uniques == 0 else 1.0
         return self.risk.highest or 0.0
+
+    @property
+    def smallest_group(self) -> int:
+        """The smallest number of records of the file that share their key values; 0 if no record was assessed."""
+        return min((int(size) for size in self.cells.size_indices), default=0)

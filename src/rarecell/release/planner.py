@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rarecell.errors import BadInput
+from rarecell.outcome.shown import Shown
 from rarecell.outcome.words import counted, percent
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.release.costs import OtherColumn, association_kept, bits_lost, entropy, key_counts
@@ -113,7 +114,7 @@ def _after_in(words: str) -> str:
 
 
 @dataclass(frozen=True)
-class ReleaseFrontier:
+class ReleaseFrontier(Shown):
     """The ways to release a file that no other way beats.
 
     Attributes

@@ -18,10 +18,13 @@ from rarecell.data.microdata import Microdata
 from rarecell.errors import BadInput
 from rarecell.model.average import AverageModel
 from rarecell.model.decomposable import DecomposableModel
+from rarecell.model.hierarchical import HierarchicalModel
+from rarecell.outcome.attack import AttackSummary
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import RunSummary, Vertex
 from rarecell.outcome.verdict import verdict
 from rarecell.outcome.words import expected, listed, number
+from rarecell.release.planner import ReleaseFrontier
 from rarecell.report import charts, style_sheet
 from rarecell.report.card import card as card_of_run
 from rarecell.report.drawing import PALETTE
@@ -29,6 +32,7 @@ from rarecell.report.graph_picture import ModelPicture, graph_svg
 from rarecell.report.sentences import fixed_sentence, household_sentence, model_sentences, steps
 from rarecell.risk.records import RecordRisk
 from rarecell.search.result import SearchResult
+from rarecell.swap.apply import SwapResult
 from rarecell.swap.plan import SwapPlan
 from rarecell.table.contingency import ContingencyTable
 
@@ -50,7 +54,8 @@ def card(result: Any, *, show_records: bool = False) -> Card:
 
     Parameters
     ----------
-    result : Microdata, ContingencyTable, SearchResult, a model, RecordRisk, SwapPlan, Assessment, Protection or SavedRun
+    result : Microdata, ContingencyTable, SearchResult, a model, RecordRisk, SwapPlan, SwapResult, Assessment, Protection, SavedRun, \
+Attack or ReleaseFrontier
         The result to show.
     show_records : bool
         Also list a few single records: for internal use, never in a notebook that is passed on.
@@ -75,6 +80,8 @@ def card(result: Any, *, show_records: bool = False) -> Card:
             riskiest = getattr(getattr(result, "assessment", result), "riskiest", ())
             whole += _records(riskiest() if callable(riskiest) else riskiest)
         return Card(whole)
+    if isinstance(summary, AttackSummary):
+        return Card(_framed(_attack(summary) + (_likeliest(result.likeliest(N_SHOWN)) if show_records else "")))
     return Card(_framed(_body(result, show_records)))
 
 
@@ -118,8 +125,8 @@ def _body(result: Any, show_records: bool) -> str:
     return _sentence(_capital(describe()))
 
 
-def _capital(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}".rstrip(".") + "."
+def _capital(words: str, end: str = ".") -> str:
+    return f"{words[:1].upper()}{words[1:]}".rstrip(".") + end
 
 
 # ---------------------------------------------------------------------- results
@@ -133,9 +140,9 @@ def _(result: Microdata, show_records: bool) -> str:
         roles[role] = (given,) if isinstance(given, str) else tuple(given or ())
     others = len(set(result.columns) - {column for columns in roles.values() for column in columns})
     rows = [(role, ", ".join(columns)) for role, columns in roles.items() if columns]
-    return _sentence(f"{result.source.name}: {len(result.columns)} columns, {others} of them without a role.") + _table(
-        ["role", "columns"], rows
-    )
+    return _sentence(
+        f"{_capital(result.source.name, end='')}: {len(result.columns)} columns, {others} of them without a role."
+    ) + _table(["role", "columns"], rows)
 
 
 @_body.register
@@ -167,13 +174,19 @@ def _(result: AverageModel, show_records: bool) -> str:
     return _sentence(_capital(result.describe())) + picture
 
 
-def _graph(model: DecomposableModel) -> str:
+@_body.register
+def _(result: HierarchicalModel, show_records: bool) -> str:
+    return _sentence(_capital(result.describe())) + _graph(result)
+
+
+def _graph(model: DecomposableModel | HierarchicalModel) -> str:
     table = model.table
     vertices = tuple(
         Vertex(name=table.vertex_names[v], key=table.keys[table.vertex_key[v]], levels=int(table.vertex_levels[v]))
         for v in range(table.n_vertices)
     )
-    return graph_svg(ModelPicture.of_structure(vertices, tuple(tuple(clique) for clique in model.cliques)), name="model")
+    groups = model.cliques if isinstance(model, DecomposableModel) else model.generators
+    return graph_svg(ModelPicture.of_structure(vertices, tuple(tuple(group) for group in groups)), name="model")
 
 
 @_body.register
@@ -208,6 +221,34 @@ def _(result: SwapPlan, show_records: bool) -> str:
     rows = list(zip(audit["record"], audit["partner"], audit["variables"], strict=True))[:N_SHOWN]
     shown = [(number(int(record) + 1), number(int(partner) + 1), str(names)) for record, partner, names in rows]
     return body + _sentence("Swaps, records counted from 1. Do not share.") + _table(["record", "partner", "exchanged"], shown)
+
+
+@_body.register
+def _(result: SwapResult, show_records: bool) -> str:
+    checked = [(", ".join(one.variables), number(one.n_cells), number(one.n_differing)) for one in result.margins]
+    return _sentence(str(result)) + _table(["kept table", "cells", "that differ"], checked)
+
+
+@_body.register
+def _(result: ReleaseFrontier, show_records: bool) -> str:
+    rows = [
+        (point.name, number(point.swaps), number(point.correct_links, 1), f"{point.highest:.3f}", f"{point.information_lost:.1%}")
+        for point in result.points
+    ]
+    headers = ["recoding", "swaps", "correct links", "highest risk", "information lost"]
+    return _sentence(str(result)) + _table(headers, rows)
+
+
+def _attack(summary: AttackSummary) -> str:
+    rows = [(one.name, one.knows, number(one.before, 1), number(one.after, 1)) for one in summary.intruders]
+    return _sentence(summary.sentence) + _table(["intruder", "what this one does", "right before", "right after"], rows)
+
+
+def _likeliest(records: Sequence[tuple[int, float]]) -> str:
+    rows = [(number(row + 1) if row >= 0 else "–", f"{probability:.3f}") for row, probability in records]
+    return _sentence("The records most likely to be linked, counted from 1. Do not share.") + _table(
+        ["record", "probability"], rows
+    )
 
 
 # ---------------------------------------------------------------------- in words
@@ -253,8 +294,10 @@ def explain(result: Any) -> Explanation:
         f"(95 % interval {expected(risk.interval[0])} to {expected(risk.interval[1])}). An intruder who matches every unique record would be right "
         f"about {expected(risk.expected_correct_matches)} times."
     )
-    model = "Where that comes from. " + " ".join(model_sentences(summary))
+    model = "Where that comes from. " + " ".join(model_sentences(summary, is_drawn=False))
     rest = [text for text in (household_sentence(summary), fixed_sentence(summary)) if text]
     judged = f"The judgement. {verdict(summary)}"
-    following = "What to do next. " + " ".join(f"{step.text} {step.command}".strip() for step in steps(summary))
+    following = "What to do next. " + " ".join(
+        f"{step.text}: {step.command}." if step.command else _capital(step.text) for step in steps(summary)
+    )
     return Explanation("\n\n".join([asked, alone, found, model, *rest, judged, following]))

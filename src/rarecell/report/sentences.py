@@ -120,11 +120,11 @@ def _after_assessment(risk: RiskSummary, folder: str) -> list[Step]:
         )
     ]
     gain = best_recode(risk)
-    return [*found, Step(gain, page="recode", button="Try coarser keys")] if gain else found
+    return [*found, gain] if gain else found
 
 
-def best_recode(risk: RiskSummary) -> str | None:
-    """The single change to a key that helps most; coarsening is preferred to leaving it out."""
+def best_recode(risk: RiskSummary) -> Step | None:
+    """The single change to a key that helps most, with its option; coarsening is preferred to leaving it out."""
     now = risk.expected_population_uniques
     choices = [
         (step.expected_population_uniques, cost.key, step.levels, step)
@@ -136,27 +136,26 @@ def best_recode(risk: RiskSummary) -> str | None:
         left, key, levels, step = min(choices, key=lambda choice: choice[0])
         if left < 0.8 * now:
             how = f" ({first_of(step.groups)})" if step.groups else ""
-            option = f' The option is --recode "{step.recode}".' if step.recode else ""
-            return (
-                f"Or release {key} in {levels} groups{how}: {about(left)} instead of {expected(now)} records could then be "
-                f"recognised.{option}"
-            )
+            told = f"Or release {key} in {levels} groups{how}: {about(left)} instead of {expected(now)} records could then be recognised"
+            return Step(told, f'--recode "{step.recode}"' if step.recode else "", "recode", "Try coarser keys")
     without = [(cost.without, cost.key) for cost in risk.key_costs if cost.without is not None]
     if without:
         left, key = min(without)
         if left < 0.8 * now:
-            return f"Or leave {key} out: {about(left)} instead of {expected(now)} records could then be recognised."
+            told = f"Or leave {key} out: {about(left)} instead of {expected(now)} records could then be recognised"
+            return Step(told, page="recode", button="Try coarser keys")
     return None
 
 
-def model_sentences(summary: RunSummary) -> list[str]:
-    """Where the risk comes from, which model is drawn, and what its search proves."""
+def model_sentences(summary: RunSummary, *, is_drawn: bool = True) -> list[str]:
+    """Where the risk comes from, which model swaps keep and is drawn, and what its search proves."""
     model, risk = summary.model, summary.risk
     said = []
     if risk.model_describe:
         said.append(f"The risk comes from this: {risk.model_describe}")
     if model.describe and model.describe != risk.model_describe:
-        said.append(f"Drawn below, and kept by swaps, is the best single model: {model.describe}")
+        which = "Drawn below, and kept by swaps, is" if is_drawn else "Swaps keep the tables of"
+        said.append(f"{which} the best single model: {model.describe}")
     if model.search.sentence:
         said.append(model.search.sentence)
     return [f"{sentence[:1].upper()}{sentence[1:].rstrip('.')}." for sentence in said]
@@ -164,13 +163,17 @@ def model_sentences(summary: RunSummary) -> list[str]:
 
 GLOSSARY: tuple[tuple[str, str], ...] = (
     (
+        "AIC",
+        "A score of a model: how well it fits, with a penalty for each of its parameters. The smaller of two is the better; BIC has a heavier penalty.",
+    ),
+    (
         "back-off",
         "Estimating the probability of a rare combination from shorter ones, as far as the records support it; the default averages such models over orders of the keys.",
     ),
     ("cell", "One combination of key values. The records that agree on every key share a cell."),
     (
         "cell probability",
-        "The share of the population that the model expects in a cell. The smaller it is, the likelier the only record there is the only person.",
+        "The share of the population that the model expects in a cell. The smaller it is, the more likely the only record in the cell is the only person.",
     ),
     (
         "clique",
@@ -180,17 +183,20 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "coarsening",
         "A key in fewer groups, for example age in ten bands. The model may relate a key to others at a coarser resolution than its own.",
     ),
+    ("Cramér's V", "How strongly two variables are related, from 0, not at all, to 1, when one determines the other."),
     (
         "decomposable model",
-        "A statement of which variables depend on which, whose graph has no cycle of four or more without a short cut; its probabilities are "
-        "products and quotients of small tables.",
+        "A statement of which variables depend on which, whose graph has no cycle of four or more without a short cut; its probabilities are products and quotients of small tables.",
     ),
     ("decoy", "A record that is not at risk and was swapped all the same, so that having moved is no sign of risk."),
+    (
+        "E(1/F)",
+        "The chance that a link of a record to one of the persons with its key values is right: one over their number, averaged over what that may be.",
+    ),
     ("exact intruder", "Somebody who holds a register and links a record to a person with the same key values."),
     (
         "expected correct matches",
-        "If somebody links every record that is unique in the file to the nearest person in a register, the number of links to expect to be right; "
-        "before swapping that is a person with the same key values (τ₂).",
+        "If somebody links every record that is unique in the file to the nearest person in a register, the number of links to expect to be right; before swapping that is a person with the same key values (τ₂).",
     ),
     (
         "expected population uniques",
@@ -198,8 +204,12 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     ),
     (
         "formal release",
-        "A file whose values were rearranged at random with a stated ε: a bound on how much likelier one original than another makes what was released. It "
-        "holds subject to invariants that are named with it, and says nothing about what those reveal.",
+        "A file whose values were rearranged at random with a stated ε: a bound on how much likelier one original than another makes what was released. It holds subject to invariants that are named with it, and says nothing about what those reveal.",
+    ),
+    ("Hellinger distance", "How far two tables of counts are apart, from 0, the same shares, to 1, nothing in common."),
+    (
+        "individual risk",
+        "The chance of a correct match by the estimator of Benedetti and Franconi, from a record's weight and the number of records like it; sdcMicro and µ-ARGUS print it.",
     ),
     (
         "informed intruder",
@@ -209,10 +219,6 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "interval",
         "With probability 95 % the number lies between the two ends, unless the model is further off than it was on files whose truth is known.",
     ),
-    (
-        "E(1/F)",
-        "The chance that a link of a record to one of the persons with its key values is right: one over their number, averaged over what that may be.",
-    ),
     ("junction tree", "The cliques in an order in which each new one touches the earlier ones in one separator only."),
     (
         "k-anonymity",
@@ -220,29 +226,38 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     ),
     (
         "kernel",
-        "The part of the log-likelihood that depends on the model, without a constant that all models share; some programs and papers print it alone.",
+        "Of a likelihood: the part that depends on the model, without a constant that all models share; some programs and papers print it alone. Of a formal release: the random rearrangement along one edge of the junction tree.",
     ),
     ("key", "A variable that somebody trying to recognise a record could know about a person."),
+    (
+        "l-diversity",
+        "The number of different values of a sensitive variable among records that share their key values. With one value, a match with any of them tells it.",
+    ),
     ("margin", "The table of counts of some of the variables, the others summed over."),
     (
         "nearest intruder",
-        "Somebody who holds a register and links a record to the person whose key values are nearest. The risk after swapping is the one from this person.",
+        "Somebody who holds a register and links a record to the person whose key values are nearest. The risk after swapping is the risk from this intruder.",
     ),
-    ("participant", "Somebody who knows a person's keys and that the person is in the file; holds no register."),
+    ("participant", "Somebody who holds no register, but knows a person's keys and that the person is in the file."),
     (
         "pMSE",
         "How well a classifier tells original from protected records, from 0, not at all, upwards. A small value means that analyses see little difference.",
     ),
+    ("register", "A list of the population, or of part of it, with names and keys, to which an intruder links records."),
     ("sample unique", "A record whose combination of key values no other record in the file has."),
     ("separator", "What two neighbouring cliques share. Given its variables, the two sides are independent."),
+    ("structural zero", "A combination of values that cannot occur, such as a married child of five. No swap makes one."),
     (
         "SUDA score",
-        "Counts the smallest combinations of keys that single a record out in the file: the fewer keys they take and the more there are, the higher it is. "
-        "DIS-SUDA scales it to the file's chance of a correct match.",
+        "Counts the smallest combinations of keys that single a record out in the file: the fewer keys they take, and the more such combinations there are, the higher the score. DIS-SUDA scales it to the file's chance of a correct match.",
     ),
     (
         "swap",
         "Exchanging some key values of a risky record with those of a partner, so that a link to a person is wrong or doubtful.",
+    ),
+    (
+        "t-closeness",
+        "How far the distribution of a sensitive variable among records that share their key values is from that in the whole file.",
     ),
     ("threshold", "The risk from which a record counts as risky; it is a choice, not a result."),
     (

@@ -23,6 +23,7 @@ from rarecell.intruder.release import Release
 from rarecell.intruder.trial import Found, try_intruders
 from rarecell.model.backoff import fit_backoff
 from rarecell.outcome.attack import AttackSummary
+from rarecell.outcome.shown import Shown
 from rarecell.outcome.swap import IntruderSummary
 from rarecell.outcome.words import about_times, counted, number
 from rarecell.progress import SILENT, Progress
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Attack:
+class Attack(Shown):
     """What each intruder finds in a released file.
 
     Attributes

@@ -213,6 +213,7 @@ def of_risk(found: Findings) -> RiskSummary:
         interval_correct_matches=judgement.interval.correct_matches,
         interval_basis=judgement.interval.basis,
         highest=float(probability.max(initial=0.0)),
+        highest_match=_highest_match(found),
         threshold=threshold,
         records_above_threshold=int((probability >= threshold).sum()),
         records_near_threshold=None if risk.standard_error is None else int(risk.is_uncertain(threshold).sum()),
@@ -241,6 +242,13 @@ def of_design(effect: DesignEffect | None) -> DesignSummary | None:
     return DesignSummary(
         with_equal_weights=effect.with_equal_weights, ratio=effect.ratio, spread=effect.spread, sentence=str(effect)
     )
+
+
+def _highest_match(found: Findings) -> float:
+    """The highest chance that a match with a record is right: counted, where there is a register."""
+    if found.roles.register is not None:
+        return float((1.0 / found.roles.register.population_count).max(initial=0.0))
+    return float(found.risk.match_probability.max(initial=0.0))
 
 
 def _counted(found: Findings) -> Counted | None:

@@ -22,6 +22,7 @@ from rarecell.data.written import coding_of_output
 from rarecell.errors import BadInput
 from rarecell.graph.masks import members
 from rarecell.machine.disk import remove
+from rarecell.outcome.shown import Shown
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
@@ -90,7 +91,7 @@ class MarginCheck:
 
 
 @dataclass(frozen=True, eq=False)
-class SwapResult:
+class SwapResult(Shown):
     """A protected file.
 
     Attributes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import click
 
 from rarecell import __version__
 from rarecell.cli import attacking, one_record
+from rarecell.cli.gates import too_risky
 from rarecell.cli.options import (
     FiniteRange,
     config_of,
@@ -32,7 +33,6 @@ from rarecell.machine.signals import interrupt, when_asked_to_end
 from rarecell.machine.system import make_output_printable
 
 if TYPE_CHECKING:
-    from rarecell.outcome.summary import RunSummary
     from rarecell.run.config import RunConfig
     from rarecell.run.results import Assessment, Protection
 
@@ -94,26 +94,11 @@ def _finish(result: Assessment | Protection, options: dict[str, Any]) -> None:
             click.echo(
                 "\nNo file was written: this was a trial. Give --out DIR to write the protected file and the report.", err=True
             )
-    reasons = list(_too_risky(summary, options))
+    reasons = list(too_risky(summary, options))
     for reason in reasons:
         click.echo(f"rarecell: {reason}", err=True)
     if reasons:
         sys.exit(_EXIT_RISKY)
-
-
-def _too_risky(summary: RunSummary, options: dict[str, Any]) -> Iterator[str]:
-    """Why the file does not pass the gates that were asked for, one sentence for each."""
-    limit, match, least = (options.get(name) for name in ("fail_above", "fail_above_match", "fail_below"))
-    if limit is not None and summary.highest_risk > limit:
-        yield f"the highest risk of a record is {summary.highest_risk:.3g}, above the {limit:g} of --fail-above."
-    highest = summary.risk.highest_match or 0.0
-    if match is not None and highest > match:
-        yield f"a match with a record would be right with probability {highest:.3g}, above the {match:g} of --fail-above-match."
-    if least is not None and summary.smallest_group < least:
-        yield (
-            f"some records share their key values with fewer than the {least} records of --fail-below: the smallest number is "
-            f"{summary.smallest_group}."
-        )
 
 
 def _run(act: Callable[..., Assessment | Protection], config: RunConfig, options: dict[str, Any]) -> None:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import csv
+import hashlib
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import rarecell
 from rarecell.outcome.summary import RunSummary
 from rarecell.report import write_report
-from rarecell.report.edition import HIDDEN, SMALLEST_COUNT, external
+from rarecell.report.edition import external
+from rarecell.report.hiding import HIDDEN, SMALLEST_COUNT
 from rarecell.report.rounding import rough_count, rough_interval, rough_up
 from tests.summaries import census_summary, protected_summary, typed, typed_records
 
@@ -26,7 +32,6 @@ def test_counts_of_one_and_two_become_words() -> None:
     assert shown["missing"]["records"] == {"age": 3, "citizenship": HIDDEN}
     assert [key["missing_records"] for key in shown["keys"]][4] == HIDDEN
     assert all(row["records"] >= SMALLEST_COUNT for row in shown["risk"]["unsafe_combinations"])
-    assert shown["risk"]["unsafe_combinations_left_out"] == 1
     assert list(shown["cells"]["size_indices"]) == ["1", "2", "3 to 5", "6 to 10", "11 or more"]
     assert shown["cells"]["size_indices"]["11 or more"] == 5
     assert shown["risk"]["cell_probability_decades"] == {}
@@ -289,3 +294,118 @@ def test_no_number_of_the_external_tables_or_charts_is_exact(tmp_path: Path) -> 
         str(summary["swap"]["risk_after"]["expected_population_uniques"]),
     }
     assert not any(number in page for number in exact if digits_of(number) > 3)
+
+
+# ---------------------------------------------------------------------- nothing to prove a guess with
+
+KEYS = ("age", "sex", "region", "job")
+
+
+def small_file(path: Path, n: int = 120) -> Path:
+    generator = np.random.default_rng(5)
+    columns = (
+        generator.integers(18, 80, n) // 5 * 5,
+        generator.choice(["f", "m"], n),
+        generator.choice(list("abcdef"), n, p=[0.4, 0.25, 0.15, 0.1, 0.07, 0.03]),
+        generator.choice(list("xyzw"), n, p=[0.5, 0.3, 0.15, 0.05]),
+    )
+    lines = [",".join(str(column[row]) for column in columns) for row in range(n)]
+    path.write_text("\n".join([",".join(KEYS), *lines]) + "\n", encoding="utf-8")
+    return path
+
+
+def everything_outside(folder: Path) -> str:
+    found = [folder / "report-external.html", *sorted((folder / "tables-external").iterdir())]
+    return "\n".join(path.read_text(encoding="utf-8") for path in found)
+
+
+@pytest.mark.parametrize("formal", [None, {"epsilon": 6}], ids=["swaps", "formal"])
+def test_no_fingerprint_of_the_original_travels(tmp_path: Path, formal: dict[str, float] | None) -> None:
+    """A hash of the original, or of what is made from it, proves every guess at the swaps: 24 s for one swap of 300 records."""
+    path = small_file(tmp_path / "small.csv")
+    chosen: dict[str, Any] = {"top": 1} if formal is None else {"formal": formal}
+    rarecell.protect(path, keys=KEYS, population=2000, out=tmp_path / "run", **chosen)
+    outside = everything_outside(tmp_path / "run")
+    inside = (tmp_path / "run" / "tables" / "provenance.csv").read_text(encoding="utf-8")
+    original = hashlib.sha256(path.read_bytes()).hexdigest()
+    run = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["run"]
+    assert original in inside
+    assert run in inside
+    assert original[:8] not in outside
+    assert run not in outside
+    assert hashlib.sha256((tmp_path / "run" / "protected.csv").read_bytes()).hexdigest() in outside
+
+
+def other_original(summary: dict[str, Any]) -> dict[str, Any]:
+    """The same summary of another original, which the same few swaps could have turned into the same release."""
+    other = copy.deepcopy(summary)
+    risk, model = other["risk"], other["model"]
+    risk["histogram"]["counts"] = [n + 7 * k for k, n in enumerate(risk["histogram"]["counts"])]
+    risk["sample_uniques"] += 31
+    risk["records_above_threshold"] += 9
+    risk["swappable_uniques"] = 17
+    risk["estimators"] = dict.fromkeys(risk["estimators"], 3.5)
+    risk["key_costs"] = risk["key_costs"][:1]
+    risk["unsafe_combinations"] = [{"variables": ["age", "sex"], "records": 77}]
+    risk["key_contributions"] = {"age": 0.123}
+    risk["diagnostics"] = {"sentence": "The model does not fit (of 60 records drawn, 3 are alone).", "statistics": []}
+    other["cells"] |= {"occupied": 17, "size_indices": {"1": 11, "2": 6}}
+    model |= {"aic": 12.5, "bic": 13.5, "log_likelihood": -3.25, "log_likelihood_kernel": -4.5, "deviance": 9.25}
+    model["describe"] = "decomposable model; AIC 12.500"
+    model["search"] |= {"starts": 3, "times_met": 2}
+    return other
+
+
+def test_of_a_file_with_few_swaps_nothing_else_that_tells_originals_apart_is_shown(tmp_path: Path) -> None:
+    summary = protected_summary()
+    summary["swap"] |= {"requested": 4, "swapped": 3, "values_changed": 5}
+    other = other_original(summary)
+    assert external(typed(summary)) == external(typed(other))
+    few = write_report(tmp_path, typed(summary), typed_records(), edition="external").read_text(encoding="utf-8")
+    assert "Few records were changed." in few
+    assert "Every record that was to be swapped was swapped" not in few
+    assert not {"unsafe-combinations.csv", "record-risk.csv", "size-indices.csv", "estimators.csv"} & {
+        path.name for path in (tmp_path / "tables-external").iterdir()
+    }
+    # The check can fail: of many swaps these are shown, rounded.
+    for one in (summary, other):
+        one["swap"] |= {"requested": 60, "swapped": 50, "values_changed": 120}
+    assert external(typed(summary)) != external(typed(other))
+
+
+def test_no_sentence_of_the_external_edition_has_an_exact_number() -> None:
+    summary = protected_summary()
+    summary["swap"] |= {"requested": 60, "swapped": 50, "values_changed": 120}
+    summary["model"]["describe"] = summary["risk"]["model_describe"] = "decomposable model; 34 degrees of freedom, AIC 1,490.639"
+    summary["model"]["search"] |= {
+        "certified_optimal": True,
+        "sentence": "Certified: no decomposable model has a better aic score (exact search, 48 sets scored).",
+    }
+    said = "The sample gives no sign that the risk is over- or understated (z = -0.2 (1); 213 sample uniques, 206 expected)."
+    summary["risk"]["diagnostics"] = {"sentence": said, "statistics": []}
+    shown = external(typed(summary))
+    assert "1,490" not in repr(shown)
+    assert shown.model.search.sentence == "Certified: no decomposable model has a better aic score."
+    assert shown.risk.diagnostics is not None
+    assert shown.risk.diagnostics.sentence == "The sample gives no sign that the risk is over- or understated."
+    assert (shown.model.aic, shown.model.log_likelihood, shown.model.deviance) == (None, None, None)
+    summary["model"]["search"] |= {"certified_optimal": False, "method": "given", "sentence": "The model was named by the user."}
+    assert external(typed(summary)).model.search.sentence == "The model was named by the user."
+
+
+def test_blanked_values_are_neither_counted_nor_denied(tmp_path: Path) -> None:
+    """The file shows the blanks; how many values were missing before would say which of them were blanked."""
+    path = small_file(tmp_path / "small.csv")
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[5] = lines[5].rpartition(",")[0] + ","
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = rarecell.protect(path, keys=KEYS, population=2000, top=2, suppress_rest=True, out=tmp_path / "run")
+    assert done.summary.swap is not None
+    assert done.summary.swap.suppression is not None
+    assert isinstance(done.summary.swap.suppression.values, int)
+    assert done.summary.swap.suppression.values > 0
+    page = (tmp_path / "run" / "report-external.html").read_text(encoding="utf-8")
+    assert "except for the values that were blanked" in page
+    assert "Missing values are not counted here" in page
+    with (tmp_path / "run" / "tables-external" / "keys.csv").open(encoding="utf-8", newline="") as stream:
+        assert {row["Records without a value"] for row in csv.DictReader(stream)} == {"not shown"}

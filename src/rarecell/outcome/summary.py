@@ -123,16 +123,16 @@ class SearchSummary(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSummary(Plain):
-    """Structure and fit of the best single model; swaps keep its marginals."""
+    """Structure and fit of the best single model; swaps keep its marginals. The external edition has no likelihoods."""
 
     vertices: tuple[Vertex, ...]
     cliques: tuple[tuple[str, ...], ...]
     separators: tuple[Separator, ...]
     degrees_of_freedom: int
-    log_likelihood: float
-    log_likelihood_kernel: float
-    aic: float
-    bic: float
+    log_likelihood: float | None
+    log_likelihood_kernel: float | None
+    aic: float | None
+    bic: float | None
     deviance: float | None = None
     criterion: str
     describe: str
@@ -278,7 +278,6 @@ class RiskSummary(Plain):
     k_anonymity: Mapping[str, Count] = field(default_factory=dict)
     key_costs: tuple[KeyCostSummary, ...] = ()
     unsafe_combinations: tuple[UnsafeCombination, ...] = ()
-    unsafe_combinations_left_out: int = 0
     key_contributions: Mapping[str, float] = field(default_factory=dict)
     fixed_records: int | None = None
     household: HouseholdRisk | None = None

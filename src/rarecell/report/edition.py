@@ -2,16 +2,17 @@
 
 The external edition is made from the same summary as the internal one by keeping only parts known to be harmless. It has no
 value of any record and no free text. It has no count of one or two, neither shown nor deducible from the other numbers. It
-has nothing exact that was computed from the records before they were swapped (:mod:`rarecell.report.rounding`). If there
-were few swaps, it says only that there were few. Anything this module does not know is left out.
+has nothing exact that was computed from the records before they were swapped (:mod:`rarecell.report.rounding`), least of all
+a hash of the input, by which every guess at the original could be proved. If there were few swaps, it says only that there were
+few, and gives the risk before them in two numbers: any table of the original could be compared with the same table of the
+released file, and the swaps that explain the differences are soon found. Anything this module does not know is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
-from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.released import Provenance
 from rarecell.outcome.roles import RegisterSummary
 from rarecell.outcome.summary import (
@@ -28,45 +29,23 @@ from rarecell.outcome.summary import (
     RiskSummary,
     RunSummary,
 )
-from rarecell.outcome.swap import FrontierSummary, IntruderSummary, NotSwapped, RiskNumbers, SwapSummary
-from rarecell.report.rounding import rough, rough_change, rough_count, rough_interval, rough_up
+from rarecell.report.edition_swaps import blanked_values, external_swap, few_changes
+from rarecell.report.hiding import HIDDEN, NOT_SHOWN, SMALLEST_COUNT, rough_shown, shown
+from rarecell.report.rounding import rough, rough_count, rough_interval, rough_up
 
-SMALLEST_COUNT = 3
-"""Counts below this, except zero, are not shown outside."""
-
-HIDDEN = f"fewer than {SMALLEST_COUNT}"
-"""Written instead of a small count."""
-
-NOT_SHOWN = "not shown"
-
-POSSIBILITY = (
-    "Combinations of values that look impossible may occur in the release: a rule that kept them out would void the guarantee."
-)
-"""Replaces what the internal edition says about such combinations in a formal release."""
-
-FEW = 10
-"""Fewer swaps than this, or moved values of a key, could be reconstructed from what is reported about them."""
-
-HIDDEN_FEW = f"fewer than {FEW}"
+MODEL_WORDS = {
+    "average": "an average of back-off networks over several orders of the keys",
+    "bayes": "an average of decomposable models, weighted by their posterior probability",
+    "hierarchical": "a hierarchical log-linear model",
+    "regularised": "a log-linear model of pairs of keys, with priors on interactions",
+    "stacked": "a mixture of models, weighted by how well they predict records held out",
+    "independence": "a model of independent keys",
+    "saturated": "the saturated model",
+}
+"""Where the risk comes from, without the numbers that the models say of themselves."""
 
 SIZE_CLASSES: tuple[tuple[int, int | None], ...] = ((2, 2), (3, 5), (6, 10), (11, None))
 """Sizes of cells that are shown together, apart from cells with one record."""
-
-
-def is_small(count: object) -> bool:
-    return isinstance(count, int) and not isinstance(count, bool) and 0 < count < SMALLEST_COUNT
-
-
-def shown(count: Count) -> Count:
-    """A count that anybody can take from the file itself, or words if it is small."""
-    return HIDDEN if is_small(count) else count
-
-
-def rough_shown(count: Count) -> Count:
-    """A rounded count of something the file itself no longer shows; words if it is small or zero."""
-    if not isinstance(count, int) or isinstance(count, bool):
-        return count
-    return HIDDEN if count < SMALLEST_COUNT else rough_count(count)
 
 
 def external(summary: RunSummary) -> RunSummary:
@@ -74,17 +53,27 @@ def external(summary: RunSummary) -> RunSummary:
 
     It is built field by field, so that a part unknown to this module is left out.
     """
+    few = few_changes(summary.swap)
+    structure = _structure(summary.model)
+    blanked = blanked_values(summary.swap)
     return RunSummary(
         rarecell=summary.rarecell,
         records=shown(summary.records),
         population=summary.population,
         sampling_fraction=summary.sampling_fraction,
         records_dropped=shown(summary.records_dropped),
-        missing=Missing(policy=summary.missing.policy, records={key: shown(n) for key, n in summary.missing.records.items()}),
-        keys=tuple(replace(key, missing_records=shown(key.missing_records)) for key in summary.keys),
-        cells=_cells(summary),
-        model=_model(summary.model),
-        risk=_risk(summary.risk),
+        # Beside the released file, missing values before would tell which blanks are not answers that were never given.
+        missing=Missing(
+            policy=summary.missing.policy,
+            records={} if blanked else {key: shown(n) for key, n in summary.missing.records.items()},
+        ),
+        keys=tuple(
+            replace(key, missing_records=NOT_SHOWN if blanked else shown(key.missing_records), values_read=None)
+            for key in summary.keys
+        ),
+        cells=Cells(formal=summary.cells.formal, occupied=0, size_indices={}) if few else _cells(summary),
+        model=_model(summary.model, structure),
+        risk=_risk_before_few(summary, structure) if few else _risk(summary.risk, structure),
         truth=summary.truth
         and replace(
             summary.truth,
@@ -94,7 +83,7 @@ def external(summary: RunSummary) -> RunSummary:
             population_uniques_after=None,
             correct_matches_after=None,
         ),
-        swap=summary.swap and _swap(summary.swap),
+        swap=summary.swap and external_swap(summary.swap),
         provenance=summary.provenance and _provenance(summary.provenance),
     )
 
@@ -108,22 +97,59 @@ def _provenance(made: Provenance) -> Provenance:
     return replace(made, seed=None, input_sha256=None, run=made.run if made.released_sha256 else None)
 
 
-def _model(model: ModelSummary) -> ModelSummary:
-    """The structure, which the kept tables reveal anyway; likelihoods depend on more than these, so they are rounded."""
+def _structure(model: ModelSummary) -> str:
+    """The model in words; its likelihood depends on more than the tables that are kept."""
+    names = ", ".join(f"{{{', '.join(clique)}}}" for clique in model.cliques)
+    return f"decomposable model with the cliques {names}; {model.degrees_of_freedom:,} degrees of freedom"
+
+
+def _model(model: ModelSummary, structure: str) -> ModelSummary:
+    """The structure, which the kept tables reveal anyway."""
     search = model.search
-    certified = search.sentence if search.certified_optimal else f"Found by a {search.method} search: a better one may exist."
+    if search.certified_optimal:
+        sentence = _without_brackets(search.sentence)
+    elif search.method == "given":
+        sentence = search.sentence
+    else:
+        sentence = f"Found by a {search.method} search: a better one may exist."
     return replace(
         model,
-        log_likelihood=rough(model.log_likelihood, 3),
-        log_likelihood_kernel=rough(model.log_likelihood_kernel, 3),
-        aic=rough(model.aic, 3),
-        bic=rough(model.bic, 3),
+        log_likelihood=None,
+        log_likelihood_kernel=None,
+        aic=None,
+        bic=None,
         deviance=None,
-        search=replace(search, sentence=certified),
+        describe=structure,
+        search=replace(search, starts=0, times_met=0, sentence=sentence),
     )
 
 
-def _risk(risk: RiskSummary) -> RiskSummary:
+def _without_brackets(sentence: str) -> str:
+    """A sentence without the numbers that it gives in brackets."""
+    first, last = sentence.find(" ("), sentence.rfind(")")
+    return sentence if first < 0 or last < first else sentence[:first] + sentence[last + 1 :]
+
+
+def _risk_before_few(summary: RunSummary, structure: str) -> RiskSummary:
+    """The risk before few swaps: what was expected, and nothing that a single record can change."""
+    risk, released = summary.risk, None if summary.swap is None else summary.swap.released
+    return RiskSummary(
+        # Anybody can count these in the released file.
+        sample_uniques=NOT_SHOWN if released is None else rough_shown(released.sample_uniques),
+        expected_population_uniques=rough_up(risk.expected_population_uniques),
+        expected_correct_matches=rough_up(risk.expected_correct_matches),
+        interval=rough_interval(risk.interval),
+        interval_correct_matches=rough_interval(risk.interval_correct_matches),
+        interval_basis=risk.interval_basis,
+        threshold=risk.threshold,
+        histogram=Histogram(edges=(), counts=()),
+        cell_probability_decades={},
+        model_describe=MODEL_WORDS.get(risk.model, structure),
+        reliability=risk.reliability and replace(risk.reliability, reasons=(), sentence=""),
+    )
+
+
+def _risk(risk: RiskSummary, structure: str) -> RiskSummary:
     histogram = _histogram(risk.histogram)
     unsafe = tuple(
         replace(row, records=rough_count(row.records)) for row in risk.unsafe_combinations if row.records >= SMALLEST_COUNT
@@ -140,14 +166,14 @@ def _risk(risk: RiskSummary) -> RiskSummary:
         histogram=histogram,
         # A second classification of the same records would narrow down the first.
         cell_probability_decades={},
-        model_describe=risk.model_describe,
+        model_describe=MODEL_WORDS.get(risk.model, structure),
         swappable_uniques=_swappable(risk),
         estimators={name: None if value is None else rough(value) for name, value in risk.estimators.items()},
         estimator_details=tuple(_estimate(row) for row in risk.estimator_details),
         diagnostics=risk.diagnostics and _fit(risk.diagnostics),
         key_costs=tuple(_key_cost(cost) for cost in risk.key_costs),
+        # How many were left out would tell that one or two records are behind some of those not listed.
         unsafe_combinations=unsafe,
-        unsafe_combinations_left_out=len(risk.unsafe_combinations) - len(unsafe),
         key_contributions={key: rough(share) for key, share in risk.key_contributions.items()},
         household=risk.household and _household(risk.household),
         register=risk.register and _register(risk.register),
@@ -199,7 +225,7 @@ def _fit(fit: FitSummary) -> FitSummary:
     statistics = tuple(
         replace(row, value=rough(row.value), standard_error=rough(row.standard_error), z=rough(row.z)) for row in fit.statistics
     )
-    return replace(fit, statistics=statistics, size_indices=())
+    return replace(fit, sentence=_without_brackets(fit.sentence), statistics=statistics, size_indices=())
 
 
 def _household(household: HouseholdRisk) -> HouseholdRisk:
@@ -224,127 +250,6 @@ def _key_cost(cost: KeyCostSummary) -> KeyCostSummary:
             for step in cost.coarsened
         ),
     )
-
-
-def _formal(swap: SwapSummary, formal: FormalSummary) -> SwapSummary:
-    """What a formal release actually did stays inside; only the risk and what follows from invariants goes out."""
-    return SwapSummary(
-        requested=shown(swap.requested),
-        swapped=NOT_SHOWN,
-        values_changed=NOT_SHOWN,
-        risk_before=_expectations(swap.risk_before),
-        risk_after=_expectations(swap.risk_after),
-        margins_identical=swap.margins_identical,
-        keeps_model=swap.keeps_model,
-        intruders=_expected_of(swap.intruders),
-        margins=swap.margins,
-        formal=replace(formal, records_changed=None, uniques_changed=None, possibility=formal.possibility and POSSIBILITY),
-    )
-
-
-def _swap(swap: SwapSummary) -> SwapSummary:
-    if swap.formal is not None:
-        return _formal(swap, swap.formal)
-    if not isinstance(swap.swapped, int) or swap.swapped < FEW or not isinstance(swap.values_changed, int):
-        return SwapSummary(
-            requested=HIDDEN_FEW if isinstance(swap.requested, int) and swap.requested < FEW else rough_shown(swap.requested),
-            swapped=HIDDEN_FEW,
-            values_changed=NOT_SHOWN,
-            risk_before=_expectations(swap.risk_before),
-            risk_after=_expectations(swap.risk_after),
-            intruders=_expected_of(swap.intruders),
-            margins_identical=swap.margins_identical,
-            keeps_model=swap.keeps_model,
-            margins=swap.margins,
-        )
-    # A number of swapped records close to the number requested would reveal that few were not swapped.
-    hides_failures = isinstance(swap.requested, int) and swap.requested - swap.swapped < SMALLEST_COUNT
-    return SwapSummary(
-        requested=rough_shown(swap.requested),
-        swapped=f"all but {HIDDEN}" if hides_failures else rough_shown(swap.swapped),
-        not_swapped=() if hides_failures else _merged_reasons(swap.not_swapped),
-        values_changed=rough_shown(swap.values_changed),
-        share_changed=None if swap.share_changed is None else rough_up(swap.share_changed, 1),
-        # How far values moved would help to undo the swaps.
-        mean_distance=None,
-        first_found_mean_distance=None,
-        risk_before=_expectations(swap.risk_before),
-        risk_after=_expectations(swap.risk_after),
-        intruders=_expected_of(swap.intruders),
-        exposed=None if swap.exposed is None else rough_shown(swap.exposed),
-        margins_identical=swap.margins_identical,
-        keeps_model=swap.keeps_model,
-        margins=swap.margins,
-        hellinger={
-            order: replace(part, mean=rough_up(part.mean, 1), max=rough_up(part.max, 1)) for order, part in swap.hellinger.items()
-        },
-        pmse=None if swap.pmse is None else rough_up(swap.pmse, 1),
-        pmse_ratio=None if swap.pmse_ratio is None else rough_up(swap.pmse_ratio),
-        associations=tuple(
-            replace(row, before=rough_change(row.before), after=rough_change(row.after), moved=None)
-            for row in swap.associations
-            if row.moved is not None and row.moved >= FEW
-        ),
-        frontier=_frontier(swap.frontier),
-    )
-
-
-def _expected_of(intruders: Sequence[IntruderSummary]) -> tuple[IntruderSummary, ...]:
-    """Intruders whose numbers are expected under the model; what a participant finds is a count of records of the file."""
-    return tuple(
-        replace(
-            one,
-            before=rough_up(one.before),
-            after=rough_up(one.after),
-            interval_before=_rough_ends(one.interval_before),
-            interval_after=_rough_ends(one.interval_after),
-            swapped=None,
-            true_before=None,
-            true_after=None,
-            estimated_before=None,
-            estimated_after=None,
-        )
-        for one in intruders
-        if one.name != "participant"
-    )
-
-
-def _rough_ends(ends: tuple[float, ...]) -> tuple[float, ...]:
-    return rough_interval((ends[0], ends[1])) if len(ends) == 2 else ()
-
-
-def _frontier(points: Sequence[FrontierSummary]) -> tuple[FrontierSummary, ...]:
-    """One point for each rounded number of values, without the first few swaps."""
-    made = {
-        rough_count(point.values_changed): replace(
-            point,
-            values_changed=rough_count(point.values_changed),
-            expected_population_uniques=rough_up(point.expected_population_uniques),
-            expected_correct_matches=None,
-            highest=None,
-        )
-        for point in points
-        if point.values_changed == 0 or point.values_changed >= 2 * FEW
-    }
-    return tuple(made.values())
-
-
-def _expectations(risk: RiskNumbers) -> RiskNumbers:
-    return RiskNumbers(
-        expected_population_uniques=rough_up(risk.expected_population_uniques),
-        expected_correct_matches=rough_up(risk.expected_correct_matches),
-        highest=min(1.0, rough_up(risk.highest)),
-    )
-
-
-def _merged_reasons(reasons: Sequence[NotSwapped]) -> tuple[NotSwapped, ...]:
-    """Merge reasons with few records into one line, adding a further reason if that line would itself be small."""
-    kept = sorted(reasons, key=lambda reason: -reason.records)
-    other = 0
-    while kept and (is_small(kept[-1].records) or is_small(other)):
-        other += kept.pop().records
-    exact = (*kept, NotSwapped(reason="other reasons", records=other)) if other else tuple(kept)
-    return tuple(replace(reason, records=rough_count(reason.records)) for reason in exact if not is_small(reason.records))
 
 
 # ---------------------------------------------------------------------- classes

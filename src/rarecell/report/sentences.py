@@ -272,6 +272,8 @@ def missing_sentence(summary: RunSummary) -> str:
     """What was done with records that lack a key value."""
     if any("issing" in note for note in summary.notes):
         return ""
+    if summary.swap is not None and summary.swap.suppression is not None and not summary.missing.records:
+        return "Missing values are not counted here, because some were blanked."
     missing, dropped = summary.missing, summary.records_dropped
     counts = {key: n for key, n in missing.records.items() if n}
     if not counts and not dropped:

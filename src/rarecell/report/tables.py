@@ -194,13 +194,14 @@ def _cliques(summary: RunSummary) -> Table | None:
 
 def _fit(summary: RunSummary) -> Table:
     model = summary.model
-    rows = (
-        ("Degrees of freedom", number(model.degrees_of_freedom)),
-        ("Log-likelihood, multinomial coefficient counted", number(model.log_likelihood, 3)),
-        ("Log-likelihood, kernel alone", number(model.log_likelihood_kernel, 3)),
-        ("AIC", number(model.aic, 3)),
-        ("BIC", number(model.bic, 3)),
+    measures = (
+        ("Degrees of freedom", model.degrees_of_freedom),
+        ("Log-likelihood, multinomial coefficient counted", model.log_likelihood),
+        ("Log-likelihood, kernel alone", model.log_likelihood_kernel),
+        ("AIC", model.aic),
+        ("BIC", model.bic),
     )
+    rows = tuple((name, number(value, 3)) for name, value in measures if value is not None)
     return Table("fit", "Fit of the model", (text_column("Quantity"), Column("Value")), rows)
 
 

@@ -237,6 +237,22 @@ def test_the_fewest_values_are_blanked(seed: int, threshold: float) -> None:
     assert found.n_values == sum(len(names.split(",")) for names in found.audit()["variables"] if names)  # type: ignore[attr-defined]
 
 
+def test_a_value_that_is_missing_already_is_not_blanked() -> None:
+    """Blanking it changes nothing in the file, so it must not count as protection."""
+    frame = people()
+    jobs = [None if row % 50 == 0 else job for row, job in enumerate(frame["job"].to_pylist())]
+    table = table_of(frame.set_column(1, "job", pa.array(jobs)))
+    risk = _cell_risk(table)[0]
+    assert table.record_cell is not None
+    rows = np.flatnonzero(risk[table.record_cell] > 0.1)
+    cells = table.cells[table.record_cell[rows]]
+    found = suppress_rest(table, rows, cells, risk[table.record_cell[rows]], _cell_risk, threshold=0.1)
+    lacking = np.array([jobs[row] is None for row in found.rows.tolist()])
+    assert lacking.sum() > 3
+    assert not found.blanked["job"][lacking].any()
+    assert found.blanked["job"].any()
+
+
 def test_nothing_to_blank() -> None:
     table = table_of(people())
     empty = np.zeros(0, dtype=np.int64)

@@ -112,6 +112,33 @@ def test_a_recoded_file_is_blanked_too(survey: Path, tmp_path: Path) -> None:
         assert [row for row, value in enumerate(values) if not value] == sorted(blank)
 
 
+def test_a_blanked_value_is_written_as_missing_values_are(survey: Path, tmp_path: Path) -> None:
+    """An empty field among words for 'missing' would mark it; and the encoding is that of the input."""
+    lines = survey.read_text(encoding="utf-8").splitlines()
+    place = lines[0].split(",").index("age")
+    written = [lines[0]]
+    for number, line in enumerate(lines[1:]):
+        fields = line.split(",")
+        if number % 40 == 0:
+            fields[place] = "NA"
+        written.append(",".join(fields).replace("note", "nöte"))
+    path = tmp_path / "latin.csv"
+    path.write_bytes(("\n".join(written) + "\n").encode("latin-1"))
+    more = options(encoding="latin-1", max_record_risk=0.3, suppress_rest=True, never_swap=KEYS)
+    found = rc.protect(str(path), out=tmp_path / "run", **more)
+    assert found.suppression is not None
+    assert found.suppression.blanked["age"].any()
+    text = (tmp_path / "run" / "protected.csv").read_bytes().decode("latin-1").splitlines()
+    values = [line.split(",")[place] for line in text[1:]]
+    blank = set(found.suppression.rows[found.suppression.blanked["age"]].tolist())
+    assert {row for row, value in enumerate(values) if value == "NA"} == blank | set(range(0, len(values), 40))
+    assert "" not in values
+    assert not blank & set(range(0, len(values), 40))
+    again = rc.protect(str(path), out=tmp_path / "again", released=tmp_path / "run", top=2, **options(encoding="latin-1"))
+    assert again.summary.swap is not None
+    assert again.summary.swap.earlier is not None
+
+
 def test_a_plan_and_its_commands(survey: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     words = ["plan", str(survey), "--keys", ",".join(KEYS), "--population", str(POPULATION), "--quiet"]

@@ -7,20 +7,24 @@ import csv
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import rarecell
 from rarecell.outcome.summary import RunSummary
 from rarecell.report import write_report
 from rarecell.report.edition import external
-from rarecell.report.hiding import HIDDEN, SMALLEST_COUNT
+from rarecell.report.hiding import FEW, HIDDEN, HIDDEN_FEW, SMALLEST_COUNT
 from rarecell.report.rounding import rough_count, rough_interval, rough_up
+from rarecell.run.config import RunConfig
+from rarecell.run.files import run_name
 from tests.summaries import census_summary, protected_summary, typed, typed_records
 
 small_and_large = st.one_of(st.integers(0, 4), st.integers(0, 5000))
@@ -33,7 +37,7 @@ def test_counts_of_one_and_two_become_words() -> None:
     assert [key["missing_records"] for key in shown["keys"]][4] == HIDDEN
     assert all(row["records"] >= SMALLEST_COUNT for row in shown["risk"]["unsafe_combinations"])
     assert list(shown["cells"]["size_indices"]) == ["1", "2", "3 to 5", "6 to 10", "11 or more"]
-    assert shown["cells"]["size_indices"]["11 or more"] == 5
+    assert shown["cells"]["size_indices"]["11 or more"] == HIDDEN_FEW
     assert shown["risk"]["cell_probability_decades"] == {}
 
 
@@ -132,6 +136,8 @@ def could_be(shown: object) -> tuple[float, float]:
     """Which counts are shown as this."""
     if shown == HIDDEN:
         return 0, SMALLEST_COUNT - 1
+    if shown == HIDDEN_FEW:
+        return 0, FEW - 1
     assert isinstance(shown, int)
     if shown == 0:
         return 0, 0
@@ -193,6 +199,7 @@ def rows_of(shown: RunSummary, n_classes: int) -> list[tuple[dict[int, float], f
     st.lists(st.one_of(st.integers(0, 3), st.integers(0, 60)), min_size=10, max_size=10),
     st.integers(0, 30),
 )
+@example([0], [0, 0, 0, 0, 0, 0, 0, 0, 2, 2], 0)
 def test_no_count_can_be_proved_to_be_one_or_two(by_risk: list[int], sizes: list[int], beyond: int) -> None:
     """Solve for every count that is not shown, with all that is shown, in whole numbers."""
     counts = {str(size): n for size, n in zip(range(2, 12), sizes, strict=True) if n} | {"1": sum(by_risk)}
@@ -328,12 +335,29 @@ def test_no_fingerprint_of_the_original_travels(tmp_path: Path, formal: dict[str
     outside = everything_outside(tmp_path / "run")
     inside = (tmp_path / "run" / "tables" / "provenance.csv").read_text(encoding="utf-8")
     original = hashlib.sha256(path.read_bytes()).hexdigest()
-    run = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["run"]
     assert original in inside
-    assert run in inside
     assert original[:8] not in outside
-    assert run not in outside
     assert hashlib.sha256((tmp_path / "run" / "protected.csv").read_bytes()).hexdigest() in outside
+
+
+def test_the_name_of_a_release_is_made_from_what_is_known_outside(tmp_path: Path) -> None:
+    def unknown() -> str:
+        raise AssertionError("the name of a release was made from the original")
+
+    config = RunConfig(input="a/small.csv", keys=KEYS, population=2000)
+    found: Any = SimpleNamespace(config=config, data=SimpleNamespace(source=SimpleNamespace(unchanged_hash=unknown)))
+    name = run_name(found, "5fa937")
+    found.config = replace(config, input="b/small.csv", seed=17)
+    assert run_name(found, "5fa937") == name
+    assert run_name(found, "5fa938") != name
+    found.config = replace(config, population=2001)
+    assert run_name(found, "5fa937") != name
+    # An assessment is named by its input, so it is not named outside.
+    path = small_file(tmp_path / "small.csv")
+    rarecell.assess(path, keys=KEYS, population=2000, out=tmp_path / "run")
+    run = json.loads((tmp_path / "run" / "run.json").read_text(encoding="utf-8"))["run"]
+    assert run in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert run not in everything_outside(tmp_path / "run")
 
 
 def other_original(summary: dict[str, Any]) -> dict[str, Any]:

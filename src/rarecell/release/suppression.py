@@ -2,7 +2,8 @@
 
 A blank is compatible with every value, so an intruder can use only the other keys. The risk of a record with blanks is
 therefore that of its combination of the remaining keys, in the table of those keys. Of the smallest sets of keys that
-bring the risk down far enough, the one that leaves least risk is blanked.
+bring the risk down far enough, the one that leaves least risk is blanked. A value that is missing already cannot be blanked:
+nothing would change in the file, so nothing would change for the intruder.
 """
 
 from __future__ import annotations
@@ -95,6 +96,7 @@ def suppress_rest(
         Receives each set of keys, and can ask to stop.
     """
     n = len(rows)
+    has_value = _has_value(table, cells)
     chosen: list[frozenset[int] | None] = [None] * n
     after, links = np.array(risk, dtype=np.float64), np.zeros(n)
     progress.start(STAGE, None)
@@ -104,8 +106,9 @@ def suppress_rest(
             break
         best = np.full(n, np.inf)
         for blank in combinations(range(table.n_keys), size):
-            left, linked = _risk_without(table, cells[open_rows], blank, cell_risk)
-            for position, found, link in zip(open_rows, left.tolist(), linked.tolist(), strict=True):
+            possible = [position for position in open_rows if has_value[position, blank].all()]
+            left, linked = _risk_without(table, cells[possible], blank, cell_risk)
+            for position, found, link in zip(possible, left.tolist(), linked.tolist(), strict=True):
                 # Where several sets of keys leave no risk, the one with the least likely link is taken.
                 if found <= threshold and found + link < best[position]:
                     best[position], chosen[position] = found + link, frozenset(blank)
@@ -121,12 +124,18 @@ def suppress_rest(
     return Suppression(rows[done], used, risk[done], after[done], links[done], rows[~done])
 
 
+def _has_value(table: ContingencyTable, cells: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """Which keys of each record have a value; the missing level, where there is one, is the last."""
+    missing = [one.n_levels - 1 if one.has_missing else -1 for one in table.categories]
+    return np.asarray(cells != np.array(missing, dtype=np.int32))
+
+
 def _risk_without(
     table: ContingencyTable, cells: NDArray[np.int32], blank: tuple[int, ...], cell_risk: CellRisk
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The risk and the links of records by the keys that are left; both are zero when no key is left."""
     kept = [k for k in range(table.n_keys) if k not in blank]
-    if not kept:
+    if not kept or not len(cells):
         return np.zeros(len(cells)), np.zeros(len(cells))
     fewer = table.project([table.keys[k] for k in kept])
     positions = fewer.marginals.positions(fewer.all_keys, cells[:, kept])

@@ -30,7 +30,7 @@ from rarecell.outcome.summary import (
     RunSummary,
 )
 from rarecell.report.edition_swaps import blanked_values, external_swap, few_changes
-from rarecell.report.hiding import HIDDEN, NOT_SHOWN, SMALLEST_COUNT, rough_shown, shown
+from rarecell.report.hiding import FEW, HIDDEN, HIDDEN_FEW, NOT_SHOWN, SMALLEST_COUNT, rough_shown, shown
 from rarecell.report.rounding import rough, rough_count, rough_interval, rough_up
 
 MODEL_WORDS = {
@@ -269,7 +269,10 @@ def _cells(summary: RunSummary) -> Cells:
     classes: dict[str, Count] = {"1": _total(_histogram(summary.risk.histogram).counts)}
     for first, last in SIZE_CLASSES:
         label = str(first) if first == last else f"{first} or more" if last is None else f"{first} to {last}"
-        classes[label] = rough_shown(sum(n for size, n in sizes.items() if first <= size and (last is None or size <= last)))
+        n = sum(n for size, n in sizes.items() if first <= size and (last is None or size <= last))
+        # Where the other classes have too few cells for all records, there must be a large one: if that also said "fewer than
+        # three", their number would be one or two.
+        classes[label] = HIDDEN_FEW if last is None and n < FEW else rough_shown(n)
     occupied = _total(classes.values())
     return Cells(formal=summary.cells.formal, occupied=occupied if isinstance(occupied, int) else 0, size_indices=classes)
 

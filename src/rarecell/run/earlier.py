@@ -54,7 +54,8 @@ def held_against(found: Assessment, plan: SwapPlan, travel: Travel) -> ReleasedB
 
 
 def _earlier(folder: Path, data: Microdata) -> Microdata:
-    earlier = Microdata(open_source(data.read_back(earlier_release(folder))).numbered(data.id), keys=data.keys)
+    released = open_source(data.read_back(earlier_release(folder)), settings=data.source.settings_of_output)
+    earlier = Microdata(released.numbered(data.id), keys=data.keys)
     if earlier.n_records != data.n_records:
         raise BadInput(
             f"The earlier release in {folder} has {earlier.n_records:,} records and the file {data.n_records:,}, so they are not releases of "

@@ -69,7 +69,7 @@ def write_protection(folder: folders.RunFolder, result: Protection, stages: Stag
         write_parquet(folder.path("swaps.parquet"), plan.audit(written.places))
         if result.suppression is not None:
             assert written.path is not None
-            blank_file(written.path, result.suppression)
+            blank_file(written.path, result.suppression, found.data, found.table)
             write_parquet(folder.path("suppressed.parquet"), result.suppression.audit())
         if found.data.recodes:
             folder.write_text("recoding.csv", recode_csv(found.data.recodes))
@@ -100,7 +100,7 @@ def run_name(found: Assessment, released: str | None) -> str:
     The name of a release travels with it, so it is derived from nothing that is secret: with a function of the original file, or
     of the swap seed, guesses could be confirmed by trial. A run that releases nothing is named by its input instead of a release.
     """
-    config = replace(found.config, input=PurePath(found.config.input).name, protect=None)
+    config = replace(found.config, input=PurePath(found.config.input).name, protect=None, seed=0)
     parts = (config.to_toml(), released or str(found.data.source.unchanged_hash()))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 

@@ -125,6 +125,25 @@ def test_all_intruders_are_served_at_once() -> None:
             assert _counted(done.frame, tuple(clique)) == _counted(SAMPLE, tuple(clique))
 
 
+def test_sensitive_columns_and_analyses_see_blanked_values() -> None:
+    done = rc.protect(
+        SAMPLE, keys=["age", "sex", "job"], sensitive=["illness"], risk_above=0.01, untouched=[{"sex": "f"}], suppress_rest=True,
+        analysis={"jobs": {"table": "job, sex"}}, **SIMPLE,
+    )  # fmt: skip
+    swap, after = done.summary.swap, done.frame
+    assert swap is not None
+    assert swap.suppression is not None
+    assert swap.suppression.values > 0
+    told = attribute_risk(Groups.of(rc.Microdata(after, keys=["age", "sex", "job", "illness"]).table(), "illness"))
+    assert swap.attributes[0].to_dict() == pytest.approx({**swap.attributes[0].to_dict(), **told.to_dict()})
+    cells = Counter(f"{job or 'missing'}, {sex or 'missing'}" for job, sex in _pairs(after, "job", "sex"))
+    assert {term.name: term.after for term in swap.analyses[0].terms if term.after} == dict(cells)
+
+
+def _pairs(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
+    return list(zip(*(table[name].to_pylist() for name in names), strict=True))
+
+
 def test_sensitive_columns_after_protection() -> None:
     done = rc.protect(SAMPLE, keys=["sex", "job", "town"], sensitive=["illness", "income"], top=15, **SIMPLE)
     assert done.summary.swap is not None

@@ -116,3 +116,54 @@ def test_a_whole_run_compares_the_analyses_of_its_configuration() -> None:
     assert any(term.before != term.after for term in told["wage"].terms)
     with pytest.raises(RarecellError, match="no column 'incme'"):
         rc.protect(people, top=5, analysis={"m": {"means": "incme by sex"}}, **options)
+
+
+@pytest.mark.parametrize(
+    "formula",
+    [
+        "income ~ __import__('os').getpid()",
+        "income ~ age + open('x')",
+        "income ~ np.load('x')",
+        "income ~ np.log.__class__(age)",
+        "income ~ age.__class__",
+        "income ~ C(f\"{__import__('os')}\")",
+        "income ~ [x for x in age]",
+        "income ~ (lambda: age)()",
+        "income ~ I(age); age",
+        "income ~ Q(f'age')",
+        "income ~ age + nope",
+        "income ~ (age",
+        "income ~ 'age",
+    ],
+)
+def test_a_formula_runs_no_other_code(formula: str) -> None:
+    with pytest.raises(RarecellError):
+        Analysis.of("a", {"regression": formula}).columns(["income", "age", "sex"])
+
+
+@pytest.mark.parametrize(
+    "formula",
+    ["np.log(income) ~ C(sex) * age + I(age ** 2)", "income ~ bs(age, df=4) + C(sex, Treatment('f'))", "income ~ age:sex + age - 1",
+     "income ~ Q('number of pets')", "C(sex == 'f') ~ age", "income ~ C(sex, Sum) + center(age)"],
+)  # fmt: skip
+def test_formulas_as_users_write_them(formula: str) -> None:
+    columns = {**_columns(5), "number of pets": np.random.default_rng(1).integers(0, 4, 300).tolist()}
+    family = "logistic" if formula.startswith("C(") else "linear"
+    analysis = Analysis.of("a", {"regression": formula, "family": family})
+    used = analysis.columns(list(columns))
+    assert used
+    assert all(one.overlap == pytest.approx(1.0) for one in compare(analysis, {n: columns[n] for n in used}, columns))
+
+
+def test_a_cell_that_empties_is_told() -> None:
+    before, after = {"town": ["a", "a", "b"]}, {"town": ["a", "a", "c"]}
+    found = {one.name: one for one in compare(Analysis.of("t", {"table": "town"}), before, after)}
+    assert {name: (one.before, one.after) for name, one in found.items()} == {"a": (2.0, 2.0), "b": (1.0, 0.0), "c": (0.0, 1.0)}
+    assert (found["b"].relative_bias, found["b"].overlap, found["c"].relative_bias) == (-1.0, 0.0, None)
+
+
+def test_means_of_text_and_tables_of_nothing_are_refused() -> None:
+    with pytest.raises(RarecellError, match="not numbers"):
+        compare(Analysis.of("a", {"means": "sex by age"}), _columns(1), _columns(1))
+    with pytest.raises(RarecellError, match="form of its kind"):
+        Analysis.of("a", {"table": " "})

@@ -63,16 +63,45 @@ def test_a_second_release_is_held_against_the_first(tmp_path: Path) -> None:
     keys = options["keys"]
     differing = sum(a != b for a, b in zip(before.select(keys).to_pylist(), after.select(keys).to_pylist(), strict=True))
     assert told.differing == differing > 0
-    assert told.link_columns == ("pets",)
-    pets = np.array(people.column("pets").to_pylist())
+    assert told.link_columns[-1] == "pets"
+    # A key that is the same in both releases links them as well.
+    assert [key for key in keys if before[key].equals(after[key])] == list(told.link_columns[:-1])
+    linked = people.select(told.link_columns).to_pylist()
     exposed = 0
-    for value in np.unique(pets):
-        rows = pa.array(np.flatnonzero(pets == value))
+    for value in {tuple(values.values()) for values in linked}:
+        rows = pa.array([row for row, values in enumerate(linked) if tuple(values.values()) == value])
         first_keys, second_keys = (Counter(map(str, table.select(keys).take(rows).to_pylist())) for table in (before, after))
         exposed += (first_keys - second_keys).total() == 1
     assert told.exposed == exposed > 0
     assert str(told.exposed) in told.sentence
     assert len(first.plan)
+
+
+def test_a_key_that_stays_links_two_releases(tmp_path: Path) -> None:
+    rng = np.random.default_rng(8)
+    people = pa.table({"age": rng.integers(20, 60, 200), "town": rng.integers(0, 40, 200)})
+    options: dict[str, Any] = {"keys": ["age", "town"], "population": 2_000, "model": "independence", "resolution": "full"}
+    options |= {"never_swap": ["age"]}
+    rc.protect(people, top=10, swap_seed=1, out=tmp_path / "first", **options)
+    told = rc.protect(people, top=12, swap_seed=2, released=str(tmp_path / "first"), **options).summary.swap.earlier
+    assert told is not None
+    assert told.link_columns == ("age",)
+    assert 0 < told.exposed <= told.differing
+
+
+def test_blanked_values_differ_from_those_released_before(tmp_path: Path) -> None:
+    rng = np.random.default_rng(9)
+    people = pa.table({"age": rng.integers(20, 50, 300), "sex": rng.integers(0, 2, 300), "job": rng.integers(0, 9, 300)})
+    options: dict[str, Any] = {"keys": ["age", "sex", "job"], "population": 900, "model": "single", "resolution": "full"}
+    options |= {"recode": {"age": "2-year bands"}}
+    rc.protect(people, top=5, swap_seed=1, out=tmp_path / "first", **options)
+    before = pq.read_table(tmp_path / "first" / "protected.parquet")
+    more: dict[str, Any] = {"risk_above": 0.01, "untouched": [{"sex": 0}], "suppress_rest": True}
+    done = rc.protect(people, swap_seed=2, released=str(tmp_path / "first"), **more, **options)
+    told, keys = done.summary.swap.earlier, options["keys"]
+    assert done.summary.swap.suppression.values > 0
+    pairs = zip(before.select(keys).to_pylist(), done.frame.select(keys).to_pylist(), strict=True)
+    assert told.differing == sum(then != now for then, now in pairs)
 
 
 def test_a_folder_that_is_no_release_of_this_file(tmp_path: Path) -> None:

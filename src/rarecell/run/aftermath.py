@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 from rarecell.data.levels import settle
 from rarecell.outcome.roles import AttributeSummary, ScenarioSummary
 from rarecell.outcome.swap import AffectedGroup, LeftBehind, SwapSummary, WeightedTable
+from rarecell.release.suppression import Suppression
 from rarecell.risk.attributes import Groups, attribute_risk
 from rarecell.risk.scenarios import ScenarioRisk
 from rarecell.run.analysing import compared_analyses
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.earlier import held_against
+from rarecell.run.released import changed_records
 from rarecell.run.results import Assessment
 from rarecell.run.roles import of_attribute
 from rarecell.swap.affected import GroupShare, affected_groups, weighted_changes
@@ -65,7 +67,9 @@ def _joint(plan: Exchange, moves: ReadJson, column: CodedColumn | CrossedColumn)
     return found
 
 
-def with_aftermath(swap: SwapSummary, found: Assessment, plan: SwapPlan, travel: Travel) -> SwapSummary:
+def with_aftermath(
+    swap: SwapSummary, found: Assessment, plan: SwapPlan, travel: Travel, blanked: Suppression | None = None
+) -> SwapSummary:
     """Add groups, intruders, weighted tables and travelling columns to the summary."""
     told = [one for one in affected_groups(plan) if one.swapped >= SMALLEST_GROUP][:MOST_GROUPS]
     return replace(
@@ -73,14 +77,14 @@ def with_aftermath(swap: SwapSummary, found: Assessment, plan: SwapPlan, travel:
         affected=tuple(_told_group(one) for one in sorted(told, key=lambda one: -one.ratio)),
         weighted=_weighted(found, plan),
         attributes=tuple(
-            _attribute_after(found, plan, name, risk.groups_as_read) for name, risk in found.roles.attributes.items()
+            _attribute_after(found, plan, name, risk.groups_as_read, blanked) for name, risk in found.roles.attributes.items()
         ),
         scenarios=()
         if found.roles.scenarios is None
         else tuple(scenario_after(one, plan, found.config) for one in found.roles.scenarios.each),
         carried=tuple(one.column for one in travel.carried),
-        analyses=compared_analyses(found, plan, travel),
-        earlier=held_against(found, plan, travel),
+        analyses=compared_analyses(found, plan, travel, blanked),
+        earlier=held_against(found, plan, travel, blanked),
         left_behind=tuple(
             LeftBehind(
                 column=one.column,
@@ -128,10 +132,13 @@ def _keys_in(plan: SwapPlan, kept: int) -> tuple[str, ...]:
     return keys if all(name in keys or of_coarser.get(name) in keys for name in names) else ()
 
 
-def _attribute_after(found: Assessment, plan: SwapPlan, name: str, groups: Groups) -> AttributeSummary:
-    """A sensitive column in the groups of the released file; it stays with its row while keys move."""
+def _attribute_after(
+    found: Assessment, plan: SwapPlan, name: str, groups: Groups, blanked: Suppression | None
+) -> AttributeSummary:
+    """A sensitive column in the groups of the released file; it stays with its row while keys move or are blanked."""
+    changed = changed_records(plan, blanked)
     values = (
-        found.data.values_at(plan.rows, [name])
+        found.data.values_at(changed.rows, [name])
         if plan.table.record_cell is not None
         else found.data.drawn_records(plan.table, plan.rows, seed=plan.seed, columns=[name])[1]
     )[name]
@@ -139,8 +146,8 @@ def _attribute_after(found: Assessment, plan: SwapPlan, name: str, groups: Group
     # A few values alone may look like numbers where the whole column does not; their text is the same.
     code_of = {None if level is None else str(level): code for code, level in enumerate(groups.sensitive.levels)}
     codes = np.array([code_of[None if value is None else str(value)] for value in settled], dtype=np.int64)
-    old = plan.table.cells[plan.table.cell_of(plan.rows)]
-    return of_attribute(attribute_risk(groups.moved(old, plan.new_cells, codes)))
+    wider = replace(groups, keys=changed.categories)
+    return of_attribute(attribute_risk(wider.moved(changed.before, changed.after, codes)))
 
 
 def scenario_after(scenario: ScenarioRisk, plan: SwapPlan, config: RunConfig) -> ScenarioSummary:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.outcome.swap import AnalysisSummary, AnalysisTerm
+from rarecell.release.suppression import Suppression
 from rarecell.run.results import Assessment
 from rarecell.swap.analyses import MOST_RECORDS, Analysis, Compared, compare
 from rarecell.swap.carry import Travel
@@ -13,7 +14,9 @@ from rarecell.swap.plan import SwapPlan
 from rarecell.table.contingency import Categories
 
 
-def compared_analyses(found: Assessment, plan: SwapPlan, travel: Travel) -> tuple[AnalysisSummary, ...]:
+def compared_analyses(
+    found: Assessment, plan: SwapPlan, travel: Travel, blanked: Suppression | None = None
+) -> tuple[AnalysisSummary, ...]:
     """Run every analysis on both files, on a random sample where there are very many records."""
     asked = [Analysis.of(name, given) for name, given in found.config.analysis.items()]
     if not asked:
@@ -28,10 +31,12 @@ def compared_analyses(found: Assessment, plan: SwapPlan, travel: Travel) -> tupl
         rows = np.union1d(sample, moved)
         codes, categories = data.column_codes(names, rows)
         after = codes_after(codes, names, plan, travel, np.searchsorted(rows, moved))
+        with_blanks(after, names, blanked, rows)
         codes, after = (part[np.searchsorted(rows, sample)] for part in (codes, after))
     else:
         codes, categories = data.column_codes(names)
         after = codes_after(codes, names, plan, travel, moved)
+        with_blanks(after, names, blanked, np.arange(n_records))
     weights = None if weight is None else data.source.weights(weight, sample)
     files = [{c.key: _values(c, part[:, k]) for k, c in enumerate(categories)} for part in (codes, after)]
     told = []
@@ -71,6 +76,15 @@ def codes_after(
             is_new = taken != own
             after[moved[is_new], k] = codes[moved[taken[is_new]], k]
     return after
+
+
+def with_blanks(after: NDArray[np.int32], names: list[str], blanked: Suppression | None, rows: NDArray[np.int64]) -> None:
+    """Set the codes of blanked values to −1, in place; ``rows`` gives the position in the file of each row of ``after``."""
+    if blanked is None:
+        return
+    for name, of_key in blanked.blanked.items():
+        if name in names:
+            after[np.isin(rows, blanked.rows[of_key]), names.index(name)] = -1
 
 
 def _values(categories: Categories, codes: NDArray[np.int32]) -> list[object]:

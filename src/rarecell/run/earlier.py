@@ -16,15 +16,17 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
 from rarecell.errors import BadInput
 from rarecell.outcome.swap import ReleasedBefore
-from rarecell.run.analysing import codes_after
+from rarecell.release.suppression import Suppression
+from rarecell.run.analysing import codes_after, with_blanks
 from rarecell.run.early_checks import earlier_release
 from rarecell.run.results import Assessment
 from rarecell.swap.carry import Travel
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.releases import compare_releases
+from rarecell.table.categories import MISSING
 
 
-def held_against(found: Assessment, plan: SwapPlan, travel: Travel) -> ReleasedBefore | None:
+def held_against(found: Assessment, plan: SwapPlan, travel: Travel, blanked: Suppression | None = None) -> ReleasedBefore | None:
     """Compare the new release with the earlier one that the run names; None when it names none."""
     wanted = found.config.protect
     if wanted is None or wanted.released is None:
@@ -36,11 +38,11 @@ def held_against(found: Assessment, plan: SwapPlan, travel: Travel) -> ReleasedB
         raise BadInput(f"The earlier release in {wanted.released} has no column '{lacking[0]}', so the two cannot be compared.")
     old, new, links = [], [], {}
     for name in shared:
-        then, now = _both(found, plan, travel, earlier, name)
+        then, now = _both(found, plan, travel, earlier, name, blanked)
         if name in found.table.keys:
             old.append(then)
             new.append(now)
-        elif np.array_equal(then, now):
+        if np.array_equal(then, now):
             links[name] = now
     told = compare_releases(list(links.values()), list(links), old, new)
     return ReleasedBefore(
@@ -65,15 +67,17 @@ def _earlier(folder: Path, data: Microdata) -> Microdata:
 
 
 def _both(
-    found: Assessment, plan: SwapPlan, travel: Travel, earlier: Microdata, name: str
+    found: Assessment, plan: SwapPlan, travel: Travel, earlier: Microdata, name: str, blanked: Suppression | None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A column in the earlier and in the new release, coded alike by the text of its values."""
     then, (levels_then,) = earlier.column_codes([name])
     now, (levels_now,) = found.data.column_codes([name])
     after = codes_after(now, [name], plan, travel, plan.rows)
+    with_blanks(after, [name], blanked, np.arange(len(after)))
     number: dict[Any, int] = {}
+    # The last place of the new release is for blanked values, whose code is −1.
     of_then, of_now = (
-        np.array([number.setdefault(label, len(number)) for label in levels.labels], dtype=np.int64)
-        for levels in (levels_then, levels_now)
+        np.array([number.setdefault(label, len(number)) for label in labels], dtype=np.int64)
+        for labels in (levels_then.labels, (*levels_now.labels, MISSING))
     )
     return of_then[then[:, 0]], of_now[after[:, 0]]

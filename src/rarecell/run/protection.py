@@ -108,7 +108,7 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         columns = swaps.other_columns(found.data, plan)
         travel = aftermath.travelling(wanted, found, plan, columns)
         stay = {name: column for name, column in columns.items() if name not in {one.column for one in travel.carried}}
-        told = aftermath.with_aftermath(_told(wanted, found, planned, margins, links, stay), found, plan, travel)
+        told = aftermath.with_aftermath(_told(wanted, found, planned, margins, links, stay), found, plan, travel, blanked)
         swap = with_suppression(told, blanked, after)
         swap = with_interval_of_links(replace(swap, released=released_state(found, plan, after, blanked)))
         remaining, riskiest = left_at_risk(found, plan, after)

@@ -5,7 +5,9 @@ Its table, with blanked values as levels of their own; who is unique in it and h
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +33,33 @@ LEVEL_Z = 1.959963984540054
 # ---------------------------------------------------------------------- the table
 
 
+class ChangedRecords(NamedTuple):
+    """Records whose key values differ in the released file: their codes before and after, and the levels after."""
+
+    rows: NDArray[np.int64]
+    before: NDArray[np.int32]
+    after: NDArray[np.int32]
+    categories: tuple[Categories, ...]
+
+
+def changed_records(plan: SwapPlan, blanked: Suppression | None) -> ChangedRecords:
+    """The records that were swapped or lost a value; a blanked value is the level of missing ones, which comes last."""
+    table = plan.table
+    if blanked is None or not len(blanked.rows):
+        return ChangedRecords(plan.rows, table.cells[table.cell_of(plan.rows)], plan.new_cells, table.categories)
+    rows = np.union1d(plan.rows, blanked.rows)
+    before = table.cells[table.cell_of(rows)]
+    after, categories = before.copy(), list(table.categories)
+    after[np.searchsorted(rows, plan.rows)] = plan.new_cells
+    place = np.searchsorted(rows, blanked.rows)
+    for key, of_key in blanked.blanked.items():
+        k = table.keys.index(key)
+        if not categories[k].has_missing:
+            categories[k] = replace(categories[k], levels=(*categories[k].levels, None))
+        after[place[of_key], k] = categories[k].n_levels - 1
+    return ChangedRecords(rows, before, after, tuple(categories))
+
+
 def released_table(found: Assessment, plan: SwapPlan, blanked: Suppression | None = None) -> ContingencyTable:
     """The table of the released file, with its design weights; a blanked value is a level of its own.
 
@@ -40,22 +69,15 @@ def released_table(found: Assessment, plan: SwapPlan, blanked: Suppression | Non
     table, config = plan.table, found.config
     assert table.record_cell is not None, "records are held when values are to be blanked"
     codes = np.where(table.record_cell[:, None] >= 0, table.cells[table.record_cell], -1)
-    codes[plan.rows] = plan.new_cells
-    categories = list(table.categories)
-    if blanked is not None:
-        for key, of_key in blanked.blanked.items():
-            k = table.keys.index(key)
-            given = categories[k]
-            if not given.has_missing:
-                categories[k] = Categories(key, (*given.levels, None), given.is_ordered)
-            codes[blanked.rows[of_key], k] = categories[k].n_levels - 1
+    changed = changed_records(plan, blanked)
+    codes[changed.rows] = changed.after
     weights = found.data.record_weights() if config.weight is not None else None
-    codes, occurring = _occurring(categories, codes.astype(np.int32))
+    codes, occurring = _occurring(changed.categories, codes.astype(np.int32))
     made = ContingencyTable.from_codes(codes, occurring, weights=weights)
     return _with_strata(made, found, config) if blanked is None else made
 
 
-def _occurring(categories: list[Categories], codes: NDArray[np.int32]) -> tuple[NDArray[np.int32], list[Categories]]:
+def _occurring(categories: Sequence[Categories], codes: NDArray[np.int32]) -> tuple[NDArray[np.int32], list[Categories]]:
     """Recode to the levels that occur, and return these levels; a level that was blanked everywhere is gone."""
     codes, found = codes.copy(), []
     kept = codes[(codes >= 0).all(axis=1)]

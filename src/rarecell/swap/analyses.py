@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput, MissingExtra, UnknownColumns
+from rarecell.swap.regression_formula import columns_of
 
 if TYPE_CHECKING:
     from rarecell.edges import Array, Columns, ReadJson
@@ -73,21 +74,19 @@ class Analysis:
         if family not in ("linear", "logistic"):
             raise BadInput(f"The family of analysis '{name}' was given as '{family}'; it is 'linear' or 'logistic'.")
         text = str(given[kinds[0]])
-        if (kinds[0] == "regression" and "~" not in text) or (kinds[0] == "means" and " by " not in text):
+        is_odd = {"regression": "~" not in text, "means": " by " not in text, "table": not text.strip(" ,")}
+        if is_odd[kinds[0]]:
             raise BadInput(f"Analysis '{name}' was given as '{text}', which is not of the form of its kind, {kinds[0]}.")
         return cls(name, kinds[0], text, family)
 
     def columns(self, available: Sequence[str]) -> list[str]:
         """Return the columns that the formula names."""
-        words = set(re.findall(r"\w+", self.formula)) - {"by", "C"}
-        found = [name for name in available if name in words]
-        if self.kind != "regression":
-            unknown = [part for part in self._parts() if part not in available]
-            if unknown:
-                raise UnknownColumns.among(unknown, list(available))
-        elif not found:
-            raise UnknownColumns.among(sorted(words)[:1], list(available))
-        return found
+        if self.kind == "regression":
+            return columns_of(self.formula, available)
+        unknown = [part for part in self._parts() if part not in available]
+        if unknown:
+            raise UnknownColumns.among(unknown, list(available))
+        return [name for name in available if name in self._parts()]
 
     def _parts(self) -> list[str]:
         return [part.strip() for part in re.split(r",| by ", self.formula) if part.strip()]
@@ -119,8 +118,13 @@ class Compared:
 
 
 def compare(analysis: Analysis, before: Columns, after: Columns, weights: Floats | None = None) -> tuple[Compared, ...]:
-    """Run an analysis on both files, given as columns of values; numbers found in only one of them are left out."""
+    """Run an analysis on both files, given as columns of values.
+
+    A cell of a table that is empty in one file has a total of 0 there; other numbers found in only one file are left out.
+    """
     first, second = (_estimates(analysis, columns, weights) for columns in (before, after))
+    if analysis.kind == "table":
+        first, second = ({name: one.get(name, (0.0, 0.0)) for name in sorted({*first, *second})} for one in (first, second))
     return tuple(
         Compared(name, first[name][0], second[name][0], first[name][1], second[name][1]) for name in first if name in second
     )
@@ -133,8 +137,15 @@ def _estimates(analysis: Analysis, columns: Columns, weights: Floats | None) -> 
         return _regression(analysis, columns, weights)
     if analysis.kind == "means":
         value, *groups = analysis._parts()
-        return _means(np.asarray(columns[value], dtype=np.float64), _labels(columns, groups), of_records)
+        return _means(_numbers(analysis, value, columns[value]), _labels(columns, groups), of_records)
     return _totals(_labels(columns, analysis._parts()), of_records)
+
+
+def _numbers(analysis: Analysis, name: str, values: Sequence[object]) -> Floats:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise BadInput(f"Analysis '{analysis.name}' takes means of '{name}', whose values are not numbers.") from None
 
 
 def _labels(columns: Columns, names: Sequence[str]) -> Array:

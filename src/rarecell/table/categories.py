@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from rarecell.edges import Array, Level
 
 
+MISSING = "missing"
+"""How a missing value is shown to a reader."""
+
+
 @dataclass(frozen=True)
 class Categories:
     """The levels of one key, in order; the missing level, if any, is ``None`` and comes last.
@@ -46,7 +50,7 @@ class Categories:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The levels as shown to a reader."""
-        return tuple("missing" if level is None else str(level) for level in self.levels)
+        return tuple(MISSING if level is None else str(level) for level in self.levels)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import math
+import re
 from dataclasses import FrozenInstanceError, fields, replace
 from pathlib import Path
 
@@ -13,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import rarecell as rc
+from rarecell.cli.commands import main
 from rarecell.errors import BadInput
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.keywords import ProtectOptions, RunOptions
@@ -46,9 +50,56 @@ def protected(people: pd.DataFrame) -> rc.Protection:
 def test_keywords_are_the_fields_of_the_configuration() -> None:
     of_run = {part.name for part in fields(RunConfig)} - {"input", "protect"}
     of_protection = {part.name for part in fields(ProtectConfig)}
-    assert set(RunOptions.__annotations__) == of_run
-    assert set(ProtectOptions.__annotations__) == of_run | of_protection
+    assert set(RunOptions.__annotations__) == of_run | {"paper"}
+    assert set(ProtectOptions.__annotations__) == of_run | of_protection | {"paper"}
     assert not of_run & of_protection
+
+
+OF_THE_TERMINAL = {"as_json", "quiet", "fail_above", "dry_run"}
+"""Options that say what a terminal shows and how a command ends."""
+
+CALLED_OTHERWISE = {"file": "data", "config": "data", "id_column": "id", "scenarios": "scenario"}
+"""Options whose parameter in Python has another name: a configuration is given in place of the data."""
+
+
+@pytest.mark.parametrize("name", ["assess", "protect", "plan"])
+def test_every_option_of_a_command_is_a_keyword(name: str) -> None:
+    function = getattr(rc, name)
+    keywords = {*inspect.signature(function).parameters, *(ProtectOptions if name == "protect" else RunOptions).__annotations__}
+    options = {str(option.name) for option in main.commands[name].params} - OF_THE_TERMINAL
+    if name == "plan":
+        options -= {"out", "overwrite"}  # a frontier is a value; only the command writes it
+    assert {CALLED_OTHERWISE.get(option, option) for option in options} <= keywords
+
+
+def test_everything_that_a_public_function_takes_or_returns_is_public() -> None:
+    """Somebody who reads a signature finds what it names without looking for its module."""
+    for_annotations = {"RunOptions", "ProtectOptions"}
+    package = Path(rc.__file__).parent
+    classes = {
+        node.name
+        for path in package.rglob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    }
+    mentioned = set()
+    for name in rc.__all__:
+        function = getattr(rc, name)
+        if inspect.isfunction(function):
+            signature = inspect.signature(function)
+            types = [*(parameter.annotation for parameter in signature.parameters.values()), signature.return_annotation]
+            mentioned |= set(re.findall(r"\w+", " ".join(str(one) for one in types)))
+    assert mentioned & classes - for_annotations <= set(rc.__all__)
+    assert "SwapTask" in mentioned & classes
+
+
+def test_the_procedure_of_the_paper_is_one_keyword(people: pd.DataFrame) -> None:
+    found = rc.assess(people, keys=KEYS, population=20_000, paper=True)
+    assert found.summary.paper is not None
+    assert (found.config.model, found.config.resolution, found.config.search) == ("single", "full", "local")
+    with pytest.raises(BadInput, match="leave out 'criterion', or leave out 'paper'"):
+        rc.assess(people, keys=KEYS, population=20_000, paper=True, criterion="bic")
+    assert rc.assess(people, keys=KEYS, population=20_000, paper=False, model="single").summary.paper is None
 
 
 def test_a_frame_with_keywords_is_the_same_run_as_a_configuration(assessed: rc.Assessment, people: pd.DataFrame) -> None:

@@ -135,6 +135,16 @@ def test_partners_are_listed_with_what_would_change(run: Path) -> None:
             assert (str(people[17][key]), str(partner[key])) == (old, new)
 
 
+def test_a_record_without_a_partner_is_told_which_table_holds_it(run: Path) -> None:
+    config: dict[str, Any] = {"keys": ["age", "job", "sex"], "population": 5000, "resolution": "full"}
+    rc.assess(run.parent / "people.csv", out=run.parent / "held", cliques=[["age", "job", "sex"]], model="single", **config)
+    done = command("partners", run.parent / "held", "--record", 18)
+    assert done.exit_code == 0, done.output
+    assert (
+        "with no other record without changing a table that must stay. It is held by the table of age, job and sex" in done.output
+    )
+
+
 def test_numbers_of_records_begin_at_1_for_people(run: Path) -> None:
     assert command("explain", run, "--record", 0).exit_code == 2
     assert "counted from 1 to 300" in command("partners", run, "--record", 301).output

@@ -191,6 +191,13 @@ def test_a_protected_file_is_shown_before_and_after(pages: dict[tuple[str, str],
     assert "What protection changed" not in pages["assessed", "internal"]
 
 
+def test_a_target_is_drawn_where_the_run_set_one(pages: dict[tuple[str, str], str]) -> None:
+    summary = copy.deepcopy(protected_summary())
+    summary["swap"]["target"] = {"met": True, "sentence": "Reached.", "max_population_uniques": 160.0}
+    assert ">target 160<" in render_report(typed(summary), typed_records())
+    assert ">target " not in pages["protected", "internal"]
+
+
 def test_a_failed_estimator_has_no_number(pages: dict[tuple[str, str], str]) -> None:
     page = pages["assessed", "internal"]
     row = page[page.index("slide negative binomial</th>") :]

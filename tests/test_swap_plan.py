@@ -30,7 +30,7 @@ from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.summary import first_found_distance
 from rarecell.swap.swappable import swappability
-from rarecell.swap.target import Target, frontier, plan_to_target
+from rarecell.swap.target import SwapTarget, frontier, plan_to_target
 from rarecell.swap.task import LINK_WEIGHT, SwapTask
 from tests.naive import swap as naive
 from tests.naive.intruder import distance_by_rank
@@ -211,6 +211,16 @@ def test_risky_records_of_the_census_sample_are_protected(which: str) -> None:
     assert plan.penalised_cost <= 1.15 * plan.cost_at_least
 
 
+def test_swapping_without_a_plan_is_measured_in_the_units_of_the_plan() -> None:
+    table, model, risk = census_risk()
+    tenfold = Distances(weights=dict.fromkeys(table.keys, 10.0))
+    plain, weighted = (
+        plan_swaps(table, model, records=risk.riskiest(20), risk=risk, distances=distances, seed=1)
+        for distances in (Distances(), tenfold)
+    )
+    assert first_found_distance(weighted) == pytest.approx(10.0 * first_found_distance(plain))
+
+
 def test_risk_after_is_what_the_nearest_intruder_finds() -> None:
     table, model, risk = census_risk()
     plan = plan_swaps(table, model, records=risk.above(0.3), risk=risk, link_weight=0.1)
@@ -323,8 +333,8 @@ def test_targets_are_reached_by_the_same_swaps_from_counts() -> None:
     its_model = rc.DecomposableModel(counted, graph=model.graph)
     its_risk = rc.record_risk(counted, its_model, population=CENSUS_POPULATION)
     drawn = np.lexsort((drawing_order(7, range(table.n_records)), table.record_cell))
-    known = plan_to_target(SwapTask(table, model, risk=risk, seed=7), risk, Target(150, 0.3))
-    found = plan_to_target(SwapTask(counted, its_model, risk=its_risk, seed=7), its_risk, Target(150, 0.3))
+    known = plan_to_target(SwapTask(table, model, risk=risk, seed=7), risk, SwapTarget(150, 0.3))
+    found = plan_to_target(SwapTask(counted, its_model, risk=its_risk, seed=7), its_risk, SwapTarget(150, 0.3))
     assert known.sentence == found.sentence
     assert known.plan.rows.tolist() == drawn[found.plan.rows].tolist()
     assert known.frontier == found.frontier
@@ -366,11 +376,11 @@ def test_coarsenings_keep_their_own_margins_on_the_census_sample() -> None:
 
 def test_a_plan_grows_until_the_target_is_met_and_no_further() -> None:
     table, model, risk = census_risk()
-    found = plan_to_target(SwapTask(table, model, risk=risk), risk, Target(max_population_uniques=150))
+    found = plan_to_target(SwapTask(table, model, risk=risk), risk, SwapTarget(max_population_uniques=150))
     assert found.is_met
     assert found.after.expected_population_uniques <= 150
     check_plan(found.plan)
-    fewer = plan_to_target(SwapTask(table, model, risk=risk), risk, Target(max_population_uniques=200))
+    fewer = plan_to_target(SwapTask(table, model, risk=risk), risk, SwapTarget(max_population_uniques=200))
     assert fewer.plan.n_values_changed < found.plan.n_values_changed
     changed = [point.values_changed for point in found.frontier]
     left = [point.expected_population_uniques for point in found.frontier]
@@ -386,12 +396,12 @@ def test_a_plan_grows_until_the_target_is_met_and_no_further() -> None:
 
 def test_no_record_above_a_risk() -> None:
     table, model, risk = census_risk()
-    found = plan_to_target(SwapTask(table, model, risk=risk), risk, Target(max_record_risk=0.4))
+    found = plan_to_target(SwapTask(table, model, risk=risk), risk, SwapTarget(max_record_risk=0.4))
     assert found.is_met
     assert found.after.highest <= 0.4
-    assert plan_to_target(SwapTask(table, model, risk=risk), risk, Target(max_record_risk=1.0)).plan.n_values_changed == 0
+    assert plan_to_target(SwapTask(table, model, risk=risk), risk, SwapTarget(max_record_risk=1.0)).plan.n_values_changed == 0
     with pytest.raises(BadInput, match="No target"):
-        Target()
+        SwapTarget()
 
 
 def test_a_target_out_of_reach_is_said_to_be() -> None:
@@ -399,7 +409,7 @@ def test_a_target_out_of_reach_is_said_to_be() -> None:
     table = rc.ContingencyTable.from_codes(codes, categories([2, 2, 2]))
     model = rc.DecomposableModel(table, cliques=[("a", "b", "c")])
     risk = rc.record_risk(table, model, population=6)
-    found = plan_to_target(SwapTask(table, model, risk=risk), risk, Target(max_population_uniques=0.1))
+    found = plan_to_target(SwapTask(table, model, risk=risk), risk, SwapTarget(max_population_uniques=0.1))
     assert not found.is_met
     assert "out of reach" in str(found)
     assert reasons.FIXED_BY_MODEL in str(found)

@@ -51,12 +51,12 @@ class GlossaryOfTheReport(Directive):
 
 
 TOPICS = {
-    "Data": ("data.", "engine.", "table."),
+    "Data": ("data.", "engine.", "table.", "machine."),
     "Graphs and models": ("graph.", "model."),
     "Search": ("search",),
-    "Risk": ("risk.",),
+    "Risk": ("risk.", "intruder."),
     "Swapping": ("swap.",),
-    "Whole runs": ("run.", "outcome.", "release."),
+    "Whole runs": ("run.", "outcome.", "release.", "progress"),
     "Notebooks": ("report.",),
     "Errors": ("errors",),
 }

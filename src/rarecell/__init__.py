@@ -12,81 +12,106 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AdditiveModel": "model.additive",
+    "assess": "run.assessment",
     "Assessment": "run.results",
+    "Attack": "run.attack",
+    "attack": "run.attack",
+    "AttackSummary": "outcome.attack",
+    "automatic_coarsenings": "table.coarsening",
     "AverageModel": "model.average",
     "BackoffModel": "model.backoff",
     "BadInput": "errors",
     "Cancelled": "errors",
+    "Card": "report.notebook",
+    "card": "report.notebook",
     "Categories": "table.contingency",
+    "CellModel": "model.protocol",
     "ChordalGraph": "graph.chordal",
+    "clique_risk": "risk.cliques",
+    "CliqueRisk": "risk.cliques",
     "Coarsening": "table.contingency",
     "Coding": "data.coding",
     "ContingencyTable": "table.contingency",
     "DecomposableModel": "model.decomposable",
+    "demo": "run.demonstration",
     "Distances": "swap.distance",
     "EngineFailed": "errors",
     "EngineSettings": "engine.duck",
+    "explain": "report.notebook",
+    "explain_pair": "swap.pairs",
+    "Explanation": "report.notebook",
+    "find_structural_zeros": "table.zero_detection",
+    "fit_backoff": "model.backoff",
+    "fit_diagnostics": "risk.diagnostics",
+    "FitDiagnostics": "risk.diagnostics",
+    "formal_swaps": "swap.formal.release",
     "FormalRelease": "swap.formal.release",
+    "held_out_log_likelihood": "model.stacking",
+    "HeldOutLikelihood": "model.stacking",
     "HierarchicalModel": "model.hierarchical",
+    "HierarchicalSearchResult": "search.hierarchical",
+    "household_risk": "risk.records",
+    "improve_model": "search.hierarchical",
     "KeyMismatch": "errors",
+    "load": "run.saved",
+    "MemoryLimit": "machine.memory",
     "Microdata": "data.microdata",
     "MissingExtra": "errors",
     "NotChordal": "errors",
     "NotConverged": "errors",
     "NotWritten": "errors",
+    "OtherColumn": "release.costs",
     "OutputExists": "errors",
-    "PopulationTooSmall": "errors",
-    "ProtectConfig": "run.config",
-    "Protection": "run.results",
-    "RarecellError": "errors",
-    "ReleaseFrontier": "release.planner",
-    "ReleaseTarget": "release.remainder",
-    "RecordRisk": "risk.records",
-    "RegularisedModel": "model.regularised",
-    "RunConfig": "run.config",
-    "RunSummary": "outcome.summary",
-    "SavedRun": "run.saved",
-    "SearchResult": "search.result",
-    "StructuralZeros": "table.structural_zeros",
-    "SwapConstraints": "swap.rules",
-    "SwapPlan": "swap.plan",
-    "SwapResult": "swap.apply",
-    "TargetPlan": "swap.target",
-    "TooLarge": "errors",
-    "UnknownChoice": "errors",
-    "UnknownColumns": "errors",
-    "assess": "run.assessment",
-    "attack": "run.attack",
-    "Attack": "run.attack",
-    "automatic_coarsenings": "table.coarsening",
-    "card": "report.notebook",
-    "clique_risk": "risk.cliques",
-    "demo": "run.demonstration",
-    "explain": "report.notebook",
-    "explain_pair": "swap.pairs",
-    "find_structural_zeros": "table.zero_detection",
-    "fit_backoff": "model.backoff",
-    "fit_diagnostics": "risk.diagnostics",
-    "formal_swaps": "swap.formal.release",
-    "held_out_log_likelihood": "model.stacking",
-    "household_risk": "risk.records",
-    "improve_model": "search.hierarchical",
-    "load": "run.saved",
-    "penalty_path": "search",
+    "PairExplanation": "swap.pairs",
+    "penalty_path": "search.select",
     "plan": "run.planning",
     "plan_release": "release.planner",
     "plan_swaps": "swap.plan",
     "plan_to_target": "swap.target",
     "population_uniques": "risk.population_uniques",
+    "PopulationTooSmall": "errors",
+    "Progress": "progress",
     "protect": "run.protection",
+    "ProtectConfig": "run.config",
+    "Protection": "run.results",
+    "RarecellError": "errors",
     "record_risk": "risk.records",
+    "RecordRisk": "risk.records",
+    "Register": "intruder.register",
     "register_counts": "risk.register",
+    "RegisterCounts": "risk.register",
+    "RegularisedModel": "model.regularised",
+    "ReleaseFrontier": "release.planner",
+    "ReleasePoint": "release.planner",
+    "ReleaseTarget": "release.remainder",
     "risk_interval": "risk.interval",
+    "RiskInterval": "risk.interval",
+    "RunConfig": "run.config",
+    "RunSummary": "outcome.summary",
+    "SavedRun": "run.saved",
+    "Scan": "risk.key_sets",
     "scan_subsets": "risk.key_sets",
-    "select_model": "search",
+    "SearchLimits": "search.limits",
+    "SearchResult": "search.result",
+    "select_model": "search.select",
+    "SizeIndices": "risk.population_uniques",
     "stack": "model.stacking",
+    "StructuralZeros": "table.structural_zeros",
+    "SwapConstraints": "swap.rules",
+    "Swappability": "swap.swappable",
     "swappability": "swap.swappable",
+    "SwapPlan": "swap.plan",
+    "SwapResult": "swap.apply",
+    "SwapTarget": "swap.target",
+    "SwapTask": "swap.task",
+    "TargetPlan": "swap.target",
+    "TooLarge": "errors",
+    "UniquesEstimate": "risk.population_uniques",
+    "UnknownChoice": "errors",
+    "UnknownColumns": "errors",
     "unsafe_combinations": "risk.unsafe",
+    "UnsafeCombinations": "risk.unsafe",
+    "Verdict": "outcome.verdict",
 }
 __all__ = ["__version__", *_HOME]
 
@@ -109,30 +134,49 @@ if TYPE_CHECKING:
     from rarecell.errors import UnknownChoice as UnknownChoice
     from rarecell.errors import UnknownColumns as UnknownColumns
     from rarecell.graph.chordal import ChordalGraph as ChordalGraph
+    from rarecell.intruder.register import Register as Register
+    from rarecell.machine.memory import MemoryLimit as MemoryLimit
     from rarecell.model.additive import AdditiveModel as AdditiveModel
     from rarecell.model.average import AverageModel as AverageModel
     from rarecell.model.backoff import BackoffModel as BackoffModel
     from rarecell.model.backoff import fit_backoff as fit_backoff
     from rarecell.model.decomposable import DecomposableModel as DecomposableModel
     from rarecell.model.hierarchical import HierarchicalModel as HierarchicalModel
+    from rarecell.model.protocol import CellModel as CellModel
     from rarecell.model.regularised import RegularisedModel as RegularisedModel
+    from rarecell.model.stacking import HeldOutLikelihood as HeldOutLikelihood
     from rarecell.model.stacking import held_out_log_likelihood as held_out_log_likelihood
     from rarecell.model.stacking import stack as stack
+    from rarecell.outcome.attack import AttackSummary as AttackSummary
     from rarecell.outcome.summary import RunSummary as RunSummary
+    from rarecell.outcome.verdict import Verdict as Verdict
+    from rarecell.progress import Progress as Progress
+    from rarecell.release.costs import OtherColumn as OtherColumn
     from rarecell.release.planner import ReleaseFrontier as ReleaseFrontier
+    from rarecell.release.planner import ReleasePoint as ReleasePoint
     from rarecell.release.planner import plan_release as plan_release
     from rarecell.release.remainder import ReleaseTarget as ReleaseTarget
+    from rarecell.report.notebook import Card as Card
+    from rarecell.report.notebook import Explanation as Explanation
     from rarecell.report.notebook import card as card
     from rarecell.report.notebook import explain as explain
+    from rarecell.risk.cliques import CliqueRisk as CliqueRisk
     from rarecell.risk.cliques import clique_risk as clique_risk
+    from rarecell.risk.diagnostics import FitDiagnostics as FitDiagnostics
     from rarecell.risk.diagnostics import fit_diagnostics as fit_diagnostics
+    from rarecell.risk.interval import RiskInterval as RiskInterval
     from rarecell.risk.interval import risk_interval as risk_interval
+    from rarecell.risk.key_sets import Scan as Scan
     from rarecell.risk.key_sets import scan_subsets as scan_subsets
+    from rarecell.risk.population_uniques import SizeIndices as SizeIndices
+    from rarecell.risk.population_uniques import UniquesEstimate as UniquesEstimate
     from rarecell.risk.population_uniques import population_uniques as population_uniques
     from rarecell.risk.records import RecordRisk as RecordRisk
     from rarecell.risk.records import household_risk as household_risk
     from rarecell.risk.records import record_risk as record_risk
+    from rarecell.risk.register import RegisterCounts as RegisterCounts
     from rarecell.risk.register import register_counts as register_counts
+    from rarecell.risk.unsafe import UnsafeCombinations as UnsafeCombinations
     from rarecell.risk.unsafe import unsafe_combinations as unsafe_combinations
     from rarecell.run.assessment import assess as assess
     from rarecell.run.attack import Attack as Attack
@@ -146,21 +190,27 @@ if TYPE_CHECKING:
     from rarecell.run.results import Protection as Protection
     from rarecell.run.saved import SavedRun as SavedRun
     from rarecell.run.saved import load as load
-    from rarecell.search import penalty_path as penalty_path
-    from rarecell.search import select_model as select_model
+    from rarecell.search.hierarchical import HierarchicalSearchResult as HierarchicalSearchResult
     from rarecell.search.hierarchical import improve_model as improve_model
+    from rarecell.search.limits import SearchLimits as SearchLimits
     from rarecell.search.result import SearchResult as SearchResult
+    from rarecell.search.select import penalty_path as penalty_path
+    from rarecell.search.select import select_model as select_model
     from rarecell.swap.apply import SwapResult as SwapResult
     from rarecell.swap.distance import Distances as Distances
     from rarecell.swap.formal.release import FormalRelease as FormalRelease
     from rarecell.swap.formal.release import formal_swaps as formal_swaps
+    from rarecell.swap.pairs import PairExplanation as PairExplanation
     from rarecell.swap.pairs import explain_pair as explain_pair
     from rarecell.swap.plan import SwapPlan as SwapPlan
     from rarecell.swap.plan import plan_swaps as plan_swaps
     from rarecell.swap.rules import SwapConstraints as SwapConstraints
+    from rarecell.swap.swappable import Swappability as Swappability
     from rarecell.swap.swappable import swappability as swappability
+    from rarecell.swap.target import SwapTarget as SwapTarget
     from rarecell.swap.target import TargetPlan as TargetPlan
     from rarecell.swap.target import plan_to_target as plan_to_target
+    from rarecell.swap.task import SwapTask as SwapTask
     from rarecell.table.coarsening import automatic_coarsenings as automatic_coarsenings
     from rarecell.table.contingency import Categories as Categories
     from rarecell.table.contingency import Coarsening as Coarsening

@@ -10,6 +10,8 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from rarecell.errors import BadInput
@@ -31,25 +33,18 @@ async def made_in_time(make: Callable[[], Made], *, patience: float = PATIENCE) 
     loop = asyncio.get_running_loop()
     result: asyncio.Future[Made] = loop.create_future()
 
-    def tell(outcome: Made | None, problem: BaseException | None) -> None:
-        if result.done():
-            return
-        if problem is not None:
-            result.set_exception(problem)
-        else:
-            result.set_result(outcome)  # type: ignore[arg-type]
+    def settle(tell: Callable[[], None]) -> None:
+        if not result.done():
+            tell()
 
     def work() -> None:
-        outcome, problem = None, None
         try:
-            outcome = make()
-        except BaseException as met:
-            problem = met
+            tell = partial(result.set_result, make())
+        except BaseException as problem:
+            tell = partial(result.set_exception, problem)
         # The loop is closed if the app ended in the meantime.
-        try:
-            loop.call_soon_threadsafe(tell, outcome, problem)
-        except RuntimeError:
-            return
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, tell)
 
     context = contextvars.copy_context()
     threading.Thread(target=context.run, args=(work,), daemon=True).start()

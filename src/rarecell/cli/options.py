@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rarecell.choices import MISSING
+from rarecell.choices import FORMS, MISSING, MODELS, RESOLUTIONS, SEARCHES
 from rarecell.engine.addresses import without_password
 from rarecell.errors import BadInput
 from rarecell.machine.numbers import LARGEST_COUNT, LARGEST_INTEGER
@@ -111,12 +111,10 @@ model_options = _options(
         help="Nested groups of a key's levels, one row for each level. Repeatable.",
     ),
     click.option("--criterion", help="aic (default), bic, bayes, skinner-shlomo, or a penalty for each degree of freedom."),
-    click.option(
-        "--search", type=click.Choice(["auto", "exact", "local", "greedy"]), help="How to search for the model (default auto)."
-    ),
+    click.option("--search", type=click.Choice(SEARCHES), help="How to search for the model (default auto)."),
     click.option(
         "--model",
-        type=click.Choice(["average", "single", "bayes", "hierarchical", "regularised", "stacked", "independence", "saturated"]),
+        type=click.Choice(MODELS),
         metavar="NAME",
         help="Where the risk comes from: average (default: back-off models, averaged over orders of the keys), single (the best decomposable "
         "model), bayes, hierarchical, regularised, stacked, independence or saturated.",
@@ -129,7 +127,7 @@ model_options = _options(
     click.option("--cliques", help='A model by name instead of a search: "a,b;b,c".'),
     click.option(
         "--resolution",
-        type=click.Choice(["multi", "full"]),
+        type=click.Choice(RESOLUTIONS),
         help="Offer keys with many levels at coarser resolutions too (multi, default), or not.",
     ),
     click.option(
@@ -147,7 +145,7 @@ model_options = _options(
     ),
     click.option(
         "--form",
-        type=click.Choice(["multinomial", "poisson", "poisson-gamma"]),
+        type=click.Choice(FORMS),
         help="Distribution of the population count of a cell.",
     ),
     click.option("--threshold", type=FiniteRange(0, 1), help="Risk from which a record is listed (default 0.2)."),
@@ -284,16 +282,6 @@ _PASSED_ON = (
 """Options with the same name and meaning in a configuration."""
 
 
-def _paper_options(given: ReadJson) -> dict[str, str]:
-    """The options that --paper stands for; none of them may be given another value beside it."""
-    from rarecell.run.paper import PAPER
-
-    other = [name for name, value in PAPER.items() if given.get(name, value) != value]
-    if other:
-        raise click.UsageError(f"--paper says how the model is chosen; leave out --{other[0]}, or --paper.")
-    return dict(PAPER)
-
-
 def config_of(options: ReadJson, *, protect: ReadJson | None = None) -> RunConfig:
     """Build the configuration: the file named by --config, then what the command line adds."""
     base: Json = {}
@@ -302,7 +290,9 @@ def config_of(options: ReadJson, *, protect: ReadJson | None = None) -> RunConfi
         base = tomllib.loads(Path(options["config"]).read_text(encoding="utf-8"))
     given: Json = {name: options[name] for name in _PASSED_ON if options.get(name) is not None}
     if options.get("paper"):
-        given.update(_paper_options(given))
+        from rarecell.run.paper import paper_options
+
+        given.update(paper_options(given))
     if options["file"]:
         given["input"] = options["file"]
     elif options["sql"] or options["spark_table"]:

@@ -112,14 +112,6 @@ class ChordalGraph:
         return sum(around.bit_count() for around in self.neighbours) // 2
 
     @cached_property
-    def search_order(self) -> tuple[int, ...]:
-        """Vertices in the order of maximum cardinality search; ties go to the lowest vertex.
-
-        The earlier neighbours of each vertex are complete, so the reverse is a perfect elimination order.
-        """
-        return tuple(int(v) for v in kernels.perfect_order(self.adjacency))
-
-    @cached_property
     def perfect_sequence(self) -> PerfectSequence:
         """Cliques in the order of maximum cardinality search, with separators, residuals and parents."""
         cliques, separators = kernels.cliques_and_separators(self.adjacency)

@@ -176,7 +176,7 @@ class FactorTree:
             shape = [self.levels[k] for k in axes]
             weight = np.ones(shape)
             for scope, low, high in self._factors_of(c):
-                order = sorted(range(len(scope)), key=lambda axis, scope=scope: axes[scope[axis]])  # type: ignore[misc]
+                order = np.argsort([axes[k] for k in scope])
                 factor = tables[low:high].reshape([self.levels[k] for k in scope]).transpose(order)
                 weight *= factor.reshape([self.levels[k] if k in scope else 1 for k in axes])
             n_given = math.prod(self.levels[k] for k in separator)

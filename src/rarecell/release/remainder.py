@@ -15,7 +15,7 @@ from rarecell.model.protocol import CellModel
 from rarecell.progress import OnlyCancelled, Progress
 from rarecell.risk.records import RecordRisk
 from rarecell.swap.rules import SwapConstraints
-from rarecell.swap.target import Target, TargetPlan, plan_to_target
+from rarecell.swap.target import SwapTarget, TargetPlan, plan_to_target
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import ColumnValues
 from rarecell.table.contingency import ContingencyTable
@@ -105,5 +105,5 @@ def swap_remainder(fitted: Fitted, target: ReleaseTarget, *, seed: int, progress
         record_ids=rules.record_ids,
         seed=seed,
     )
-    wish = Target(max_record_risk=target.max_record_risk, max_correct_links=target.max_correct_links)
+    wish = SwapTarget(max_record_risk=target.max_record_risk, max_correct_links=target.max_correct_links)
     return plan_to_target(task, fitted.risk, wish, register=reported, progress=OnlyCancelled(progress))

@@ -81,7 +81,7 @@ class SamplingDesign:
             reference_population=everywhere * self.population,
         )
 
-    def at(self, cells: Array | slice) -> SamplingDesign:
+    def at(self, cells: Array) -> SamplingDesign:
         """The design restricted to some cells."""
         return replace(
             self,

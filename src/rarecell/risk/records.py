@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-_EVERYWHERE = slice(None)
-
 
 @dataclass(frozen=True, eq=False)
 class RecordRisk(Shown):
@@ -108,7 +106,24 @@ class RecordRisk(Shown):
     @cached_property
     def unique_probability(self) -> Floats:
         """P(unique in the population | unique in the sample) of each cell; 0 for cells with more than one record."""
-        return self._unique_at(_EVERYWHERE, self.sample_count)
+        found = np.zeros(len(self.sample_count))
+        alone = np.flatnonzero(self.sample_count == 1)
+        design = self.design.at(alone)
+        if self._gamma_law is not None:
+            shape, scale = self._gamma_law
+            found[alone] = posterior_unique_probability(shape[alone], scale[alone], design.n_unseen)
+            return found
+        log_p = self.log_cell_probability[alone] + design.log_scale
+        if self.form == "multinomial":
+            found[alone] = formulas.unique_probability(log_p, design.n_unseen)
+            return found
+        rate = np.exp(log_p) * design.reference_population
+        if self._is_poisson:
+            found[alone] = formulas.poisson_unique_probability((1.0 - design.inclusion) * rate)
+        else:
+            assert self.shape is not None
+            found[alone] = formulas.gamma_unique_probability(rate, self.shape, design.inclusion)
+        return found
 
     @cached_property
     def standard_error(self) -> Floats | None:
@@ -135,39 +150,11 @@ class RecordRisk(Shown):
     @cached_property
     def match_probability(self) -> Floats:
         """E(1/F) of each cell."""
-        return self._match_at(_EVERYWHERE, self.sample_count)
-
-    def at_counts(self, cells: NDArray[np.int64], sample_count: NDArray[np.int64]) -> tuple[Floats, Floats]:
-        """Unique and match probability of some cells if they had this many records, such as what a swap leaves behind."""
-        return self._unique_at(cells, sample_count), self._match_at(cells, sample_count)
-
-    def _unique_at(self, cells: NDArray[np.int64] | slice, sample_count: NDArray[np.int64]) -> Floats:
-        found = np.zeros(len(sample_count))
-        alone = np.flatnonzero(sample_count == 1)
-        where = alone if isinstance(cells, slice) else cells[alone]
-        design = self.design.at(where)
+        design, sample_count = self.design, self.sample_count
         if self._gamma_law is not None:
             shape, scale = self._gamma_law
-            found[alone] = posterior_unique_probability(shape[where], scale[where], design.n_unseen)
-            return found
-        log_p = self.log_cell_probability[where] + design.log_scale
-        if self.form == "multinomial":
-            found[alone] = formulas.unique_probability(log_p, design.n_unseen)
-            return found
-        rate = np.exp(log_p) * design.reference_population
-        if self._is_poisson:
-            found[alone] = formulas.poisson_unique_probability((1.0 - design.inclusion) * rate)
-        else:
-            assert self.shape is not None
-            found[alone] = formulas.gamma_unique_probability(rate, self.shape, design.inclusion)
-        return found
-
-    def _match_at(self, cells: NDArray[np.int64] | slice, sample_count: NDArray[np.int64]) -> Floats:
-        design = self.design.at(cells)
-        if self._gamma_law is not None:
-            shape, scale = self._gamma_law
-            return posterior_match_probability(shape[cells], scale[cells], design.n_unseen, sample_count)
-        log_p = self.log_cell_probability[cells] + design.log_scale
+            return posterior_match_probability(shape, scale, design.n_unseen, sample_count)
+        log_p = self.log_cell_probability + design.log_scale
         if self.form == "multinomial":
             return formulas.match_probability(log_p, design.n_unseen, sample_count)
         rate = np.exp(log_p) * design.reference_population

@@ -170,11 +170,15 @@ class CountedRisk(RecordRisk):
         alone = np.flatnonzero(self.sample_count == 1)
         return self._rows_of(alone[np.lexsort((alone, self.population_count[alone]))[: max(k, 0)]])
 
-    def _unique_at(self, cells: NDArray[np.int64] | slice, sample_count: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.asarray((sample_count == 1) & (self.population_count[cells] == 1), dtype=np.float64)
+    @cached_property
+    def unique_probability(self) -> NDArray[np.float64]:
+        """1 for cells with one person in the population and one in the file, else 0."""
+        return np.asarray((self.sample_count == 1) & (self.population_count == 1), dtype=np.float64)
 
-    def _match_at(self, cells: NDArray[np.int64] | slice, sample_count: NDArray[np.int64]) -> NDArray[np.float64]:
-        return np.asarray(1.0 / self.population_count[cells])
+    @cached_property
+    def match_probability(self) -> NDArray[np.float64]:
+        """1/F of each cell."""
+        return np.asarray(1.0 / self.population_count)
 
 
 def register_counts(

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.counting import CellIndex
 from rarecell.data.names import check_scenarios
+from rarecell.graph.masks import single
 from rarecell.model.protocol import CellModel
 from rarecell.risk.records import RecordRisk
 from rarecell.risk.register import RegisterCounts
@@ -109,7 +110,7 @@ class Scenarios:
         """For each cell, the scenarios in which it is above ``threshold``, as bits."""
         found = np.zeros(self.table.n_cells, dtype=np.uint64)
         for position, one in enumerate(self.each):
-            found |= np.where(one.unique_probability > threshold, np.uint64(1 << position), np.uint64(0))
+            found |= np.where(one.unique_probability > threshold, np.uint64(single(position)), np.uint64(0))
         return found
 
     def per_record(self) -> dict[str, Array]:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput
+from rarecell.graph.masks import mask_of, single
 from rarecell.outcome.swap import AreaSwapSummary
 from rarecell.outcome.words import counted, verb
 from rarecell.run.config import ProtectConfig
@@ -113,14 +114,14 @@ def _as_plan(
     swaps: AreaSwaps, level: NDArray[np.int64], areas: tuple[str, ...], table: ContingencyTable, task: SwapTask
 ) -> SwapPlan:
     kept = [table.close(table.mask_of(names)) for names in task.keep if all(name in table.vertex_names for name in names)]
-    kept += [table.close(1 << k) for k in range(table.n_keys)]
-    stays = sum(1 << k for k, key in enumerate(table.keys) if key not in areas)
+    kept += [table.close(single(k)) for k in range(table.n_keys)]
+    stays = mask_of(k for k, key in enumerate(table.keys) if key not in areas)
     requested = np.flatnonzero(level < len(areas))
     moved = np.zeros(len(swaps), dtype=np.uint64)
     one, other = table.cells[table.cell_of(swaps.records)], table.cells[table.cell_of(swaps.partners)]
     for k, key in enumerate(table.keys):
         if key in areas:
-            moved |= np.where(one[:, k] != other[:, k], np.uint64(1 << k), np.uint64(0))
+            moved |= np.where(one[:, k] != other[:, k], np.uint64(single(k)), np.uint64(0))
     # Exchanging areas that are the same in the table, because their level was merged or banded, changes nothing.
     distance = np.array([int(mask).bit_count() for mask in moved.tolist()], dtype=np.float64)
     crossed = dict(zip(np.concatenate([swaps.records, swaps.partners]).tolist(), np.tile(swaps.level, 2).tolist(), strict=True))

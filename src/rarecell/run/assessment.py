@@ -82,7 +82,8 @@ def assess(
         Receives the stages as they begin and end, and can stop them.
     **options
         Every option of the command, under the names of :class:`RunConfig`: ``keys``, ``population``, ``weight``,
-        ``household``, ``threshold``, ``seed``, …; ``register`` is the population, as a path or a frame.
+        ``household``, ``threshold``, ``seed``, …; ``register`` is the population, as a path or a frame, and ``paper=True``
+        stands for the procedure of Takemura and Endo.
 
     Returns
     -------

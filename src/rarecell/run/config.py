@@ -97,7 +97,8 @@ class ProtectConfig:
         check_range(self.top, "'top'", 1)
         check_range(self.swap_rate, "'swap_rate'", 0, 1)
         check_range(self.weight_classes, "'weight_classes'", 0)
-        check_range(self.max_population_uniques, "'max_population_uniques'", 0)
+        for name in ("max_population_uniques", "max_correct_links"):
+            check_range(getattr(self, name), f"'{name}'", 0)
         check_range(self.decoys, "'decoys'", 0, 10)
         check_range(self.swap_seed, "'swap_seed'", 0)
         if self.formal:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from rarecell.errors import BadInput
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.paper import paper_options
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame, ReadJson
@@ -22,7 +23,7 @@ FRAME = "(a data frame)"
 
 
 class RunOptions(TypedDict, total=False):
-    """The fields of :class:`~rarecell.run.config.RunConfig`, as keywords of :func:`rarecell.assess`."""
+    """The fields of :class:`~rarecell.run.config.RunConfig` and ``paper``, as keywords of :func:`rarecell.assess`."""
 
     keys: Sequence[str]
     population: int | None
@@ -59,6 +60,7 @@ class RunOptions(TypedDict, total=False):
     memory: str | None
     seed: int
     by: str | None
+    paper: bool
 
 
 class ProtectOptions(RunOptions, total=False):
@@ -126,6 +128,9 @@ def as_config(data: Frame, frame: Frame, options: ReadJson) -> tuple[RunConfig, 
         return data, Frames(frame)
     if frame is not None:
         raise BadInput("The data were given twice. Give the frame as the first argument, or a configuration with frame=.")
+    if "paper" in options:
+        others = {name: value for name, value in options.items() if name != "paper"}
+        return as_config(data, frame, {**others, **paper_options(others)} if options["paper"] else others)
     of_protection = {part.name for part in fields(ProtectConfig)}
     given = {name: _listed(value) for name, value in options.items() if name not in of_protection}
     protect = {name: _listed(value) for name, value in options.items() if name in of_protection and value is not None}

@@ -7,7 +7,7 @@ use only.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,7 +16,7 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine.reach import read_small_text
 from rarecell.errors import BadInput
 from rarecell.model.decomposable import DecomposableModel
-from rarecell.outcome.words import listed
+from rarecell.outcome.words import counted, listed
 from rarecell.risk.explain import reasons_of_cell
 from rarecell.risk.unsafe import unsafe_combinations
 from rarecell.run import model_choice
@@ -25,6 +25,7 @@ from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.swap import pairs
 from rarecell.swap.candidates import CandidateList, candidates
 from rarecell.swap.distance import Distances
+from rarecell.swap.swappable import swappability
 from rarecell.swap.units import ColumnValues, coded_columns
 from rarecell.table.contingency import ContingencyTable
 
@@ -45,9 +46,8 @@ class RecordStory:
         who = f"Record {self.record + 1:,} (counted from 1)"
         what = ", ".join(f"{key} {value}" for key, value in self.values)
         if self.cell_count > 1:
-            first = (
-                f"{who}, {what}, shares these values with {self.cell_count - 1:,} other records of the file, so it is not unique."
-            )
+            others = counted(self.cell_count - 1, "other record")
+            first = f"{who}, {what}, shares these values with {others} of the file, so it is not unique."
         else:
             first = (
                 f"{who}, {what}, is alone in the file with these values. It is alone in the population, too, with probability "
@@ -71,16 +71,23 @@ def explain_pair(folder: str | Path, record: int, partner: int) -> str:
 def partners(folder: str | Path, record: int, *, most: int = 20) -> CandidateList:
     """Find the nearest partners of a record of a finished run, by the run's distances and constraints."""
     wishes, data, table, model = _of_run(folder)
-    return candidates(
+    columns = _outside_keys(wishes, data, table)
+    found = candidates(
         table,
         model,
         record,
         distances=Distances(kinds=dict(wishes.distances), weights=dict(wishes.weights)),
         keep=wishes.keep,
         never_swap=wishes.never_swap,
-        columns=_outside_keys(wishes, data, table),
+        columns=columns,
         most=most,
     )
+    if found.n_partners:
+        return found
+    can_swap = swappability(table, model, keep=wishes.keep, columns=columns)
+    cell = int(table.cell_of([record])[0])
+    # A record that could be swapped but for a key that must stay is held by the user's wish, not by a table.
+    return found if can_swap.is_swappable[cell] else replace(found, held_by=str(can_swap.explain_fixed([cell])[0]))
 
 
 def explain_record(folder: str | Path, record: int) -> RecordStory:

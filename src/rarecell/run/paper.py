@@ -8,12 +8,17 @@ probabilities of the sample uniques by decade. The riskiest records that two mod
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from rarecell.errors import BadInput
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.summary import PaperModel, PaperTable
 from rarecell.risk.records import RecordRisk
 from rarecell.run.config import RunConfig
 from rarecell.run.model_choice import ModelChoice
+
+if TYPE_CHECKING:
+    from rarecell.edges import ReadJson
 
 N_MODELS = 5
 """Number of models listed."""
@@ -23,6 +28,14 @@ N_RISKIEST = 50
 
 PAPER = {"model": "single", "resolution": "full", "search": "local", "criterion": "aic", "form": "multinomial"}
 """Options that make a run follow the paper's procedure."""
+
+
+def paper_options(given: ReadJson) -> dict[str, str]:
+    """The options that ``paper`` stands for; an option that was given another value is an error."""
+    other = [name for name, value in PAPER.items() if given.get(name, value) != value]
+    if other:
+        raise BadInput(f"The option 'paper' already says how the model is chosen: leave out '{other[0]}', or leave out 'paper'.")
+    return dict(PAPER)
 
 
 def follows_the_paper(config: RunConfig) -> bool:

@@ -51,7 +51,6 @@ class SavedRun:
         """Read a run folder; if it is not one, the error says so in one paragraph."""
         folder = Path(place)
         called = str(place) if name is None else name
-        finish_publishing(folder)
         try:
             finish_publishing(folder)
             given = json.loads(read_small_text(folder / "summary.json"))

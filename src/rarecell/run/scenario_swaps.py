@@ -21,7 +21,7 @@ from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.swap.scenario_risk import plan_scenarios_to_target
 from rarecell.swap.scenarios import Chosen, Planning, plan_for_scenarios, plan_single
-from rarecell.swap.target import Target, TargetPlan, frontier
+from rarecell.swap.target import SwapTarget, TargetPlan, frontier
 from rarecell.swap.task import SwapTask
 
 
@@ -72,7 +72,7 @@ def reach_for_all(
     wanted: ProtectConfig, found: Assessment, task: SwapTask, risk: RecordRisk, register: Register, progress: Progress
 ) -> TargetPlan:
     """Swap until the target holds against every intruder; ``risk`` and ``register`` are those reported for the whole file."""
-    target = Target(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
+    target = SwapTarget(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
     reached = plan_scenarios_to_target(
         task,
         intruders_of(found),

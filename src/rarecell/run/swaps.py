@@ -35,7 +35,7 @@ from rarecell.swap.distance import Distances
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.swappable import cost_of_keeping
-from rarecell.swap.target import Target, TargetPlan, plan_to_target
+from rarecell.swap.target import SwapTarget, TargetPlan, plan_to_target
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import CodedColumn, ColumnValues
 from rarecell.table.contingency import ContingencyTable
@@ -123,7 +123,7 @@ def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) 
         reached = reach_for_all(wanted, found, task, risk, register, progress)
         return Planned(reached.plan, reached)
     if wanted.has_target:
-        target = Target(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
+        target = SwapTarget(wanted.max_population_uniques, wanted.max_record_risk, wanted.max_correct_links)
         reached = plan_to_target(task, risk, target, register=register, progress=progress)
         return Planned(reached.plan, reached)
     if has_several:

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from rarecell.graph.masks import single
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.search.orders import OrderBound
-from rarecell.search.score import PenalisedLikelihood, Score, possible_cells
+from rarecell.search.score import PenalisedLikelihood, Score, penalty_of, possible_cells
 from rarecell.search.set_family import Family, closed_levels, masks_of_levels
 
 SECONDS_PER_SET = 2e-5
@@ -127,7 +127,7 @@ class _Growth:
         self.width = np.ones((table.n_keys, int(self.lengths.max()) + 1))
         for k, chain in enumerate(self.chains):
             self.width[k, 1 : len(chain) + 1] = table.vertex_levels[list(chain)]
-        self.penalty = score.penalty if isinstance(score, PenalisedLikelihood) else math.nan
+        self.penalty = penalty_of(score)
         self.saturated, self.most_informed = self._likelihood_limits()
         self.orders = OrderBound(self.lengths) if OrderBound.is_feasible(self.lengths) else None
         self._completions: NDArray[np.float64] | None = None

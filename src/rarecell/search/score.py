@@ -68,6 +68,11 @@ class PenalisedLikelihood:
         return self.marginals.entropy_terms(masks) - self.penalty * (possible_cells(self.table, masks) - 1.0)
 
 
+def penalty_of(score: Score) -> float:
+    """The penalty per degree of freedom, on which bounds of the score rest; nan for a score that has no such bounds."""
+    return score.penalty if isinstance(score, PenalisedLikelihood) else math.nan
+
+
 class CompatibleLikelihood:
     """Maximised log-likelihood less ``price`` for every degree of freedom, counted over cells without structural zeros.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rarecell._kernels import local
 from rarecell.graph.masks import mask_of
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.search.score import Score
+from rarecell.search.score import Score, penalty_of
 from rarecell.search.set_family import closed_levels, masks_of_levels
 
 LEAST_GAIN = 1e-6
@@ -56,8 +56,7 @@ class KnownScores:
                 with_finer[v] = mask_of(chain[place:])
         self.vertices = local.Vertices(table.vertex_key, table.vertex_levels.astype(np.float64), with_coarser, with_finer)
         most_keys = float(table.n_keys if max_clique is None else max_clique)
-        penalty = float(getattr(score, "penalty", math.nan))
-        self._limits = np.array([penalty, max_cells, most_keys, LEAST_GAIN])
+        self._limits = np.array([penalty_of(score), max_cells, most_keys, LEAST_GAIN])
         self._masks = np.zeros(1 << 10, dtype=np.uint64)
         self._values = np.full(1 << 10, np.nan)
         self.n_known = 0

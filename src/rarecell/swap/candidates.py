@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput
-from rarecell.graph.masks import each_member
+from rarecell.graph.masks import each_member, single
 from rarecell.model.protocol import CellModel
+from rarecell.outcome.words import counted
 from rarecell.swap.distance import Distances
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.units import ColumnValues, Units
@@ -49,17 +50,23 @@ class Candidate:
 
 @dataclass(frozen=True)
 class CandidateList:
-    """The nearest exchanges of a record, nearest first, and the total number of records it could exchange with."""
+    """The nearest exchanges of a record, nearest first, and the total number of records it could exchange with.
+
+    If there is none, ``held_by`` says which table holds the record, as far as that is known.
+    """
 
     record: int
     nearest: tuple[Candidate, ...]
     n_partners: int
+    held_by: str = ""
 
     def __str__(self) -> str:
         who = f"Record {self.record + 1:,} (counted from 1)"
         if not self.n_partners:
-            return f"{who} can exchange values with no other record without changing a table that must stay."
-        return f"{who} can exchange values with {self.n_partners:,} other records without changing a table that must stay."
+            none = f"{who} can exchange values with no other record without changing a table that must stay."
+            return f"{none} {self.held_by}".rstrip()
+        others = counted(self.n_partners, "other record")
+        return f"{who} can exchange values with {others} without changing a table that must stay."
 
 
 def candidates(
@@ -131,7 +138,7 @@ def _distances_from(table: ContingencyTable, distances: Distances, own: int) -> 
         row = np.empty(categories.n_levels)
         for level in range(categories.n_levels):
             one[k] = level
-            row[level] = distances.between(table, table.cells[own], one, 1 << k)
+            row[level] = distances.between(table, table.cells[own], one, single(k))
         found.append(row)
     return found
 

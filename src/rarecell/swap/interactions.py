@@ -148,10 +148,8 @@ class Interactions:
         movable = [part for part in with_keys if not part & self.fixed]
         if len(movable) == len(with_keys):
             movable = movable[1:]  # the first part stays
-        found = []
-        for chosen in range(1, 1 << len(movable)):
-            found.append(sum(movable[place] for place in each_member(chosen)))
-        return tuple(found)
+        every_choice = range(1, all_below(len(movable)) + 1)
+        return tuple(sum(movable[place] for place in each_member(chosen)) for chosen in every_choice)
 
     def can_swap(self, difference: int) -> bool:
         """Return whether two records that differ on ``difference`` have an exchange."""

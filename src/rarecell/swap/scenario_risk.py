@@ -22,7 +22,7 @@ from rarecell.swap.apply import Exchange
 from rarecell.swap.distance import Distances
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.scenarios import Chosen, Planning, plan_for_scenarios, plan_single
-from rarecell.swap.target import Target
+from rarecell.swap.target import SwapTarget
 from rarecell.swap.task import SwapTask
 from rarecell.table.contingency import ContingencyTable
 
@@ -140,7 +140,7 @@ class ScenarioTarget:
 def plan_scenarios_to_target(
     task: SwapTask,
     scenarios: Scenarios,
-    target: Target,
+    target: SwapTarget,
     *,
     plan: Planning = plan_single,
     households: NDArray[np.int32] | None = None,
@@ -155,7 +155,7 @@ def plan_scenarios_to_target(
         The file, the model and all settings.
     scenarios : Scenarios
         The intruders, with their models.
-    target : Target
+    target : SwapTarget
         The target against each of them.
     plan : Planning, optional
         Function that plans swaps for some records.
@@ -188,7 +188,7 @@ def plan_scenarios_to_target(
     return ScenarioTarget(found, is_met, _sentence(found, scenarios, trials, target, is_met))
 
 
-def _first_number(scenarios: Scenarios, target: Target, worst: NDArray[np.float64]) -> int:
+def _first_number(scenarios: Scenarios, target: SwapTarget, worst: NDArray[np.float64]) -> int:
     """Number of riskiest records that would be enough if every swap removed its own risk in every scenario."""
     n = 0 if target.max_record_risk is None else int((worst > target.max_record_risk).sum())
     ranked = np.argsort(-scenarios.worst_probability, kind="stable")[: len(worst)]
@@ -203,7 +203,7 @@ def _first_number(scenarios: Scenarios, target: Target, worst: NDArray[np.float6
     return min(n, len(worst))
 
 
-def _holds(target: Target, after: ScenarioAfter) -> bool:
+def _holds(target: SwapTarget, after: ScenarioAfter) -> bool:
     return (
         (target.max_population_uniques is None or after.expected_population_uniques <= target.max_population_uniques)
         and (target.max_correct_links is None or after.expected_correct_matches <= target.max_correct_links)
@@ -214,7 +214,7 @@ def _holds(target: Target, after: ScenarioAfter) -> bool:
 def _enough(
     plan: SwapPlan,
     trials: list[ScenarioTrial],
-    target: Target,
+    target: SwapTarget,
     scenarios: Scenarios,
     households: NDArray[np.int32] | None,
 ) -> SwapPlan:
@@ -234,7 +234,7 @@ def _enough(
     return plan.subset(turn < low)
 
 
-def _sentence(plan: SwapPlan, scenarios: Scenarios, trials: list[ScenarioTrial], target: Target, is_met: bool) -> str:
+def _sentence(plan: SwapPlan, scenarios: Scenarios, trials: list[ScenarioTrial], target: SwapTarget, is_met: bool) -> str:
     told: list[Level] = []
     for one, trial in zip(scenarios.each, trials, strict=True):
         after = trial.after()

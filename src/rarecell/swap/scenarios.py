@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rarecell.graph.masks import all_below, single
 from rarecell.progress import SILENT, Progress
 from rarecell.risk.scenarios import Scenarios
 from rarecell.swap.interactions import Interactions
@@ -65,7 +66,7 @@ class Chosen:
     def named(cls, scenarios: Scenarios, records: ArrayLike, threshold: float) -> Chosen:
         """Choose the records that the user names, against every scenario where they exceed ``threshold``, or all if none."""
         rows = np.asarray(records, dtype=np.int64)
-        everybody = np.uint64((1 << len(scenarios.each)) - 1)
+        everybody = np.uint64(all_below(len(scenarios.each)))
         # The last entry is for dropped records, whose cell is −1.
         of_cell = np.append(scenarios.masks_above(threshold), np.uint64(0))[scenarios.table.cell_of(rows)]
         return cls(rows, np.where(of_cell == 0, everybody, of_cell))
@@ -75,7 +76,7 @@ class Chosen:
         """Choose, in file order, the records of cells at risk in a scenario, given one mask of cells for each scenario."""
         bits = np.zeros(scenarios.table.n_cells + 1, dtype=np.uint64)
         for position, is_risky in enumerate(at_risk):
-            bits[:-1] |= np.where(is_risky, np.uint64(1 << position), np.uint64(0))
+            bits[:-1] |= np.where(is_risky, np.uint64(single(position)), np.uint64(0))
         table = scenarios.table
         if table.record_cell is None:
             cells = np.flatnonzero(bits[:-1])

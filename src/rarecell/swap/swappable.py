@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from rarecell.graph.masks import components, is_inside, mask_of, members, single
 from rarecell.model.protocol import CellModel
+from rarecell.outcome.words import counted, listed, verb
 from rarecell.swap.interactions import Interactions, minimal_separators
 from rarecell.swap.partners import PartnerSearch
 from rarecell.swap.task import SwapTask
@@ -61,12 +62,13 @@ class FixedCell:
     n_freed: int
 
     def __str__(self) -> str:
-        held = f"The margin of {', '.join(self.margin)} fixes it ({self.n_in_margin:,} record(s) there)"
+        held = f"It is held by the table of {listed(self.margin)}, where {counted(self.n_in_margin, 'record')} {verb(self.n_in_margin, 'has', 'have')} its values."
         if self.freed_by is None:
-            return f"{held}; it takes more than one interaction less to free it."
-        one, other = self.freed_by
-        freed = f"without the interaction of {one} and {other}, or with one of them coarser"
-        return f"{held}; {freed}, it has {self.n_freed:,} partner(s)."
+            return f"{held} Giving up one interaction of that table would not free it."
+        partners = counted(self.n_freed, "partner")
+        return (
+            f"{held} Without the interaction of {listed(self.freed_by)}, or with one of them coarser, it would have {partners}."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +127,7 @@ class Swappability:
     def __str__(self) -> str:
         n_uniques = len(self.table.unique_cells)
         n_fixed = int(self.table.counts[self.fixed_cells].sum())
-        held = f"; {n_fixed:,} record(s) are fixed by the margins" if n_fixed else ""
+        held = f"; {counted(n_fixed, 'record')} {verb(n_fixed, 'is', 'are')} fixed by the margins" if n_fixed else ""
         return f"{self.n_swappable_uniques:,} of {n_uniques:,} sample uniques have a swap partner{held}."
 
 
@@ -160,7 +162,7 @@ def swappability(
     >>> keys = [rc.Categories(name, (0, 1)) for name in "ab"]
     >>> table = rc.ContingencyTable.from_counts([[0, 0], [1, 1], [1, 0]], [1, 1, 4], keys)
     >>> print(swappability(table, rc.DecomposableModel(table, cliques=[("a",), ("b",)])))
-    2 of 2 sample uniques have a swap partner; 4 record(s) are fixed by the margins.
+    2 of 2 sample uniques have a swap partner; 4 records are fixed by the margins.
     """
     interactions = Interactions.of_model(table, model, keep=keep)
     if interactions.columns:

@@ -26,7 +26,7 @@ STAGE = "growing the plan"
 
 
 @dataclass(frozen=True)
-class Target:
+class SwapTarget:
     """The risk to be reached, against an intruder who links each record to the nearest person.
 
     Attributes
@@ -112,7 +112,7 @@ class TargetPlan:
 
 
 def plan_to_target(
-    task: SwapTask, risk: RecordRisk, target: Target, *, register: Register | None = None, progress: Progress = SILENT
+    task: SwapTask, risk: RecordRisk, target: SwapTarget, *, register: Register | None = None, progress: Progress = SILENT
 ) -> TargetPlan:
     """Swap as much as is needed, and no more, to bring the risk down to a target.
 
@@ -122,7 +122,7 @@ def plan_to_target(
         The file, the model and all settings.
     risk : RecordRisk
         Risk before the swaps.
-    target : Target
+    target : SwapTarget
         The risk to be reached.
     register : Register, optional
         What the intruder knows; by default the register of the task.
@@ -184,7 +184,7 @@ def _by_benefit(risk: RecordRisk, plan: SwapPlan, links: MovedLinks) -> NDArray[
     return np.argsort(-removed / np.maximum(n_values, 1), kind="stable")
 
 
-def _first_choice(risk: RecordRisk, target: Target) -> NDArray[np.int64]:
+def _first_choice(risk: RecordRisk, target: SwapTarget) -> NDArray[np.int64]:
     """The riskiest records, as many as would be enough if every swap removed only its own risk."""
     chosen = np.zeros(0, dtype=np.int64) if target.max_record_risk is None else risk.above(target.max_record_risk)
     ranked = risk.riskiest(risk.n_sample_uniques)
@@ -199,7 +199,7 @@ def _first_choice(risk: RecordRisk, target: Target) -> NDArray[np.int64]:
     return chosen
 
 
-def _further_records(plan: SwapPlan, after: RiskAfter, records: NDArray[np.int64], target: Target) -> NDArray[np.int64]:
+def _further_records(plan: SwapPlan, after: RiskAfter, records: NDArray[np.int64], target: SwapTarget) -> NDArray[np.int64]:
     """Records not yet requested whose swap would bring the target nearer: the unswapped ones in cells at risk."""
     units = np.flatnonzero((after.match_probability > 0.0)[plan.units.cell])
     rows = plan.units.rows_in(units, plan.units.counts[units])
@@ -232,7 +232,7 @@ def _smallest(n: int, is_enough: Callable[[int], bool]) -> int:
     return low
 
 
-def _sentence(plan: SwapPlan, after: RiskAfter, target: Target) -> str:
+def _sentence(plan: SwapPlan, after: RiskAfter, target: SwapTarget) -> str:
     reached = (
         f"{after.expected_population_uniques:,.1f} expected population uniques, {after.expected_correct_matches:,.1f} expected "
         f"correct links and a highest risk of {after.highest:.3f}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,13 +18,11 @@ from rarecell.intruder.persons import Persons
 from rarecell.intruder.register import Register
 from rarecell.model.protocol import CellModel
 from rarecell.risk import formulas
+from rarecell.risk.records import RecordRisk
 from rarecell.swap.distance import Distances
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.units import ColumnValues
 from rarecell.table.contingency import ContingencyTable
-
-if TYPE_CHECKING:
-    from rarecell.risk.records import RecordRisk
 
 LINK_WEIGHT = 5.0
 """Cost of a certain link to the right person, where the change of one nominal value costs 1."""
@@ -95,7 +92,7 @@ class SwapTask:
         """Risk of each cell; 0 if no risk was given."""
         if self.risk is None:
             return np.zeros(self.table.n_cells)
-        array = np.asarray(getattr(self.risk, "unique_probability", self.risk), dtype=np.float64)
+        array = np.asarray(self.risk.unique_probability if isinstance(self.risk, RecordRisk) else self.risk, dtype=np.float64)
         if array.shape != (self.table.n_cells,):
             raise BadInput(f"The risk was given for {array.size:,} cells; the table has {self.table.n_cells:,} occupied ones.")
         return array
@@ -103,17 +100,19 @@ class SwapTask:
     @cached_property
     def n_unseen(self) -> float:
         """Number of population units outside the sample."""
-        known = self.population if self.population is not None else getattr(self.risk, "population", None)
-        return float(self.table.n_records if known is None else known - self.table.n_records)
+        if self.population is not None:
+            return float(self.population - self.table.n_records)
+        if isinstance(self.risk, RecordRisk):
+            return float(self.risk.population - self.table.n_records)
+        return float(self.table.n_records)
 
     @cached_property
     def cell_link(self) -> NDArray[np.float64]:
         """E(1/F) of each cell: the probability that a link to one of its persons is right."""
         if self.register is not None and self.register.is_real:
             return self.register.own_cell(self.table.cells)[0]
-        link = getattr(self.risk, "match_probability", None)
-        if link is not None:
-            return np.asarray(link, dtype=np.float64)
+        if isinstance(self.risk, RecordRisk):
+            return self.risk.match_probability
         return formulas.match_probability(self.model.log_cell_probability(), self.n_unseen, self.table.counts)
 
     def register_of(self, risk: RecordRisk) -> Register:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput, KeyMismatch
-from rarecell.graph.masks import members
+from rarecell.graph.masks import all_below, members
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.formal import EdgeStatement, FormalStatement
 from rarecell.outcome.frame import in_library_of
@@ -347,7 +347,7 @@ def _release(
     old, new = codes[chosen], result.codes[chosen]
     places = {key: np.arange(len(chosen)) for key in table.keys}
     for edge in tree.edges:
-        together = members(edge.child & ~edge.separator & ((1 << table.n_keys) - 1))
+        together = members(edge.child & ~edge.separator & all_below(table.n_keys))
         if together:  # a clique may add no key but only a coarsening of one
             places.update(dict.fromkeys((table.keys[k] for k in together), _places(old[:, together], new[:, together])))
     return FormalRelease(

@@ -200,8 +200,8 @@ def test_text_cannot_be_binned() -> None:
     [
         ({"widht": 5}, "Did you mean 'width'"),
         ({"width": 0}, "above 0"),
-        ({"width": "5"}, "it is a number"),
-        ({"width": True}, "it is a number"),
+        ({"width": "5"}, "it must be a number"),
+        ({"width": True}, "it must be a number"),
         ({"edges": [5, 1]}, "ascend"),
         ({"edges": []}, "at least one"),
         ({"edges": [1, float("nan")]}, "they are numbers"),

@@ -215,7 +215,7 @@ def test_the_command_swaps_places_and_says_so(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "change places" in done.output
     page = (tmp_path / "run" / "report.html").read_text()
-    for words in ("change places", "Whom it fell on", "nuts3"):
+    for words in ("change places", "Groups that were affected most", "nuts3"):
         assert words in page
     written = pq.read_table(tmp_path / "run" / "protected.parquet")
     assert _counted(written, ("town", "age")) == _counted(_households(), ("town", "age"))

@@ -126,7 +126,7 @@ def collapse_records(
         Codes from 0; a negative code takes its record out.
     levels : integers (n_keys,)
         Number of codes of each key.
-    new_codes : sequence of IntArray, optional
+    new_codes : sequence of integer array, optional
         For each key, the code that replaces each code; by default, codes are not replaced.
 
     Returns

@@ -30,6 +30,7 @@ from rarecell.app.run_pages import RunPages
 from rarecell.app.runs import DOWNLOADS, TABLE_OF_THRESHOLDS, FinishedRun
 from rarecell.app.security import Gate, read_form, shown_report
 from rarecell.datasets import census_sample_path
+from rarecell.engine.suffixes import FORMATS
 from rarecell.errors import BadInput, OutputExists, RarecellError
 from rarecell.report import report_environment
 
@@ -153,7 +154,7 @@ class Pages:
             return self.go(f"/keys?file={quote(self.folder.relative(place))}")
         trail = [part for part in name.split("/") if part]
         steps = [(part, "/".join(trail[: k + 1])) for k, part in enumerate(trail)]
-        return self.render("data.html", step="data", entries=self.folder.listing(name), steps=steps)
+        return self.render("data.html", step="data", entries=self.folder.listing(name), steps=steps, formats=FORMATS)
 
     def sample(self, request: Request, fields: dict[str, list[str]]) -> Response:
         """Put the census sample into the folder, so that there is something to try."""

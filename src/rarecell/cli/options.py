@@ -67,13 +67,11 @@ data_options = _options(
         '"region=merge 01+02 as north"; "marital=ordered" or "unordered" where the data decide otherwise. Repeatable.',
     ),
     click.option("--sql", help="A query to read instead of a file; FILE is then a database to attach, if any."),
-    click.option("--spark-table", metavar="NAME", help="A table of Spark, or a path that Spark reads, instead of a file."),
+    click.option("--spark-table", metavar="NAME", help="A Spark table, or a path that Spark reads, instead of a file."),
     click.option("--encoding", metavar="NAME", help="Encoding of a text file that is not UTF-8: latin-1, windows-1252, utf-16."),
     click.option("--sheet", metavar="NAME", help="Sheet of a workbook (default: the first)."),
-    click.option(
-        "--decimal", metavar="MARK", help="Mark before the decimals in a text file: . or , (default: by the delimiter)."
-    ),
-    click.option("--memory", metavar="SIZE", help="What the run may use, such as 4GB (default half of the machine's memory)."),
+    click.option("--decimal", metavar="MARK", help="Decimal mark in a text file: . or , (default: inferred from the delimiter)."),
+    click.option("--memory", metavar="SIZE", help="Memory the run may use, such as 4GB (default: half of the machine's)."),
     click.option(
         "--seed",
         type=click.IntRange(0, LARGEST_INTEGER),
@@ -89,9 +87,7 @@ model_options = _options(
     data_options,
     click.option("--household", help="Column that identifies households."),
     click.option("--geography", help='Column of the area, or nested areas from coarse to fine: "region>district".'),
-    click.option(
-        "--register", metavar="FILE", help="The whole population, when you hold it: exact numbers next to the estimates."
-    ),
+    click.option("--register", metavar="FILE", help="The whole population, if you hold it: exact numbers next to the estimates."),
     click.option(
         "--scenario",
         "scenarios",
@@ -133,7 +129,7 @@ model_options = _options(
     click.option(
         "--zeros",
         metavar="swaps|detect|off|FILE",
-        help="Structural zeros: keep swaps from creating them (default), also count them out of the model, ignore them, or a list.",
+        help="Structural zeros: keep swaps from creating them (default), also leave them out of the model, ignore them, or read a list from FILE.",
     ),
     click.option("--max-clique", type=click.IntRange(1), help="Largest number of keys in a clique."),
     click.option("--restarts", type=click.IntRange(1), help="Starts of the local search (default 100)."),
@@ -149,7 +145,7 @@ model_options = _options(
         help="Distribution of the population count of a cell.",
     ),
     click.option("--threshold", type=FiniteRange(0, 1), help="Risk from which a record is listed (default 0.2)."),
-    click.option("--by", metavar="NAME", help="Name of the person who runs it, for the first page of the report."),
+    click.option("--by", metavar="NAME", help="Who runs it, for the first page of the report."),
 )
 """Options that say how the risk is estimated."""
 
@@ -230,9 +226,11 @@ protect_options = _options(
         "--swap-rate",
         type=FiniteRange(0, 1),
         metavar="P",
-        help="Share of the records (or --households) that change places between areas, at least: all at risk, the rest by chance.",
+        help="Least share of records (or --households) that change places between areas: all at risk, then others at random.",
     ),
-    click.option("--similar", help='Columns on which records that change places agree, tried in order: "hhsize,age;hhsize".'),
+    click.option(
+        "--similar", help='Columns on which records that change places must agree, tried in order: "hhsize,age;hhsize".'
+    ),
     click.option(
         "--released",
         type=click.Path(file_okay=False),

@@ -33,26 +33,26 @@ class Coding:
 
     Parameters
     ----------
-    levels : tuple[Level, ...] | None
+    levels : tuple of level, optional
         Every value that the key may take, in order; any other value in the data is an error.
-    ordered : bool | None
+    ordered : bool, optional
         Whether neighbouring levels are alike, so that bands of them make sense. The default is True for numbers, dates,
         bins and declared levels, and False for other text.
-    edges : tuple[float, ...] | None
+    edges : tuple of float, optional
         Bounds of bins, ascending. Each bin includes its lower bound but not its upper; the outer bins are open.
-    width : float | None
+    width : float, optional
         Width of bins, which begin at multiples of it.
-    quantiles : int | None
+    quantiles : int, optional
         Number of bins that hold about equal numbers of records.
-    top, bottom : float | None
+    top, bottom : float, optional
         Values of ``top`` and above, and of ``bottom`` and below, become one level each.
-    merge : Mapping[str, tuple[Level, ...]] | None
+    merge : mapping of str to tuple of level, optional
         For each new level, the values that become it; other values stay as they are.
-    groups : int | None
+    groups : int, optional
         Number of groups to put the levels into automatically, as named in the table of what each key costs.
-    hierarchy : int | None
+    hierarchy : int, optional
         Column of the key's hierarchy whose groups the levels are put into; 1 is the first after the levels.
-    missing : tuple[Level, ...]
+    missing : tuple of level
         Values that mean "missing", such as 99.
     """
 
@@ -73,7 +73,7 @@ class Coding:
             value = getattr(self, name)
             if value is not None or name == "missing":
                 if isinstance(value, str) or not isinstance(value, Sequence):
-                    raise BadInput(f"'{name}' of a coding was given as {value!r}; it is a list.")
+                    raise BadInput(f"'{name}' of a coding was given as {value!r}; it must be a list.")
                 object.__setattr__(self, name, tuple(value))
         for ways in (
             ("levels", "edges", "width", "quantiles", "merge"),
@@ -87,7 +87,7 @@ class Coding:
         for name, least in (("groups", 2), ("hierarchy", 1)):
             number = getattr(self, name)
             if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < least):
-                raise BadInput(f"'{name}' of a coding was given as {number!r}; it is a whole number of {least} or more.")
+                raise BadInput(f"'{name}' of a coding was given as {number!r}; it must be a whole number of {least} or more.")
         if (self.top is not None or self.bottom is not None) and (self.levels or self.edges or self.merge):
             raise BadInput(
                 "A coding was given a top or bottom together with levels, edges or merged values. Declared levels need no bounds, and the "
@@ -98,18 +98,20 @@ class Coding:
         for name in ("width", "top", "bottom"):
             value = getattr(self, name)
             if value is not None and not _is_finite_number(value):
-                raise BadInput(f"'{name}' of a coding was given as {value!r}; it is a number.")
+                raise BadInput(f"'{name}' of a coding was given as {value!r}; it must be a number.")
         if self.width is not None and self.width <= 0:
-            raise BadInput(f"The width of bins was given as {self.width}; it is above 0.")
+            raise BadInput(f"The width of bins was given as {self.width}; it must be above 0.")
         if self.quantiles is not None and (not isinstance(self.quantiles, int) or self.quantiles < 2):
-            raise BadInput(f"The number of quantile bins was given as {self.quantiles!r}; it is a whole number of 2 or more.")
+            raise BadInput(
+                f"The number of quantile bins was given as {self.quantiles!r}; it must be a whole number of 2 or more."
+            )
         if self.edges is not None:
             if not self.edges or not all(_is_finite_number(edge) for edge in self.edges):
-                raise BadInput(f"The edges of bins were given as {list(self.edges)}; they are numbers, at least one.")
+                raise BadInput(f"The edges of bins were given as {list(self.edges)}; they must be one or more numbers.")
             if any(upper <= lower for lower, upper in zip(self.edges, self.edges[1:], strict=False)):
-                raise BadInput(f"The edges of bins were given as {list(self.edges)}; they ascend, each once.")
+                raise BadInput(f"The edges of bins were given as {list(self.edges)}; each must be larger than the one before.")
         if self.top is not None and self.bottom is not None and self.bottom >= self.top:
-            raise BadInput(f"A coding was given bottom {self.bottom} and top {self.top}; the bottom lies below the top.")
+            raise BadInput(f"A coding was given bottom {self.bottom} and top {self.top}; the bottom must be below the top.")
 
     @classmethod
     def of(cls, given: Coding | ReadJson | str, *, key: str) -> Coding:
@@ -121,7 +123,7 @@ class Coding:
 
             return parse_recoding(given, key=key)
         if not isinstance(given, Mapping):
-            raise BadInput(f"The coding of key '{key}' was given as {given!r}; it is a table of options such as width = 5.")
+            raise BadInput(f"The coding of key '{key}' was given as {given!r}; it must be a table of options such as width = 5.")
         known = [part.name for part in fields(cls)]
         for name in given:
             if name not in known:
@@ -206,9 +208,9 @@ def code_levels(
     ----------
     raw : RawLevels
         The distinct values of the column.
-    counts : NDArray[np.int64]
+    counts : ndarray of int64
         How many records have each value.
-    level_order : Sequence[Level] | None
+    level_order : sequence of level, optional
         The order of values that the source itself declares.
     """
     declared_missing = {str(value) for value in coding.missing}
@@ -260,12 +262,12 @@ def _declared(key: str, observed: Sequence[Level], declared: Sequence[Level]) ->
 
 def _checked_merge(merge: Any) -> dict[str, tuple[Level, ...]]:
     if not isinstance(merge, Mapping) or not merge:
-        raise BadInput(f"'merge' of a coding was given as {merge!r}; it is a table of new levels with the values of each.")
+        raise BadInput(f"'merge' of a coding was given as {merge!r}; it must be a table of new levels with the values of each.")
     found: dict[str, tuple[Level, ...]] = {}
     seen: set[str] = set()
     for label, values in merge.items():
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
-            raise BadInput(f"The values to be merged as '{label}' were given as {values!r}; they are a list of at least one.")
+            raise BadInput(f"The values to be merged as '{label}' were given as {values!r}; they must be a list of one or more.")
         if not str(label).strip() or str(label) in MISSING_WORDS:
             raise BadInput(f"The name '{label}' of merged values would be read as missing. Give it another name.")
         twice = sorted(seen & {str(value) for value in values})

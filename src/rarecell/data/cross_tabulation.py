@@ -38,11 +38,11 @@ def crossed_columns(
         The data.
     table : ContingencyTable
         The table of the data.
-    keys : Sequence[str]
+    keys : sequence of str
         Keys to count against.
-    columns : Sequence[str]
+    columns : sequence of str
         Columns that are not keys.
-    numbers : NDArray[np.int64]
+    numbers : ndarray of int64
         Records, as ``table`` numbers them, whose codes are wanted as well (see :meth:`Microdata.drawn_records`).
     seed : int
         Seed for drawing among equal records.

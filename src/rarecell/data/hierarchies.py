@@ -34,7 +34,7 @@ def read_hierarchy(path: str | Path, *, key: str, levels: Sequence[str | None]) 
 
     Parameters
     ----------
-    levels : Sequence[str | None]
+    levels : sequence of str or None
         The levels of the key as text. None is the missing level, which forms a group of its own unless the file groups it.
     """
     file = existing_file(path)

@@ -46,27 +46,27 @@ class Microdata(Shown):
 
     Parameters
     ----------
-    data : Frame
+    data : frame
         A path, a frame of pandas, polars, pyarrow, DuckDB or Spark, or a source from :func:`rarecell.engine.open_source`.
-    keys : Sequence[str]
+    keys : sequence of str
         Columns that an intruder could know, in the order in which tables list them.
-    weight : str | None
+    weight : str, optional
         Column of survey weights: the number of persons that each record represents.
-    household, geography, strata, id : str | None
+    household, geography, strata, id : str, optional
         Further columns, each with one role. A geography or stratum may also be a key; nested areas are named from coarse
         to fine, as in ``"region>district"``.
-    sensitive : Sequence[str]
+    sensitive : sequence of str
         Columns whose values an intruder would like to learn.
     missing : str
         What happens to a missing key value: ``"level"`` makes it a level of its own, ``"drop"`` drops its record, and
         ``"refuse"`` refuses the data.
-    coding : Mapping[str, Coding | ReadJson | str] | None
+    coding : mapping of str to Coding, mapping or str, optional
         For each key that needs it, how its values become levels.
-    hierarchies : Mapping[str, str | Path] | None
+    hierarchies : mapping of str to str or Path, optional
         For each key that has one, a CSV file with nested groups of its levels.
-    sql : str | None
+    sql : str, optional
         A query to read instead of all of ``data``.
-    settings : EngineSettings | None
+    settings : EngineSettings, optional
         How much of the machine may be used for reading.
 
     Examples
@@ -133,7 +133,7 @@ class Microdata(Shown):
 
         Parameters
         ----------
-        records : bool | None
+        records : bool, optional
             Whether the table says which cell each record is in. By default it does as long as the data are small enough
             to be coded in memory; for larger data the cells come from :meth:`record_cells`.
         """

@@ -58,7 +58,7 @@ def parse_recodings(options: Iterable[str]) -> dict[str, str]:
     for option in options:
         key, sign, words = option.partition("=")
         if not sign or not key.strip() or not words.strip():
-            raise BadInput(f"A recoding was given as '{option}'; it is KEY=HOW, such as \"age=5-year bands\".")
+            raise BadInput(f"A recoding was given as '{option}'; it must be KEY=HOW, such as \"age=5-year bands\".")
         if key.strip() in found:
             raise BadInput(f"Key '{key.strip()}' has two recodings; combine them, as in \"age=5-year bands, top 85\".")
         found[key.strip()] = words.strip()

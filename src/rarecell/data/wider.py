@@ -23,9 +23,9 @@ def wider_table(data: Microdata, columns: Sequence[str], *, records: bool | None
     ----------
     data : Microdata
         The data with their keys.
-    columns : Sequence[str]
+    columns : sequence of str
         Further columns; those that are already keys are not counted twice.
-    records : bool | None
+    records : bool, optional
         As for :meth:`Microdata.table`.
     """
     further = [name for name in dict.fromkeys(columns) if name not in data.keys]

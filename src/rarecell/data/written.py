@@ -33,9 +33,9 @@ def levels_to_write(
     ----------
     values : pa.Array
         The distinct values of the column.
-    codes : NDArray[np.int32]
+    codes : ndarray of int32
         The level of each value.
-    meanings : Sequence[Level]
+    meanings : sequence of level
         What each value means.
     categories : Categories
         The levels.

@@ -20,12 +20,12 @@ def open_source(data: Frame, *, sql: str | None = None, settings: EngineSettings
 
     Parameters
     ----------
-    data : Frame
+    data : frame
         A path; a pandas, polars, pyarrow, DuckDB or Spark frame; a source; or, with ``sql``, a database to query (a path or
         the address of a PostgreSQL server), which may be None when the query names its own files.
-    sql : str | None
+    sql : str, optional
         A query to read instead of all of ``data``.
-    settings : EngineSettings | None
+    settings : EngineSettings, optional
         How much of the machine may be used for reading.
     """
     from rarecell.engine.source import Source

@@ -80,9 +80,9 @@ class Forms:
 
     Parameters
     ----------
-    sources : Sequence[tuple[Path, Dialect]]
+    sources : sequence of (Path, Dialect)
         The files, each with its dialect.
-    columns : Sequence[str]
+    columns : sequence of str
         Names of the columns.
     """
 

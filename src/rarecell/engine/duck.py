@@ -24,15 +24,15 @@ class EngineSettings:
     ----------
     memory : MemoryLimit
         How much memory reading and counting may use.
-    threads : int | None
+    threads : int or None
         Number of threads; None uses all processors.
-    temp_directory : str | Path | None
+    temp_directory : str, Path or None
         Where to put what does not fit into memory; None uses the system's folder for temporary files.
-    encoding : str | None
+    encoding : str or None
         Encoding of text files; None means UTF-8, or UTF-16 where the file begins with its mark.
-    sheet : str | None
+    sheet : str or None
         Sheet of a workbook; None takes the first that is not empty.
-    decimal : str | None
+    decimal : str or None
         Decimal mark in text files, a point or a comma; None takes the one that goes with the delimiter.
     """
 
@@ -45,7 +45,7 @@ class EngineSettings:
 
     def __post_init__(self) -> None:
         if self.decimal not in (None, ".", ","):
-            raise BadInput(f"The decimal mark was given as '{self.decimal}'; it is a point or a comma.")
+            raise BadInput(f"The decimal mark was given as '{self.decimal}'; it must be a point or a comma.")
 
 
 def private_directory(owner: object, settings: EngineSettings) -> Path:

@@ -52,13 +52,13 @@ class Column:
     ----------
     kind : Kind
         ``untyped`` is text whose values decide whether they are numbers; ``other`` cannot be a key.
-    value_labels : Mapping[Level, str]
+    value_labels : mapping of level to str
         Labels of codes, as statistics packages store them.
-    user_missing : tuple[Level, ...]
+    user_missing : tuple of level
         Codes that the source declares to mean "missing", and ranges ``(low, high)`` of such codes.
-    level_order : tuple[Level, ...] | None
+    level_order : tuple of level or None
         The order of values that the source declares, if any.
-    is_ordered : bool | None
+    is_ordered : bool or None
         Whether neighbouring values are alike, if the source says so; None leaves it to the kind.
     """
 
@@ -310,17 +310,17 @@ class Source(ABC):
         ----------
         cells : KeyCells
             The keys.
-        factors : Sequence[tuple[Sequence[int], int]]
+        factors : sequence of (sequence of int, int)
             Sets of keys, each with its power.
         columns : ProductColumns
             What to compute, one column after another, from the engine's functions, the number of records, the logarithm
             of the product, and the number of records with the same keys, which is the column ``cell_count``.
-        totals : Sequence[str]
+        totals : sequence of str
             Columns whose sums are returned.
 
         Returns
         -------
-        tuple[Any, tuple[int, ...], tuple[float, ...]]
+        frame, tuple of int, tuple of float
             The frame; the numbers of all records and of those that are alone with their keys; the sums.
         """
         raise BadInput(f"Counts of cliques only are for Spark frames; the cells of {self.name} can be counted: use record_risk.")
@@ -332,9 +332,9 @@ class Source(ABC):
 
         Parameters
         ----------
-        path : str | Path
+        path : str or Path
             Where to write. The file has a temporary name until it is complete, and only its owner can read it.
-        rows : NDArray[np.int64]
+        rows : ndarray of int64
             Positions of records, from 0, each once.
         columns : Columns
             For each column to be changed, one value for each of ``rows``.

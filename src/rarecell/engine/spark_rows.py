@@ -32,7 +32,7 @@ class NumberedSpark(SparkSource):
     ----------
     source : SparkSource
         The frame.
-    id_column : str | None
+    id_column : str, optional
         The column that identifies each record; whole numbers or text, different in each record.
     """
 

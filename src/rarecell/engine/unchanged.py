@@ -30,7 +30,7 @@ class FileStamp:
     ----------
     path : Path
         The file.
-    name : str | None
+    name : str, optional
         What messages call it; its path by default.
     """
 

@@ -32,15 +32,15 @@ class WrittenLevels:
 
     Attributes
     ----------
-    values : tuple[Level, ...]
+    values : tuple of level
         The distinct values of the column, as they stand in the data.
-    level_of_value : NDArray[np.int32]
+    level_of_value : ndarray of int32
         The level of each value, −1 for a value that is written as missing.
-    levels : tuple[Level, ...]
+    levels : tuple of level
         The levels in order, without the missing one: a value that stays as it is, or text.
     is_ordered : bool
         Whether neighbouring levels are alike.
-    members : tuple[tuple[Level, ...], ...]
+    members : tuple of tuple of level
         For each level, the values that became it, as numbers or text.
     """
 

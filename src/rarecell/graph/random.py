@@ -72,7 +72,7 @@ def random_chordal_adjacency(
     if not 1 <= n_vertices <= MAX_VERTICES:
         raise BadInput(f"Random graphs were asked for on {n_vertices} vertices; they can have from 1 to {MAX_VERTICES}.")
     if not 0 <= inclusion <= 1:
-        raise BadInput(f"inclusion was given as {inclusion}; it is a probability, so give a number from 0 to 1.")
+        raise BadInput(f"inclusion was given as {inclusion}; it must be a probability from 0 to 1.")
     if max_clique is not None and max_clique < 1:
         raise BadInput(f"max_clique was given as {max_clique}; a clique has at least one vertex.")
 

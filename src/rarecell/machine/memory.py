@@ -50,7 +50,7 @@ class MemoryLimit:
             return cls(max(LEAST, machine_memory() // 2))
         found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*", text)
         if found is None or found[2].upper() not in _UNITS:
-            raise BadInput(f"The memory was given as '{text}'; it is a number with a unit, such as 4GB or 512MiB.")
+            raise BadInput(f"The memory was given as '{text}'; it must be a number with a unit, such as 4GB or 512MiB.")
         size = float(found[1]) * _UNITS[found[2].upper()]
         if size > _MOST:
             raise BadInput(

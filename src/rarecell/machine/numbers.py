@@ -47,7 +47,7 @@ def check_range(value: float | None, what: str, low: float, high: float = math.i
     check_numbers(value, what)
     if not low <= value <= high:
         expected = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
-        raise BadInput(f"{what} was given as {value:g}; it is {expected}.")
+        raise BadInput(f"{what} was given as {value:g}; it must be {expected}.")
 
 
 def _n_digits(value: int) -> int:

@@ -1,0 +1,1 @@
+"""Models of cell probabilities: what can be asked of one is in :mod:`rarecell.model.protocol`."""

@@ -198,7 +198,7 @@ def plan_release(
         The ways to release the file that no other way beats.
     """
     if most < 1:
-        raise BadInput(f"The number of candidates was given as {most}; it is at least 1.")
+        raise BadInput(f"The number of candidates was given as {most}; it must be at least 1.")
     steps = ladders(table, keys)
     n_candidates = math.prod(len(of_key) for of_key in steps)
     chosen = _all(steps) if n_candidates <= most else _promising(table, steps, most)

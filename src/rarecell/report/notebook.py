@@ -23,7 +23,7 @@ from rarecell.outcome.attack import AttackSummary
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import RunSummary, Vertex
 from rarecell.outcome.verdict import verdict
-from rarecell.outcome.words import expected, listed, number
+from rarecell.outcome.words import about, about_times, counted, expected, listed, number, verb
 from rarecell.release.planner import ReleaseFrontier
 from rarecell.report import charts, style_sheet
 from rarecell.report.card import card as card_of_run
@@ -286,13 +286,13 @@ def explain(result: Any) -> Explanation:
     )
     alone = (
         f"What the file shows. These keys could take {number(summary.cells.formal)} combinations of values; {number(summary.cells.occupied)} occur. "
-        f"{number(risk.sample_uniques)} records are alone with theirs. That does not make them recognisable yet: most have a double in "
-        "the population, outside the file."
+        f"{counted(risk.sample_uniques, 'record')} {verb(risk.sample_uniques, 'is', 'are')} alone with such a combination. That by itself does not make "
+        "a record recognisable, because it may have a double in the population, outside the file."
     )
     found = (
-        f"What was estimated. About {expected(risk.expected_population_uniques)} of them are expected to be alone in the population, too "
-        f"(95 % interval {expected(risk.interval[0])} to {expected(risk.interval[1])}). An intruder who matches every unique record would be right "
-        f"about {expected(risk.expected_correct_matches)} times."
+        f"What was estimated. Of these, {about(risk.expected_population_uniques)} can be expected to be alone in the "
+        f"population, too (95 % interval {expected(risk.interval[0])} to {expected(risk.interval[1])}). An intruder who matches "
+        f"every unique record would be right {about_times(risk.expected_correct_matches)}."
     )
     model = "Where that comes from. " + " ".join(model_sentences(summary, is_drawn=False))
     rest = [text for text in (household_sentence(summary), fixed_sentence(summary)) if text]

@@ -131,7 +131,7 @@ def risk_interval(
     if centre not in CENTRES:
         raise UnknownChoice.of("The centre of the interval", centre, CENTRES)
     if not 0.0 < level < 1.0:
-        raise BadInput(f"The level of the interval was given as {level}; it is a probability between 0 and 1, such as 0.95.")
+        raise BadInput(f"The level of the interval was given as {level}; it must be a probability between 0 and 1, such as 0.95.")
     rng = np.random.default_rng(seed)
     uniques = np.flatnonzero((risk.sample_count == 1) & (True if among is None else among))
     drawn = uniques

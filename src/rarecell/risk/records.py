@@ -317,7 +317,7 @@ def record_risk(
     if form == "poisson-gamma" and shape is None:
         shape = overdispersion_shape(table, log_p)
     if shape is not None and not shape > 0.0:
-        raise BadInput(f"The shape of the gamma law was given as {shape}; it is a number above 0.")
+        raise BadInput(f"The shape of the gamma law was given as {shape}; it must be a number above 0.")
 
     used_shape = shape if form == "poisson-gamma" else None
     return RecordRisk(table, design, form, table.counts, log_p, used_shape, model.posterior(cells))

@@ -159,7 +159,9 @@ def unsafe_combinations(table: ContingencyTable, *, max_size: int | None = None)
     n_keys = table.n_keys
     largest = _default_max_size(n_keys, table.n_cells) if max_size is None else min(max_size, n_keys)
     if largest < 1:
-        raise BadInput(f"The largest size of an unsafe combination was given as {max_size}; it is a number of keys, 1 or more.")
+        raise BadInput(
+            f"The largest size of an unsafe combination was given as {max_size}; it must be a number of keys, 1 or more."
+        )
     levels = np.array([categories.n_levels for categories in table.categories], dtype=np.int64)
     # The key with the most levels gets the highest bit: half of all sets contain it, and it splits the cells best.
     order = np.argsort(levels, kind="stable")
@@ -197,7 +199,7 @@ def data_intrusion_simulation(table: ContingencyTable, *, sampling_fraction: flo
     """
     if not 0.0 < sampling_fraction <= 1.0:
         raise BadInput(
-            f"The sampling fraction was given as {sampling_fraction}; it is a share of the population, above 0 and at most 1."
+            f"The sampling fraction was given as {sampling_fraction}; it must be a share of the population, above 0 and at most 1."
         )
     n1, n2 = (table.size_indices.get(size, 0) for size in (1, 2))
     total = sampling_fraction * n1 + 2.0 * (1.0 - sampling_fraction) * n2

@@ -252,9 +252,9 @@ class RunConfig:
             self._check_places(self.protect)
         MemoryLimit.of(self.memory)
         if not self.time_limit > 0:
-            raise BadInput(f"The time limit was given as {self.time_limit}; it is a number of seconds above 0.")
+            raise BadInput(f"The time limit was given as {self.time_limit}; it must be a number of seconds above 0.")
         if self.restarts < 1:
-            raise BadInput(f"The number of restarts was given as {self.restarts}; it is at least 1.")
+            raise BadInput(f"The number of restarts was given as {self.restarts}; it must be at least 1.")
 
     def _check_places(self, protect: ProtectConfig) -> None:
         if self.geography is None:

@@ -3,7 +3,7 @@
 Only this module decides what may be deleted from a run folder. A run writes into a hidden folder. A single rename declares
 that folder complete; from then on the new result exists, and whoever opens the run folder next finishes the move that a
 killed process began. Until that rename, nothing of the old result is touched.
-Names are never taken from files that may have come from elsewhere: what is moved is what lies in the complete folder, and
+
 Names are never taken from files that may have come from elsewhere. Only what lies in the complete folder is moved. Only old
 results are removed, by names that this program gives its results; never a link, and never anything outside the folder.
 """

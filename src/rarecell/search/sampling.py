@@ -105,7 +105,7 @@ def sample_models(
     Kangas, Niinimäki and Koivisto (2015). Averaging of decomposable graphs by dynamic programming and sampling. UAI.
     """
     if n_draws < 1:
-        raise BadInput(f"n_draws was given as {n_draws}; it is a whole number of 1 or more.")
+        raise BadInput(f"n_draws was given as {n_draws}; it must be a whole number of 1 or more.")
     score = make_score(table, criterion, marginals=marginals)
     known = KnownScores(score, max_clique=max_clique)
     climbs, _ = greedy_search(known, rounds=50, progress=progress)

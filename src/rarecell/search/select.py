@@ -101,7 +101,7 @@ def select_model(
         raise UnknownChoice.of("The search", search, SEARCHES)
     for name, number in (("restarts", restarts), ("max_clique", max_clique), ("n_best", n_best)):
         if number is not None and number < 1:
-            raise BadInput(f"{name} was given as {number}; it is a whole number of 1 or more.")
+            raise BadInput(f"{name} was given as {number}; it must be a whole number of 1 or more.")
     limits = limits if max_seconds is None else replace(limits, greedy_seconds=max_seconds)
     run = _Search(make_score(table, criterion, marginals=marginals), max_clique, marginals or table.marginals, progress, limits)
     if search == "local":

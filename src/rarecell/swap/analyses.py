@@ -72,7 +72,7 @@ class Analysis:
             )
         family = str(given.get("family", "linear"))
         if family not in ("linear", "logistic"):
-            raise BadInput(f"The family of analysis '{name}' was given as '{family}'; it is 'linear' or 'logistic'.")
+            raise BadInput(f"The family of analysis '{name}' was given as '{family}'; it must be 'linear' or 'logistic'.")
         text = str(given[kinds[0]])
         is_odd = {"regression": "~" not in text, "means": " by " not in text, "table": not text.strip(" ,")}
         if is_odd[kinds[0]]:

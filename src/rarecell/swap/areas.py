@@ -222,7 +222,7 @@ def plan_area_swaps(
     ([0], [2])
     """
     if not 0.0 <= rate <= 1.0:
-        raise BadInput(f"The swap rate was given as {rate}; it is a share of the records between 0 and 1.")
+        raise BadInput(f"The swap rate was given as {rate}; it must be a share of the records between 0 and 1.")
     levels = np.asarray(risk_level, dtype=np.int64)
     if levels.shape != (task.n_records,):
         raise BadInput(f"A level of risk was given for {levels.size:,} records; the file has {task.n_records:,}.")

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-DROPPED = "a key is missing, so the record is in no cell"
-UNTOUCHED = "the constraints say that it is never touched"
-FIXED_BY_MODEL = "the margins of the model hold it: no exchange of any records lets it leave its cell"
-FIXED_BY_KEEP = "the further margins to keep hold it"
-CONSTRAINED = "no partner is allowed by the constraints and leaves vacated cells empty"
+DROPPED = "a key value is missing"
+UNTOUCHED = "the constraints rule out any change"
+FIXED_BY_MODEL = "the margins of the model fix the count of the cell"
+FIXED_BY_KEEP = "the further margins to keep fix the count of the cell"
+CONSTRAINED = "no partner satisfies the constraints and leaves vacated cells empty"
 NOT_FOUND = "no partner was found among the nearest records"
-NO_HOUSEHOLD = "no household of the same composition can take its place"
-NO_PLACE = "nobody who is alike and lives in another area is left"
-TAKEN = "its possible partners take part in other swaps"
-EXPOSED = "its person is still the nearest to its new values; no partner was found with whom it is not"
-LEFT_ALONE = "it shared its values with a record that was swapped, and is alone now"
-NOT_ASKED_FOR = "it was not among the records to protect"
+NO_HOUSEHOLD = "no other household of the same composition is available"
+NO_PLACE = "no similar record in another area is left"
+TAKEN = "all possible partners take part in other swaps"
+EXPOSED = "every partner that was found leaves the person nearest to the new values"
+LEFT_ALONE = "the records that shared its values were swapped away"
+NOT_ASKED_FOR = "no protection was asked for"
 
-_COARSER = "release a key coarser (--recode) or blank values of it (--suppress-rest)"
+_COARSER = "release a coarser key (--recode) or blank values (--suppress-rest)"
 _REMEDIES = {
-    UNTOUCHED: f"let it be swapped, {_COARSER}",
+    UNTOUCHED: f"allow it to be swapped (untouched in run.toml), {_COARSER}",
     FIXED_BY_KEEP: f"keep fewer tables (--keep), {_COARSER}",
-    CONSTRAINED: f"allow more partners (--within, --never-swap, --rules), {_COARSER}",
-    NO_HOUSEHOLD: f"swap records in place of households, {_COARSER}",
-    NOT_ASKED_FOR: f"protect it, too (a lower --risk-above), {_COARSER}",
+    CONSTRAINED: f"allow more partners (--within, --never-swap, rules in run.toml), {_COARSER}",
+    NO_HOUSEHOLD: f"swap single records instead of households, {_COARSER}",
+    NOT_ASKED_FOR: f"protect more records (a lower --risk-above), {_COARSER}",
 }
 
 

@@ -25,7 +25,7 @@ from rarecell.swap.task import SwapTask
 if TYPE_CHECKING:
     from rarecell.edges import Json
 
-NOT_FOR_ALL = "no swap changes a key of every scenario in which it is at risk"
+NOT_FOR_ALL = "no swap changes a key in every scenario that poses a risk"
 
 Planning = Callable[[SwapTask, NDArray[np.int64], Progress], SwapPlan]
 """A function that plans swaps for some records, singly or with their whole households."""

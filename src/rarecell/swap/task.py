@@ -85,7 +85,7 @@ class SwapTask:
         if unknown:
             raise UnknownColumns.among(unknown, self.table.keys, role="key")
         if not 0.0 <= self.decoys <= 10.0:
-            raise BadInput(f"The share of decoys was given as {self.decoys:g}; it is a number from 0 to 10, such as 0.5.")
+            raise BadInput(f"The share of decoys was given as {self.decoys:g}; it must be a number from 0 to 10, such as 0.5.")
 
     @cached_property
     def cell_risk(self) -> NDArray[np.float64]:

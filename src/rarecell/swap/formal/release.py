@@ -237,14 +237,14 @@ def _check_arguments(
     if (epsilon is None) == (rate is None):
         raise BadInput("A formal release takes either epsilon or rate, and one of them is needed.")
     if rate is not None and not 0 < rate < 1:
-        raise BadInput(f"The rate was given as {rate}; it is a share of records above 0 and below 1.")
+        raise BadInput(f"The rate was given as {rate}; it must be a share of records above 0 and below 1.")
     given = [] if epsilon is None else list(np.atleast_1d(np.asarray(epsilon, dtype=np.float64)))
     if any(not 0 <= one <= LARGEST_EPSILON for one in given):
         raise BadInput(
-            f"epsilon was given as {epsilon}; it is a number from 0 to {LARGEST_EPSILON:g}. With more, nothing would ever change."
+            f"epsilon was given as {epsilon}; it must be a number from 0 to {LARGEST_EPSILON:g}. With more, nothing would ever change."
         )
     if rare < 0:
-        raise BadInput(f"rare was given as {rare}; it is a number of records, 0 or more.")
+        raise BadInput(f"rare was given as {rare}; it must be a number of records, 0 or more.")
 
 
 def _calibrated(

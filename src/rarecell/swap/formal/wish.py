@@ -78,12 +78,12 @@ def _parsed(name: str, text: str) -> float | int:
     try:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError:
-        raise BadInput(f"'{name}' of a formal release was given as '{text}'; it is a number.") from None
+        raise BadInput(f"'{name}' of a formal release was given as '{text}'; it must be a number.") from None
 
 
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadInput(f"'{name}' of a formal release was given as {value!r}; it is a number.")
+        raise BadInput(f"'{name}' of a formal release was given as {value!r}; it must be a number.")
     return float(value)
 
 
@@ -97,11 +97,11 @@ def _names(value: object) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     if not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
-        raise BadInput(f"'root' of a formal release was given as {value!r}; it is a list of keys.")
+        raise BadInput(f"'root' of a formal release was given as {value!r}; it must be a list of keys.")
     return tuple(value)
 
 
 def _whole(name: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise BadInput(f"'{name}' of a formal release was given as {value!r}; it is a whole number.")
+        raise BadInput(f"'{name}' of a formal release was given as {value!r}; it must be a whole number.")
     return value

@@ -10,14 +10,21 @@ inverse`` the cell of each record as well; ``numpy values`` gives folded integer
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable
+import sys
+from functools import partial
+from pathlib import Path
 
 import duckdb
 import numpy as np
 import polars as pl
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks import timing
+
 from rarecell._kernels.counting import collapse_records
+
+seconds = partial(timing.seconds, repeats=5)
 
 SHAPES = {
     "census dimensions, dependent keys": (14, 2, 91, 5, 14, 7, 2, 5),
@@ -34,15 +41,6 @@ def dependent_records(levels: tuple[int, ...], n_records: int, generator: np.ran
         own = generator.choice(count, n_records, p=generator.dirichlet(np.full(count, 0.5)))
         columns.append(np.where(generator.random(n_records) < 0.5, group % count, own).astype(np.int32))
     return columns
-
-
-def seconds(work: Callable[[], object], *, repeats: int = 5) -> float:
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - start)
-    return best
 
 
 def fold(columns: list[np.ndarray], levels: tuple[int, ...]) -> np.ndarray:

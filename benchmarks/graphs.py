@@ -7,11 +7,16 @@ Prints a time and a ratio for each; the first is the enumeration up to eight ver
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.timing import seconds
 
 from rarecell._kernels import chordal as kernels
 from rarecell._kernels.enumeration import canonical_codes, simplicial_extensions
@@ -19,16 +24,6 @@ from rarecell.graph import ChordalGraph, chordal_adjacency, graph_counts, random
 from rarecell.graph.enumerate import _listed
 
 N_GRAPHS = 200
-
-
-def seconds(action: Callable[[], object], *, repeats: int = 3) -> float:
-    """Best of a few runs, so that a busy machine disturbs less."""
-    best = np.inf
-    for _ in range(repeats):
-        start = time.perf_counter()
-        action()
-        best = min(best, time.perf_counter() - start)
-    return best
 
 
 def ratio(theirs: float, ours: float) -> str:

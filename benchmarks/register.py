@@ -11,14 +11,17 @@ Both are told by processor time, which other work on the machine does not change
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import resource
+import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import duckdb
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.timing import apart
 
 LEVELS = {"age": 100, "sex": 2, "region": 50, "job": 40, "household": 6}
 N_RECORDS = 100_000
@@ -75,23 +78,6 @@ def used() -> float:
     return spent.ru_utime + spent.ru_stime
 
 
-def _tell(pipe: Any, work: Callable[..., dict[str, Any]], arguments: tuple[Any, ...]) -> None:
-    found = work(*arguments)
-    pipe.send({**found, "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6})
-
-
-def apart(work: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str, Any]:
-    """The result of work in a process of its own, with its memory at the peak, in GB."""
-    context = multiprocessing.get_context("spawn")
-    here, there = context.Pipe()
-    process = context.Process(target=_tell, args=(there, work, arguments))
-    process.start()
-    there.close()
-    found: dict[str, Any] = here.recv()
-    process.join()
-    return found
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--people", type=float, default=1e7)
@@ -106,8 +92,8 @@ def main() -> None:
     print(
         f"{ours['people']:,} people ({size:.2f} GB), {ours['records']:,} records on {len(LEVELS)} keys, {ours['cells']:,} combinations"
     )
-    print(f"register counts: {ours['seconds']:.1f} s of processor time, {ours['peak']:.2f} GB at the peak")
-    print(f"GROUP BY alone:  {bare['seconds']:.1f} s of processor time, {bare['peak']:.2f} GB at the peak")
+    print(f"register counts: {ours['seconds']:.1f} s of processor time, {ours['gigabytes']:.2f} GB at the peak")
+    print(f"GROUP BY alone:  {bare['seconds']:.1f} s of processor time, {bare['gigabytes']:.2f} GB at the peak")
     print(f"ratio {ours['seconds'] / bare['seconds']:.2f}; {ours['population uniques']:,} population uniques among the records")
 
 

@@ -17,8 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import multiprocessing
-import resource
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -30,6 +29,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.timing import apart
 
 CHUNK = 1_000_000
 TARGET_RATIO = 3.0
@@ -123,24 +126,6 @@ def _assess(path: str, keys: list[str], n_records: int, out: str, memory: float,
     return {"seconds": seconds, "stages": found.seconds, "uniques": found.summary["risk"]["sample_uniques"]}
 
 
-def _worker(connection: Any, work: Any, arguments: tuple[Any, ...]) -> None:
-    result = work(*arguments)
-    result["gigabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
-    connection.send(result)
-
-
-def measured(work: Any, *arguments: Any) -> dict[str, Any]:
-    """What ``work`` returns, with the peak memory of the process it ran in."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=_worker, args=(theirs, work, arguments))
-    process.start()
-    theirs.close()
-    result: dict[str, Any] = ours.recv()
-    process.join()
-    return result
-
-
 def growth(sizes: list[int], seconds: list[float]) -> float:
     """Exponent of growth between the two largest sizes."""
     if len(sizes) < 2:
@@ -155,10 +140,10 @@ def compare(name: str, sizes: list[int], layout: str, memory: float, n_protected
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / ("records.csv" if layout == "csv" else "records.parquet")
             write_records(tree, n_records, path, layout)
-            counted = measured(_count, str(path), list(tree.keys), memory)
+            counted = apart(_count, str(path), list(tree.keys), memory)
             about = (str(path), list(tree.keys), n_records)
-            assessed = measured(_assess, *about, str(Path(folder) / "out"), memory, 0)
-            protected = measured(_assess, *about, str(Path(folder) / "protected"), memory, n_protected) if n_protected else None
+            assessed = apart(_assess, *about, str(Path(folder) / "out"), memory, 0)
+            protected = apart(_assess, *about, str(Path(folder) / "protected"), memory, n_protected) if n_protected else None
         ratio = assessed["seconds"] / counted["seconds"]
         rows.append(
             {"model": name, "records": n_records, "group_by": counted, "assess": assessed, "ratio": ratio, "protect": protected}

@@ -13,13 +13,18 @@ draws key sets of files whose optimum is then found by exact search. ``large`` m
 from __future__ import annotations
 
 import argparse
+import sys
 import time
-from collections.abc import Callable
+from pathlib import Path
 
 import duckdb
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.timing import timed
 
 import rarecell as rc
 from rarecell import datasets
@@ -80,29 +85,19 @@ def plain_optimum(n: int, q: NDArray[np.float64]) -> float:
     return best_of_all
 
 
-def seconds(work: Callable[[], object], *, repeats: int = 3) -> tuple[float, object]:
-    """Least time of some runs, and the result."""
-    best, result = float("inf"), None
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = work()
-        best = min(best, time.perf_counter() - start)
-    return best, result
-
-
 def exact(vertices: list[int], plain_up_to: int) -> None:
     print("vertices   programme s   estimate s   MB   plain loop s   ratio")
     for n in sorted({3, *vertices}):
         family = Family.of_levels(closed_levels([1] * n, n), [(v,) for v in range(n)])
         q = np.random.default_rng(n).normal(0, 10, family.n_sets)
         by_mask = q[np.argsort(family.masks)]
-        took, found = seconds(lambda f=family, q=q: best_cliques(f, q), repeats=3 if n < 15 else 1)
+        took, found = timed(lambda f=family, q=q: best_cliques(f, q), repeats=3 if n < 15 else 1)
         table = rc.ContingencyTable.from_counts([[0] * n], [1], [rc.Categories(f"k{k}", (0, 1)) for k in range(n)])
         estimate = estimate_exact(table)
         if n > plain_up_to:
             print(f"{n:8} {took:13.4f} {estimate.seconds:12.4f} {estimate.n_bytes / 1e6:6.0f}")
             continue
-        plain, score = seconds(lambda n=n, q=by_mask: plain_optimum(n, q), repeats=3 if n < 13 else 1)
+        plain, score = timed(lambda n=n, q=by_mask: plain_optimum(n, q), repeats=3 if n < 13 else 1)
         assert np.isclose(score, found[0]), "the two disagree"
         if n > 3:  # the first is there to compile
             print(f"{n:8} {took:13.4f} {estimate.seconds:12.4f} {estimate.n_bytes / 1e6:6.0f} {plain:12.3f} {plain / took:9.1f}")
@@ -128,10 +123,10 @@ def restarts() -> None:
     known = KnownScores(make_score(table, "aic"))
     known.fill_all()
     local_search(known, restarts=2)
-    took, _ = seconds(lambda: local_search(known, restarts=100))
+    took, _ = timed(lambda: local_search(known, restarts=100))
     print(f"100 restarts of Algorithm 1 at {table.n_keys} keys: {took:.4f} s once margins are counted")
     select_model(table, search="exact")
-    took, _ = seconds(lambda: select_model(table, search="exact"))
+    took, _ = timed(lambda: select_model(table, search="exact"))
     print(f"exact search at {table.n_keys} keys: {took:.4f} s once margins are counted")
 
 

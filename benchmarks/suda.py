@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import time
-from collections.abc import Callable
+import sys
 from itertools import combinations
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import polars as pl
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks.timing import seconds
 
 import rarecell as rc
 from rarecell.risk.unsafe import UnsafeCombinations, unsafe_combinations
@@ -68,15 +71,6 @@ def every_key_set(frame: pl.DataFrame) -> int:
                     lists[record].append(mask)
                     n_found += 1
     return n_found
-
-
-def seconds(work: Callable[[], object], *, repeats: int) -> float:
-    best = float("inf")
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        best = min(best, time.perf_counter() - start)
-    return best
 
 
 def installed_suda() -> ModuleType | None:

@@ -87,6 +87,29 @@ def test_records_stand_beside_what_became_of_them(house: Path) -> None:
     assert all(partners[partner] == record for record, partner in partners.items())  # type: ignore[index]
 
 
+def test_a_key_with_commas_and_quotes_in_its_name_stays_one_key(finished: Path, tmp_path: Path) -> None:
+    odd = 'region, "old" borders'
+    people = pa.csv.read_csv(finished / "people.csv").rename_columns(["age", odd, "sex", "job"])
+    pa.csv.write_csv(people, tmp_path / "people.csv")
+    options = {**OPTIONS, "keys": [odd if key == "region" else key for key in OPTIONS["keys"]]}
+    rc.protect(tmp_path / "people.csv", top=20, never_swap=["age"], seed=1, swap_seed=1, out=tmp_path / "done", **options)  # type: ignore[arg-type]
+    listed = RecordList(tmp_path / "done", SavedRun.read(tmp_path / "done").config)
+    assert any(odd in keys for _, keys, _ in listed.swapped.values())
+    assert all(keys <= set(options["keys"]) for _, keys, _ in listed.swapped.values())
+    moved = [value for record in listed.records(listed.rows(Wanted(state="swapped"))) for value in record.values]
+    assert {value.how for value in moved if value.original != value.released} == {"swapped"}
+
+
+def test_records_of_a_formal_release_are_listed(finished: Path, tmp_path: Path) -> None:
+    rc.protect(finished / "people.csv", formal={"rate": 0.2}, out=tmp_path / "done", **OPTIONS)  # type: ignore[arg-type]
+    listed = RecordList(tmp_path / "done", SavedRun.read(tmp_path / "done").config)
+    moved = listed.records(listed.rows(Wanted(state="swapped", sort="distance")))
+    assert moved
+    assert all(record.distance is None for record in moved)
+    changed = {record.record: {value.column for value in record.values if value.original != value.released} for record in moved}
+    assert all(columns <= listed.swapped[record][1] for record, columns in changed.items())
+
+
 def test_records_are_filtered_and_sorted(house: Path) -> None:
     run = SavedRun.read(house / "done")
     listed = RecordList(run.place, run.config)

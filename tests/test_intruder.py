@@ -202,7 +202,7 @@ def test_links_by_the_model_are_the_mean_over_populations(seed: int) -> None:
     assert np.mean((np.array(totals) >= low - 1e-9) & (np.array(totals) <= high + 1e-9)) > 0.9
 
 
-def test_informed_links_by_the_model_are_the_mean_over_populations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_informed_links_by_the_model_are_the_mean_over_populations() -> None:
     """The intruder holds each population in turn, with the shares that moved in it."""
     rng = np.random.default_rng(4)
     categories = (rc.Categories("a", tuple(range(8)), True), rc.Categories("b", ("x", "y", "z")))
@@ -212,8 +212,7 @@ def test_informed_links_by_the_model_are_the_mean_over_populations(monkeypatch: 
     released[:5, 0] = (released[:5, 0] + 1) % 8
     attack = Attack(categories, original, released, original)
     model, risk = model_and_risk(attack, len(original) + 12)
-    monkeypatch.setattr("rarecell.intruder.informed.N_REGISTERS", 40)
-    estimate = informed_links(release_of(attack), Register.modelled(risk, model))  # type: ignore[arg-type]
+    estimate = informed_links(release_of(attack), Register.modelled(risk, model), n_registers=40)  # type: ignore[arg-type]
     everything = np.indices(levels).reshape(len(levels), -1).T.astype(np.int32)
     totals, of_moved = [], []
     for _ in range(60):

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell import datasets
-from rarecell.risk import missing_values
 from rarecell.risk.interval import risk_interval
-from rarecell.risk.missing_values import matching_anything
+from rarecell.risk.missing_values import SumLimits, matching_anything
 from rarecell.risk.records import record_risk
 from tests.naive import missing_values as naive
 from tests.test_risk_records import KnownModel
@@ -103,7 +102,7 @@ def test_the_number_of_population_uniques_is_right_where_the_probabilities_are_k
     assert np.array(true)[:, 0].sum() > 20
 
 
-def test_sums_that_stop_early_overstate_the_risk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_that_stop_early_overstate_the_risk() -> None:
     rng = np.random.default_rng(3)
     keys = with_missing([9, 8, 3], [True, True, True])
     codes = np.stack([rng.integers(0, c.n_levels, 120) for c in keys], axis=1).astype(np.int32)
@@ -111,12 +110,9 @@ def test_sums_that_stop_early_overstate_the_risk(monkeypatch: pytest.MonkeyPatch
     model = rc.fit_backoff(table, n_orders=2)
     own = record_risk(table, model, population=2_000)
     whole = matching_anything(own, model).unique_probability
-    for name, limit in (("MOST_VALUES", 3), ("MOST_CELLS", 50), ("MOST_CELLS", 0)):
-        with monkeypatch.context() as patch:
-            patch.setattr(missing_values, name, limit)
-            assert (matching_anything(own, model).unique_probability >= whole - 1e-12).all()
-    monkeypatch.setattr(missing_values, "_CHUNK", 7)
-    assert matching_anything(own, model).unique_probability == pytest.approx(whole)
+    for limits in (SumLimits(values=3), SumLimits(cells=50), SumLimits(cells=0)):
+        assert (matching_anything(own, model, limits=limits).unique_probability >= whole - 1e-12).all()
+    assert matching_anything(own, model, limits=SumLimits(at_once=7)).unique_probability == pytest.approx(whole)
 
 
 def test_the_interval_is_that_of_the_compatible_cells() -> None:

@@ -12,7 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import rarecell as rc
+from rarecell.data.microdata import Microdata
+from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, TooLarge
+from rarecell.machine.memory import MemoryLimit
+from rarecell.run.analysing import compared_analyses
+from rarecell.run.swaps import refuse_without_positions
+from rarecell.swap.carry import Travel
+from tests.large_file import LargeFile
 from tests.test_run_roles import SIMPLE
 from tests.test_run_roles_protect import _households
 
@@ -129,32 +136,31 @@ def test_spark_gives_what_a_frame_gives(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_records_on_spark_need_ids_and_room(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_on_spark_need_ids_and_room(spark: Any) -> None:
     people = census()
     frame = spark.createDataFrame(people.append_column("same", pa.array(["a"] * people.num_rows)))
     with pytest.raises(BadInput, match="a column that names each record"):
         rc.assess(frame, keys=["age", "sex"], household="household", **SIMPLE)
     with pytest.raises(BadInput, match="has a value twice"):
         rc.assess(frame, keys=["age", "sex"], household="household", id="same", **SIMPLE)
-    monkeypatch.setattr("rarecell.machine.memory._BYTES_TO_COUNT_RECORD", 10**9)
+    people_by_id = Microdata(frame, keys=["age", "sex"], household="household", id="person")
+    refuse_without_positions(people_by_id, None, MemoryLimit(10**9))
     with pytest.raises(TooLarge, match="looks at single records"):
-        rc.assess(frame, keys=["age", "sex"], household="household", id="person", **SIMPLE)
+        refuse_without_positions(people_by_id, None, MemoryLimit(10**5))
 
 
 @pytest.mark.parametrize("in_memory", [True, False])
-def test_analyses_of_a_large_file_read_a_sample(in_memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_analyses_of_a_large_file_read_a_sample(in_memory: bool, tmp_path: Path) -> None:
     people = census()
     pq.write_table(people, tmp_path / "people.parquet")
     options = {**ORDINARY, "top": 100, "analysis": {"pets": {"table": "town, pets"}}, "weight": "weight", "weight_classes": 0}
     whole = protected(tmp_path / "people.parquet", options)
-    monkeypatch.setattr("rarecell.run.analysing.MOST_RECORDS", 300)
-    if not in_memory:
-        monkeypatch.setattr("rarecell.data.microdata.CODES_IN_MEMORY", 0)
-    done = protected(tmp_path / "people.parquet", options)
+    large = LargeFile(tmp_path / "people.parquet", settings=EngineSettings())
+    done = whole if in_memory else protected(large, options)
     assert (done.assessment.table.record_cell is not None) == in_memory
     assert pairs(done) == pairs(whole)
     rows = np.sort(np.random.default_rng(4).choice(people.num_rows, 300, replace=False))
-    told = done.summary.swap.analyses[0]
+    told = compared_analyses(done.assessment, done.plan, Travel(done.carried, ()), most_records=300)[0]
     assert told.records == 300
     for frame, side in ((people, "before"), (done.frame, "after")):
         part = frame.take(pa.array(rows)).select(["town", "pets", "weight"]).to_pylist()

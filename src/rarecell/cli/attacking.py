@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from rarecell.cli.options import FiniteRange
+from rarecell.data.names import names_in
 
 
 @click.command()
@@ -43,7 +44,7 @@ def attack(**options: Any) -> None:
         done = attacked(
             options["released"],
             original=options["original"],
-            keys=[name.strip() for name in options["keys"].split(",")],
+            keys=list(names_in(options["keys"])),
             register=options["register"],
             population=options["population"],
             weight=options["weight"],

@@ -28,6 +28,7 @@ from rarecell.cli.options import (
     wishes_of,
     words_for_data,
 )
+from rarecell.data.names import names_in
 from rarecell.errors import RarecellError
 from rarecell.machine.signals import interrupt, when_asked_to_end
 from rarecell.machine.system import make_output_printable
@@ -162,7 +163,7 @@ def plan(**options: Any) -> None:
     from rarecell.run import planning
 
     config = config_of(options)
-    recodable = [name.strip() for name in (options["recodable"] or "").split(",") if name.strip()]
+    recodable = list(names_in(options["recodable"] or ""))
     with terminal.watched(quiet=options["quiet"]) as progress:
         wanted = {name: options[name] for name in ("max_correct_links", "max_record_risk", "candidates")}
         found = planning.plan(config, recodable=recodable or None, progress=progress, **wanted)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rarecell.choices import FORMS, MISSING, MODELS, RESOLUTIONS, SEARCHES
+from rarecell.data.names import names_in
 from rarecell.engine.addresses import without_password
 from rarecell.errors import BadInput
 from rarecell.machine.numbers import LARGEST_COUNT, LARGEST_INTEGER
@@ -35,8 +36,8 @@ class FiniteRange(click.FloatRange):
 
 
 def _names(text: str | None) -> tuple[str, ...]:
-    """A comma-separated list of names."""
-    return tuple(part.strip() for part in text.split(",") if part.strip()) if text else ()
+    """A comma-separated list of names; a name with a comma in it stands in quotes."""
+    return names_in(text) if text else ()
 
 
 def _options(*decorators: Callable[..., Any]) -> Callable[..., Any]:

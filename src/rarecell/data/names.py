@@ -5,7 +5,9 @@ Nothing heavy is imported here, because configurations and the command line chec
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rarecell.errors import BadInput, UnknownColumns, nearest_names
@@ -13,6 +15,30 @@ from rarecell.errors import BadInput, UnknownColumns, nearest_names
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
     from rarecell.edges import ReadJson
+
+
+def joined_names(names: Iterable[str]) -> str:
+    """Names in one text, separated by commas; a name that has a comma or a quote in it is quoted as in a CSV file.
+
+    Examples
+    --------
+    >>> joined_names(["age", "town, district"])
+    'age,"town, district"'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(names)
+    return text.getvalue()
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The names in a text that :func:`joined_names` made or a person typed.
+
+    Examples
+    --------
+    >>> names_in('age, "town, district"')
+    ('age', 'town, district')
+    """
+    return tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), ()) if name.strip())
 
 
 def nested_areas(text: str) -> tuple[str, ...]:

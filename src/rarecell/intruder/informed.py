@@ -118,17 +118,19 @@ def _surprise_of_steps(categories: tuple[Categories, ...], true: Cells, released
     )
 
 
-def informed_links(release: Release, register: Register, *, most_claims: int = MOST_CLAIMS) -> Links:
+def informed_links(
+    release: Release, register: Register, *, most_claims: int = MOST_CLAIMS, n_registers: int = N_REGISTERS
+) -> Links:
     """Links to the most likely person under the mechanism, for records that are alone in their cell of the released file.
 
     How likely a person is depends on the number of people in each cell, in ways that a mean does not show. So if there is no
-    real register, several are drawn, and the intruder holds each of them in turn.
+    real register, ``n_registers`` are drawn, and the intruder holds each of them in turn.
     """
     if not len(release.rows):
         exact = exact_links(release, register)
         return Links("informed", exact.row, exact.link, exact.certain, exact.moved, exact.interval)
     is_real = register.unseen is None
-    registers = [register] if is_real else [register.drawn(draw, N_REGISTERS) for draw in range(N_REGISTERS)]
+    registers = [register] if is_real else [register.drawn(draw, n_registers) for draw in range(n_registers)]
     each = [_chances_of_release(release, one, most_claims) for one in registers]
     link = np.mean([one.link for one in each], axis=0)
     claims = release.moved_claims

@@ -25,7 +25,7 @@ from rarecell.model.protocol import PluggedIn
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 
-_MOST_TERMS = 10_000_000
+MOST_TERMS = 10_000_000
 """Up to this many pairs of levels are tabulated; beyond that, each pair of keys is looked up at the cells."""
 
 
@@ -42,6 +42,8 @@ class AdditiveModel(PluggedIn):
         The contingency table; its coarsenings are not used.
     marginals : Marginals, optional
         Counts to fit to; by default those of the table.
+    most_terms : int
+        Up to this many pairs of levels are tabulated; beyond that, each pair of keys is looked up at the cells.
 
     Examples
     --------
@@ -53,8 +55,9 @@ class AdditiveModel(PluggedIn):
     array([0.5, 0.3, 0.2])
     """
 
-    def __init__(self, table: ContingencyTable, *, marginals: Marginals | None = None) -> None:
+    def __init__(self, table: ContingencyTable, *, marginals: Marginals | None = None, most_terms: int = MOST_TERMS) -> None:
         self.table = table
+        self.most_terms = most_terms
         self.marginals = marginals or table.marginals
 
     @property
@@ -81,7 +84,7 @@ class AdditiveModel(PluggedIn):
         of_key = [frequency(single(v)) for v in range(self.table.n_keys)]
         independent = np.prod(of_key, axis=0)
         levels = np.array([c.n_levels for c in self.table.categories], dtype=np.int64)
-        if (levels.sum() ** 2 - (levels**2).sum()) // 2 <= _MOST_TERMS:
+        if (levels.sum() ** 2 - (levels**2).sum()) // 2 <= self.most_terms:
             asked = self.table.cells if cells is None else np.asarray(cells)
             bracket = one_plus_pairs(asked, levels, self._departures(levels))
             return np.asarray(independent * bracket, dtype=np.float64)

@@ -15,6 +15,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.data.names import joined_names
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table.contingency import ContingencyTable
 
@@ -59,7 +60,8 @@ class Suppression:
         return {
             "record": self.rows.tolist(),
             "variables": [
-                ",".join(key for key, of_key in self.blanked.items() if of_key[position]) for position in range(len(self.rows))
+                joined_names(key for key, of_key in self.blanked.items() if of_key[position])
+                for position in range(len(self.rows))
             ],
             "risk_before": self.risk_before.tolist(),
             "risk_after": self.risk_after.tolist(),

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rarecell.data.microdata import Microdata
+from rarecell.data.names import names_in
 from rarecell.errors import BadInput
 from rarecell.model.average import AverageModel
 from rarecell.model.decomposable import DecomposableModel
@@ -212,8 +213,8 @@ def _(result: SwapPlan, show_records: bool) -> str:
     audit = result.audit()
     changed: dict[str, int] = {}
     for variables in audit["variables"]:
-        for name in str(variables).split(","):
-            changed[name.strip()] = changed.get(name.strip(), 0) + 1
+        for name in names_in(str(variables)):
+            changed[name] = changed.get(name, 0) + 1
     if changed:
         body += _table(["exchanged", "swaps"], [(name, number(n)) for name, n in sorted(changed.items(), key=lambda kv: -kv[1])])
     if not show_records:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rarecell.outcome.roles import HomogeneousGroup
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.words import number, percent
-from rarecell.report.table import Column, Table, names_column, text_column
+from rarecell.report.table import RISK_COLUMNS, Column, Table, names_column, text_column
 
 MOST_AREAS = 25
 """Number of areas of a level that the page shows; the CSV file has them all."""
@@ -43,10 +43,7 @@ def _areas(summary: RunSummary) -> Table:
     columns = (
         text_column("Released with"),
         Column("Areas"),
-        Column("Unique in the file"),
-        Column("Expected population uniques"),
-        Column("Expected correct matches"),
-        Column("Records above the threshold"),
+        *RISK_COLUMNS,
         names_column("Small areas that drive the risk"),
     )
     return Table("areas", "The risk at each level of areas, as if no finer one were released", columns, rows)
@@ -118,10 +115,7 @@ def _scenarios(summary: RunSummary) -> Table:
     columns = (
         text_column("Intruder"),
         names_column("Knows"),
-        Column("Unique in the file"),
-        Column("Expected population uniques"),
-        Column("Expected correct matches"),
-        Column("Records above the threshold"),
+        *RISK_COLUMNS,
         *((Column("Expected population uniques after protection"),) if after else ()),
     )
     return Table("scenarios", "Several intruders", columns, rows)

@@ -59,6 +59,15 @@ def _harmless(value: Any) -> Any:
     return value
 
 
+RISK_COLUMNS = (
+    Column("Unique in the file"),
+    Column("Expected population uniques"),
+    Column("Expected correct matches"),
+    Column("Records above the threshold"),
+)
+"""The risk of a file, of a release of it, or to one intruder."""
+
+
 def text_column(heading: str) -> Column:
     """A column of words."""
     return Column(heading, number, is_number=False)

@@ -17,7 +17,7 @@ from rarecell.report.graph_picture import ModelPicture
 from rarecell.report.release_tables import release_tables
 from rarecell.report.role_tables import role_tables
 from rarecell.report.sentences import estimator_name
-from rarecell.report.table import Column, Table, names_column, text_column
+from rarecell.report.table import RISK_COLUMNS, Column, Table, names_column, text_column
 
 LARGEST_SIZE_SHOWN = 10
 """Larger cells share one line of the page's table."""
@@ -102,10 +102,7 @@ def _missing_values(summary: RunSummary) -> Table | None:
     )
     columns = (
         text_column("A missing value is"),
-        Column("Unique in the file"),
-        Column("Expected population uniques"),
-        Column("Expected correct matches"),
-        Column("Records above the threshold"),
+        *RISK_COLUMNS,
     )
     return Table("missing-values", "What missing answers have to do with the risk", columns, rows)
 

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rarecell.data.names import joined_names
 from rarecell.errors import BadInput, Cancelled
 from rarecell.graph.masks import mask_of
 from rarecell.machine.threads import n_cores
@@ -129,7 +130,7 @@ class Scan:
 
     def assess_command(self, words: Sequence[str]) -> str:
         """The command that assesses the riskiest set; ``words`` name the data and the population."""
-        return f"rarecell assess {shlex.join([*words, '--keys', ','.join(self.sets[0].keys)])} --out run"
+        return f"rarecell assess {shlex.join([*words, '--keys', joined_names(self.sets[0].keys)])} --out run"
 
     def __str__(self) -> str:
         best = self.sets[0]

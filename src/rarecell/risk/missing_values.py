@@ -19,7 +19,7 @@ overstated:
 
 * for records with f > 1, only occupied cells are summed;
 * keys are taken to be missing together only in the combinations that occur in the file (its *patterns*);
-* if a record could have more than :data:`MOST_VALUES` combinations of values for the keys it lacks, only the most frequent ones
+* if a record could have very many combinations of values for the keys it lacks (:class:`SumLimits`), only the most frequent ones
   are summed.
 
 For cells that differ from c in some keys, the ratio of their probability to that of c comes from a model that predicts these
@@ -34,7 +34,7 @@ that is smaller: the cells of A(c) share most of their marginals. A record stand
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -49,16 +49,30 @@ from rarecell.table.contingency import ContingencyTable
 Floats = NDArray[np.float64]
 Cells = NDArray[np.int32]
 
-MOST_VALUES = 2_048
-"""Largest number of combinations of values that are summed for the keys a record lacks."""
-
-MOST_CELLS = 400_000
-"""Largest number of cells that are summed in all; beyond it, the rarest patterns are left out."""
-
 N_FITS = 8
 """Number of sets of keys, most frequently missing first, that are predicted from all others by a model of their own."""
 
-_CHUNK = 1 << 18
+
+@dataclass(frozen=True)
+class SumLimits:
+    """Limits on the cells that are summed.
+
+    Attributes
+    ----------
+    values : int
+        Largest number of combinations of values that are summed for the keys a record lacks.
+    cells : int
+        Largest number of cells that are summed in all; beyond it, the rarest patterns are left out.
+    at_once : int
+        Number of cells whose probabilities are computed together.
+    """
+
+    values: int = 2_048
+    cells: int = 400_000
+    at_once: int = 1 << 18
+
+
+SUM_LIMITS = SumLimits()
 
 
 def has_missing_value(table: ContingencyTable) -> NDArray[np.bool_]:
@@ -66,7 +80,7 @@ def has_missing_value(table: ContingencyTable) -> NDArray[np.bool_]:
     return np.asarray(_lacks(table, table.cells).any(axis=1))
 
 
-def matching_anything(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FITS) -> RecordRisk:
+def matching_anything(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FITS, limits: SumLimits = SUM_LIMITS) -> RecordRisk:
     """The same risk for an intruder to whom a missing value is compatible with every level.
 
     Parameters
@@ -77,6 +91,8 @@ def matching_anything(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FIT
         The model that ``risk`` was computed from.
     n_fits : int, optional
         Number of sets of keys for which a model that predicts them from all others is fitted, if the model orders its keys.
+    limits : SumLimits, optional
+        Limits on the cells that are summed.
 
     Returns
     -------
@@ -101,14 +117,14 @@ def matching_anything(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FIT
     patterns, of_cell = _patterns(lacks, table.counts)
     n_compatible, total, spread = _occupied_sums(table, patterns, of_cell, (table.counts, probability, probability * deviation))
     alone = np.flatnonzero(n_compatible == 1)
-    groups = list(_empty_cells(table, patterns, alone, lacks).items())
+    groups = list(_empty_cells(table, patterns, alone, lacks, limits).items())
     rest = [part for _, parts in groups[n_fits:] for part in parts]
     for keys, parts in [*groups[:n_fits], *([((), rest)] if rest else [])]:
         predictor = model.with_last(keys) if keys else model
         scale = 1.0 if predictor is model else probability / np.exp(predictor.log_cell_probability(None))
         cells, rows = (np.concatenate(some) for some in zip(*parts, strict=True))
-        for start in range(0, len(rows), _CHUNK):
-            asked, of = cells[start : start + _CHUNK], rows[start : start + _CHUNK]
+        for start in range(0, len(rows), limits.at_once):
+            asked, of = cells[start : start + limits.at_once], rows[start : start + limits.at_once]
             more, its_deviation = _law_of(predictor.log_cell_probability(asked), predictor.posterior(asked))
             total += np.bincount(of, weights=more, minlength=len(total)) * scale
             spread += np.bincount(of, weights=more * its_deviation, minlength=len(total)) * scale
@@ -213,7 +229,7 @@ def _signature(columns: NDArray[np.uint64], kept: NDArray[np.bool_], rows: NDArr
 
 
 def _empty_cells(
-    table: ContingencyTable, patterns: NDArray[np.bool_], alone: NDArray[np.int64], lacks: NDArray[np.bool_]
+    table: ContingencyTable, patterns: NDArray[np.bool_], alone: NDArray[np.int64], lacks: NDArray[np.bool_], limits: SumLimits
 ) -> dict[tuple[int, ...], list[tuple[Cells, NDArray[np.int64]]]]:
     """The empty cells that are compatible with each of the cells ``alone``, and the cell that each belongs to.
 
@@ -221,8 +237,8 @@ def _empty_cells(
     keys that are missing in either of the two.
     """
     found: dict[tuple[int, ...], list[tuple[Cells, NDArray[np.int64]]]] = {}
-    n_left = MOST_CELLS
-    for differ, cells, owners in _by_pattern(table, patterns, alone, lacks):
+    n_left = limits.cells
+    for differ, cells, owners in _by_pattern(table, patterns, alone, lacks, limits.values):
         found.setdefault(tuple(np.flatnonzero(differ).tolist()), []).append((cells[:n_left], owners[:n_left]))
         n_left = max(0, n_left - len(cells))
         if n_left == 0:
@@ -231,7 +247,7 @@ def _empty_cells(
 
 
 def _by_pattern(
-    table: ContingencyTable, patterns: NDArray[np.bool_], alone: NDArray[np.int64], lacks: NDArray[np.bool_]
+    table: ContingencyTable, patterns: NDArray[np.bool_], alone: NDArray[np.int64], lacks: NDArray[np.bool_], most_values: int
 ) -> Iterator[tuple[NDArray[np.bool_], Cells, NDArray[np.int64]]]:
     """For each pattern: complete cells with its keys set to missing, and the possible completions of the incomplete ones."""
     is_complete = ~lacks[alone].any(axis=1)
@@ -245,7 +261,7 @@ def _by_pattern(
                 continue
             free = lacks[cell] & ~pattern
             if free.tobytes() not in values:
-                values[free.tobytes()] = _values_of(table, np.flatnonzero(free))
+                values[free.tobytes()] = _values_of(table, np.flatnonzero(free), most_values)
             taken = values[free.tobytes()]
             cells = np.repeat(_with_missing(table, table.cells[[cell]], pattern), len(taken), axis=0)
             cells[:, free] = taken
@@ -258,14 +274,14 @@ def _with_missing(table: ContingencyTable, cells: Cells, pattern: NDArray[np.boo
     return np.where(pattern, last, cells).astype(np.int32)
 
 
-def _values_of(table: ContingencyTable, keys: NDArray[np.intp]) -> Cells:
+def _values_of(table: ContingencyTable, keys: NDArray[np.intp], most: int) -> Cells:
     """Combinations of non-missing values that some keys can have; if there are too many, the most frequent ones."""
     levels = [table.categories[k].n_levels - table.categories[k].has_missing for k in keys]
-    if np.prod(levels, dtype=np.float64) <= MOST_VALUES:
+    if np.prod(levels, dtype=np.float64) <= most:
         combinations = list(product(*map(range, levels)))
         return np.array(combinations, dtype=np.int32).reshape(len(combinations), len(keys))
     given = table.cells[:, keys]
     is_known = ~_lacks(table, table.cells)[:, keys].any(axis=1)
     found, which = np.unique(given[is_known], axis=0, return_inverse=True)
     commonest = np.argsort(-np.bincount(which.ravel(), weights=table.counts[is_known]), kind="stable")
-    return np.asarray(found[commonest[:MOST_VALUES]], dtype=np.int32)
+    return np.asarray(found[commonest[:most]], dtype=np.int32)

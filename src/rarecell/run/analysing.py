@@ -15,9 +15,14 @@ from rarecell.table.contingency import Categories
 
 
 def compared_analyses(
-    found: Assessment, plan: SwapPlan, travel: Travel, blanked: Suppression | None = None
+    found: Assessment,
+    plan: SwapPlan,
+    travel: Travel,
+    blanked: Suppression | None = None,
+    *,
+    most_records: int = MOST_RECORDS,
 ) -> tuple[AnalysisSummary, ...]:
-    """Run every analysis on both files, on a random sample where there are very many records."""
+    """Run every analysis on both files, on a random sample where there are more than ``most_records`` records."""
     asked = [Analysis.of(name, given) for name, given in found.config.analysis.items()]
     if not asked:
         return ()
@@ -25,9 +30,9 @@ def compared_analyses(
     data, weight = found.data, found.config.weight
     sample, n_records = None, data.n_records
     moved = _positions(found, plan)
-    if n_records > MOST_RECORDS:
+    if n_records > most_records:
         # From a large file, read only the sample and the records that exchange something with it.
-        sample = np.sort(np.random.default_rng(found.config.seed).choice(n_records, MOST_RECORDS, replace=False))
+        sample = np.sort(np.random.default_rng(found.config.seed).choice(n_records, most_records, replace=False))
         rows = np.union1d(sample, moved)
         codes, categories = data.column_codes(names, rows)
         after = codes_after(codes, names, plan, travel, np.searchsorted(rows, moved))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,9 @@ SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 RoleColumns = Mapping[str, tuple[NDArray[np.int32], Categories]]
 """Columns that have a role but are not keys: the code of each record, and the levels."""
+
+ByLevel = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+"""Three sums for each level of a column."""
 
 
 def role_columns(data: Microdata, config: RunConfig, risk: RecordRisk) -> RoleColumns:
@@ -66,25 +69,13 @@ def _of_column(
 
     records, uniques = summed(np.ones(len(codes))), summed(by_cell((table.counts == 1).astype(np.int64)))
     expected = summed(by_cell(risk.unique_probability))
-    left = swapped = None
+    released = None
     if plan is not None and after is not None:
         of_record, moved = by_cell(after.unique_probability), np.zeros(len(codes))
         of_record[plan.rows] = after.swapped_unique
         moved[plan.rows] = 1.0
-        left, swapped = summed(of_record), summed(moved)
-    return [
-        GroupRisk(
-            key=categories.key,
-            level=categories.labels[code],
-            records=int(records[code]),
-            sample_uniques=int(uniques[code]),
-            expected_population_uniques=float(expected[code]),
-            records_after=None if left is None else int(records[code]),
-            expected_population_uniques_after=None if left is None else float(left[code]),
-            swapped=None if swapped is None else int(swapped[code]),
-        )
-        for code in range(categories.n_levels)
-    ]
+        released = records, summed(of_record), summed(moved)
+    return _told(categories, range(categories.n_levels), (records, uniques, expected), released)
 
 
 def _of_key(risk: RecordRisk, k: int, plan: SwapPlan | None, after: RiskAfter | None) -> list[GroupRisk]:
@@ -97,20 +88,23 @@ def _of_key(risk: RecordRisk, k: int, plan: SwapPlan | None, after: RiskAfter | 
     records, uniques = summed(table.counts), summed((risk.sample_count == 1).astype(np.int64))
     expected = summed(risk.unique_probability)
     chosen = np.sort(np.argsort(-expected, kind="stable")[:MOST_LEVELS])
-    later: list[dict[str, int | float]] = [{} for _ in range(categories.n_levels)]
+    released = None
     if plan is not None and after is not None:
         new, old = plan.new_cells[:, k], table.cells[table.cell_of(plan.rows), k]
         ones = np.ones(len(plan.rows))
         left = summed(after.unique_probability) + summed(after.swapped_unique, new)
-        now, swapped = records - summed(ones, old) + summed(ones, new), summed(ones, old)
-        later = [
-            {
-                "records_after": int(now[code]),
-                "expected_population_uniques_after": float(left[code]),
-                "swapped": int(swapped[code]),
-            }
-            for code in range(categories.n_levels)
-        ]
+        released = records - summed(ones, old) + summed(ones, new), left, summed(ones, old)
+    return _told(categories, chosen.tolist(), (records, uniques, expected), released)
+
+
+def _told(categories: Categories, levels: Sequence[int], file: ByLevel, released: ByLevel | None) -> list[GroupRisk]:
+    """The groups of some levels, from their sums.
+
+    ``file`` has the records, the sample uniques and the expected population uniques of each level, ``released`` the records and
+    the expected population uniques of the released file, and the records that were swapped.
+    """
+    records, uniques, expected = file
+    now, left, swapped = released or (None, None, None)
     return [
         GroupRisk(
             key=categories.key,
@@ -118,9 +112,11 @@ def _of_key(risk: RecordRisk, k: int, plan: SwapPlan | None, after: RiskAfter | 
             records=int(records[code]),
             sample_uniques=int(uniques[code]),
             expected_population_uniques=float(expected[code]),
-            **later[code],
+            records_after=None if now is None else int(now[code]),
+            expected_population_uniques_after=None if left is None else float(left[code]),
+            swapped=None if swapped is None else int(swapped[code]),
         )
-        for code in chosen.tolist()
+        for code in levels
     ]
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
+from rarecell.data.names import joined_names
 from rarecell.engine.addresses import without_password
 from rarecell.progress import SILENT, OnlyCancelled, Progress
 from rarecell.release.costs import OtherColumn
@@ -166,20 +167,20 @@ _NAMED = (
 def command_for(point: ReleasePoint, target: ReleaseTarget, config: RunConfig, *, out: str = "release") -> str:
     """The command that carries out a point of the frontier."""
     words = ["rarecell", "protect", *([without_password(config.input)] if config.input else [])]
-    words += ["--keys", ",".join(config.keys)]
+    words += ["--keys", joined_names(config.keys)]
     default = {part.name: part.default for part in fields(RunConfig)}
     for name in _NAMED:
         value = getattr(config, name)
         if value != default[name]:
             words += [f"--{name.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else str(value)]
     if config.populations:
-        words += ["--populations", ",".join(f"{name}={size}" for name, size in config.populations.items())]
+        words += ["--populations", joined_names(f"{name}={size}" for name, size in config.populations.items())]
     if config.sensitive:
-        words += ["--sensitive", ",".join(config.sensitive)]
+        words += ["--sensitive", joined_names(config.sensitive)]
     if config.cliques:
         words += ["--cliques", ";".join(",".join(clique) for clique in config.cliques)]
     for name, keys in config.scenarios.items():
-        words += ["--scenario", f"{name}={','.join(keys)}"]
+        words += ["--scenario", f"{name}={joined_names(keys)}"]
     for key, path in config.hierarchies.items():
         words += ["--hierarchy", f"{key}={path}"]
     for key, how in {**_recodings(config), **point.recoding}.items():

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from rarecell.data.names import names_in
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.opening import open_file
 from rarecell.engine.source import Source
@@ -95,16 +96,22 @@ class RecordList:
         self.swapped = self._swapped()
         self.blanked = self._blanked()
 
-    def _swapped(self) -> dict[int, tuple[int, frozenset[str], float]]:
-        """For each record that exchanged values: its partner, the keys, and how far apart the two were."""
+    def _swapped(self) -> dict[int, tuple[int, frozenset[str], float | None]]:
+        """For each record with new values: its partner, the keys, and how far apart the two were.
+
+        A formal release has no pairs: values of a record may come from several others, of which the first is named, and there
+        is no distance.
+        """
         path = self.place / "swaps.parquet"
-        found: dict[int, tuple[int, frozenset[str], float]] = {}
-        if path.is_file():
-            for row in pq.read_table(path, columns=["record", "partner", "variables", "distance"]).to_pylist():
-                keys = frozenset(str(row["variables"]).split(","))
-                for one, other in ((row["record"], row["partner"]), (row["partner"], row["record"])):
-                    if one is not None and other is not None:
-                        found[int(one)] = (int(other), keys, float(row["distance"]))
+        found: dict[int, tuple[int, frozenset[str], float | None]] = {}
+        for row in pq.read_table(path).to_pylist() if path.is_file() else ():
+            record, partner, keys = row["record"], row["partner"], frozenset(names_in(row["variables"]))
+            if "distance" not in row:
+                first, others, _ = found.get(int(record), (int(partner), frozenset(), None))
+                found[int(record)] = (first, keys | others, None)
+            elif record is not None and partner is not None:
+                found[int(record)] = (int(partner), keys, float(row["distance"]))
+                found[int(partner)] = (int(record), keys, float(row["distance"]))
         return found
 
     def _blanked(self) -> dict[int, frozenset[str]]:
@@ -113,7 +120,7 @@ class RecordList:
             return {}
         found: dict[int, set[str]] = {}
         for row in pq.read_table(path).to_pylist():
-            found.setdefault(int(row["record"]), set()).update(str(row["variables"]).split(","))
+            found.setdefault(int(row["record"]), set()).update(names_in(row["variables"]))
         return {record: frozenset(keys) for record, keys in found.items()}
 
     # ------------------------------------------------------------------ which
@@ -134,8 +141,8 @@ class RecordList:
         if wanted.sort == "risk":
             return rows[np.argsort(-self.risk[rows], kind="stable")]
         if wanted.sort == "distance":
-            far = np.array([self.swapped[row][2] if row in self.swapped else -1.0 for row in rows.tolist()])
-            return rows[np.argsort(-far, kind="stable")]
+            far = [self.swapped[row][2] if row in self.swapped else None for row in rows.tolist()]
+            return rows[np.argsort([1.0 if distance is None else -distance for distance in far], kind="stable")]
         return rows
 
     def _has_value(self, column: str, value: str) -> NDArray[np.bool_]:

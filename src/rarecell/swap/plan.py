@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rarecell.data.names import joined_names
 from rarecell.engine.drawing import NamesOfRecords
 from rarecell.graph.masks import holds
 from rarecell.intruder.register import Register
@@ -187,7 +188,7 @@ class SwapPlan(Shown):
         return {
             "record": names[: len(self)],
             "partner": names[len(self) :],
-            "variables": [",".join(self.variables(pair)) for pair in range(len(self))],
+            "variables": [joined_names(self.variables(pair)) for pair in range(len(self))],
             "distance": self.distance.tolist(),
             "risk_before": self.risk_before.tolist(),
         }

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
+from rarecell.data.names import joined_names
 from rarecell.errors import BadInput, KeyMismatch
 from rarecell.graph.masks import all_below, members
 from rarecell.model.decomposable import DecomposableModel
@@ -131,7 +132,7 @@ class FormalRelease:
         return {
             "record": [names[row] for row, _ in pairs],
             "partner": [names[source] for _, source in pairs],
-            "variables": [",".join(moved[pair]) for pair in pairs],
+            "variables": [joined_names(moved[pair]) for pair in pairs],
         }
 
     def to_frame(self, like: Frame = None, *, places: Places = None) -> Frame:

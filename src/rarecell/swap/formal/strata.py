@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rarecell._kernels import shuffling as kernels
+from rarecell._kernels.cell_hash import mixed_many
 from rarecell._kernels.counting import collapse_records
 from rarecell.graph.masks import each_member
 from rarecell.swap.formal.edges import TreeEdge
@@ -84,8 +85,9 @@ class Strata:
 
     def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """One stratum of each composition with more than one type, and the number of strata with that composition."""
-        word = self.groups.astype(np.uint64)
-        mixed = _mixed(_mixed(_mixed(word[:, 0]) ^ word[:, 1]) ^ word[:, 2])
+        mixed = np.zeros(len(self.groups), dtype=np.uint64)
+        for part in self.groups.astype(np.uint64).T:
+            mixed = mixed_many(mixed ^ part, 0)
         several = np.flatnonzero(np.diff(self.stratum_start) > 1)
         summed = np.add.reduceat(mixed, self.group_start[:-1])[several]
         _, first, times = np.unique(summed, return_index=True, return_counts=True)
@@ -111,11 +113,3 @@ def _groups(
     times = np.diff(np.append(first, len(sizes)))
     groups = np.column_stack([sizes[first, 1:], times]).astype(np.int64)
     return groups, np.searchsorted(sizes[first, 0], np.arange(stratum[-1] + 2))
-
-
-def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Mix the bits of each word (splitmix64)."""
-    z = words + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(z ^ (z >> np.uint64(31)))

@@ -163,10 +163,15 @@ def plan(**options: Any) -> None:
     from rarecell.run import planning
 
     config = config_of(options)
-    recodable = list(names_in(options["recodable"] or ""))
     with terminal.watched(quiet=options["quiet"]) as progress:
-        wanted = {name: options[name] for name in ("max_correct_links", "max_record_risk", "candidates")}
-        found = planning.plan(config, recodable=recodable or None, progress=progress, **wanted)
+        found = planning.plan(
+            config,
+            max_correct_links=options["max_correct_links"],
+            max_record_risk=options["max_record_risk"],
+            recodable=names_in(options["recodable"] or "") or None,
+            candidates=options["candidates"],
+            progress=progress,
+        )
     if options["as_json"]:
         click.echo(json.dumps(planning.as_json(found, config), indent=2))
     else:

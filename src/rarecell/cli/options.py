@@ -291,7 +291,10 @@ def config_of(options: ReadJson, *, protect: ReadJson | None = None) -> RunConfi
     if options.get("paper"):
         from rarecell.run.paper import paper_options
 
-        given.update(paper_options(given))
+        try:
+            given.update(paper_options(given))
+        except BadInput as problem:
+            raise click.UsageError(str(problem)) from None
     if options["file"]:
         given["input"] = options["file"]
     elif options["sql"] or options["spark_table"]:

@@ -34,7 +34,7 @@ def paper_options(given: ReadJson) -> dict[str, str]:
     """The options that ``paper`` stands for; an option that was given another value is an error."""
     other = [name for name, value in PAPER.items() if given.get(name, value) != value]
     if other:
-        raise BadInput(f"The option 'paper' already says how the model is chosen: leave out '{other[0]}', or leave out 'paper'.")
+        raise BadInput(f"--paper already says how the model is chosen: leave out --{other[0]}, or --paper.")
     return dict(PAPER)
 
 

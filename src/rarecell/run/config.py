@@ -92,15 +92,12 @@ class ProtectConfig:
     def __post_init__(self) -> None:
         for part in fields(self):
             check_numbers(getattr(self, part.name), f"'{part.name}'")
-        for name in ("risk_above", "max_record_risk", "cell_probability_below"):
+        for name in ("risk_above", "max_record_risk", "cell_probability_below", "swap_rate"):
             check_range(getattr(self, name), f"'{name}'", 0, 1)
-        check_range(self.top, "'top'", 1)
-        check_range(self.swap_rate, "'swap_rate'", 0, 1)
-        check_range(self.weight_classes, "'weight_classes'", 0)
-        for name in ("max_population_uniques", "max_correct_links"):
+        for name in ("max_population_uniques", "max_correct_links", "weight_classes", "swap_seed"):
             check_range(getattr(self, name), f"'{name}'", 0)
+        check_range(self.top, "'top'", 1)
         check_range(self.decoys, "'decoys'", 0, 10)
-        check_range(self.swap_seed, "'swap_seed'", 0)
         if self.formal:
             FormalWish.of(self.formal)
         ways = self._ways()

@@ -24,7 +24,7 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.run
 	$(BIN)/rarecell demo --out demo --overwrite
 
-# Tests need a Chromium, a Java for Spark, and a PostgreSQL server; they come from the system's packages when they can.
+# Tests need a Chromium, a Java for Spark, a PostgreSQL server, and R; they come from the system's packages when they can.
 test: $(VENV)/.test
 	@sh tests/system_packages.sh
 	$(BIN)/ruff check .

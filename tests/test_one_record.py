@@ -68,7 +68,7 @@ def test_kept_margins_and_fixed_keys_shorten_the_list() -> None:
     table = table_of(rows)
     model = rc.DecomposableModel(table, cliques=[("a", "b"), ("c",), ("d",)])
     free = candidates(table, model, 0, most=10**6)
-    kept = candidates(table, model, 0, keep=[("c", "d")], never_swap=["a"], most=10**6)
+    kept = candidates(table, model, 0, keep=[("c", "d")], constraints=rc.SwapConstraints(never_swap=("a",)), most=10**6)
     assert 0 < len(kept.nearest) < len(free.nearest)
     assert all("a" not in one.keys for one in kept.nearest)
     assert all(("c" in one.keys) == ("d" in one.keys) or rows[one.partner][2:] != rows[0][2:] for one in kept.nearest)
@@ -80,6 +80,37 @@ def test_kept_margins_and_fixed_keys_shorten_the_list() -> None:
     assert all("c" not in one.keys for one in with_income.nearest if income[one.partner] != income[0])
     with pytest.raises(rc.UnknownColumns, match="income"):
         candidates(table, model, 0, keep=[("a", "income")])
+
+
+@settings(max_examples=30)
+@given(rows=rows_strategy, cliques=st.sampled_from(CLIQUES), home=st.lists(st.integers(0, 1), min_size=14, max_size=14))
+def test_constraints_leave_out_exactly_what_they_forbid(
+    rows: list[tuple[int, ...]], cliques: list[tuple[str, ...]], home: list[int]
+) -> None:
+    table = table_of(rows)
+    model = rc.DecomposableModel(table, cliques=cliques)
+    homes = home[: len(rows)]
+    rules = rc.SwapConstraints(within=("home",), forbidden=({"a": 0, "c": 1},), untouched=({"a": 3, "b": 2},))
+    found = candidates(table, model, 0, constraints=rules, columns={"home": homes}, most=10**6)
+
+    def is_forbidden(row: tuple[int, ...]) -> bool:
+        return row[0] == 0 and row[2] == 1
+
+    expected = set()
+    for partner in range(len(rows)):
+        for keys in explain_pair(table, model, 0, partner).swaps:
+            mine, theirs = list(rows[0]), list(rows[partner])
+            for key in keys:
+                k = "abcd".index(key)
+                mine[k], theirs[k] = theirs[k], mine[k]
+            changed = ((rows[0], tuple(mine)), (rows[partner], tuple(theirs)))
+            if any(is_forbidden(after) and not is_forbidden(before) for before, after in changed):
+                continue
+            if homes[partner] != homes[0] or (3, 2) in (rows[0][:2], rows[partner][:2]):
+                continue
+            expected.add((rows[partner], keys))
+    assert {(rows[one.partner], one.keys) for one in found.nearest} == expected
+    assert found.n_partners == sum((row, homes[k]) in {(other, homes[0]) for other, _ in expected} for k, row in enumerate(rows))
 
 
 # ---------------------------------------------------------------------- the commands
@@ -118,6 +149,36 @@ def test_explain_says_why_a_record_is_risky(run: Path) -> None:
     for count, others in ((2, "1 other record of"), (3, "2 other records of")):
         done = command("explain", run, "--record", shared.index(count) + 1)
         assert f"shares these values with {others} the file" in done.output
+    row = next(row for row, count in enumerate(shared) if count > 1)
+    done = command("explain", run, "--record", row + 1)
+    others = shared[row] - 1
+    assert f"shares these values with {others} other record{'' if others == 1 else 's'} of the file" in done.output
+    assert f"would be right with probability {risk_of(run, row)['match_probability']:.3f}" in done.output
+    assert "household" not in done.output
+    assert "swapped" not in done.output
+
+
+def risk_of(run: Path, row: int) -> dict[str, Any]:
+    found: dict[str, Any] = pq.read_table(run / "risk.parquet").slice(row, 1).to_pylist()[0]
+    return found
+
+
+def test_explain_knows_households_and_swaps(run: Path, tmp_path: Path) -> None:
+    people = pa.csv.read_csv(run.parent / "people.csv")
+    people = people.append_column("home", pa.array([row // 3 for row in range(people.num_rows)]))
+    pa.csv.write_csv(people, tmp_path / "people.csv")
+    options: dict[str, Any] = {"keys": ["age", "job", "sex"], "population": 5000, "model": "single", "household": "home"}
+    done = rc.protect(tmp_path / "people.csv", out=tmp_path / "run", records=[17], swap_seed=1, **options)
+    assert done.summary.swap is not None
+    assert done.summary.swap.swapped == 1
+    swap = pq.read_table(tmp_path / "run" / "swaps.parquet").to_pylist()[0]
+    for row in (int(swap["record"]), int(swap["partner"])):
+        told = command("explain", tmp_path / "run", "--record", row + 1).output
+        assert "it was swapped" in told
+        at_home = risk_of(tmp_path / "run", row)["household_probability"]
+        assert f"With probability {at_home:.3f} at least one member of its household" in told
+    other = next(row for row in range(300) if row not in (swap["record"], swap["partner"]))
+    assert "it was not swapped" in command("explain", tmp_path / "run", "--record", other + 1).output
 
 
 def test_partners_are_listed_with_what_would_change(run: Path) -> None:

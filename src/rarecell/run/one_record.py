@@ -22,6 +22,7 @@ from rarecell.risk.unsafe import unsafe_combinations
 from rarecell.run import model_choice
 from rarecell.run.assessment import read
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.swaps import rules_for_swaps
 from rarecell.swap import pairs
 from rarecell.swap.candidates import CandidateList, candidates
 from rarecell.swap.distance import Distances
@@ -41,13 +42,17 @@ class RecordStory:
     match_probability: float
     reasons: tuple[str, ...]
     enough: tuple[tuple[str, ...], ...]
+    household_probability: float | None = None
+    was_swapped: bool | None = None
 
     def __str__(self) -> str:
         who = f"Record {self.record + 1:,} (counted from 1)"
         what = ", ".join(f"{key} {value}" for key, value in self.values)
         if self.cell_count > 1:
-            others = counted(self.cell_count - 1, "other record")
-            first = f"{who}, {what}, shares these values with {others} of the file, so it is not unique."
+            first = (
+                f"{who}, {what}, shares these values with {counted(self.cell_count - 1, 'other record')} of the file, so it is not "
+                f"unique. A match with it would be right with probability {self.match_probability:.3f}."
+            )
         else:
             first = (
                 f"{who}, {what}, is alone in the file with these values. It is alone in the population, too, with probability "
@@ -57,6 +62,19 @@ class RecordStory:
         if self.enough:
             sets = "; ".join(listed(list(names)) for names in self.enough[:5])
             parts.append(f"To single it out in the file, it is enough to know: {sets}.")
+        if self.household_probability is not None:
+            parts.append(
+                f"With probability {self.household_probability:.3f} at least one member of its household is alone in the population."
+            )
+        if self.was_swapped is not None:
+            parts.append(
+                "All this is about the original file. In the protected one it "
+                + (
+                    "has other key values: it was swapped."
+                    if self.was_swapped
+                    else "has the same key values: it was not swapped."
+                )
+            )
         return " ".join(parts)
 
 
@@ -71,14 +89,15 @@ def explain_pair(folder: str | Path, record: int, partner: int) -> str:
 def partners(folder: str | Path, record: int, *, most: int = 20) -> CandidateList:
     """Find the nearest partners of a record of a finished run, by the run's distances and constraints."""
     wishes, data, table, model = _of_run(folder)
-    columns = _outside_keys(wishes, data, table)
+    config = RunConfig.read(Path(folder) / "run.toml")
+    constraints, columns = rules_for_swaps(wishes, config, data, table, model_choice.structural_zeros(table, config))
     found = candidates(
         table,
         model,
         record,
         distances=Distances(kinds=dict(wishes.distances), weights=dict(wishes.weights)),
         keep=wishes.keep,
-        never_swap=wishes.never_swap,
+        constraints=constraints,
         columns=columns,
         most=most,
     )
@@ -95,9 +114,8 @@ def explain_record(folder: str | Path, record: int) -> RecordStory:
     _, _, table, model = _of_run(folder)
     if not 0 <= record < table.n_rows:
         raise BadInput(f"There is no record {record + 1:,}; the records are counted from 1 to {table.n_rows:,}.")
-    wanted = ["cell_count", "unique_probability", "match_probability"]
     try:
-        stored = pq.read_table(Path(folder) / "risk.parquet", columns=wanted).slice(record, 1).to_pylist()[0]
+        stored = _stored_risk(Path(folder) / "risk.parquet", record)
     except (OSError, IndexError, ValueError, KeyError) as problem:
         raise BadInput(f"{folder} has no risk of this record: {problem}.") from None
     cell = int(table.cell_of([record])[0])
@@ -113,7 +131,28 @@ def explain_record(folder: str | Path, record: int) -> RecordStory:
         float(stored["match_probability"]),
         tuple(reason.sentence for reason in reasons_of_cell(model, cell)) if alone else (),
         tuple(tuple(names) for names in unsafe_combinations(table).of_cell(cell)) if alone else (),
+        stored.get("household_probability"),
+        _was_swapped(Path(folder), record),
     )
+
+
+def _stored_risk(path: Path, record: int) -> dict[str, float]:
+    """What is known of a record; the household risk where the run has it."""
+    wanted = {"cell_count", "unique_probability", "match_probability", "household_probability"}
+    columns = [name for name in pq.ParquetDataset(path).schema.names if name in wanted]
+    found: dict[str, float] = pq.read_table(path, columns=columns).slice(record, 1).to_pylist()[0]
+    return found
+
+
+def _was_swapped(folder: Path, record: int) -> bool | None:
+    """Whether a record took part in a swap; None for a run that protected nothing."""
+    if not (folder / "swaps.parquet").exists():
+        return None
+    try:
+        swaps = pq.read_table(folder / "swaps.parquet", columns=["record", "partner"])
+    except (OSError, ValueError, KeyError) as problem:
+        raise BadInput(f"{folder} has no list of swaps that can be read: {problem}.") from None
+    return any(record in swaps.column(name).to_pylist() for name in ("record", "partner"))
 
 
 def _outside_keys(wishes: ProtectConfig, data: Microdata, table: ContingencyTable) -> dict[str, ColumnValues]:

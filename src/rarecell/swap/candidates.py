@@ -18,8 +18,10 @@ from rarecell.model.protocol import CellModel
 from rarecell.outcome.words import counted
 from rarecell.swap.distance import Distances
 from rarecell.swap.interactions import Interactions
+from rarecell.swap.rules import SwapConstraints, matching_levels
 from rarecell.swap.units import ColumnValues, Units
 from rarecell.table.contingency import ContingencyTable
+from rarecell.table.structural_zeros import compatibility
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,10 @@ class CandidateList:
     def __str__(self) -> str:
         who = f"Record {self.record + 1:,} (counted from 1)"
         if not self.n_partners:
-            none = f"{who} can exchange values with no other record without changing a table that must stay."
+            none = f"{who} can exchange values with no other record without changing a table that must stay or breaking a rule."
             return f"{none} {self.held_by}".rstrip()
         others = counted(self.n_partners, "other record")
-        return f"{who} can exchange values with {others} without changing a table that must stay."
+        return f"{who} can exchange values with {others} without changing a table that must stay or breaking a rule."
 
 
 def candidates(
@@ -76,11 +78,11 @@ def candidates(
     *,
     distances: Distances | None = None,
     keep: Iterable[Sequence[str]] = (),
-    never_swap: Iterable[str] = (),
+    constraints: SwapConstraints | None = None,
     columns: Mapping[str, ColumnValues] | None = None,
     most: int = 20,
 ) -> CandidateList:
-    """List the exchanges that one record can make without changing a marginal of a model.
+    """List the exchanges that one record can make without changing a marginal of a model or breaking a constraint.
 
     Parameters
     ----------
@@ -94,10 +96,10 @@ def candidates(
         Distances between levels.
     keep : iterable of sequences of str, optional
         Further marginals that must stay, as names of keys and other columns.
-    never_swap : iterable of str, optional
-        Keys that stay with their record.
+    constraints : SwapConstraints, optional
+        What an exchange may not do.
     columns : mapping of str to ColumnValues, optional
-        Values of the other columns, one for each record.
+        Values of the other columns that ``keep`` and ``constraints`` name, one for each record.
     most : int, optional
         Largest number of exchanges to list, nearest first.
 
@@ -108,26 +110,73 @@ def candidates(
     """
     if not 0 <= record < table.n_rows:
         raise BadInput(f"There is no record {record + 1:,}; the records are counted from 1 to {table.n_rows:,}.")
-    graph = Interactions.of_model(table, model, keep=keep, never_swap=never_swap)
-    units = Units.of(table, graph.columns, columns or {})
+    rules = constraints or SwapConstraints()
+    graph = Interactions.of_model(table, model, keep=keep, never_swap=rules.never_swap)
+    named = [name for name in rules.columns if name not in table.vertex_names and name not in graph.columns]
+    units = Units.of(table, (*graph.columns, *named), columns or {})
     own = int(units.unit_of(np.array([record]))[0])
     if own < 0:
         raise BadInput(f"Record {record + 1:,} was left out for a missing key, so it cannot be swapped.")
     apart = _distances_from(table, distances or Distances(), int(units.cell[own]))
+    allowed = _Allowed(units, rules, record)
     by_distance: list[tuple[float, int, int]] = []
-    n_partners = 0
-    for difference, others in _by_difference(units, graph, own):
-        exchanges = graph.swaps(difference)
-        if not exchanges:
-            continue
-        n_partners += int(units.counts[others].sum())
-        codes = table.cells[units.cell[others]]
-        for moved in exchanges:
+    has_exchange = np.zeros(units.n_units, dtype=bool)
+    for difference, alike in _by_difference(units, graph, own):
+        for moved in graph.swaps(difference):
+            others = alike[allowed.exchanges(own, alike, list(each_member(moved & graph.keys)))]
+            has_exchange[others] = True
+            codes = table.cells[units.cell[others]]
             total = sum((apart[k][codes[:, k]] for k in each_member(moved & graph.keys)), np.zeros(len(others)))
             nearest = np.lexsort((others, total))[:most]
             by_distance += [(float(total[place]), int(others[place]), moved & graph.keys) for place in nearest]
     by_distance.sort()
+    n_partners = int(units.counts[has_exchange].sum())
     return CandidateList(record, tuple(_candidate(units, own, *found) for found in by_distance[:most]), n_partners)
+
+
+class _Allowed:
+    """Which exchanges the constraints allow."""
+
+    def __init__(self, units: Units, rules: SwapConstraints, record: int) -> None:
+        self._units, self._rules = units, rules
+        self._within = [units.position(name) for name in rules.within]
+        self._untouched = np.zeros(units.n_units, dtype=bool)
+        for condition in rules.untouched:
+            self._untouched |= units.where(condition)
+        self._is_kept_out = record in np.asarray(rules.untouched_records, dtype=np.int64)
+        zeros = rules.structural_zeros
+        self._impossible = None if not zeros else compatibility(units.table, zeros)
+        self._forbidden = [
+            {units.position(name): matching_levels(name, units.values_of(name), wanted) for name, wanted in condition.items()}
+            for condition in rules.forbidden
+        ]
+
+    def exchanges(self, own: int, others: NDArray[np.int64], keys: list[int]) -> NDArray[np.bool_]:
+        """Whether a unit may exchange the values of some keys with each of other units."""
+        if self._is_kept_out or self._untouched[own]:
+            return np.zeros(len(others), dtype=bool)
+        codes = self._units.codes
+        found = ~self._untouched[others]
+        for column in self._within:
+            found &= codes[others, column] == codes[own, column]
+        before = codes[others], np.broadcast_to(codes[own], (len(others), codes.shape[1]))
+        for mine, taken in (before, before[::-1]):
+            after = mine.copy()
+            after[:, keys] = taken[:, keys]
+            found &= ~self._creates_forbidden(mine, after)
+            if self._impossible is not None:
+                found &= ~self._impossible.violates(after[:, : self._units.table.n_keys])
+        return found
+
+    def _creates_forbidden(self, before: NDArray[np.int32], after: NDArray[np.int32]) -> NDArray[np.bool_]:
+        found = np.zeros(len(after), dtype=bool)
+        for condition in self._forbidden:
+            was, becomes = np.ones(len(after), dtype=bool), np.ones(len(after), dtype=bool)
+            for column, is_named in condition.items():
+                was &= is_named[before[:, column]]
+                becomes &= is_named[after[:, column]]
+            found |= becomes & ~was
+        return found
 
 
 def _distances_from(table: ContingencyTable, distances: Distances, own: int) -> list[NDArray[np.float64]]:

@@ -199,7 +199,8 @@ def demo(**options: Any) -> None:
         result = demonstration.demo(out=options["out"], overwrite=options["overwrite"], progress=progress)
     _finish(result, {**options, "fail_above": None})
     if not options["as_json"] and result.summary.truth is not None:
-        click.echo(f"\n{result.summary.truth.sentence}")
+        click.echo()
+        terminal.say(result.summary.truth.sentence)
 
 
 @main.command()
@@ -245,7 +246,7 @@ def graphs(m: int, as_list: bool) -> None:
     )
     for c in counts:
         if c.note:
-            click.echo(f"m = {c.n_vertices}: {c.note}")
+            terminal.say(f"m = {c.n_vertices}: {c.note}")
 
 
 @main.command()
@@ -331,7 +332,8 @@ def scan(**options: Any) -> None:
         ],
         right=(1, 2, 3),
     )
-    click.echo(f"\n{found}")
+    click.echo()
+    terminal.say(str(found))
     click.echo(f"Assess the riskiest set with:\n  {found.assess_command(words_for_data(options))}")
 
 

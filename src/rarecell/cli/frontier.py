@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import click
 
 from rarecell.cli import terminal
+from rarecell.cli.layout import terminal_width
 from rarecell.outcome.words import counted, first_of, number, percent, verb
 from rarecell.release.planner import ReleaseFrontier, ReleasePoint
 from rarecell.run.config import RunConfig
@@ -35,9 +38,11 @@ def show_frontier(found: ReleaseFrontier, config: RunConfig) -> None:
         lines,
         right=range(2, 8),
     )
-    click.echo(f"\n{_how_many(found)} 'Tables moved' is the mean Hellinger distance of two-way tables of the recoded keys.")
+    click.echo()
+    terminal.say(f"{_how_many(found)} 'Tables moved' is the mean Hellinger distance of two-way tables of the recoded keys.")
     for name, point in found.cheapest.items():
-        click.echo(f"\n{name[:1].upper()}{name[1:]}: {point}")
+        click.echo()
+        terminal.say(f"{name[:1].upper()}{name[1:]}: {point}")
         _show_groups(point)
         click.echo(f"  {command_for(point, found.target, config)}")
     others = [(place, point) for place, point in enumerate(found.points, start=1) if point not in found.cheapest.values()]
@@ -46,8 +51,9 @@ def show_frontier(found: ReleaseFrontier, config: RunConfig) -> None:
         for place, point in others:
             click.echo(f"  {place}  {point.options or 'no --recode'}")
     if not found.cheapest:
-        click.echo(f"\n{found}")
-        click.echo(
+        click.echo()
+        terminal.say(str(found))
+        terminal.say(
             "Allow a higher risk, offer coarser levels with --hierarchy, leave a key out, or add --suppress-rest to protect."
         )
 
@@ -65,4 +71,5 @@ def _how_many(found: ReleaseFrontier) -> str:
 def _show_groups(point: ReleasePoint) -> None:
     for key, groups in point.groups.items():
         before, after = point.levels[key]
-        click.echo(f"  {key}, {before} levels before, {after} then: {first_of(groups)}")
+        said = f"{key}, {before} levels before, {after} then: {first_of(groups)}"
+        click.echo(textwrap.fill(said, terminal_width(), initial_indent="  ", subsequent_indent="    "))

@@ -16,9 +16,10 @@ def explain_pair(folder: str, record: int, partner: int) -> None:
     Example:
         rarecell explain-pair run 17 2048
     """
+    from rarecell.cli import terminal
     from rarecell.run import one_record
 
-    click.echo(one_record.explain_pair(folder, record - 1, partner - 1))
+    terminal.say(one_record.explain_pair(folder, record - 1, partner - 1))
 
 
 _record_option = click.option(
@@ -36,9 +37,10 @@ def explain(folder: str, record: int) -> None:
     Example:
         rarecell explain run --record 17
     """
+    from rarecell.cli import terminal
     from rarecell.run import one_record
 
-    click.echo(one_record.explain_record(folder, record - 1))
+    terminal.say(str(one_record.explain_record(folder, record - 1)))
 
 
 @click.command()
@@ -56,7 +58,7 @@ def partners(folder: str, record: int, top: int) -> None:
     from rarecell.run import one_record
 
     found = one_record.partners(folder, record - 1, most=top)
-    click.echo(found)
+    terminal.say(str(found))
     if not found.nearest:
         return
     terminal.rows(
@@ -73,7 +75,7 @@ def partners(folder: str, record: int, top: int) -> None:
         ],
         right=(0, 1, 2),
     )
-    click.echo("Partners are counted from 1; 'alike' are records with the same values, of which any would do.")
+    terminal.say("Partners are counted from 1; 'alike' are records with the same values, of which any would do.")
 
 
 COMMANDS = (explain_pair, explain, partners)

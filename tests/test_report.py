@@ -169,6 +169,32 @@ def test_the_truth_on_the_first_screen_is_that_of_the_released_file() -> None:
     assert "In truth 192 would be, 415 before." in page
 
 
+def test_every_section_of_a_protected_file_says_which_file_it_is_about() -> None:
+    page = render_report(typed(protected_summary()), typed_records())
+    headings = re.findall(r"<h2[^>]*>(.*?)</h2>", page)
+    plain = {
+        "What to do next",
+        "Where this comes from, and the decision",
+        "What protection changed",
+        "Glossary",
+        "How to repeat this run",
+    }
+    assert all("before" in heading or "after" in heading for heading in headings if heading not in plain), headings
+    assert not any(
+        "before protection" in heading for heading in re.findall(r"<h2[^>]*>(.*?)</h2>", render_report(typed(census_summary())))
+    )
+
+
+def test_a_recoded_key_is_told_where_before_is_explained() -> None:
+    summary = protected_summary()
+    summary["keys"][2] |= {"recode": "bands of 5", "levels": 19, "values_read": 91}
+    for edition in ("internal", "external"):
+        page = render_report(typed(summary), edition=edition)  # type: ignore[arg-type]
+        # How many values were read is not told outside.
+        levels = "19 levels of 91 values" if edition == "internal" else "19 levels"
+        assert f"Released recoded: age (bands of 5: {levels})." in page
+
+
 def test_the_internal_edition_shows_records_and_the_external_does_not(pages: dict[tuple[str, str], str]) -> None:
     inside, outside = pages["protected", "internal"], pages["protected", "external"]
     assert "The riskiest records" in inside
@@ -500,7 +526,7 @@ def test_after_protection_the_report_describes_the_released_file() -> None:
     context = report_context(done.summary, place="runs/first")
     page = render_report(done.summary)
     assert f"before {done.summary.risk.sample_uniques}" in page
-    assert "After protection: " in context["pictures"]["funnel"].caption
+    assert "After protection, " in context["pictures"]["funnel"].caption
     assert {column for column, _ in context["group_pictures"]} == {"age", "sex", "job"}
     for _, picture in context["group_pictures"]:
         assert "before protection and" in picture.caption

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import rarecell
 from rarecell.outcome.summary import RunSummary
-from rarecell.report import write_report
+from rarecell.report import render_report, write_report
 from rarecell.report.edition import external
 from rarecell.report.hiding import FEW, HIDDEN, HIDDEN_FEW, SMALLEST_COUNT
 from rarecell.report.rounding import rough_count, rough_interval, rough_up
@@ -243,6 +243,85 @@ def test_a_rounded_risk_is_not_better_than_the_truth(value: float) -> None:
     assert low <= value
     assert high >= 2 * value
     assert low >= value * 0.8
+
+
+# ---------------------------------------------------------------------- which file a number is about
+
+
+def released_summary() -> dict[str, Any]:
+    """A protected file with the state of what is released, as a run has it."""
+    summary = protected_summary()
+    summary["truth"] = {
+        "population_uniques": 179,
+        "correct_matches": 414.58,
+        "population_uniques_after": 41,
+        "correct_matches_after": 192.3,
+    }
+    summary["swap"] |= {
+        "requested": 60,
+        "swapped": 60,
+        "values_changed": 120,
+        "released": {
+            "sample_uniques": 1618,
+            "records_above_threshold": 7,
+            "edges": [0, 0.5, 1],
+            "counts": [1611, 7],
+            "k_anonymity": {"2": 1618, "3": 2542},
+            "interval": [25.3, 54.2],
+            "interval_correct_matches": [174.4, 208.8],
+            "concentration": [{"records": 10, "share": 0.5}],
+        },
+    }
+    return summary
+
+
+def test_the_first_screen_outside_is_about_the_released_file() -> None:
+    page = render_report(typed(released_summary()), edition="external")
+    first = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page[page.index("<main") : page.index('id="protection"')]))
+    for wanted in (
+        "All but fewer than 3 of the 60 records asked for were swapped with a partner",
+        "Sample uniques, now 1,618 before 1,600",
+        "25 to 55",
+        "170 to 210",
+        "In truth 40 are, 180 before.",
+        "In truth 200 would be, 420 before.",
+        "After protection, 16 % of the records are alone in the file",
+    ):
+        assert wanted in first, (wanted, first)
+
+
+def test_every_section_outside_says_which_file_it_is_about() -> None:
+    page = render_report(typed(released_summary()), edition="external")
+    headings = re.findall(r"<h[23][^>]*>(.*?)</h[23]>", page)
+    for wanted in ("What was examined", "How the risk is spread", "What makes records rare", "The model"):
+        assert f"{wanted}, before protection" in headings
+    assert not any(heading.startswith("How rare the uniques are") for heading in headings), "the numbers of it stay inside"
+    assert "Records that are alone in the file before protection, by the probability" in page
+
+
+def test_what_the_released_file_does_not_show_stays_inside() -> None:
+    state = external(typed(released_summary())).swap
+    assert state is not None
+    assert state.released is not None
+    assert (state.released.counts, state.released.k_anonymity, state.released.concentration) == ((), {}, ())
+    assert state.released.records_above_threshold is None
+
+
+def test_likelihoods_and_numbers_in_sentences_are_rounded_too() -> None:
+    summary = released_summary()
+    summary["risk"]["diagnostics"] |= {
+        "sentence": "The sample gives no sign (of 1,962 records drawn from the file, 343 are alone)."
+    }
+    page = render_report(typed(summary), edition="external")
+    assert "AIC 22,026.570" in render_report(typed(summary))
+    for exact in ("22,026.57", "1,962", "9,511"):
+        assert exact not in page, exact
+    assert ".000<" not in page
+
+
+def test_an_estimate_is_the_same_number_wherever_it_stands() -> None:
+    shown_risk = external(typed(released_summary())).risk
+    assert shown_risk.estimators["average"] == shown_risk.expected_population_uniques == 210.0
 
 
 # ---------------------------------------------------------------------- nothing to undo a swap with

@@ -47,14 +47,16 @@ class ReleasedState(Plain):
     """The released file: records by risk, by the size of their cell, and above the threshold.
 
     A blanked value counts as a value of its own. The intervals are for the expected population uniques and correct matches.
+    The external edition has the number of sample uniques, which anybody can count in the file, and the intervals.
     """
 
-    sample_uniques: int
-    records_above_threshold: int
-    edges: tuple[float, ...]
-    counts: tuple[int, ...]
+    sample_uniques: int | str
+    records_above_threshold: int | None = None
+    edges: tuple[float, ...] = ()
+    counts: tuple[int, ...] = ()
     k_anonymity: Mapping[str, int] = field(default_factory=dict)
     households: HouseholdsAfter | None = None
+    concentration: tuple[Concentration, ...] = ()
     interval: tuple[float, ...] = ()
     interval_correct_matches: tuple[float, ...] = ()
 

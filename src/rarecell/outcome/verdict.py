@@ -118,6 +118,10 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
         done = "Records changed places with others that are like them."
     elif swap.requested == 0:
         done = "No record met the choice that was made, so none was swapped."
+    elif isinstance(swap.swapped, str):
+        # The external edition names no number near that of the records asked for.
+        of_those = "records" if isinstance(swap.requested, str) else f"of the {number(swap.requested)} records asked for"
+        done = f"{swap.swapped[:1].upper()}{swap.swapped[1:]} {of_those} were swapped with a partner{changed}."
     else:
         done = (
             f"{counted(swap.swapped, 'record')} of {number(swap.requested)} asked for {verb(swap.swapped, 'was', 'were')} swapped "

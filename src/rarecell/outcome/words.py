@@ -79,7 +79,10 @@ def about_times(value: float) -> str:
     return f"about {expected(value)} times"
 
 
-def percent(share: float) -> str:
+def percent(share: float, below: float | None = None) -> str:
+    """A share in percent; one that is under a limit and rounds to it is written as *< 20 %*."""
+    if below is not None and share < below and percent(share) == percent(below):
+        return f"< {percent(below)}"
     size = 100 * share
     if size == 0:
         return "0 %"

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.data.names import joined_names
+from rarecell.outcome.words import counted, verb
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table.contingency import ContingencyTable
 
@@ -69,7 +70,11 @@ class Suppression:
 
     def __str__(self) -> str:
         left = f" {len(self.unreached):,} records stay above it whatever is blanked." if len(self.unreached) else ""
-        return f"{self.n_values:,} key values of {len(self.rows):,} records are blanked to bring them below the threshold.{left}"
+        n, n_records = self.n_values, len(self.rows)
+        return (
+            f"{counted(n, 'key value')} of {counted(n_records, 'record')} {verb(n, 'is', 'are')} blanked to bring "
+            f"{verb(n_records, 'it', 'them')} below the threshold.{left}"
+        )
 
 
 def suppress_rest(

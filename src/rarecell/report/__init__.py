@@ -150,6 +150,7 @@ def report_environment(*folders: Path) -> jinja2.Environment:
     )
     environment.filters["percent"] = words.percent
     environment.filters["counted"] = words.counted
+    environment.filters["capital"] = lambda text: f"{text[:1].upper()}{text[1:]}"
     environment.filters["lowered"] = lambda text: f"{text[:1].lower()}{text[1:]}"
     environment.filters["sentence"] = lambda text: f"{text[:1].upper()}{text[1:].rstrip('.')}."
     return environment
@@ -195,13 +196,16 @@ def report_context(
         "missing_sentence": sentences.missing_sentence(summary),
         "household": sentences.household_sentence(summary),
         "fixed": sentences.fixed_sentence(summary),
+        "recoded": sentences.recoded_sentence(summary),
         "model_sentences": sentences.model_sentences(summary),
         "glossary": sentences.GLOSSARY,
         "run_toml": run_toml,
         "file_name": _file_name(run_toml),
         "version": rarecell.__version__,
     }
-    return context | {"contents": _contents(context)}
+    sections = _sections(context)
+    contents = [(anchor, name) for anchor, name, _ in sections]
+    return context | {"contents": contents, "headings": {anchor: f"{name}{state}" for anchor, name, state in sections}}
 
 
 def _file_name(run_toml: str | None) -> str | None:
@@ -216,20 +220,24 @@ def _has_roles(tables: ReadJson) -> bool:
     return any(name in tables for name in ("areas", "attributes", "scenarios", "register"))
 
 
-def _contents(context: ReadJson) -> list[tuple[str, str]]:
-    tables = context["tables"]
+def _sections(context: ReadJson) -> list[tuple[str, str, str]]:
+    """The sections of the page, each with its anchor and name; those of a protected file say which file they describe."""
+    tables, swap = context["tables"], context["summary"].swap
+    before = "" if swap is None else ", before protection"
+    both = ", after protection and before" if "histogram_after" in context["pictures"] else before
+    has_after = swap is not None and bool(swap.attributes or swap.scenarios)
     entries = (
-        ("verdict", "The result", True),
-        ("provenance", "Where this comes from, and the decision", "provenance" in tables),
-        ("protection", "What protection changed", context["summary"].swap is not None),
-        ("data", "What was examined", True),
-        ("risk", f"How the risk is spread{', after protection and before' if context['summary'].swap is not None else ''}", True),
-        ("roles", "Areas, groups and other intruders", _has_roles(tables)),
-        ("causes", "What makes records rare", "key-costs" in tables or "unsafe-combinations" in tables),
-        ("records", "The riskiest records", bool(context["riskiest"])),
-        ("model", "The model", "graph" in context["pictures"]),
-        ("certainty", "How sure is the number?", True),
-        ("glossary", "Glossary", True),
-        ("again", "How to repeat this run", bool(context["run_toml"])),
+        ("verdict", "The result", "", True),
+        ("provenance", "Where this comes from, and the decision", "", "provenance" in tables),
+        ("protection", "What protection changed", "", swap is not None),
+        ("data", "What was examined", before, True),
+        ("risk", "How the risk is spread", both, True),
+        ("roles", "Areas, groups and other intruders", "" if has_after else before, _has_roles(tables)),
+        ("causes", "What makes records rare", before, "key-costs" in tables or "unsafe-combinations" in tables),
+        ("records", "The riskiest records", both if context["riskiest_released"] else before, bool(context["riskiest"])),
+        ("model", "The model", before, "graph" in context["pictures"]),
+        ("certainty", "How sure is the number", "?" if swap is None else " before protection?", True),
+        ("glossary", "Glossary", "", True),
+        ("again", "How to repeat this run", "", bool(context["run_toml"])),
     )
-    return [(anchor, heading) for anchor, heading, is_there in entries if is_there]
+    return [(anchor, name, state) for anchor, name, state, is_there in entries if is_there]

@@ -279,17 +279,22 @@ def frontier(points: Sequence[Mapping[str, float]], *, target: float | None = No
     return chart
 
 
-def concentration(points: Sequence[Mapping[str, float]]) -> Chart:
-    """Share of the expected population uniques that the riskiest records account for together."""
-    top, bottom = 34.0, 34.0 + _PLOT_HEIGHT
+def concentration(points: Sequence[Mapping[str, float]], after: Sequence[Mapping[str, float]] = ()) -> Chart:
+    """Share of the expected population uniques that the riskiest records account for together, before and after."""
+    top, bottom = 62.0 if after else 34.0, 62.0 + _PLOT_HEIGHT
     chart = Chart(bottom + _FOOT)
     heights = Scale.of([0.0, 100.0], bottom, top)
     left = height_room(heights)
-    across = Scale.of([0.0, *(float(point["records"]) for point in points)], left, WIDTH - 14.0)
+    across = Scale.of([0.0, *(float(point["records"]) for point in (*points, *after))], left, WIDTH - 14.0)
     height_axis(chart, heights, "% of the expected population uniques", left=left, right=WIDTH)
     value_axis(chart, across, "riskiest records", top=bottom, bottom=bottom)
-    places = [(across(0.0), heights(0.0)), *((across(float(p["records"])), heights(100.0 * p["share"])) for p in points)]
-    chart.path(places, "accent")
-    for x, y in places[1:]:
-        chart.dot(x, y, "accent", size=4)
+    if after:
+        legend(chart, [("before", "risk", False), ("after", "accent", True)], y=38.0)
+    for curve, role in ((points, "risk" if after else "accent"), (after, "accent")):
+        if not curve:
+            continue
+        places = [(across(float(point["records"])), heights(100.0 * point["share"])) for point in curve]
+        chart.path([(across(0.0), heights(0.0)), *places], role)
+        for x, y in places:
+            chart.dot(x, y, role, is_diamond=role == "accent" and bool(after), size=4)
     return chart

@@ -80,8 +80,12 @@ def external(summary: RunSummary) -> RunSummary:
             population_uniques=rough_shown(summary.truth.population_uniques),
             correct_matches=rough_up(summary.truth.correct_matches),
             sentence="",
-            population_uniques_after=None,
-            correct_matches_after=None,
+            population_uniques_after=None
+            if summary.truth.population_uniques_after is None
+            else rough_shown(summary.truth.population_uniques_after),
+            correct_matches_after=None
+            if summary.truth.correct_matches_after is None
+            else rough_up(summary.truth.correct_matches_after),
         ),
         swap=summary.swap and external_swap(summary.swap),
         provenance=summary.provenance and _provenance(summary.provenance),
@@ -132,10 +136,9 @@ def _without_brackets(sentence: str) -> str:
 
 def _risk_before_few(summary: RunSummary, structure: str) -> RiskSummary:
     """The risk before few swaps: what was expected, and nothing that a single record can change."""
-    risk, released = summary.risk, None if summary.swap is None else summary.swap.released
+    risk = summary.risk
     return RiskSummary(
-        # Anybody can count these in the released file.
-        sample_uniques=NOT_SHOWN if released is None else rough_shown(released.sample_uniques),
+        sample_uniques=NOT_SHOWN,
         expected_population_uniques=rough_up(risk.expected_population_uniques),
         expected_correct_matches=rough_up(risk.expected_correct_matches),
         interval=rough_interval(risk.interval),
@@ -168,7 +171,7 @@ def _risk(risk: RiskSummary, structure: str) -> RiskSummary:
         cell_probability_decades={},
         model_describe=MODEL_WORDS.get(risk.model, structure),
         swappable_uniques=_swappable(risk),
-        estimators={name: None if value is None else rough(value) for name, value in risk.estimators.items()},
+        estimators={name: None if value is None else rough_up(value) for name, value in risk.estimators.items()},
         estimator_details=tuple(_estimate(row) for row in risk.estimator_details),
         diagnostics=risk.diagnostics and _fit(risk.diagnostics),
         key_costs=tuple(_key_cost(cost) for cost in risk.key_costs),
@@ -203,7 +206,7 @@ def _design(design: DesignSummary) -> DesignSummary:
 
 def _estimate(row: EstimatorDetail) -> EstimatorDetail:
     estimate = row.expected_population_uniques
-    return replace(row, expected_population_uniques=None if estimate is None else rough(estimate), parameters={}, message="")
+    return replace(row, expected_population_uniques=None if estimate is None else rough_up(estimate), parameters={}, message="")
 
 
 def _above_threshold(risk: RiskSummary, histogram: Histogram) -> Count | None:
@@ -221,7 +224,7 @@ def _swappable(risk: RiskSummary) -> Count | None:
 
 
 def _fit(fit: FitSummary) -> FitSummary:
-    """Whether the model fits, without the numbers of cells used for the comparison."""
+    """Whether the model fits, without the numbers of cells and records used for the comparison."""
     statistics = tuple(
         replace(row, value=rough(row.value), standard_error=rough(row.standard_error), z=rough(row.z)) for row in fit.statistics
     )
@@ -244,9 +247,9 @@ def _key_cost(cost: KeyCostSummary) -> KeyCostSummary:
     """Expectations only, without the numbers of sample uniques beside them."""
     return replace(
         cost,
-        without=None if cost.without is None else rough(cost.without),
+        without=None if cost.without is None else rough_up(cost.without),
         coarsened=tuple(
-            replace(step, sample_uniques=None, expected_population_uniques=rough(step.expected_population_uniques))
+            replace(step, sample_uniques=None, expected_population_uniques=rough_up(step.expected_population_uniques))
             for step in cost.coarsened
         ),
     )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rarecell.outcome.formal import FormalSummary
+from rarecell.outcome.released import ReleasedState
 from rarecell.outcome.swap import (
     FrontierSummary,
     IntruderSummary,
@@ -72,6 +73,7 @@ def external_swap(swap: SwapSummary) -> SwapSummary:
             keeps_model=swap.keeps_model,
             margins=swap.margins,
             suppression=blanked_values(swap),
+            released=swap.released and _released(swap.released),
         )
     # A number of swapped records close to the number requested would reveal that few were not swapped.
     hides_failures = isinstance(swap.requested, int) and swap.requested - swap.swapped < SMALLEST_COUNT
@@ -103,6 +105,16 @@ def external_swap(swap: SwapSummary) -> SwapSummary:
         ),
         frontier=_frontier(swap.frontier),
         suppression=blanked_values(swap),
+        released=swap.released and _released(swap.released),
+    )
+
+
+def _released(state: ReleasedState) -> ReleasedState:
+    """How many records are unique in the released file, which anybody can count there, and how sure the estimates are."""
+    return ReleasedState(
+        sample_uniques=shown(state.sample_uniques),
+        interval=_rough_ends(state.interval),
+        interval_correct_matches=_rough_ends(state.interval_correct_matches),
     )
 
 

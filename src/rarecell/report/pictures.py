@@ -8,8 +8,10 @@ from __future__ import annotations
 import functools
 import json
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rarecell.outcome.released import Concentration
 from rarecell.outcome.summary import ModelSummary, RiskSummary, RunSummary
 from rarecell.outcome.swap import SwapSummary
 from rarecell.outcome.words import decade, expected, number, percent
@@ -31,7 +33,7 @@ def all_pictures(summary: RunSummary) -> dict[str, Picture]:
     made: dict[str, Picture | None] = {
         "funnel": _funnel(summary),
         "decades": _decades(risk),
-        "histogram": _histogram(risk),
+        "histogram": _histogram(risk, swap),
         "key_costs": _key_costs(risk),
         "estimators": _estimators(summary),
         "sizes": _sizes(risk),
@@ -76,12 +78,12 @@ def _drawn_chart(kind: str, values: str, name: str, title: str, description: str
 def _funnel(summary: RunSummary) -> Picture | None:
     """Records, sample uniques and expected population uniques as bars on one scale."""
     records, uniques = summary.records, summary.risk.sample_uniques
-    if not (isinstance(records, int) and isinstance(uniques, int) and records):
-        return None
     alone, swap = summary.risk.expected_population_uniques, summary.swap
     is_after = swap is not None and swap.released is not None
     if swap is not None and swap.released is not None:
         uniques, alone = swap.released.sample_uniques, swap.risk_after.expected_population_uniques
+    if not (isinstance(records, int) and isinstance(uniques, int) and records):
+        return None
     width, bar = 460.0, 20.0
     root = ElementTree.Element("svg", {"viewBox": f"0 0 {width:.0f} 112"})
     rows = (
@@ -111,12 +113,12 @@ def _funnel(summary: RunSummary) -> Picture | None:
         text.text = words
     description = "; ".join(words for _, _, words in rows) + "."
     svg = finished_svg(root, name="funnel", title="From the file to the population", description=description, width=width)
-    of_file = "After protection" if is_after else "Bars of one scale"
-    return Picture(
-        svg,
-        f"{of_file}: {percent(uniques / records)} of the records are alone in the file with their key values, and "
-        f"{percent(alone / records)} are expected to be alone in the population.",
+    of_file = "After protection, " if is_after else "Before protection, " if swap is not None else ""
+    said = (
+        f"{of_file}{percent(uniques / records)} of the records are alone in the file with their key values, and "
+        f"{percent(alone / records)} are expected to be alone in the population."
     )
+    return Picture(svg, said)
 
 
 def _areas(risk: RiskSummary) -> Picture | None:
@@ -140,7 +142,8 @@ def _areas(risk: RiskSummary) -> Picture | None:
         f" The {len(level.areas) - MOST_AREAS:,} areas with the least risk are left out." if len(level.areas) > MOST_AREAS else ""
     )
     return Picture(
-        svg, f"If the file were released with '{level.column}'. Red dots are small areas that drive the risk.{left_out}"
+        svg,
+        f"If the file were released with '{level.column}'.{' Red dots are small areas that drive the risk.' if level.drivers else ''}{left_out}",
     )
 
 
@@ -162,7 +165,7 @@ def _decades(risk: RiskSummary) -> Picture | None:
     )
 
 
-def _histogram(risk: RiskSummary) -> Picture | None:
+def _histogram(risk: RiskSummary, swap: SwapSummary | None) -> Picture | None:
     histogram = risk.histogram
     if not any(isinstance(n, int) for n in histogram.counts):
         return None
@@ -177,14 +180,14 @@ def _histogram(risk: RiskSummary) -> Picture | None:
     )
     return Picture(
         svg,
-        "Records that are alone in the file, by the probability that they are alone in the population. "
+        f"Records that are alone in the file{'' if swap is None else ' before protection'}, by the probability that they are alone in the population. "
         f"Columns from the threshold of {risk.threshold:g} on are in red.",
     )
 
 
 def _histogram_after(swap: SwapSummary, risk: RiskSummary) -> Picture | None:
     state, before = swap.released, risk.histogram
-    if state is None:
+    if state is None or not state.counts:
         return None
     threshold = risk.threshold
     has_same_classes = before.edges == state.edges and all(isinstance(n, int) for n in before.counts)
@@ -210,21 +213,30 @@ def _histogram_after(swap: SwapSummary, risk: RiskSummary) -> Picture | None:
 
 
 def _concentration(summary: RunSummary) -> Picture | None:
-    points = summary.concentration
-    if len(points) < 3:
+    before, swap = summary.concentration, summary.swap
+    after = () if swap is None or swap.released is None else swap.released.concentration
+    if len(before) < 3:
         return None
-    half = next((point for point in points if point.share >= 0.5), points[-1])
     svg = _chart(
         "concentration",
-        {"points": [point.to_dict() for point in points]},
+        {"points": [point.to_dict() for point in before], "after": [point.to_dict() for point in after]},
         name="concentration",
         title="How risk is concentrated",
         description="A curve of the share of the expected population uniques that the riskiest records hold; the table has the numbers.",
     )
-    return Picture(
-        svg,
-        f"Before protection: the {number(half.records)} riskiest of {number(points[-1].records)} sample uniques hold "
-        f"{percent(half.share)} of the expected population uniques.",
+    first = _half_of(before)
+    if swap is None:
+        return Picture(svg, f"{first[:1].upper()}{first[1:]}.")
+    now = f"After protection {_half_of(after)}; before, {first}." if after else f"Before protection {first}."
+    return Picture(svg, now)
+
+
+def _half_of(points: Sequence[Concentration]) -> str:
+    """How few records hold at least half of the risk."""
+    half = next((point for point in points if point.share >= 0.5), points[-1])
+    return (
+        f"the {number(half.records)} riskiest of {number(points[-1].records)} sample uniques hold {percent(half.share)} of the expected "
+        "population uniques"
     )
 
 

@@ -52,7 +52,7 @@ def _released_risk(summary: RunSummary) -> Table | None:
 
 def _released_anonymity(summary: RunSummary) -> Table | None:
     state = None if summary.swap is None else summary.swap.released
-    if state is None:
+    if state is None or not state.k_anonymity:
         return None
     before = summary.risk.k_anonymity
     rows = tuple((int(k), before.get(k), n) for k, n in sorted(state.k_anonymity.items(), key=lambda item: int(item[0])))
@@ -91,9 +91,17 @@ def _one_digit(value: Any) -> str:
 
 
 def _concentration(summary: RunSummary) -> Table | None:
-    rows = tuple((point.records, point.share) for point in summary.concentration)
-    columns = (Column("Riskiest records"), Column("Share of the expected population uniques", percent))
-    return Table("concentration", "How risk is concentrated, before protection", columns, rows)
+    swap = summary.swap
+    after = () if swap is None or swap.released is None else swap.released.concentration
+    if not after:
+        rows = tuple((point.records, point.share) for point in summary.concentration)
+        columns = [Column("Riskiest records"), Column("Share of the expected population uniques", percent)]
+        title = "How risk is concentrated" if swap is None else "How risk is concentrated, before protection"
+        return Table("concentration", title, tuple(columns), rows)
+    states = (("before", summary.concentration), ("after", after))
+    both = tuple((state, point.records, point.share) for state, points in states for point in points)
+    heads = (text_column("File"), Column("Riskiest records"), Column("Share of the expected population uniques", percent))
+    return Table("concentration", "How risk is concentrated, before and after protection", heads, both)
 
 
 def _suppressed(summary: RunSummary) -> Table | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from rarecell.choices import MATCHES_ANYTHING
 from rarecell.outcome.summary import RiskSummary, RunSummary
-from rarecell.outcome.words import about, counted, expected, first_of, listed, verb
+from rarecell.outcome.words import about, counted, expected, first_of, listed, number, verb
 
 ESTIMATOR_NAMES = {
     "average": "rarecell, average of models",
@@ -290,7 +290,7 @@ def missing_sentence(summary: RunSummary) -> str:
 
 
 def household_sentence(summary: RunSummary) -> str:
-    """The risk of households, if the file has them."""
+    """The risk of households, if the file has them: in the released file first, if there is one."""
     household = summary.risk.household
     if household is None:
         return ""
@@ -298,13 +298,14 @@ def household_sentence(summary: RunSummary) -> str:
     also = (
         ""
         if matched is None
-        else f"If every member is matched, a match is right in {about(matched)} of them (sdcMicro's household risk). "
+        else f" If every member is matched, a match is right in {about(matched)} of them (sdcMicro's household risk)."
     )
+    start = "In" if summary.swap is None else "Before protection, in"
     return (
         f"A household is recognised when at least one of its members is. The file has {counted(household.households, 'household')}. "
-        f"In {about(household.expected_with_an_identified_member)} of them a member is expected to be alone in the population. {also}"
-        f"{counted(household.above_threshold, 'household')} {verb(household.above_threshold, 'reaches', 'reach')} the threshold."
-        f"{_households_after(summary)}"
+        f"{_households_after(summary)}{start} {about(household.expected_with_an_identified_member)} of them a member is expected to be alone "
+        f"in the population, and {counted(household.above_threshold, 'household')} {verb(household.above_threshold, 'reaches', 'reach')} "
+        f"the threshold.{also}"
     )
 
 
@@ -313,9 +314,26 @@ def _households_after(summary: RunSummary) -> str:
     after = None if summary.swap is None or summary.swap.released is None else summary.swap.released.households
     if after is None:
         return ""
+    reached = number(after.above_threshold) if after.above_threshold else "none"
     return (
-        f" That is before protection. In the released file {about(after.expected_with_an_identified_member)} have a member who could be "
-        f"recognised, and {counted(after.above_threshold, 'household')} {verb(after.above_threshold, 'reaches', 'reach')} the threshold."
+        f"In the released file {about(after.expected_with_an_identified_member)} have a member who could be recognised, and "
+        f"{reached} {verb(after.above_threshold, 'reaches', 'reach') if after.above_threshold else 'reaches'} the threshold. "
+    )
+
+
+def recoded_sentence(summary: RunSummary) -> str:
+    """Which keys are released recoded, and what that means for the numbers before protection."""
+    recoded = [
+        f"{key.name} ({key.recode}: {counted(key.levels, 'level')}"
+        f"{f' of {number(key.values_read)} values' if key.values_read is not None else ''})"
+        for key in summary.keys
+        if key.recode
+    ]
+    if not recoded:
+        return ""
+    return (
+        f"Released recoded: {listed(recoded)}. 'Before' is the file with the recoded {'key' if len(recoded) == 1 else 'keys'} and without "
+        "swaps."
     )
 
 

@@ -12,7 +12,7 @@ from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.roles import HomogeneousGroup
 from rarecell.outcome.summary import Count, EstimatorDetail, RunSummary
 from rarecell.outcome.swap import RiskNumbers
-from rarecell.outcome.words import decade, first_of, number, percent
+from rarecell.outcome.words import decade, expected, first_of, number, percent
 from rarecell.report.graph_picture import ModelPicture
 from rarecell.report.release_tables import release_tables
 from rarecell.report.role_tables import role_tables
@@ -155,7 +155,12 @@ def _key_costs(summary: RunSummary) -> Table:
             rows.append((cost.key, change, step.expected_population_uniques, option))
         if cost.without is not None:
             rows.append((cost.key, "left out", cost.without, ""))
-    columns = (text_column("Key"), text_column("Change"), Column("Expected population uniques then"), text_column("Option"))
+    columns = (
+        text_column("Key"),
+        text_column("Change"),
+        Column("Expected population uniques then", expected),
+        text_column("Option"),
+    )
     return Table("key-costs", "What each key costs: the risk when one key is coarser or left out", columns, tuple(rows))
 
 

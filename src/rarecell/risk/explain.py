@@ -281,7 +281,8 @@ def _reason(table: ContingencyTable, mask: int, cell: int) -> Reason:
             phrases.append(f"{key} = {value}")
         else:
             value = table.coarsenings[vertex - table.n_keys].labels[code]
-            phrases.append(f"{key} in {value}")
+            # A group of one level is called what the level is called.
+            phrases.append(f"{key} {'=' if value in table.categories[table.vertex_key[vertex]].labels else 'in'} {value}")
         names.append(table.vertex_names[vertex])
         values.append(value)
     listed = " and ".join(phrases) if len(phrases) < 3 else f"{', '.join(phrases[:-1])} and {phrases[-1]}"

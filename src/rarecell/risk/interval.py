@@ -232,7 +232,7 @@ def _one_chunk(
 
 def _basis(uncertainty: Uncertainty, error: tuple[float, float] | None) -> str:
     if error is not None:
-        return f"It accounts for chance, the uncertainty of the model's probabilities, and the error of such models on known populations, {error[0]:.0%}."
+        return f"It accounts for chance, the uncertainty of the model's probabilities, and the error of such models on known populations, {100 * error[0]:.0f} %."
     if uncertainty is Uncertainty.NONE:
         return "It accounts for chance in the population only, because the model has no posterior."
     if uncertainty is Uncertainty.PARTLY:

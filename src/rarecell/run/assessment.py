@@ -159,7 +159,10 @@ def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, w
     of_households = _of_households(data, risk)
     found = Findings(config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles, (own, anything))
     whole = judged(summary.of_findings(found))
-    whole = replace(whole, groups=groups_of(risk, columns=role_columns(data, config, risk)), concentration=concentration_of(risk))
+    alone = risk.unique_probability[risk.sample_count == 1]
+    whole = replace(
+        whole, groups=groups_of(risk, columns=role_columns(data, config, risk)), concentration=concentration_of(alone)
+    )
     riskiest = _explained(chosen.best, risk, unsafe)
     return Assessment(config, data, table, zeros, chosen, risk, can_swap, unsafe, roles, riskiest, whole, stages.seconds)
 

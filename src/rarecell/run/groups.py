@@ -120,9 +120,12 @@ def _told(categories: Categories, levels: Sequence[int], file: ByLevel, released
     ]
 
 
-def concentration_of(risk: RecordRisk) -> tuple[Concentration, ...]:
-    """The share of the expected population uniques that the riskiest records account for."""
-    probability = -np.sort(-risk.unique_probability[risk.sample_count == 1])
+def concentration_of(uniques: NDArray[np.float64]) -> tuple[Concentration, ...]:
+    """The share of the expected population uniques that the riskiest records account for.
+
+    Takes the probability of every sample unique to be alone in the population.
+    """
+    probability = -np.sort(-uniques)
     total = probability.sum()
     if total <= 0.0:
         return ()

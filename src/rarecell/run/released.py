@@ -20,6 +20,7 @@ from rarecell.risk.records import household_risk
 from rarecell.risk.unsafe import k_anonymity
 from rarecell.run import model_choice
 from rarecell.run.config import RunConfig
+from rarecell.run.groups import concentration_of
 from rarecell.run.results import Assessment
 from rarecell.run.roles import stratum_of_records
 from rarecell.swap.plan import SwapPlan
@@ -116,8 +117,15 @@ def released_state(found: Assessment, plan: SwapPlan, after: RiskAfter, blanked:
         counts=tuple(int(n) for n in counts),
         k_anonymity={str(k): n for k, n in k_anonymity(table).items()},
         households=_households(found, plan, after),
+        concentration=concentration_of(_alone_in_population(after, n_alone)),
         interval=interval_after(found, plan, after, blanked),
     )
+
+
+def _alone_in_population(after: RiskAfter, n_alone: int) -> NDArray[np.float64]:
+    """For every sample unique of the released file, the probability that its person is alone in the population and is linked."""
+    found = np.concatenate([after.unique_probability[after.counts == 1], after.swapped_unique[after.swapped_unique > 0.0]])
+    return np.append(found, np.zeros(max(0, n_alone - len(found))))
 
 
 def risk_of_records(plan: SwapPlan, stayed: NDArray[np.float64], moved: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,9 +1,18 @@
-"""Who watches is told of a compilation, and of nothing that comes from the cache."""
+"""Who watches is told of a compilation, and of nothing that comes from the cache; a second process helps."""
 
 from __future__ import annotations
 
+import importlib
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
 from numba import njit
 
+from rarecell._kernels import compilation
 from rarecell._kernels.compilation import when_compiling
 
 
@@ -20,3 +29,55 @@ def test_the_first_compilation_is_told_once_and_the_cache_is_not() -> None:
     with when_compiling(lambda: told.append("again")):
         one_more(2)
     assert told == ["compiling"]
+
+
+def _loaded() -> dict[str, set[object]]:
+    """Signatures of every compiled loop that is loaded."""
+    modules = [
+        importlib.import_module(f"rarecell._kernels.{name}") for name in ("additive", "backoff", "chordal", "gamma", "unsafe")
+    ]
+    return {
+        f"{module.__name__}.{name}": set(loop.signatures)
+        for module in modules
+        for name, loop in vars(module).items()
+        if hasattr(loop, "signatures")
+    }
+
+
+COMPARE = """
+import sys, rarecell as rc
+from rarecell import datasets
+from rarecell.run.rehearsal import _rehearse_later_steps
+from tests.test_compilation import _loaded
+_rehearse_later_steps()
+rehearsed = _loaded()
+rc.assess(datasets.census_sample_path(), keys=datasets.CENSUS_KEYS, population=datasets.CENSUS_POPULATION)
+print(sum(map(len, rehearsed.values())), sorted(name for name, found in _loaded().items() if found - rehearsed[name]))
+"""
+
+
+def test_a_rehearsal_compiles_the_loops_of_the_later_steps_as_a_run_uses_them() -> None:
+    done = subprocess.run([sys.executable, "-c", COMPARE], capture_output=True, text=True, check=True)
+    n_rehearsed, new = done.stdout.split(maxsplit=1)
+    assert int(n_rehearsed) > 10
+    assert new.strip() == "[]"
+
+
+def test_a_second_process_compiles_until_the_block_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = tmp_path / "started"
+    (tmp_path / "endless.py").write_text(
+        f"import os, pathlib, time\npathlib.Path({str(started)!r}).write_text(str(os.getpid()))\ntime.sleep(600)\n",
+        encoding="utf-8",
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(compilation, "n_cores", lambda: 2)
+    with compilation.second_compiler("endless"):
+        while not started.exists() or not started.read_text(encoding="utf-8"):
+            time.sleep(0.01)
+        process = psutil.Process(int(started.read_text(encoding="utf-8")))
+        assert process.is_running()
+    assert not process.is_running()
+    started.unlink()
+    monkeypatch.setattr(compilation, "n_cores", lambda: 1)
+    with compilation.second_compiler("endless"):
+        assert not psutil.Process().children()

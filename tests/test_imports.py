@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 import rarecell
 
@@ -77,6 +81,24 @@ def test_a_run_loads_no_library_that_it_does_not_need() -> None:
     script = f"import sys, rarecell.run.protection\nprint('loaded:', sorted(set({sorted(unneeded)!r}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "loaded: []"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_whole_run_loads_no_library_that_it_does_not_need(tmp_path: Path, suffix: str) -> None:
+    """Arrow loads pandas by itself whenever it converts values."""
+    unneeded = {"scipy.special", "scipy.sparse", "scipy.stats", "scipy.optimize", "pyarrow.dataset", "pandas", "narwhals"}
+    path = tmp_path / f"people.{suffix}"
+    draw = np.random.default_rng(0)
+    people = pa.table({name: draw.integers(0, 12, 80) for name in ("a", "b", "c")} | {"job": ["x", "y", None, "x"] * 20})
+    csv.write_csv(people, path) if suffix == "csv" else pq.write_table(people, path)
+    script = (
+        "import sys, rarecell as rc\n"
+        f"rc.protect({str(path)!r}, keys=['a', 'b', 'c', 'job'], population=800, top=5, out={str(tmp_path / 'run')!r})\n"
+        f"print('loaded:', sorted(set({sorted(unneeded)!r}) & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "loaded: []"
+    assert (tmp_path / "run" / f"protected.{suffix}").exists()
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["assess", "--help"], ["protect", "--help"], ["graphs", "--help"]])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import rarecell as rc
 from rarecell.intruder.exact import exact_links
@@ -14,7 +15,7 @@ from rarecell.intruder.links import Links
 from rarecell.intruder.nearest import nearest_links
 from rarecell.intruder.participant import participant_links
 from rarecell.intruder.persons import Persons, nearness
-from rarecell.intruder.register import Register
+from rarecell.intruder.register import CLASSES, Register, _one_to_ends, ball_sums
 from rarecell.intruder.release import Release
 from tests.naive import intruder as naive
 from tests.strategies_intruder import Attack, attacks
@@ -263,3 +264,19 @@ def test_files_with_other_numbers_of_records_are_refused() -> None:
     one = np.zeros((2, 1), dtype=np.int32)
     with pytest.raises(rc.RarecellError, match="same order"):
         Release.of_codes(one, one[:1], (rc.Categories("a", (0, 1)),))
+
+
+def test_classes_of_people_have_the_probabilities_of_the_poisson_law() -> None:
+    mean = np.concatenate([[0.0], np.exp(np.linspace(-20.0, 8.0, 200))])[:, None]
+    wanted = stats.poisson.cdf(np.floor(CLASSES), mean) - stats.poisson.pmf(0, mean)
+    np.testing.assert_allclose(_one_to_ends(mean), wanted, atol=1e-13)
+
+
+@given(st.integers(1, 6), st.integers(1, 9), st.integers(0, 40), st.integers(0, 1_000))
+def test_sums_over_balls_are_those_of_a_matrix(n_owners: int, n_columns: int, n_links: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    owner, column = rng.integers(0, n_owners, n_links), rng.integers(0, n_columns, n_links)
+    rates = rng.random((3, n_columns))
+    chosen = np.zeros((n_owners, n_columns))
+    np.add.at(chosen, (owner, column), 1.0)
+    np.testing.assert_allclose(ball_sums(owner, column, (n_owners, n_columns), rates), rates @ chosen.T, atol=1e-12)

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from scipy import integrate, stats
+from scipy import integrate, special, stats
 
 import rarecell as rc
 from rarecell.errors import KeyMismatch, PopulationTooSmall
@@ -195,3 +195,13 @@ def test_bad_input_is_refused() -> None:
         diagnostics.fit_diagnostics(table, model, population=10)
     with pytest.raises(KeyMismatch):
         diagnostics.fit_diagnostics(table.project(["a"]), model, population=12_000)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_moments_of_the_exponential_equal_the_incomplete_gamma_function(order: int) -> None:
+    rate = np.concatenate([[0.0, 1.0, np.nextafter(1.0, 0.0)], np.exp(np.linspace(-30.0, 8.0, 500))])
+    safe = np.maximum(rate, 1e-5)
+    wanted = special.gamma(order + 1.0) * special.gammainc(order + 1.0, safe) / safe ** (order + 1.0)
+    found = diagnostics._moment(rate, order)
+    np.testing.assert_allclose(found[rate >= 1e-5], wanted[rate >= 1e-5], rtol=1e-13)
+    np.testing.assert_allclose(found[rate < 1e-5], 1.0 / (order + 1.0) - rate[rate < 1e-5] / (order + 2.0), rtol=1e-9)

@@ -7,12 +7,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 import rarecell as rc
 from rarecell import datasets
 from rarecell.risk.doubles import (
     LEAST_MEMBERS,
     Doubles,
+    at_least,
     differing_pairs,
     household_doubles,
     household_profiles,
@@ -133,3 +135,9 @@ def test_the_light_is_red_and_says_why() -> None:
     assert light is not None
     assert light.light == "red"
     assert any("pairs of households" in reason for reason in light.reasons)
+
+
+@given(st.integers(1, 3_000), st.floats(0.0, 1.0, exclude_max=True))
+def test_the_probability_of_reaching_a_number_is_that_of_the_poisson_law(number: int, share: float) -> None:
+    wanted = stats.poisson.sf(number - 1, share * number)
+    assert at_least(number, share * number) == pytest.approx(wanted, rel=1e-9, abs=1e-300)

@@ -54,6 +54,8 @@ def test_derivatives_of_the_log_gamma_function_are_those_of_scipy() -> None:
     x = np.exp(np.random.default_rng(0).uniform(np.log(1e-9), np.log(1e13), 2000))
     found = np.array([(gamma.digamma(one), *gamma.trigamma_and_slope(one)) for one in x])
     np.testing.assert_allclose(found[:, 0], special.digamma(x), rtol=1e-13, atol=1e-13)
+    np.testing.assert_array_equal(gamma.digammas(x), found[:, 0])
+    np.testing.assert_allclose(gamma.log_gammas(x), special.gammaln(x), rtol=1e-13, atol=1e-13)
     np.testing.assert_allclose(found[:, 1], special.polygamma(1, x), rtol=1e-13)
     np.testing.assert_allclose(found[:, 2], special.polygamma(2, x), rtol=1e-12)
 

@@ -1,15 +1,17 @@
-"""Zeros and minima of functions of one number, compared with scipy and closed forms."""
+"""Zeros and minima of functions of one number, and linear equations, compared with scipy and closed forms."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize
+from scipy.sparse.linalg import cg
 
-from rarecell.machine.solving import minimum, root
+from rarecell.machine.solving import conjugate_gradients, minimum, root
 
 
 @given(st.floats(-5, 5), st.floats(0.1, 8), st.sampled_from(["line", "cube", "exponential", "steep"]))
@@ -41,3 +43,18 @@ def test_the_least_value_is_found(place: float, below: float, above: float) -> N
     found = minimum(of, place - below, place + above, tolerance=1e-6)
     assert found == pytest.approx(place, abs=1e-5)
     assert minimum(lambda x: x, 1.0, 2.0, tolerance=1e-9) == pytest.approx(1.0, abs=1e-8)
+
+
+@given(st.integers(1, 12), st.integers(0, 10_000))
+def test_linear_equations_are_solved(size: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    root_of_matrix = rng.normal(size=(size, size + 3)) * np.exp(rng.normal(size=(size, 1)))
+    matrix, target = root_of_matrix @ root_of_matrix.T + 0.1 * np.eye(size), rng.normal(size=size)
+    diagonal = np.diag(matrix)
+    found = conjugate_gradients(matrix.__matmul__, target, lambda x: x / diagonal, tolerance=1e-10, most_steps=500)
+    np.testing.assert_allclose(matrix @ found, target, atol=1e-9 * np.linalg.norm(target))
+    # The steps are those of scipy, wherever they end.
+    as_scipy = cg(matrix, target, rtol=1e-3, maxiter=3, M=np.diag(1.0 / diagonal))[0]
+    found = conjugate_gradients(matrix.__matmul__, target, lambda x: x / diagonal, tolerance=1e-3, most_steps=3)
+    np.testing.assert_allclose(found, as_scipy, rtol=1e-6, atol=1e-9)
+    assert not conjugate_gradients(matrix.__matmul__, 0.0 * target, lambda x: x, tolerance=1e-3, most_steps=3).any()

@@ -1,5 +1,13 @@
-"""Run the command as ``python -m rarecell``."""
+"""Run the command, as ``rarecell`` or as ``python -m rarecell``."""
 
-from rarecell.cli.commands import main
+from rarecell.cli.commands import main as command
+from rarecell.machine.leaving import run_and_leave
 
-main()
+
+def main() -> None:
+    """Run one command and end the process."""
+    run_and_leave(command)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,16 @@
-"""Is something being compiled because it is used for the first time on this computer?"""
+"""Is something being compiled because it is used for the first time on this computer, and who can help?"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from numba.core import event
+
+from rarecell.machine.system import n_cores
 
 
 class _Once(event.Listener):  # numba has no types
@@ -29,3 +33,22 @@ def when_compiling(tell: Callable[[], None]) -> Iterator[None]:
     """Call ``tell`` once, if something is compiled in the block."""
     with event.install_listener("numba:compile", _Once(tell)):
         yield
+
+
+@contextmanager
+def second_compiler(module: str) -> Iterator[None]:
+    """Run a module that compiles loops in a process of its own until the block ends, if there is a core for it.
+
+    One process compiles one loop at a time. What another one has compiled is found in the cache.
+    """
+    if n_cores() < 2 or not sys.executable:
+        yield
+        return
+    nothing = subprocess.DEVNULL
+    # Files in the current folder must not be taken for modules (-P).
+    process = subprocess.Popen([sys.executable, "-P", "-m", module], stdin=nothing, stdout=nothing, stderr=nothing)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()

@@ -56,23 +56,6 @@ class ToldProgress:
         self._stop.set()
 
 
-def _rehearse() -> None:
-    """Load everything that a run needs by running on a made-up file, while nobody is waiting."""
-    import tempfile
-
-    import numpy as np
-
-    import rarecell as rc
-
-    draw = np.random.default_rng(0)
-    names = ("a", "b", "c")
-    lines = [",".join(names), *(",".join(map(str, row)) for row in draw.integers(0, 12, (60, 3)))]
-    with tempfile.TemporaryDirectory() as folder:
-        made_up = Path(folder) / "made-up.csv"
-        made_up.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        rc.protect(made_up, keys=list(names), population=600, top=3).save(Path(folder) / "run")
-
-
 def _planned(config: RunConfig, progress: ToldProgress) -> Json:
     """The frontier of a plan, with the target of the configuration."""
     from rarecell.run.planning import as_json, plan
@@ -116,7 +99,10 @@ def main() -> int:
     events, sys.stdout = sys.stdout, sys.stderr
     progress = ToldProgress(events)
     if "--rehearse" in sys.argv:
-        _rehearse()
+        # Everything that a run needs is loaded while nobody is waiting.
+        from rarecell.run.rehearsal import rehearse
+
+        rehearse()
     line = sys.stdin.readline()
     if not line:
         return 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import click
 
@@ -40,14 +40,18 @@ def watched(*, quiet: bool = False) -> Iterator[ProgressLine]:
 
 @contextmanager
 def _told_of_first_use(progress: ProgressLine) -> Iterator[None]:
-    """Say why the first run takes longer, if something has to be compiled and somebody is watching."""
-    if not progress.is_shown:
-        yield
-        return
-    from rarecell._kernels.compilation import when_compiling
+    """If something has to be compiled, say why the first run takes longer, and use another core for it."""
+    from rarecell._kernels.compilation import second_compiler, when_compiling
 
-    with when_compiling(lambda: progress.say("Compiling for this computer. It takes up to a minute, and only the first time.")):
-        yield
+    with ExitStack() as until_the_end:
+
+        def at_first_use() -> None:
+            if progress.is_shown:
+                progress.say("Compiling for this computer. It takes up to a minute, and only the first time.")
+            until_the_end.enter_context(second_compiler("rarecell.run.rehearsal"))
+
+        with when_compiling(at_first_use):
+            yield
 
 
 def say(text: str, *, bold: bool = False) -> None:

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rarecell.engine.arrow import as_arrow
 from rarecell.engine.csv import Dialect, Records, field_bytes, field_spans, fields_of, header_of, read_records, texts_of
 from rarecell.engine.output import atomic_path
 
@@ -95,7 +96,7 @@ class Forms:
             for piece in read_records(path, dialect):
                 for name, texts, is_quoted in self._read(piece, dialect):
                     for counter, chosen in zip(self._numbers[name], (~is_quoted, is_quoted), strict=True):
-                        for found in pc.value_counts(texts.filter(pa.array(chosen))).to_pylist():
+                        for found in pc.value_counts(texts.filter(as_arrow(chosen))).to_pylist():
                             counter[found["values"]] += found["counts"]
         # Values that have the rarer form in some records.
         self._unusual: dict[str, dict[bool, list[str | None]]] = {}

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import count_values, recode
+from rarecell.engine.arrow import as_arrow, as_numpy
 
 if TYPE_CHECKING:
     from rarecell.edges import Array, Integers, Level
@@ -105,11 +106,11 @@ def code_chunk(array: pa.Array) -> CodedChunk:
         low, high = bounds["min"].as_py(), bounds["max"].as_py()
         if low is not None and high - low < SMALL_RANGE:
             # Codes such as ages and categories need no hashing: the distance from the smallest is the position.
-            filled = array.fill_null(low) if array.null_count else array
-            codes = np.subtract(filled.to_numpy(zero_copy_only=False), low, casting="unsafe").astype(np.uint16)
+            filled = array.fill_null(bounds["min"]) if array.null_count else array
+            codes = np.subtract(as_numpy(filled), low, casting="unsafe").astype(np.uint16)
             if array.null_count:
-                codes[array.is_null().to_numpy(zero_copy_only=False)] = high - low + 1
-            return CodedChunk(pa.array(range(low, high + 1), array.type), codes)
+                codes[as_numpy(array.is_null())] = high - low + 1
+            return CodedChunk(as_arrow(np.arange(low, high + 1)).cast(array.type), codes)
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     encoded = array.dictionary_encode()
@@ -144,10 +145,10 @@ def unified(chunks: Sequence[CodedChunk]) -> EncodedColumn:
     for chunk, new_code in zip(chunks, new_codes, strict=True):
         recode(chunk.codes, final[new_code], codes[first : first + len(chunk.codes)])
         first += len(chunk.codes)
-    return EncodedColumn(values.filter(pa.array(occurs[: len(values)])), codes)
+    return EncodedColumn(values.filter(as_arrow(occurs[: len(values)])), codes)
 
 
 def _positions(encoded: pa.Array) -> NDArray[np.int32]:
     """Position of each record's value among the values; a null has the position after the last."""
-    indices = pc.fill_null(encoded.indices.cast(pa.int32()), len(encoded.dictionary)).to_numpy(zero_copy_only=False)
-    return np.asarray(indices, dtype=np.int32)
+    after_the_last = as_arrow(np.array([len(encoded.dictionary)], dtype=np.int32))[0]
+    return as_numpy(pc.fill_null(encoded.indices.cast(pa.int32()), after_the_last))

@@ -20,6 +20,7 @@ import pyarrow.ipc
 from numpy.typing import NDArray
 
 from rarecell.engine import csv
+from rarecell.engine.arrow import as_arrow
 from rarecell.engine.csv_output import Forms, write_records
 from rarecell.engine.duck import EngineSettings, connect, renamed
 from rarecell.engine.encoded import EncodedColumn, GroupedCounts
@@ -176,7 +177,7 @@ class CsvSource(FileSource):
         """Write as every source does; ``forms`` covers all parts when the file is one of several."""
         self._refuse_change()
         texts = {
-            name: [None if value is None else str(value) for value in pa.array(values).to_pylist()]
+            name: [None if value is None else str(value) for value in as_arrow(values).to_pylist()]
             for name, values in columns.items()
         }
         write_records(Path(path), self.path, self.dialect, np.asarray(rows, dtype=np.int64), texts, forms=forms)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rarecell.engine.arrow import as_arrow
 from rarecell.errors import NotWritten
 from rarecell.machine.disk import flush_to_disk, remove
 
@@ -83,12 +84,12 @@ def write_parquet(path: str | Path, columns: Columns | Iterable[Mapping[str, Any
     first = next(pieces, None)
     if first is None:
         raise ValueError("a Parquet file needs at least one piece, to know its columns")
-    table = pa.table(dict(first))
+    table = pa.table({name: as_arrow(values) for name, values in first.items()})
     with (
         atomic_path(path) as temporary,
         pq.ParquetWriter(temporary, table.schema, compression="snappy", **_encodings(table)) as writer,
     ):
-        following = (pa.table(dict(piece), schema=table.schema) for piece in pieces)
+        following = (pa.table([as_arrow(piece[name]) for name in table.column_names], schema=table.schema) for piece in pieces)
         write_in_turn(writer, itertools.chain([table], following))
     return Path(path)
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rarecell.engine import csv
+from rarecell.engine.arrow import as_arrow
 from rarecell.engine.columnar import ColumnarSource, ParquetSource
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.encoded import EncodedColumn, GroupedCounts
@@ -231,7 +232,7 @@ class ParquetPartsSource(SeveralFiles, ColumnarSource):
         """
         self._refuse_change()
         wanted = np.asarray(rows, dtype=np.int64)
-        values = {name: pa.array(new) for name, new in columns.items()}
+        values = {name: as_arrow(new) for name, new in columns.items()}
         part_of_row = np.searchsorted(self._first_rows, wanted, side="right") - 1
         pieces = (piece for part in self._parts for piece in part.dictionary_pieces(list(columns)))
         with readable_errors(self.name):
@@ -245,7 +246,7 @@ class ParquetPartsSource(SeveralFiles, ColumnarSource):
                 part.write_with_replacements(
                     target,
                     wanted[inside] - self._first_rows[number],
-                    {column: new.take(pa.array(inside)) for column, new in values.items()},
+                    {column: new.take(as_arrow(inside)) for column, new in values.items()},
                     added={column: constants[number] for column, constants in self._constants.items()},
                     forms=forms,
                 )

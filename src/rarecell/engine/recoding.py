@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rarecell.engine.arrow import as_arrow
 from rarecell.engine.encoded import EncodedColumn
 
 
@@ -29,7 +30,7 @@ def recoded_batches(
             elif field.name in recodes:
                 recode = recodes[field.name]
                 position = pc.index_in(_decoded(array), recode.values.cast(_decoded(array).type))
-                arrays.append(pa.array(recode.codes.astype(np.int32)).take(position))
+                arrays.append(as_arrow(recode.codes.astype(np.int32)).take(position))
             else:
                 arrays.append(array if array.type == field.type else _decoded(array).cast(field.type))
         yield pa.record_batch(arrays, schema=schema)
@@ -44,4 +45,4 @@ def recoded_column(column: EncodedColumn, recode: EncodedColumn) -> EncodedColum
     new_code = {value: int(code) for value, code in zip(recode.values.to_pylist(), recode.codes, strict=True)}
     of_value = np.array([new_code[value] for value in column.values.to_pylist()], dtype=np.int64)
     distinct, code_of_value = np.unique(of_value, return_inverse=True)
-    return EncodedColumn(pa.array(distinct), code_of_value.astype(np.int32)[column.codes])
+    return EncodedColumn(as_arrow(distinct), code_of_value.astype(np.int32)[column.codes])

@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rarecell.engine.arrow import as_arrow
+
 if TYPE_CHECKING:
     from rarecell.edges import Columns, Level
 
@@ -85,7 +87,7 @@ def replaced_table(
         field = table.schema.field(position)
         if not len(inside) and not remakes_all and not pa.types.is_dictionary(field.type):
             continue
-        new = pa.array(values).take(pa.array(inside))
+        new = as_arrow(values).take(as_arrow(inside))
         plain = _replaced_array(_decoded(table.column(position)), wanted[inside] - first, new)
         if pa.types.is_dictionary(field.type):
             dictionary = forms[name]
@@ -109,7 +111,7 @@ def _encoded(plain: pa.Array, dictionary: pa.Array, kept_as: pa.DictionaryType) 
 def _replaced_array(plain: pa.Array, positions: NDArray[np.int64], new: pa.Array) -> pa.Array:
     choice = np.arange(len(plain))
     choice[positions] = len(plain) + np.arange(len(new))
-    return pa.concat_arrays([plain, as_type(new, plain.type)]).take(pa.array(choice))
+    return pa.concat_arrays([plain, as_type(new, plain.type)]).take(as_arrow(choice))
 
 
 def as_type(array: pa.Array, wanted: pa.DataType) -> pa.Array:

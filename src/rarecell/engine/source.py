@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.engine import open_source
+from rarecell.engine.arrow import as_arrow, as_numpy
 from rarecell.engine.encoded import CodedChunk, EncodedColumn, EncodedRecords, GroupedCounts, KeyCells, Pairs, code_chunk, unified
 from rarecell.engine.kinds import Kind, kind_of
 from rarecell.engine.output import temporary_folder
@@ -247,7 +248,7 @@ class Source(ABC):
         if self.decimal_mark != ".":
             text = pc.replace_substring(text, self.decimal_mark, ".")
         is_number = pc.match_substring_regex(text, r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$")
-        return _as_floats(pc.if_else(is_number, text, pa.scalar(None, text.type)))
+        return _as_floats(pc.if_else(is_number, text, pa.nulls(1, text.type)[0]))
 
     def take(self, rows: NDArray[np.int64], columns: Sequence[str]) -> dict[str, pa.Array]:
         """Values of these columns at these record positions, as they stand in the data."""
@@ -259,14 +260,14 @@ class Source(ABC):
         for batch in self.batches(columns):
             low, high = np.searchsorted(in_order, [first, first + batch.num_rows])
             if high > low:
-                found = batch.take(pa.array(in_order[low:high] - first))
+                found = batch.take(as_arrow(in_order[low:high] - first))
                 parts.append(pa.table([_without_dictionary(array) for array in found.columns], names=list(columns)))
             first += batch.num_rows
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
         if not parts:
             return {name: pa.nulls(0) for name in columns}
-        joined = pa.concat_tables(parts).take(pa.array(back))
+        joined = pa.concat_tables(parts).take(as_arrow(back))
         return {name: joined.column(name).combine_chunks() for name in columns}
 
     # ------------------------------------------------------------------ records by their cell
@@ -391,4 +392,4 @@ def _without_dictionary(array: pa.Array) -> pa.Array:
 
 def _as_floats(array: pa.Array) -> NDArray[np.float64]:
     floats = array.cast(pa.float64(), safe=False)
-    return np.asarray(pc.fill_null(floats, float("nan")).to_numpy(zero_copy_only=False), dtype=np.float64)
+    return as_numpy(pc.fill_null(floats, as_arrow(np.array([np.nan]))[0]))

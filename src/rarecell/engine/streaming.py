@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import CellIndex, count_pairs, count_values
+from rarecell.engine.arrow import as_arrow
 from rarecell.engine.drawing import drawing_order
 from rarecell.engine.encoded import KeyCells, Pairs, code_chunk, plain_value
 
@@ -124,7 +125,7 @@ class _GrowingCounts:
         occurring = np.flatnonzero(n_records)
         place = np.zeros(len(listed), dtype=np.int64)
         if len(occurring) <= self._most_values:
-            for position, value in zip(occurring, listed.take(pa.array(occurring)).to_pylist(), strict=True):
+            for position, value in zip(occurring, listed.take(as_arrow(occurring)).to_pylist(), strict=True):
                 place[position] = self.values.setdefault(plain_value(value), len(self.values))
         if max(len(occurring), len(self.values)) > self._most_values:
             self.values, self._joint = None, []

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rarecell.engine.arrow import as_arrow
 from rarecell.engine.csv_output import Forms
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.files import CsvSource
@@ -74,7 +75,7 @@ class TextPartsSource(SeveralFiles):
         """Write a folder of the same parts."""
         self._refuse_change()
         wanted = np.asarray(rows, dtype=np.int64)
-        values = {name: pa.array(new) for name, new in columns.items()}
+        values = {name: as_arrow(new) for name, new in columns.items()}
         part_of_row = np.searchsorted(self._first_rows, wanted, side="right") - 1
         plain = [part for part in self._parts if isinstance(part, CsvSource)]
         forms = Forms([(part.path, part.dialect) for part in plain], list(columns))
@@ -82,7 +83,7 @@ class TextPartsSource(SeveralFiles):
             for number, part in enumerate(self._parts):
                 inside = np.flatnonzero(part_of_row == number)
                 target, own_rows = self._target(folder, number), wanted[inside] - self._first_rows[number]
-                new = {column: given.take(pa.array(inside)) for column, given in values.items()}
+                new = {column: given.take(as_arrow(inside)) for column, given in values.items()}
                 if isinstance(part, CsvSource):
                     part.write_with_replacements(target, own_rows, new, forms=forms)
                 else:

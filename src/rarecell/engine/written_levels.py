@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rarecell.engine.arrow import as_arrow, texts
 from rarecell.engine.encoded import code_chunk, plain_value
 
 if TYPE_CHECKING:
@@ -77,8 +78,8 @@ class WrittenLevels:
     def texts(self, array: pa.Array) -> pa.DictionaryArray:
         """The labels of an array of values, in the order of the levels."""
         levels = self.levels_of(array)
-        indices = pa.array(levels, pa.int32(), mask=levels < 0)
-        return pa.DictionaryArray.from_arrays(indices, pa.array(self.labels, pa.string()), ordered=self.is_ordered)
+        indices = as_arrow(levels, is_null=levels < 0)
+        return pa.DictionaryArray.from_arrays(indices, texts(self.labels), ordered=self.is_ordered)
 
     @cached_property
     def codes(self) -> tuple[int, ...]:
@@ -138,4 +139,4 @@ def recoded_table(table: pa.Table, recodes: Recodes) -> pa.Table:
 
 def blanked(array: pa.Array, is_missing: NDArray[np.bool_]) -> pa.Array:
     """The array with nulls in some places, in its own type."""
-    return array.take(pa.array(np.arange(len(array)), mask=is_missing))
+    return array.take(as_arrow(np.arange(len(array)), is_null=is_missing))

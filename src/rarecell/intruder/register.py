@@ -17,7 +17,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse, special
 
 from rarecell.intruder.persons import Persons
 from rarecell.intruder.release import Release
@@ -193,7 +192,7 @@ class Register:
         if self.unseen is None or not len(empty):
             return np.asarray(found)
         mean = self.unseen.expected(cells[empty])[:, None]
-        at_most = (special.pdtr(np.floor(CLASSES), mean) - np.exp(-mean)) / np.maximum(-np.expm1(-mean), TINY)
+        at_most = _one_to_ends(mean) / np.maximum(-np.expm1(-mean), TINY)
         ends = np.zeros_like(mean), np.clip(at_most, 0.0, 1.0), np.ones_like(mean)
         found[empty] = np.diff(np.concatenate(ends, axis=1), axis=1)
         return np.asarray(found)
@@ -210,5 +209,17 @@ class Register:
 
 def ball_sums(owner: NDArray[np.int64], column: NDArray[np.int64], shape: tuple[int, int], rates: Floats) -> Floats:
     """Sums of ``rates`` (one row for each draw) over the columns that belong to each owner."""
-    chosen = sparse.csr_array((np.ones(len(owner)), (owner, column)), shape=shape)
-    return np.asarray((chosen @ rates.T).T)
+    return np.array([np.bincount(owner, row[column], shape[0]) for row in rates])
+
+
+def _one_to_ends(mean: Floats) -> Floats:
+    """For Poisson variables with the means of a column, the probabilities of a number from one to the end of each class."""
+    term = np.exp(-mean)
+    total = np.zeros_like(mean)
+    found = []
+    for number in range(1, int(CLASSES[-1]) + 1):
+        term = term * mean / number
+        total = total + term
+        if number in np.floor(CLASSES):
+            found.append(total)
+    return np.concatenate(found, axis=1)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from rarecell.errors import BadInput, KeyMismatch
 from rarecell.model.protocol import CellModel, PluggedIn, Uncertainty
@@ -60,7 +59,7 @@ class AverageModel(PluggedIn):
             if weight > 0
         ]
         with np.errstate(invalid="ignore"):
-            total: NDArray[np.float64] = logsumexp(np.stack(parts), axis=0)
+            total: NDArray[np.float64] = np.logaddexp.reduce(np.stack(parts), axis=0)
         return total
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -69,7 +68,7 @@ class AverageModel(PluggedIn):
         parts = [member.draws(cells, n_draws, rng) for member in self.members]
         with np.errstate(divide="ignore"):
             # Shares are added as logarithms; as factors, tiny shares would overflow where their member is largest.
-            return np.asarray(logsumexp(np.log(shares.T)[:, :, None] + np.stack(parts), axis=0), dtype=np.float64)
+            return np.asarray(np.logaddexp.reduce(np.log(shares.T)[:, :, None] + np.stack(parts), axis=0), dtype=np.float64)
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Draw each record from a member chosen with probability equal to its weight."""

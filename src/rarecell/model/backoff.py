@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from rarecell._kernels import backoff as kernels
 from rarecell._kernels import gamma
@@ -319,7 +318,7 @@ def _mean_of_log(variance_log: Floats) -> Floats:
     """Mean of the logarithm of a gamma variable with mean 1, from the variance of its logarithm."""
     shape, scale = np.empty(len(variance_log)), np.empty(len(variance_log))
     gamma.gamma_of_log_moments(np.zeros(len(variance_log)), variance_log, shape, scale)
-    return np.asarray(special.digamma(shape) - np.log(shape))
+    return np.asarray(gamma.digammas(shape) - np.log(shape))
 
 
 def fit_backoff(

@@ -15,8 +15,8 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from rarecell._kernels.gamma import log_gammas
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.machine.solving import minimum
 from rarecell.model.cells import cells_that_agree
@@ -71,12 +71,12 @@ def most_probable_mass(marginals: Marginals, graph: ChordalGraph) -> float:
 
     def loss(log_mass: float) -> float:
         mass = np.exp(log_mass)
-        whole = special.gammaln(mass) - special.gammaln(mass + marginals.total)
+        whole = math.lgamma(mass) - math.lgamma(mass + marginals.total)
         # The empty separator of a disconnected graph adds nothing: the term of its one cell cancels ``whole``.
         value = 0.0
         for counts, n_possible, sign in parts:
             each = mass / n_possible
-            value += sign * (float(np.sum(special.gammaln(counts + each)) - len(counts) * special.gammaln(each)) + whole)
+            value += sign * (float(np.sum(log_gammas(counts + each)) - len(counts) * math.lgamma(each)) + whole)
         return -float(value)
 
     # With few records there can be two maxima; the grid finds the higher one.

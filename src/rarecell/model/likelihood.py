@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from scipy.special import gammaln
+from rarecell._kernels.gamma import log_gammas
 
 if TYPE_CHECKING:
     from rarecell.table.contingency import ContingencyTable
@@ -30,7 +30,7 @@ class LikelihoodMeasures:
     def log_likelihood(self) -> float:
         """The kernel plus log n!/Π n(i)!: what the paper calls the log-likelihood."""
         counts = self.table.counts
-        return self.log_likelihood_kernel + float(gammaln(self.table.n_records + 1) - gammaln(counts + 1.0).sum())
+        return self.log_likelihood_kernel + math.lgamma(self.table.n_records + 1) - float(log_gammas(counts + 1.0).sum())
 
     @property
     def aic(self) -> float:

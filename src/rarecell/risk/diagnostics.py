@@ -22,11 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from math import factorial
+from statistics import NormalDist
 from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from rarecell.errors import KeyMismatch, PopulationTooSmall
 from rarecell.model.protocol import CellModel
@@ -163,7 +164,7 @@ class FitDiagnostics:
     @property
     def suspicious_from(self) -> float:
         """Number of standard deviations that one file in twenty exceeds on some check although the model is right."""
-        return -float(special.ndtri(0.025 / max(len(self.scores), 1)))
+        return -NormalDist().inv_cdf(0.025 / max(len(self.scores), 1))
 
     @property
     def is_suspicious(self) -> bool:
@@ -328,16 +329,24 @@ def _terms(rate: Floats, count: Floats, fraction: float) -> Floats:
         columns[:, 2 * k] = slope * (count - mean) + curvature * ((count - mean) ** 2 - count)
         columns[:, 2 * k + 1] = slope**2 * mean + 2.0 * curvature**2 * mean**2
     sizes = np.arange(1.0, N_SIZES + 1)[None, :]
-    columns[:, 5:] = np.exp(special.xlogy(sizes, mean[:, None]) - mean[:, None] - special.gammaln(sizes + 1.0))
+    factorials = np.array([factorial(size) for size in range(1, N_SIZES + 1)])
+    with np.errstate(divide="ignore"):
+        columns[:, 5:] = np.exp(sizes * np.log(mean)[:, None] - mean[:, None]) / factorials
     columns[:, 4] = columns[:, 5] * (1.0 - columns[:, 5])
     return columns
 
 
 def _moment(rate: Floats, order: int) -> Floats:
-    """Integral of t^order·exp(−rate·t) over the unit interval: the derivatives of (1−e^−x)/x without cancellation."""
-    safe = np.maximum(rate, 1e-8)
-    integral = special.gamma(order + 1.0) * special.gammainc(order + 1.0, safe) / safe ** (order + 1.0)
-    return np.where(rate < 1e-8, 1.0 / (order + 1.0), integral)
+    """Integral of t^order·exp(−rate·t) over the unit interval: the derivatives of (1−e^−x)/x without cancellation.
+
+    Below one it is the sum of (−rate)^j / (j!·(order+j+1)). Above, integration by parts takes it back to the order below.
+    """
+    series = np.polyval([(-1) ** j / (factorial(j) * (order + j + 1)) for j in range(18, -1, -1)], np.minimum(rate, 1.0))
+    safe = np.maximum(rate, 1.0)
+    by_parts = -np.expm1(-safe) / safe
+    for lower in range(1, order + 1):
+        by_parts = (lower * by_parts - np.exp(-safe)) / safe
+    return np.where(rate < 1.0, series, by_parts)
 
 
 def _visit_empty(table: ContingencyTable, model: CellModel, terms: Callable[[Floats, int], Floats]) -> Floats:

@@ -21,10 +21,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import exp, lgamma, log
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from rarecell.outcome.words import number
 
@@ -74,7 +74,7 @@ class Doubles:
         """Whether there are so many excess pairs that copies are the likelier reason, and enough of them to matter."""
         if self.n_pairs <= self.n_explained or self.share < LEAST_SHARE:
             return False
-        return bool(special.pdtrc(self.n_pairs - 1, self.n_explained) < _LEVEL)
+        return at_least(self.n_pairs, self.n_explained) < _LEVEL
 
     def __str__(self) -> str:
         what = (
@@ -87,6 +87,19 @@ class Doubles:
             f"agree. The population seems to hold copies (of about {min(self.share, 1.0):.0%} of it), which no model expects: the risk is likely "
             "overstated."
         )
+
+
+def at_least(number: int, mean: float) -> float:
+    """Probability that a Poisson variable reaches a number above its mean: the terms from there on fall ever faster."""
+    if mean <= 0.0:
+        return 0.0 if number > 0 else 1.0
+    term = exp(number * log(mean) - mean - lgamma(number + 1.0))
+    total = 0.0
+    while term > 1e-17 * total:
+        total += term
+        number += 1
+        term *= mean / number
+    return total
 
 
 def record_doubles(columns: Codes, *, fraction: float, seed: int = 0) -> Doubles | None:

@@ -39,8 +39,8 @@ from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from rarecell._kernels.gamma import digammas
 from rarecell.model.protocol import CellModel, LogMoments
 from rarecell.risk.posterior import gamma_of_log_moments
 from rarecell.risk.records import RecordRisk
@@ -170,7 +170,7 @@ def _widened(posterior: LogMoments | None, log_ratio: Floats, deviation: Floats)
     variance = np.where(log_ratio > 0.0, deviation**2, posterior.variance)
     shape, _ = gamma_of_log_moments(posterior.mean, posterior.variance)
     new_shape, _ = gamma_of_log_moments(posterior.mean, variance)
-    moved = (special.digamma(new_shape) - np.log(new_shape)) - (special.digamma(shape) - np.log(shape))
+    moved = (digammas(new_shape) - np.log(new_shape)) - (digammas(shape) - np.log(shape))
     return LogMoments(posterior.mean + log_ratio + moved, variance, posterior.error)
 
 

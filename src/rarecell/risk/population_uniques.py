@@ -22,8 +22,8 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from rarecell._kernels.gamma import digamma, digammas
 from rarecell.errors import BadInput, PopulationTooSmall
 from rarecell.machine.solving import root
 from rarecell.risk.sampling_formulas import (
@@ -210,7 +210,7 @@ def pitman(size_indices: Mapping[int, int] | SizeIndices, *, population: float) 
         theta = theta_given(alpha)
         if theta is None:
             return np.nan
-        within = float(numbers @ (special.digamma(sizes_j - alpha) - special.digamma(1.0 - alpha)))
+        within = float(numbers @ (digammas(sizes_j - alpha) - digamma(1.0 - alpha)))
         return weighted_reciprocal_sum(theta, alpha, u) - within
 
     low, high = 1e-9, 1.0 - 1e-9
@@ -354,7 +354,7 @@ def _slide_negative_binomial_parameters(
         expected = np.log(n_population_cells * fraction) + log_none_unseen + np.log1p(alpha * thinned / (1.0 - thinned))
         return float(expected - np.log(s1))
 
-    grid = special.expit(np.linspace(-25.0, 25.0, 401))
+    grid = 1.0 / (1.0 + np.exp(-np.linspace(-25.0, 25.0, 401)))
     signs = np.sign([excess(beta) for beta in grid])
     candidates = []
     for change in np.flatnonzero(signs[:-1] * signs[1:] < 0):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special
 
+from rarecell._kernels.gamma import log_gammas
 from rarecell.choices import FORMS
 from rarecell.errors import BadInput, KeyMismatch, UnknownChoice
 from rarecell.machine.solving import minimum
@@ -335,7 +335,7 @@ def overdispersion_shape(table: ContingencyTable, log_cell_probability: Floats) 
     def loss(log_shape: float) -> float:
         a = np.exp(log_shape)
         log_empty = -a * np.log1p(mean / a)
-        terms = special.gammaln(count + a) - special.gammaln(a) + count * (np.log(mean) - np.log(a + mean)) + log_empty
+        terms = log_gammas(count + a) - math.lgamma(a) + count * (np.log(mean) - np.log(a + mean)) + log_empty
         return -float(np.sum(terms - np.log(-np.expm1(log_empty))))
 
     low, high = np.log(1e-3), np.log(1e6)

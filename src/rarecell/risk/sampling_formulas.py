@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
+from rarecell._kernels.gamma import digamma
 from rarecell.machine.solving import root
 
 
@@ -43,7 +43,7 @@ def log_gamma_ratio(x: float, shift: float) -> float:
 
 def digamma_difference(x: float, terms: float) -> float:
     """Sum of 1/(x+k) over k = 0, …, terms−1."""
-    return float(special.digamma(x + terms) - special.digamma(x))
+    return float(digamma(x + terms) - digamma(x))
 
 
 def reciprocal_sum(theta: float, alpha: float, u: int) -> float:

@@ -55,7 +55,7 @@ class RunRecord:
 
 def versions() -> dict[str, str]:
     """The versions that could affect a result."""
-    names = ("rarecell", "numpy", "scipy", "numba", "duckdb", "narwhals", "pyarrow")
+    names = ("rarecell", "numpy", "numba", "duckdb", "narwhals", "pyarrow")
     return {"python": platform.python_version(), **{name: version(name) for name in names}}
 
 

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
+from rarecell._kernels.gamma import log_gammas
 from rarecell.errors import UnknownChoice
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class HyperDirichlet:
         if reduced not in self._known:
             each = self.mass / self.table.n_possible_cells(reduced)
             counts = self.marginals.counts(reduced)
-            of_cells = gammaln(counts + each) - gammaln(each)
+            of_cells = log_gammas(counts + each) - math.lgamma(each)
             self._known[reduced] = float(of_cells.sum()) + math.lgamma(self.mass) - math.lgamma(self.mass + self.marginals.total)
         return self._known[reduced]
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.data.microdata import Microdata
 from rarecell.data.written import coding_of_output
+from rarecell.engine.arrow import as_arrow
 from rarecell.errors import BadInput
 from rarecell.graph.masks import members
 from rarecell.machine.disk import remove
@@ -218,7 +218,7 @@ def replacements(plan: Exchange, data: Microdata, carried: Sequence[Carried] = (
         places, old = data.drawn_records(plan.table, plan.rows, seed=plan.seed, columns=keys)
     else:
         places, old = data.source.places(plan.rows), data.values_at(plan.rows, keys) if keys else {}
-    return places, {key: old[key].take(pa.array(taken[key])) for key in keys}
+    return places, {key: old[key].take(as_arrow(taken[key])) for key in keys}
 
 
 # ---------------------------------------------------------------------- margins

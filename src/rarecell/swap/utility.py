@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, cg
 
 from rarecell._kernels import regression
 from rarecell._kernels.counting import collapse_records
 from rarecell.graph.masks import mask_of
+from rarecell.machine.solving import conjugate_gradients
 from rarecell.machine.threads import in_parts
 from rarecell.swap.associations import Association, association_changes
 from rarecell.swap.units import ColumnValues
@@ -200,9 +200,7 @@ def _logistic_scores(both: BothFiles, order: int, most_terms: int, *, tolerance:
         def scaled(x: Floats, diagonal: Floats = diagonal) -> Floats:
             return x / diagonal
 
-        shape = (len(coefficients), len(coefficients))
-        curvature, inverse = (LinearOperator(shape, matvec=act, dtype=np.float64) for act in (curved, scaled))
-        coefficients += cg(curvature, gradient, rtol=0.05, maxiter=CG_STEPS, M=inverse)[0]
+        coefficients += conjugate_gradients(curved, gradient, scaled, tolerance=0.05, most_steps=CG_STEPS)
         score = 1.0 / (1.0 + np.exp(-design.of_rows(coefficients)))
     return score, _rank_of_dummies(both, order)
 

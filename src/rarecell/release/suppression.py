@@ -8,7 +8,7 @@ nothing would change in the file, so nothing would change for the intruder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -135,6 +135,50 @@ def _has_value(table: ContingencyTable, cells: NDArray[np.int32]) -> NDArray[np.
     """Which keys of each record have a value; the missing level, where there is one, is the last."""
     missing = [one.n_levels - 1 if one.has_missing else -1 for one in table.categories]
     return np.asarray(cells != np.array(missing, dtype=np.int32))
+
+
+def joined(
+    parts: Sequence[Suppression],
+    table: ContingencyTable,
+    cells_of: Callable[[NDArray[np.int64]], NDArray[np.int32]],
+    risk_of: Callable[[NDArray[np.int64]], NDArray[np.float64]],
+    cell_risk: CellRisk,
+) -> Suppression:
+    """Blank what any of several suppressions blanks, with the risk from an intruder who knows all keys of the table.
+
+    Parameters
+    ----------
+    parts : sequence of Suppression
+        One for each intruder.
+    table : ContingencyTable
+        The file as it is to be released, swaps included.
+    cells_of, risk_of : callable
+        Key codes of records in that file, and their risk before anything is blanked.
+    cell_risk : CellRisk
+        The risk of each cell of a table of fewer keys.
+    """
+    rows = np.unique(np.concatenate([part.rows for part in parts]))
+    blanked = {key: np.zeros(len(rows), dtype=bool) for key in table.keys}
+    for part in parts:
+        for key, of_key in part.blanked.items():
+            blanked[key][np.searchsorted(rows, part.rows[of_key])] = True
+    after, links = risk_with_blanks(table, cells_of(rows), blanked, cell_risk)
+    used = {key: of_key for key, of_key in blanked.items() if of_key.any()}
+    unreached = np.unique(np.concatenate([part.unreached for part in parts]))
+    return Suppression(rows, used, risk_of(rows), after, links, unreached)
+
+
+def risk_with_blanks(
+    table: ContingencyTable, cells: NDArray[np.int32], blanked: Mapping[str, NDArray[np.bool_]], cell_risk: CellRisk
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The risk and the links of records of a table, some of whose key values are blanked."""
+    blank = np.stack([blanked.get(key, np.zeros(len(cells), dtype=bool)) for key in table.keys], axis=1)
+    after, links = np.zeros(len(cells)), np.zeros(len(cells))
+    for pattern in np.unique(blank, axis=0):
+        among = np.flatnonzero((blank == pattern).all(axis=1))
+        found = _risk_without(table, cells[among], tuple(np.flatnonzero(pattern).tolist()), cell_risk)
+        after[among], links[among] = found
+    return after, links
 
 
 def _risk_without(

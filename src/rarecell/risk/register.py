@@ -105,9 +105,11 @@ class RegisterCounts:
         )
 
     def among(self, table: ContingencyTable) -> RegisterCounts:
-        """The counts for a projection of the table to fewer keys."""
-        of_keys = [self.table.keys.index(key) for key in table.keys]
-        people, place = self.people.project(list(table.keys)), tuple(self.place[k] for k in of_keys)
+        """The counts for another table of the same levels, such as a projection to fewer keys."""
+        people = self.people.project(list(table.keys))
+        place = tuple(
+            places(of_key.levels, of_people.levels) for of_key, of_people in zip(table.categories, people.categories, strict=True)
+        )
         cells = np.stack([of_key[table.cells[:, k]] for k, of_key in enumerate(place)], axis=1)
         position = people.marginals.positions(people.all_keys, np.ascontiguousarray(cells))
         in_register = np.where(position >= 0, people.counts[position], 0)
@@ -230,7 +232,7 @@ def register_counts(
             raw = settle(column.values, columns[of_key.key], decimal_mark=source.decimal_mark)
             of_value = in_file[of_key.key].codes_of(raw)
             joint = _Joint.of(of_key, in_file[of_key.key].plain(raw), of_value)
-        _refuse_nothing_in_common(of_key.key, of_value, source)
+        _refuse_nothing_in_common(of_key, of_value, source)
         codes.append(of_value[column.codes])
         everybody.append((joint, joint.codes[column.codes]))
     # The index is −1 for people who are in no cell of the file.
@@ -328,9 +330,11 @@ def _text(value: Level) -> str | None:
     return None if value is None else str(value)
 
 
-def _refuse_nothing_in_common(key: str, codes: NDArray[np.int32], source: Source) -> None:
-    if len(codes) and (codes < 0).all():
+def _refuse_nothing_in_common(of_key: Categories, codes: NDArray[np.int32], source: Source) -> None:
+    # That both lack a value of somebody is nothing they have in common.
+    known = of_key.n_levels - of_key.has_missing
+    if len(codes) and known and not ((codes >= 0) & (codes < known)).any():
         raise BadInput(
-            f"No value of key '{key}' in the register {source.name} occurs in the file, so their codes differ. Recode one of them; codes "
+            f"No value of key '{of_key.key}' in the register {source.name} occurs in the file, so their codes differ. Recode one of them; codes "
             "such as '01' and '1' are different."
         )

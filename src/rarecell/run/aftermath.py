@@ -15,16 +15,16 @@ from rarecell.release.suppression import Suppression
 from rarecell.risk.attributes import Groups, attribute_risk
 from rarecell.risk.scenarios import ScenarioRisk
 from rarecell.run.analysing import compared_analyses
-from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.config import ProtectConfig
 from rarecell.run.earlier import held_against
 from rarecell.run.released import changed_records
 from rarecell.run.results import Assessment
 from rarecell.run.roles import of_attribute
+from rarecell.run.suppressing import cell_of_records, trial_of, without_blanks
 from rarecell.swap.affected import GroupShare, affected_groups, weighted_changes
 from rarecell.swap.apply import Exchange
 from rarecell.swap.carry import Travel, what_travels
 from rarecell.swap.plan import SwapPlan
-from rarecell.swap.scenario_risk import ScenarioTrial
 from rarecell.swap.units import CodedColumn
 from rarecell.table.crossed import CrossedColumn
 
@@ -81,7 +81,7 @@ def with_aftermath(
         ),
         scenarios=()
         if found.roles.scenarios is None
-        else tuple(scenario_after(one, plan, found.config) for one in found.roles.scenarios.each),
+        else tuple(scenario_after(found, one, plan, blanked) for one in found.roles.scenarios.each),
         carried=tuple(one.column for one in travel.carried),
         analyses=compared_analyses(found, plan, travel, blanked),
         earlier=held_against(found, plan, travel, blanked),
@@ -150,15 +150,26 @@ def _attribute_after(
     return of_attribute(attribute_risk(wider.moved(changed.before, changed.after, codes)))
 
 
-def scenario_after(scenario: ScenarioRisk, plan: SwapPlan, config: RunConfig) -> ScenarioSummary:
-    """The risk from one intruder after swaps: as before for unchanged records, by links to the nearest person for others."""
-    after = ScenarioTrial(scenario, plan, plan.task.distances, seed=config.seed + 1).after()
+def scenario_after(found: Assessment, scenario: ScenarioRisk, plan: SwapPlan, blanked: Suppression | None) -> ScenarioSummary:
+    """The risk from one intruder after swaps: as before for unchanged records, by links to the nearest person for others.
+
+    Of a record that lost values, the intruder uses the keys that are left.
+    """
+    trial, config = trial_of(scenario, plan, found.config), found.config
+    after = trial.after()
+    n_alone, risks = after.n_sample_uniques, after.risks
+    uniques, links = after.expected_population_uniques, after.expected_correct_matches
+    if blanked is not None and len(blanked.rows):
+        everyone = trial.of_rows(cell_of_records(scenario, plan.table))
+        left, is_alone = without_blanks(found, plan, everyone, scenario.keys, blanked)
+        n_alone, risks = int(is_alone.sum()), left.risk
+        uniques, links = float(left.unique.sum()), float(left.link[is_alone].sum())
     return ScenarioSummary(
         name=scenario.name,
         keys=scenario.keys,
-        sample_uniques=after.n_sample_uniques,
-        expected_population_uniques=after.expected_population_uniques,
-        expected_correct_matches=after.expected_correct_matches,
-        highest=after.highest,
-        records_above_threshold=int((after.risks >= config.threshold).sum()),
+        sample_uniques=n_alone,
+        expected_population_uniques=uniques,
+        expected_correct_matches=links,
+        highest=float(risks.max(initial=0.0)),
+        records_above_threshold=int((risks >= config.threshold).sum()),
     )

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rarecell.choices import MATCHES_ANYTHING
 from rarecell.data.microdata import Microdata
 from rarecell.data.wider import wider_table
 from rarecell.engine.duck import EngineSettings
+from rarecell.errors import BadInput
 from rarecell.machine.memory import MemoryLimit
 from rarecell.model.protocol import CellModel
 from rarecell.outcome.roles import (
@@ -95,6 +97,11 @@ def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig, *, register
     if config.register is not None:
         settings = EngineSettings(memory=MemoryLimit.of(config.memory))
         people = config.register if register is None else register
+        if config.missing == MATCHES_ANYTHING and any(data.n_missing.values()):
+            raise BadInput(
+                "People of a register are counted by their values, so a missing value of the file cannot be one that matches anything. Leave "
+                "out --missing matches-anything, or the register."
+            )
         counts = register_counts(data, people, table=data.table(records=held), settings=settings)
         if scenarios is not None:
             scenarios = replace(scenarios, each=tuple(one.known_by(counts) for one in scenarios.each))

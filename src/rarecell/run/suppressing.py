@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,13 +21,15 @@ from rarecell.engine.source import Source
 from rarecell.machine.disk import remove
 from rarecell.outcome.swap import RiskNumbers, SuppressionSummary, SwapSummary
 from rarecell.progress import Progress
-from rarecell.release.suppression import Suppression, suppress_rest
+from rarecell.release.suppression import CellRisk, Suppression, joined, risk_with_blanks, suppress_rest
+from rarecell.risk.scenarios import ScenarioRisk
 from rarecell.run import model_choice
-from rarecell.run.config import ProtectConfig
-from rarecell.run.released import released_table
+from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.released import released_table, risk_of_records
 from rarecell.run.results import Assessment
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import RiskAfter
+from rarecell.swap.scenario_risk import AloneAfter, ScenarioTrial
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
@@ -43,32 +45,86 @@ def highest_wanted(wanted: ProtectConfig, threshold: float) -> float:
 def suppressed(
     wanted: ProtectConfig, found: Assessment, plan: SwapPlan, after: RiskAfter, progress: Progress
 ) -> Suppression | None:
-    """Find the fewest values to blank in records that swaps leave at risk; None when that was not asked for."""
+    """Find the fewest values to blank in records that swaps leave at risk; None when that was not asked for.
+
+    With scenarios a record is at risk if it is for one of their intruders, who know no other keys.
+    """
     if not wanted.suppress_rest:
         return None
-    table, config = found.table, found.config
+    table = found.table
     assert table.record_cell is not None, "records are held when values are to be blanked"
-    limit = highest_wanted(wanted, config.threshold)
-    at_risk = np.append(after.unique_probability > limit, False)[table.record_cell]
-    stayed = np.setdiff1d(np.flatnonzero(at_risk), plan.rows)
-    moved = np.flatnonzero(after.swapped_highest > limit)
-    rows = np.concatenate([stayed, plan.rows[moved]])
-    cells = np.concatenate([table.cells[table.cell_of(stayed)], plan.new_cells[moved]])
-    risk = np.concatenate([after.unique_probability[table.cell_of(stayed)], after.swapped_highest[moved]])
+    limit, cell_risk = highest_wanted(wanted, found.config.threshold), cell_risk_of(found)
+    released = released_table(found, plan).with_coarsenings(())
+    assert released.record_cell is not None
+    risk = risk_of_records(plan, after.unique_probability, after.swapped_highest)
 
-    def cell_risk(fewer: ContingencyTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def cells_of(rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        return np.asarray(released.cells[released.cell_of(rows)])
+
+    def part(keys: Sequence[str], rows: NDArray[np.int64], of_rows: NDArray[np.float64]) -> Suppression:
+        places = [released.keys.index(key) for key in keys]
+        fewer = released.project(list(keys))
+        return suppress_rest(fewer, rows, cells_of(rows)[:, places], of_rows, cell_risk, threshold=limit, progress=progress)
+
+    if found.roles.scenarios is None:
+        rows = np.flatnonzero(risk > limit)
+        return part(released.keys, rows, risk[rows])
+    parts = []
+    for one in found.roles.scenarios.each:
+        alone = trial_of(one, plan, found.config).of_rows(cell_of_records(one, table))
+        parts.append(part(one.keys, alone.rows[alone.risk > limit], alone.risk[alone.risk > limit]))
+    return joined(parts, released, cells_of, lambda rows: risk[rows], cell_risk)
+
+
+def cell_risk_of(found: Assessment) -> CellRisk:
+    """The risk of the cells of any table of fewer keys: counted in the register of the run, or by a quick model."""
+    config, register = found.config, found.roles.register
+
+    def counted(fewer: ContingencyTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        assert register is not None
+        people = register.among(fewer).population_count
+        return np.asarray((fewer.counts == 1) & (people == 1), dtype=np.float64), 1.0 / people
+
+    def modelled(fewer: ContingencyTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         of_fewer = model_choice.risk_of(fewer, model_choice.quick_model(fewer, config, n_orders=1), config)
         return of_fewer.unique_probability, of_fewer.match_probability
 
-    return suppress_rest(
-        released_table(found, plan).with_coarsenings(()),
-        rows,
-        cells,
-        risk,
-        cell_risk,
-        threshold=limit,
-        progress=progress,
-    )
+    return modelled if register is None else counted
+
+
+def trial_of(scenario: ScenarioRisk, plan: SwapPlan, config: RunConfig) -> ScenarioTrial:
+    """One intruder, tried on the swaps."""
+    return ScenarioTrial(scenario, plan, plan.task.distances, seed=config.seed + 1)
+
+
+def cell_of_records(scenario: ScenarioRisk, table: ContingencyTable) -> NDArray[np.int64]:
+    """For each record, its cell before swaps in the table of an intruder's keys; −1 for a dropped record."""
+    return np.append(scenario.cell, -1)[table.record_cell]
+
+
+def without_blanks(
+    found: Assessment, plan: SwapPlan, alone: AloneAfter, keys: Sequence[str], blanked: Suppression
+) -> tuple[AloneAfter, NDArray[np.bool_]]:
+    """What an intruder finds once values are blanked as well, and who is then still alone."""
+    released = released_table(found, plan).with_coarsenings(())
+    fewer, places = released.project(list(keys)), [released.keys.index(key) for key in keys]
+    of_keys = {key: of_key for key, of_key in blanked.blanked.items() if key in keys}
+    lost = blanked.rows[np.any(list(of_keys.values()), axis=0)] if of_keys else blanked.rows[:0]
+    at = np.flatnonzero(np.isin(alone.rows, lost))
+    position = np.searchsorted(blanked.rows, alone.rows[at])
+    of_rows = {key: of_key[position] for key, of_key in of_keys.items()}
+    cells = released.cells[released.cell_of(alone.rows[at])][:, places]
+    unique, link, risk = alone.unique.copy(), alone.link.copy(), alone.risk.copy()
+    left, linked = risk_with_blanks(fewer, cells, of_rows, cell_risk_of(found))
+    unique[at], link[at], risk[at] = np.minimum(unique[at], left), np.minimum(link[at], linked), np.minimum(risk[at], left)
+    is_alone = np.ones(len(alone.rows), dtype=bool)
+    is_alone[at] = risk_with_blanks(fewer, cells, of_rows, _is_alone)[0] > 0
+    return AloneAfter(alone.rows, unique, link, risk), is_alone
+
+
+def _is_alone(fewer: ContingencyTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    alone = np.asarray(fewer.counts == 1, dtype=np.float64)
+    return alone, alone
 
 
 def after_blanking(after: RiskAfter, found: Suppression | None, plan: SwapPlan) -> RiskAfter:

@@ -7,7 +7,7 @@ before, swapped ones to the nearest person. The pairs of a plan are independent 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +59,15 @@ class ScenarioAfter:
         return float(self.risks.max(initial=0.0))
 
 
+class AloneAfter(NamedTuple):
+    """Records that one intruder finds alone after swaps: row numbers, expected uniques and links, and risk."""
+
+    rows: NDArray[np.int64]
+    unique: NDArray[np.float64]
+    link: NDArray[np.float64]
+    risk: NDArray[np.float64]
+
+
 class ScenarioTrial:
     """One intruder and the swaps of a plan; all are tried once, then any part of them is assessed quickly."""
 
@@ -68,6 +77,7 @@ class ScenarioTrial:
         small = scenario.risk.table
         places = [plan.table.keys.index(key) for key in scenario.keys]
         old, new = plan.table.cells[plan.table.cell_of(plan.rows)][:, places], plan.new_cells[:, places]
+        self.rows = plan.rows
         self.is_changed = (old != new).any(axis=1)
         self.position = np.cumsum(self.is_changed) - 1
         true, released = (np.ascontiguousarray(codes[self.is_changed]) for codes in (old, new))
@@ -125,6 +135,25 @@ class ScenarioTrial:
             expected_population_uniques=float(unique.sum() + self.links.certain[claimed].sum()),
             expected_correct_matches=float(match.sum() + self.links.link[claimed].sum()),
             risks=np.concatenate([unique, self.links.highest[claimed]]),
+        )
+
+    def of_rows(self, cell_of_record: NDArray[np.int64]) -> AloneAfter:
+        """Return the records that are alone after all swaps.
+
+        ``cell_of_record`` is the cell of each record of the file before swaps, in the table of the intruder's keys; −1 for none.
+        """
+        size, n_cells = len(self.counts), self.risk.table.n_cells
+        stayed = self.counts - np.bincount(self.left, minlength=size)
+        final = stayed + np.bincount(self.entered, minlength=size)
+        is_alone = np.append((final[:n_cells] == 1) & (stayed[:n_cells] == 1), False)
+        changed, claimed = self.rows[self.is_changed], final[self.entered] == 1
+        same = np.setdiff1d(np.flatnonzero(is_alone[cell_of_record]), changed)
+        unique, match = (values[cell_of_record[same]] for values in (self.risk.unique_probability, self.risk.match_probability))
+        return AloneAfter(
+            np.concatenate([same, changed[claimed]]),
+            np.concatenate([unique, self.links.certain[claimed]]),
+            np.concatenate([match, self.links.link[claimed]]),
+            np.concatenate([unique, self.links.highest[claimed]]),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -116,3 +117,32 @@ def test_a_combination_that_looks_impossible_is_told() -> None:
     after = set(_counted(done.frame, ("town", "age"))) - set(_counted(people, ("town", "age")))
     assert any(age == 0 for _, age in after)
     assert "looks impossible" in done.summary.swap.places.sentence
+
+
+def test_groups_by_area_are_those_of_the_released_file() -> None:
+    done = rc.protect(PEOPLE, **POPULATION, **PLACES)
+    after = Counter(done.frame["region"].to_pylist())
+    groups = [group for group in done.summary.groups if group.key == "region"]
+    assert {group.level: group.records_after for group in groups} == dict(after)
+    risk = {group.level: group.expected_population_uniques_after for group in groups}
+    of_towns: Counter[str] = Counter()
+    region_of = dict(zip(PEOPLE["town"].to_pylist(), PEOPLE["region"].to_pylist(), strict=True))
+    for group in done.summary.groups:
+        if group.key == "town":
+            of_towns[region_of[group.level]] += group.expected_population_uniques_after
+    assert risk == pytest.approx(dict(of_towns))
+
+
+def test_whoever_is_alone_in_the_register_changes_places() -> None:
+    """An estimate that nobody is at risk does not keep them where they are."""
+    more = {**PLACES, "risk_above": 0.99, "swap_rate": 0.0, "model": "independence"}
+    known = ("age", "sex", "pets", "hhsize", "town")
+    more["keys"] = list(known)
+    file = PEOPLE.select(known)
+    register = pa.concat_tables([file] + [file.slice(0, 300)] * 5)
+    done = rc.protect(PEOPLE, register=register, population=register.num_rows, **more)
+    people = _counted(register, known)
+    rows = zip(*(PEOPLE[name].to_pylist() for name in known), strict=True)
+    alone = {row for row, values in enumerate(rows) if people[values] == 1}
+    assert alone
+    assert alone <= set(done.plan.requested.tolist())

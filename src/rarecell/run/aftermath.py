@@ -23,7 +23,7 @@ from rarecell.run.roles import of_attribute
 from rarecell.run.suppressing import cell_of_records, trial_of, without_blanks
 from rarecell.swap.affected import GroupShare, affected_groups, weighted_changes
 from rarecell.swap.apply import Exchange
-from rarecell.swap.carry import Travel, what_travels
+from rarecell.swap.carry import Dependency, Travel, dependency, what_travels
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.units import CodedColumn
 from rarecell.table.crossed import CrossedColumn
@@ -67,6 +67,40 @@ def _joint(plan: Exchange, moves: ReadJson, column: CodedColumn | CrossedColumn)
     return found
 
 
+def after_formal(swap: SwapSummary, found: Assessment, release: Exchange, columns: Columns) -> SwapSummary:
+    """Add to the summary of a formal release what it did to sensitive columns, intruders and analyses, and which columns tell."""
+    moving = {key: True for key in release.table.keys if release.moves(key).any()}
+    joint = {name: _joint(release, moving, column) for name, column in columns.items()}
+    told = [one for name, of_keys in joint.items() for key, n in of_keys.items() if (one := dependency(name, key, n)) is not None]
+    why = "a formal release moves keys alone, and its ε says nothing of such a column"
+    return replace(
+        swap,
+        attributes=_attributes_after(found, release),
+        scenarios=_scenarios_after(found, release),
+        analyses=compared_analyses(found, release, Travel()),
+        left_behind=tuple(_left_behind(one, why) for one in told),
+    )
+
+
+def _left_behind(one: Dependency, why: str) -> LeftBehind:
+    return LeftBehind(
+        column=one.column,
+        key=one.key,
+        sentence=f"'{one.column}' stays although {one.sentence}: {why}. That can reveal which records were swapped.",
+    )
+
+
+def _attributes_after(found: Assessment, plan: Exchange, blanked: Suppression | None = None) -> tuple[AttributeSummary, ...]:
+    each = found.roles.attributes
+    return tuple(_attribute_after(found, plan, name, risk.groups_as_read, blanked) for name, risk in each.items())
+
+
+def _scenarios_after(found: Assessment, plan: Exchange, blanked: Suppression | None = None) -> tuple[ScenarioSummary, ...]:
+    if found.roles.scenarios is None:
+        return ()
+    return tuple(scenario_after(found, one, plan, blanked) for one in found.roles.scenarios.each)
+
+
 def with_aftermath(
     swap: SwapSummary, found: Assessment, plan: SwapPlan, travel: Travel, blanked: Suppression | None = None
 ) -> SwapSummary:
@@ -76,23 +110,12 @@ def with_aftermath(
         swap,
         affected=tuple(_told_group(one) for one in sorted(told, key=lambda one: -one.ratio)),
         weighted=_weighted(found, plan),
-        attributes=tuple(
-            _attribute_after(found, plan, name, risk.groups_as_read, blanked) for name, risk in found.roles.attributes.items()
-        ),
-        scenarios=()
-        if found.roles.scenarios is None
-        else tuple(scenario_after(found, one, plan, blanked) for one in found.roles.scenarios.each),
+        attributes=_attributes_after(found, plan, blanked),
+        scenarios=_scenarios_after(found, plan, blanked),
         carried=tuple(one.column for one in travel.carried),
         analyses=compared_analyses(found, plan, travel, blanked),
         earlier=held_against(found, plan, travel, blanked),
-        left_behind=tuple(
-            LeftBehind(
-                column=one.column,
-                key=one.key,
-                sentence=f"'{one.column}' stays although {one.sentence}: {why}. That can reveal which records were swapped.",
-            )
-            for one, why in travel.left_behind
-        ),
+        left_behind=tuple(_left_behind(one, why) for one, why in travel.left_behind),
     )
 
 
@@ -133,7 +156,7 @@ def _keys_in(plan: SwapPlan, kept: int) -> tuple[str, ...]:
 
 
 def _attribute_after(
-    found: Assessment, plan: SwapPlan, name: str, groups: Groups, blanked: Suppression | None
+    found: Assessment, plan: Exchange, name: str, groups: Groups, blanked: Suppression | None
 ) -> AttributeSummary:
     """A sensitive column in the groups of the released file; it stays with its row while keys move or are blanked."""
     changed = changed_records(plan, blanked)
@@ -150,7 +173,7 @@ def _attribute_after(
     return of_attribute(attribute_risk(wider.moved(changed.before, changed.after, codes)))
 
 
-def scenario_after(found: Assessment, scenario: ScenarioRisk, plan: SwapPlan, blanked: Suppression | None) -> ScenarioSummary:
+def scenario_after(found: Assessment, scenario: ScenarioRisk, plan: Exchange, blanked: Suppression | None) -> ScenarioSummary:
     """The risk from one intruder after swaps: as before for unchanged records, by links to the nearest person for others.
 
     Of a record that lost values, the intruder uses the keys that are left.

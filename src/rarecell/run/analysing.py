@@ -9,14 +9,14 @@ from rarecell.outcome.swap import AnalysisSummary, AnalysisTerm
 from rarecell.release.suppression import Suppression
 from rarecell.run.results import Assessment
 from rarecell.swap.analyses import MOST_RECORDS, Analysis, Compared, compare
+from rarecell.swap.apply import Exchange
 from rarecell.swap.carry import Travel
-from rarecell.swap.plan import SwapPlan
 from rarecell.table.contingency import Categories
 
 
 def compared_analyses(
     found: Assessment,
-    plan: SwapPlan,
+    plan: Exchange,
     travel: Travel,
     blanked: Suppression | None = None,
     *,
@@ -62,7 +62,7 @@ def compared_analyses(
     return tuple(told)
 
 
-def _positions(found: Assessment, plan: SwapPlan) -> NDArray[np.int64]:
+def _positions(found: Assessment, plan: Exchange) -> NDArray[np.int64]:
     """The positions in the file of the rows of a plan."""
     if plan.table.record_cell is not None:
         return plan.rows
@@ -70,7 +70,7 @@ def _positions(found: Assessment, plan: SwapPlan) -> NDArray[np.int64]:
 
 
 def codes_after(
-    codes: NDArray[np.int32], names: list[str], plan: SwapPlan, travel: Travel, moved: NDArray[np.int64]
+    codes: NDArray[np.int32], names: list[str], plan: Exchange, travel: Travel, moved: NDArray[np.int64]
 ) -> NDArray[np.int32]:
     """Apply swaps and travelling columns to ``codes``; ``moved`` gives the row of ``codes`` for each row of the plan."""
     after, own = codes.copy(), np.arange(len(plan.rows))

@@ -101,6 +101,11 @@ def _levels_at_risk(wanted: ProtectConfig, found: Assessment) -> NDArray[np.int6
     threshold = found.config.threshold if wanted.risk_above is None else wanted.risk_above
     risks = found.roles.area_risks[-len(found.data.areas) :]
     levels = risk_levels([np.nan_to_num(risk.per_record()["unique_probability"]) > threshold for risk in risks])
+    if found.roles.register is not None:
+        # Whoever is alone in the register is at risk whatever was estimated; the finest area is a key.
+        alone = np.append((found.table.counts == 1) & (found.roles.register.population_count == 1), False)
+        is_alone = alone[found.table.cell_of(np.arange(found.table.n_rows))]
+        levels = np.where(is_alone, np.minimum(levels, len(risks) - 1), levels)
     scenarios = found.roles.scenarios
     for one in () if scenarios is None else scenarios.each:
         known = [place for place, area in enumerate(found.data.areas) if area in one.keys]

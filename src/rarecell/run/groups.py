@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from rarecell.data.microdata import Microdata
 from rarecell.outcome.released import Concentration, GroupRisk
 from rarecell.risk.records import RecordRisk
+from rarecell.run.analysing import codes_after
 from rarecell.run.config import RunConfig
+from rarecell.swap.carry import Travel
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import RiskAfter
 from rarecell.table.contingency import Categories
@@ -42,26 +44,38 @@ def role_columns(data: Microdata, config: RunConfig, risk: RecordRisk) -> RoleCo
 
 
 def groups_of(
-    risk: RecordRisk, plan: SwapPlan | None = None, after: RiskAfter | None = None, columns: RoleColumns | None = None
+    risk: RecordRisk,
+    plan: SwapPlan | None = None,
+    after: RiskAfter | None = None,
+    columns: RoleColumns | None = None,
+    travel: Travel | None = None,
 ) -> tuple[GroupRisk, ...]:
     """The risk of every level of every key and of every column with a role; given a plan, in the released file as well."""
     found: list[GroupRisk] = []
     for k in range(risk.table.n_keys):
         found += _of_key(risk, k, plan, after)
     for codes, categories in (columns or {}).values():
-        found += _of_column(risk, codes, categories, plan, after)
+        new_codes = codes
+        if plan is not None and travel is not None:
+            new_codes = codes_after(codes[:, None], [categories.key], plan, travel, plan.rows)[:, 0]
+        found += _of_column(risk, (codes, new_codes), categories, plan, after)
     return tuple(found)
 
 
 def _of_column(
-    risk: RecordRisk, codes: NDArray[np.int32], categories: Categories, plan: SwapPlan | None, after: RiskAfter | None
+    risk: RecordRisk,
+    before_and_after: tuple[NDArray[np.int32], NDArray[np.int32]],
+    categories: Categories,
+    plan: SwapPlan | None,
+    after: RiskAfter | None,
 ) -> list[GroupRisk]:
-    """Groups by a column outside the keys, which stays with its record."""
+    """Groups by a column outside the keys, which stays with its record or travels with a swapped key."""
+    codes, new_codes = before_and_after
     table = risk.table
     assert table.record_cell is not None
 
-    def summed(of_record: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(np.bincount(codes, weights=of_record, minlength=categories.n_levels), dtype=np.float64)
+    def summed(of_record: NDArray[np.float64], where: NDArray[np.int32] = codes) -> NDArray[np.float64]:
+        return np.asarray(np.bincount(where, weights=of_record, minlength=categories.n_levels), dtype=np.float64)
 
     def by_cell(values: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
         # The extra last element is for dropped records, whose cell is −1.
@@ -74,7 +88,7 @@ def _of_column(
         of_record, moved = by_cell(after.unique_probability), np.zeros(len(codes))
         of_record[plan.rows] = after.swapped_unique
         moved[plan.rows] = 1.0
-        released = records, summed(of_record), summed(moved)
+        released = summed(np.ones(len(codes)), new_codes), summed(of_record, new_codes), summed(moved)
     return _told(categories, range(categories.n_levels), (records, uniques, expected), released)
 
 

@@ -113,7 +113,7 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         swap = with_interval_of_links(replace(swap, released=released_state(found, plan, after, blanked)))
         remaining, riskiest = left_at_risk(found, plan, after)
         swap = replace(swap, remaining=remaining)
-        groups = groups_of(risk, plan, after, role_columns(found.data, found.config, risk))
+        groups = groups_of(risk, plan, after, role_columns(found.data, found.config, risk), travel)
     notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, plan))
     whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups))
     return Protection(found, plan, whole, stages.seconds, blanked, travel.carried, riskiest)
@@ -137,7 +137,8 @@ def _formally_protected(wanted: ProtectConfig, found: Assessment, stages: Stages
     with stages.stage(Stage.MARGINS):
         margins = checked_margins(release)
     with stages.stage(Stage.COST):
-        swap = formal.told(release, found, swaps.other_columns(found.data, release), margins)
+        columns = swaps.other_columns(found.data, release)
+        swap = aftermath.after_formal(formal.told(release, found, columns, margins), found, release, columns)
     notes = (*found.summary.notes, *formal.notes(wanted))
     return Protection(found, release, judged(replace(found.summary, swap=swap, notes=notes)), stages.seconds)
 

@@ -23,6 +23,7 @@ from rarecell.run.config import RunConfig
 from rarecell.run.groups import concentration_of
 from rarecell.run.results import Assessment
 from rarecell.run.roles import stratum_of_records
+from rarecell.swap.apply import Exchange
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import RiskAfter
 from rarecell.table.contingency import Categories, ContingencyTable
@@ -43,7 +44,7 @@ class ChangedRecords(NamedTuple):
     categories: tuple[Categories, ...]
 
 
-def changed_records(plan: SwapPlan, blanked: Suppression | None) -> ChangedRecords:
+def changed_records(plan: Exchange, blanked: Suppression | None) -> ChangedRecords:
     """The records that were swapped or lost a value; a blanked value is the level of missing ones, which comes last."""
     table = plan.table
     if blanked is None or not len(blanked.rows):
@@ -61,7 +62,7 @@ def changed_records(plan: SwapPlan, blanked: Suppression | None) -> ChangedRecor
     return ChangedRecords(rows, before, after, tuple(categories))
 
 
-def released_table(found: Assessment, plan: SwapPlan, blanked: Suppression | None = None) -> ContingencyTable:
+def released_table(found: Assessment, plan: Exchange, blanked: Suppression | None = None) -> ContingencyTable:
     """The table of the released file, with its design weights; a blanked value is a level of its own.
 
     The input table must know the cell of each record. Weights stay with their record, so the weight of a cell changes with the

@@ -27,6 +27,8 @@ from rarecell.run import model_choice
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.released import released_table, risk_of_records
 from rarecell.run.results import Assessment
+from rarecell.swap.apply import Exchange
+from rarecell.swap.distance import Distances
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import RiskAfter
 from rarecell.swap.scenario_risk import AloneAfter, ScenarioTrial
@@ -92,9 +94,10 @@ def cell_risk_of(found: Assessment) -> CellRisk:
     return modelled if register is None else counted
 
 
-def trial_of(scenario: ScenarioRisk, plan: SwapPlan, config: RunConfig) -> ScenarioTrial:
-    """One intruder, tried on the swaps."""
-    return ScenarioTrial(scenario, plan, plan.task.distances, seed=config.seed + 1)
+def trial_of(scenario: ScenarioRisk, plan: Exchange, config: RunConfig) -> ScenarioTrial:
+    """One intruder, tried on the swaps or on a formal release."""
+    distances = plan.task.distances if isinstance(plan, SwapPlan) else Distances()
+    return ScenarioTrial(scenario, plan, distances, seed=config.seed + 1)
 
 
 def cell_of_records(scenario: ScenarioRisk, table: ContingencyTable) -> NDArray[np.int64]:
@@ -103,7 +106,7 @@ def cell_of_records(scenario: ScenarioRisk, table: ContingencyTable) -> NDArray[
 
 
 def without_blanks(
-    found: Assessment, plan: SwapPlan, alone: AloneAfter, keys: Sequence[str], blanked: Suppression
+    found: Assessment, plan: Exchange, alone: AloneAfter, keys: Sequence[str], blanked: Suppression
 ) -> tuple[AloneAfter, NDArray[np.bool_]]:
     """What an intruder finds once values are blanked as well, and who is then still alone."""
     released = released_table(found, plan).with_coarsenings(())

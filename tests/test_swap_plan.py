@@ -30,7 +30,7 @@ from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.summary import first_found_distance
 from rarecell.swap.swappable import swappability
-from rarecell.swap.target import SwapTarget, frontier, plan_to_target
+from rarecell.swap.target import SwapTarget, frontier, plan_to_target, spread_evenly
 from rarecell.swap.task import LINK_WEIGHT, SwapTask
 from tests.naive import swap as naive
 from tests.naive.intruder import distance_by_rank
@@ -399,6 +399,39 @@ def test_no_record_above_a_risk() -> None:
     assert plan_to_target(SwapTask(table, model, risk=risk), risk, SwapTarget(max_record_risk=1.0)).plan.n_values_changed == 0
     with pytest.raises(BadInput, match="No target"):
         SwapTarget()
+
+
+def test_a_target_is_met_as_it_will_be_reported_and_decoys_hide_what_was_needed() -> None:
+    table, model, risk = census_risk()
+    wish = SwapTarget(max_correct_links=300.0, max_record_risk=0.3)
+    plans = {}
+    for decoys in (0.0, 0.5):
+        task = SwapTask(table, model, risk=risk, decoys=decoys, seed=3)
+        found = plan_to_target(task, risk, wish)
+        assert found.is_met
+        fresh = risk_after(risk, found.plan, links_of_plan(found.plan, task.register_of(risk)))
+        assert wish.is_met(fresh)
+        assert found.after.expected_correct_matches == pytest.approx(fresh.expected_correct_matches)
+        assert f"{fresh.expected_correct_matches:,.1f} expected correct links" in found.sentence
+        plans[decoys] = found.plan
+    n_needed = len(plans[0.5]) - plans[0.5].n_decoys
+    assert plans[0.0].n_decoys == 0
+    assert plans[0.5].n_decoys == pytest.approx(0.5 * n_needed, rel=0.15)
+    assert n_needed <= len(plans[0.0])
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(0, 2**32 - 1))
+def test_any_part_of_an_order_has_its_share_of_decoys(n_others: int, n_decoys: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(n_others + n_decoys)
+    is_decoy = np.zeros(len(order), dtype=bool)
+    is_decoy[rng.permutation(len(order))[:n_decoys]] = True
+    found = spread_evenly(order, is_decoy, seed)
+    assert sorted(found.tolist()) == sorted(order.tolist())
+    assert found[~is_decoy[found]].tolist() == order[~is_decoy[order]].tolist()
+    for n in range(1, len(order) + 1):
+        share = is_decoy[found[:n]].sum()
+        assert abs(share - n * n_decoys / len(order)) <= 1.0
 
 
 def test_a_target_out_of_reach_is_said_to_be() -> None:

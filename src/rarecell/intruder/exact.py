@@ -18,6 +18,13 @@ MOST_DRAWN = 4_000
 """If there are more unmoved records than this, a random part of them is drawn for the interval and represents all."""
 
 
+SELECTION = 0.05
+"""Further relative error in a protected file.
+
+Records are swapped because the model thinks that nobody is like them. Some of those it is wrong about are among the records
+left, whose links are then understated: by 4 % on average in samples of known populations, and by 13 % at most."""
+
+
 def exact_links(release: Release, register: Register) -> Links:
     """Links by equal key values, for the records that are alone in their cell of the released file."""
     unmoved = unmoved_chances(release, register)
@@ -29,14 +36,16 @@ def exact_links(release: Release, register: Register) -> Links:
         np.concatenate([unmoved.link, nothing]),
         np.concatenate([unmoved.certain, nothing]),
         np.arange(len(unmoved.link) + len(moved)) >= len(unmoved.link),
-        interval_of(float(unmoved.link.sum()), unmoved.drawn, len(unmoved.link), relative_error(register), 0),
+        interval_of(float(unmoved.link.sum()), unmoved.drawn, len(unmoved.link), relative_error(release, register), 0),
     )
 
 
-def relative_error(register: Register) -> float:
+def relative_error(release: Release, register: Register) -> float:
     """Relative error, beyond chance, of the model's sums of correct links; 0 for a real register."""
-    error = None if register.unseen is None else register.unseen.model.relative_error
-    return 0.0 if error is None else error[1]
+    if register.unseen is None:
+        return 0.0
+    error = register.unseen.model.relative_error
+    return float(np.hypot(0.0 if error is None else error[1], SELECTION if len(release.rows) else 0.0))
 
 
 def unmoved_chances(release: Release, register: Register) -> Chances:

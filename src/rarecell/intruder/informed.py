@@ -13,7 +13,8 @@ steps in an ordered key (in bins that double). The result is an upper bound that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from rarecell._kernels.distance import Nearness
 from rarecell._kernels.neighbours import TOLERANCE, Patterns, pattern_cost
 from rarecell.intruder.exact import exact_links, relative_error
-from rarecell.intruder.links import Chances, Links, OpenClaims, interval_of, unseen_chances
+from rarecell.intruder.links import Chances, Links, OpenClaims, added, interval_of, unseen_chances
 from rarecell.intruder.persons import Ball, distance_of
 from rarecell.intruder.register import Register
 from rarecell.intruder.release import Claims, Release
@@ -36,6 +37,12 @@ N_REGISTERS = 6
 
 MOST_CLAIMS = 1_000
 """If more records than this moved, a random part of them is tried and represents all."""
+
+OFF_BY = (0.35, 1.35)
+"""Lowest and highest ratio of the true to the estimated odds that a moved record is found, on samples of known populations.
+
+The number of people around a moved record decides whether it is found, and the model knows it worst where nobody was sampled.
+Most estimates are too high. The interval allows for every ratio between these."""
 
 _MOST_STEPS = 1_500
 """An ordered key with more levels than this is treated as unordered."""
@@ -132,20 +139,43 @@ def informed_links(
     is_real = register.unseen is None
     registers = [register] if is_real else [register.drawn(draw, n_registers) for draw in range(n_registers)]
     each = [_chances_of_release(release, one, most_claims) for one in registers]
-    link = np.mean([one.link for one in each], axis=0)
-    claims = release.moved_claims
+    unmoved, moved = (_mean_of([one[part] for one in each]) for part in (0, 1))
+    link = np.concatenate([unmoved.link, moved.link])
     return Links(
         "informed",
-        np.concatenate([release.unmoved_rows(), claims.row]),
+        np.concatenate([release.unmoved_rows(), release.moved_claims.row]),
         link,
-        np.mean([one.certain for one in each], axis=0),
-        np.arange(len(link)) >= len(link) - len(claims),
-        interval_of(float(link.sum()), np.concatenate([one.drawn for one in each]), len(link), relative_error(register), 2),
+        np.concatenate([unmoved.certain, moved.certain]),
+        np.arange(len(link)) >= len(unmoved.link),
+        _interval(unmoved, moved, relative_error(release, register)),
     )
 
 
-def _chances_of_release(release: Release, register: Register, most_claims: int) -> Chances:
-    """Chances of all claims about a release: first the records that stayed, then those that moved."""
+def _mean_of(each: Sequence[Chances]) -> Chances:
+    """Mean chances over registers, with the drawn totals of all of them."""
+    return Chances(
+        np.mean([one.link for one in each], axis=0),
+        np.mean([one.certain for one in each], axis=0),
+        np.concatenate([one.drawn for one in each]),
+    )
+
+
+def _interval(unmoved: Chances, moved: Chances, error: float) -> tuple[float, float]:
+    """Interval of all right claims, in which those about moved records may be off as they are known to be."""
+    n_claims = len(unmoved.link) + len(moved.link)
+    expected = float(unmoved.link.sum()), float(moved.link.sum())
+    if not len(moved.drawn) or expected[1] <= 0.0:
+        return interval_of(sum(expected), added(unmoved.drawn, moved.drawn), n_claims, error, 2)
+    low, high = np.log(OFF_BY)
+    ratio = np.exp(low + (high - low) * np.random.default_rng(3).random(len(moved.drawn)))
+    share = np.clip(moved.drawn / len(moved.link), 0.0, 1.0)
+    drawn = added(unmoved.drawn, len(moved.link) * ratio * share / (1.0 - share + ratio * share))
+    # Not scaled to the estimate, which lies in the upper part of the interval.
+    return interval_of(float(drawn.mean()), drawn, n_claims, error, 2)
+
+
+def _chances_of_release(release: Release, register: Register, most_claims: int) -> tuple[Chances, Chances]:
+    """Chances of all claims about a release: records that stayed, and records that moved."""
     mechanism = Mechanism.of(release, register)
     unmoved_cells = release.before.cells[release.unmoved_cells]
     unmoved = informed_chances(Claims(release.unmoved_rows(), unmoved_cells, unmoved_cells), register, mechanism)
@@ -157,10 +187,10 @@ def _chances_of_release(release: Release, register: Register, most_claims: int) 
     # Records that were not tried are given the mean of those that were.
     link, certain = np.full(len(moved), tried.link.sum() / max(len(chosen), 1)), np.zeros(len(moved))
     link[chosen], certain[chosen] = tried.link, tried.certain
-    drawn = unmoved.drawn
-    if len(tried.drawn):
-        drawn = tried.drawn * (len(moved) / max(len(chosen), 1)) + (drawn if len(drawn) else 0.0)
-    return Chances(np.concatenate([unmoved.link, link]), np.concatenate([unmoved.certain, certain]), drawn)
+    # Nothing is drawn for claims that are all ruled out.
+    stayed, drawn = unmoved.drawn, tried.drawn * (len(moved) / max(len(chosen), 1))
+    stayed, drawn = (part if len(part) else np.zeros(max(len(stayed), len(drawn))) for part in (stayed, drawn))
+    return replace(unmoved, drawn=stayed), Chances(link, certain, drawn)
 
 
 def informed_chances(claims: Claims, register: Register, mechanism: Mechanism) -> Chances:

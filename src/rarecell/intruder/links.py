@@ -158,6 +158,13 @@ def _chances_of(unseen: Unseen, ball: Ball, claims: OpenClaims, first: int, last
     return np.asarray(link), np.asarray(certain), np.concatenate(drawn)
 
 
+def added(one: Floats, other: Floats) -> Floats:
+    """Sum of drawn totals; either may be empty."""
+    if not len(one) or not len(other):
+        return one if len(one) else other
+    return one + other
+
+
 def interval_of(total: float, drawn: Floats, n_claims: int, relative_error: float, seed: int) -> tuple[float, float]:
     """95 % interval for the number of right claims: drawn totals scaled to the estimate, plus the error of such models."""
     if not len(drawn):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.distance import Nearness
 from rarecell.intruder.exact import relative_error, unmoved_chances
-from rarecell.intruder.links import Chances, Links, OpenClaims, interval_of, unseen_chances
+from rarecell.intruder.links import Chances, Links, OpenClaims, added, interval_of, unseen_chances
 from rarecell.intruder.persons import WEIGHTS, distance_of, nearness
 from rarecell.intruder.register import Register
 from rarecell.intruder.release import Claims, Release
@@ -85,7 +85,7 @@ def nearest_links(
         link,
         np.concatenate([unmoved.certain, found.certain[alone]]),
         np.arange(len(link)) >= len(unmoved.link),
-        interval_of(float(link.sum()), _added(unmoved.drawn, found.drawn), len(link), relative_error(register), 1),
+        interval_of(float(link.sum()), added(unmoved.drawn, found.drawn), len(link), relative_error(release, register), 1),
     )
 
 
@@ -117,10 +117,3 @@ def chances_within(
     found = unseen_chances(register.unseen, ball, still_open)
     link[is_open], certain[is_open] = found.link, found.certain
     return replace(found, link=link, certain=certain)
-
-
-def _added(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sum of drawn totals; either may be empty."""
-    if not len(one) or not len(other):
-        return one if len(one) else other
-    return one + other

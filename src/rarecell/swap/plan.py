@@ -123,9 +123,14 @@ class SwapPlan(Shown):
         return int((np.isin(self.requested, self.rows) & ~np.isin(self.requested, left)).sum())
 
     @property
+    def is_decoy(self) -> NDArray[np.bool_]:
+        """Which pairs protect nobody; they are swapped so that having moved is no sign of risk."""
+        return np.asarray(~np.isin(self.records, self.requested) & ~np.isin(self.partners, self.requested))
+
+    @property
     def n_decoys(self) -> int:
-        """Number of pairs that protect nobody; they are swapped so that having moved is no sign of risk."""
-        return int((~np.isin(self.records, self.requested) & ~np.isin(self.partners, self.requested)).sum())
+        """Number of pairs that protect nobody."""
+        return int(self.is_decoy.sum())
 
     @cached_property
     def n_values_changed(self) -> int:

@@ -22,7 +22,7 @@ from rarecell.swap.apply import Exchange
 from rarecell.swap.distance import Distances
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.scenarios import Chosen, Planning, plan_for_scenarios, plan_single
-from rarecell.swap.target import SwapTarget
+from rarecell.swap.target import SwapTarget, spread_evenly
 from rarecell.swap.task import SwapTask
 from rarecell.table.contingency import ContingencyTable
 
@@ -254,7 +254,9 @@ def _enough(
         group = np.unique(np.minimum(households[plan.records], households[plan.partners]), return_inverse=True)[1]
     risk = np.zeros(int(group.max(initial=-1)) + 1)
     np.maximum.at(risk, np.tile(group, 2), scenarios.worst_probability[plan.table.cell_of(plan.rows)])
-    turn = np.argsort(np.argsort(-risk, kind="stable"), kind="stable")[group]
+    is_decoy = np.ones(len(risk), dtype=bool)
+    is_decoy[group[~plan.is_decoy]] = False
+    turn = np.argsort(spread_evenly(np.argsort(-risk, kind="stable"), is_decoy, plan.seed))[group]
     low, high = 0, len(risk)
     while low < high:
         middle = (low + high) // 2

@@ -24,6 +24,9 @@ from rarecell.swap.task import SwapTask
 MOST_ATTEMPTS = 12
 STAGE = "growing the plan"
 
+DECOYS = 23
+"""Random stream from which the order of decoys is drawn."""
+
 
 @dataclass(frozen=True)
 class SwapTarget:
@@ -149,10 +152,20 @@ def plan_to_target(
     points = frontier(risk, plan, links, order=order)
     if target.is_met(after):
         n_enough = _smallest(len(plan), lambda n: target.is_met(risk_after(risk, plan, links, order[:n])))
-        chosen = np.sort(order[:n_enough])
-        after = risk_after(risk, plan, links, chosen)
-        plan = plan.subset(chosen)
+        plan, after = _part_that_holds(risk, plan, intruder, target, order, n_enough)
     return TargetPlan(plan, after, target.is_met(after), points, _sentence(plan, after, target))
+
+
+def _part_that_holds(
+    risk: RecordRisk, plan: SwapPlan, intruder: Register, target: SwapTarget, order: NDArray[np.int64], n_enough: int
+) -> tuple[SwapPlan, RiskAfter]:
+    """The first ``n_enough`` pairs, or a few more if these, tried for themselves as they will be reported, miss the target."""
+    while True:
+        part = plan.subset(np.sort(order[:n_enough]))
+        after = risk_after(risk, part, links_of_plan(part, intruder))
+        if target.is_met(after) or n_enough == len(plan):
+            return part, after
+        n_enough = min(len(plan), n_enough + max(1, n_enough // 50))
 
 
 def frontier(
@@ -177,11 +190,20 @@ def frontier(
 
 
 def _by_benefit(risk: RecordRisk, plan: SwapPlan, links: MovedLinks) -> NDArray[np.int64]:
-    """Pairs sorted by the risk they remove per value changed; ties are in the order of the plan."""
+    """Pairs sorted by the risk they remove per value changed, ties in the order of the plan; decoys are spread among them."""
     before = risk.unique_probability[plan.table.cell_of(plan.rows)]
     removed = (before - links.certain).reshape(2, -1).sum(axis=0)
     n_values = np.array([int(m & plan.interactions.keys).bit_count() for m in plan.moved.tolist()])
-    return np.argsort(-removed / np.maximum(n_values, 1), kind="stable")
+    order = np.argsort(-removed / np.maximum(n_values, 1), kind="stable")
+    return spread_evenly(order, plan.is_decoy, plan.seed)
+
+
+def spread_evenly(order: NDArray[np.int64], is_decoy: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:
+    """The same order with the decoys, in random order, spread evenly among the others, so that any part has its share."""
+    others, decoys = order[~is_decoy[order]], order[is_decoy[order]]
+    decoys = np.random.default_rng([seed, DECOYS]).permutation(np.sort(decoys))
+    turn = np.concatenate([(np.arange(len(one)) + 1.0) / max(len(one), 1) for one in (others, decoys)])
+    return np.concatenate([others, decoys])[np.argsort(turn, kind="stable")]
 
 
 def _first_choice(risk: RecordRisk, target: SwapTarget) -> NDArray[np.int64]:

@@ -5,7 +5,8 @@ adult (shipped with the tests, eight keys, nearly every record unique). Records 
 nearest partner, as swapping is usually done, and once with partners chosen against an intruder who looks nearby. For each
 plan the links that each intruder makes are counted in the whole population, and stand beside the estimate that is made without
 it. What it cost is told by Hellinger distances of all tables of two and three keys, and by the largest change of Cramér's V
-between a key and a column outside the keys. At the end the means over seeds are printed as a table.
+between a key and a column outside the keys. At the end the means over seeds are printed as a table, and how often the truth after
+protection lay in the interval of the estimate.
 
     python benchmarks/attack.py                        both populations, all fractions, two seeds each
     python benchmarks/attack.py census 0.035           one population and one fraction, two seeds
@@ -54,7 +55,10 @@ class Everybody:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a plan did: its cost, and for each intruder the links before, after and to swapped records, true and estimated."""
+    """What a plan did: its cost, and for each intruder the links before, after and to swapped records, true and estimated.
+
+    ``too_low`` and ``too_high`` are the intruders whose interval after protection ends below the truth, or begins above it.
+    """
 
     values: int
     hellinger: tuple[float, float]
@@ -62,6 +66,8 @@ class Outcome:
     true: dict[str, tuple[float, float, float]]
     estimated: dict[str, tuple[float, float, float]]
     exposed: int
+    too_low: tuple[str, ...]
+    too_high: tuple[str, ...]
 
 
 def population(name: str) -> Everybody:
@@ -97,6 +103,8 @@ def outcome(plan: SwapPlan, columns: dict[str, np.ndarray], real: Register, mode
         numbers(counted),
         numbers(expected),
         int((nearest.link[nearest.moved] > THRESHOLD).sum()),
+        tuple(one.name for one, model in zip(counted, expected, strict=True) if one.after.total > model.after.interval[1] + 1e-6),
+        tuple(one.name for one, model in zip(counted, expected, strict=True) if one.after.total < model.after.interval[0] - 1e-6),
     )
 
 
@@ -171,6 +179,20 @@ def table_of(outcomes: dict[tuple[str, float], list[dict[str, Outcome]]]) -> Non
             )
 
 
+def show_coverage(outcomes: dict[tuple[str, float], list[dict[str, Outcome]]]) -> None:
+    """How many intervals of each intruder held the truth."""
+    for label in ("nearest", "ours"):
+        each = [one[label] for seeds in outcomes.values() for one in seeds]
+        for name in INTRUDERS[:3]:
+            low, high = (
+                sum(name in misses for misses in side) for side in ([one.too_low for one in each], [one.too_high for one in each])
+            )
+            print(
+                f"partners {label}, intruder {name}: {len(each) - low - high} of {len(each)} intervals after protection hold the truth, {low} end "
+                f"below it, {high} begin above it"
+            )
+
+
 def main() -> None:
     if len(sys.argv) > 2:
         cases = [(sys.argv[1], float(sys.argv[2]), int(seed)) for seed in sys.argv[3:] or SEEDS]
@@ -181,6 +203,7 @@ def main() -> None:
     for name, fraction, seed in cases:
         outcomes[name, fraction].append(tried(name, populations[name], fraction, seed))
     table_of(outcomes)
+    show_coverage(outcomes)
 
 
 if __name__ == "__main__":

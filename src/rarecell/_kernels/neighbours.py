@@ -115,14 +115,21 @@ def others_within(occupied, nearness, patterns, point, bound):
 
 @borrowing
 def somebody_nearer(around, one, other, moved):
-    """Whether somebody else is nearer than ``one`` to the row ``one`` with the values of ``other`` on ``moved``."""
+    """Whether somebody else is nearer than ``one`` to the row ``one`` with the values of ``other`` on ``moved``.
+
+    The partner, who differs from that row on all other keys, is asked first.
+    """
     near, codes = around.near, around.occupied.codes
     n_cells, n_keys = codes.shape
-    bound = 0.0
+    bound, of_partner = 0.0, 0.0
     for k in range(n_keys):
         v = around.keys[k]
         if moved & bit(v) != ZERO:
             bound += key_distance(near, k, one[v], other[v])
+        else:
+            of_partner += key_distance(near, k, one[v], other[v])
+    if of_partner < bound - TOLERANCE:
+        return True
     row = 0
     while row < n_cells:
         total, k = 0.0, 0

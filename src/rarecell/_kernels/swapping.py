@@ -167,21 +167,21 @@ def apart_for_an_intruder(around, one, other, moved):
 def has_near_neighbour(search, hashed, one, other, moved, bound):
     """Whether somebody differs from ``one`` with the values of ``other`` on ``moved`` in a single key, by less than ``bound``.
 
-    Only the nearest ``search.n_probes`` levels on each side are tried; if that is negative, everybody is.
+    Only the nearest ``search.n_probes`` levels on each side are tried. If that is negative, as many are tried first, because they
+    are quickly looked up, and then everybody.
     """
     around, cells = search.around, search.cells
-    if search.n_probes < 0:
-        return somebody_nearer(around, one, other, moved)
+    n_probes = abs(search.n_probes)
     for k in range(len(around.keys)):
         v = around.keys[k]
         value = other[v] if moved & bit(v) != ZERO else one[v]
         start, n_levels = cells.start[v], around.near.n_levels[k]
         without = hashed - cells.mixing[start + value]
-        for level in range(max(0, value - search.n_probes), min(n_levels, value + search.n_probes + 1)):
+        for level in range(max(0, value - n_probes), min(n_levels, value + n_probes + 1)):
             is_near = level != value and key_distance(around.near, k, value, level) < bound - TOLERANCE
             if is_near and find_cell(cells, without + cells.mixing[start + level]) >= 0:
                 return True
-    return False
+    return search.n_probes < 0 and somebody_nearer(around, one, other, moved)
 
 
 @borrowing

@@ -25,9 +25,12 @@ Records are swapped because the model thinks that nobody is like them. Some of t
 left, whose links are then understated: by 4 % on average in samples of known populations, and by 13 % at most."""
 
 
-def exact_links(release: Release, register: Register) -> Links:
-    """Links by equal key values, for the records that are alone in their cell of the released file."""
-    unmoved = unmoved_chances(release, register)
+def exact_links(release: Release, register: Register, *, unmoved: Chances | None = None) -> Links:
+    """Links by equal key values, for the records that are alone in their cell of the released file.
+
+    ``unmoved`` are the :func:`unmoved_chances`, if already computed.
+    """
+    unmoved = unmoved or unmoved_chances(release, register)
     moved = release.moved_claims
     nothing = np.zeros(len(moved))
     return Links(

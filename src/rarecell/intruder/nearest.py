@@ -60,6 +60,7 @@ def nearest_links(
     weights: Sequence[float] = WEIGHTS,
     distances: Distances | None = None,
     moved: MovedLinks | None = None,
+    unmoved: Chances | None = None,
 ) -> Links:
     """Links to the nearest person, for the records that are alone in their cell of the released file.
 
@@ -75,9 +76,11 @@ def nearest_links(
         How far apart levels are; by default, by rank.
     moved : MovedLinks, optional
         The :func:`moved_links` of the same release, if already computed.
+    unmoved : Chances, optional
+        The :func:`~rarecell.intruder.exact.unmoved_chances` of the same release, if already computed.
     """
     found = moved or moved_links(release, register, weights=weights, distances=distances)
-    unmoved, alone = unmoved_chances(release, register), release.moved_alone
+    unmoved, alone = unmoved or unmoved_chances(release, register), release.moved_alone
     link = np.concatenate([unmoved.link, found.link[alone]])
     return Links(
         "nearest",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rarecell.intruder.exact import exact_links
+from rarecell.intruder.exact import exact_links, unmoved_chances
 from rarecell.intruder.informed import informed_links
 from rarecell.intruder.links import Links
 from rarecell.intruder.nearest import MovedLinks, nearest_links
@@ -69,12 +69,14 @@ def try_intruders(
     release = register.seen(release)
     original = Release.unchanged(release.before)
     exact = exact_links(original, register)
-    nearest, informed = nearest_links(release, register, distances=distances, moved=moved), informed_links(release, register)
+    unmoved = unmoved_chances(release, register)
+    nearest = nearest_links(release, register, distances=distances, moved=moved, unmoved=unmoved)
+    informed = informed_links(release, register)
     if informed.total < nearest.total:
         # Whoever knows how the file was made can also link to the nearest person, and does so where that finds more.
         informed = replace(nearest, name="informed")
     return (
-        Found("exact", exact, exact_links(release, register)),
+        Found("exact", exact, exact_links(release, register, unmoved=unmoved)),
         Found("nearest", exact, nearest),
         Found("informed", exact, informed),
         Found("participant", participant_links(original), participant_links(release, distances=distances)),

@@ -12,7 +12,7 @@ from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.roles import HomogeneousGroup
 from rarecell.outcome.summary import Count, EstimatorDetail, RunSummary
 from rarecell.outcome.swap import RiskNumbers
-from rarecell.outcome.words import decade, expected, first_of, number, percent
+from rarecell.outcome.words import decade, expected, first_of, number, percent, span
 from rarecell.report.graph_picture import ModelPicture
 from rarecell.report.release_tables import release_tables
 from rarecell.report.role_tables import role_tables
@@ -270,15 +270,21 @@ def _intruders(summary: RunSummary) -> Table | None:
     title = "Records that an intruder is expected to link to the right person"
     if any(one.estimated_after is not None for one in intruders):
         title = "Records that an intruder links to the right person, counted in the register, beside what the model expected without it"
-    for name, values in (
-        ("After, in truth", [one.true_after for one in intruders]),
-        ("Before, estimated", [one.estimated_before for one in intruders]),
-        ("After, estimated", [one.estimated_after for one in intruders]),
+    for column, values in (
+        (text_column("After, 95 % interval"), [_ends(one.interval_after) for one in intruders]),
+        (Column("After, in truth"), [one.true_after for one in intruders]),
+        (Column("Before, estimated"), [one.estimated_before for one in intruders]),
+        (Column("After, estimated"), [one.estimated_after for one in intruders]),
     ):
         if any(value is not None for value in values):
-            columns.append(Column(name))
+            columns.append(column)
             rows = [[*row, value] for row, value in zip(rows, values, strict=True)]
     return Table("intruders", title, tuple(columns), tuple(tuple(row) for row in rows))
+
+
+def _ends(interval: tuple[float, ...]) -> str | None:
+    """An interval in words; None for a number that was counted."""
+    return span(interval) if len(interval) == 2 and interval[0] < interval[1] else None
 
 
 def _formal_edges(summary: RunSummary) -> Table | None:

@@ -371,8 +371,11 @@ class PartnerSearch:
 
     def find_cells(self, cells: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the positions of cells given by key codes; −1 for an empty cell."""
-        hashed = cell_hash.hash_rows(cells, self._cells.mixing, self._cells.start)
-        return np.asarray(cell_hash.find_cells(self._cells, hashed))
+        return np.asarray(cell_hash.find_cells(self._cells, self.hashed_cells(cells)))
+
+    def hashed_cells(self, cells: NDArray[np.int32]) -> NDArray[np.uint64]:
+        """Return a number of 64 bits for each of the cells, by which they are told apart."""
+        return np.asarray(cell_hash.hash_rows(cells, self._cells.mixing, self._cells.start))
 
 
 def in_threads(work: Callable[[tuple[int, int]], Any], n_rows: int) -> None:

@@ -19,7 +19,7 @@ from rarecell.engine.drawing import drawing_order, names_of_records
 from rarecell.errors import BadInput
 from rarecell.progress import Progress, checkpoint
 from rarecell.swap.matching import match
-from rarecell.swap.partners import EXHAUSTIVE_BUDGET, Candidates, PartnerSearch
+from rarecell.swap.partners import EXHAUSTIVE_BUDGET, N_PROBES, Candidates, PartnerSearch
 from rarecell.swap.pricing import CHANCE, priced
 from rarecell.swap.reasons import (
     CONSTRAINED,
@@ -193,7 +193,7 @@ class Planner:
         self.search.is_risky[units] = True
         is_free = self.search.is_risky | (self.capacity > 0)
         n_candidates = 2 * WIDER * self.task.max_candidates
-        lists = strict.further(units, is_free, n_candidates=n_candidates, effort=2, n_probes=-1, progress=progress)
+        lists = strict.further(units, is_free, n_candidates=n_candidates, effort=2, n_probes=-N_PROBES, progress=progress)
         self._take(Candidates.joined([as_now, priced(strict, units, lists)]))
         *mended, distance, cost = self._pairs[-1]
         self._pairs[-1] = (*mended, distance, distance + (cost - distance) / MENDING)

@@ -63,8 +63,9 @@ def _link_of(
     is_open = np.flatnonzero(search.find_cells(cells) < 0)
     is_open = is_open[~_covered(search, np.stack([here, there], axis=1)[is_open], moved[is_open])]
     if len(is_open) and search.wanted.link_weight > 0.0:
-        distinct, which = np.unique(cells[is_open], axis=0, return_inverse=True)
-        found[is_open] = search.around.link[here[is_open]] * search.wanted.nobody_unseen(distinct)[which.ravel()]
+        _, first, which = np.unique(search.hashed_cells(cells[is_open]), return_index=True, return_inverse=True)
+        nobody = search.wanted.nobody_unseen(cells[is_open[first]])
+        found[is_open] = search.around.link[here[is_open]] * nobody[which]
     return found
 
 

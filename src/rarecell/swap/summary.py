@@ -72,7 +72,7 @@ def swap_summary(
         swapped=plan.n_protected,
         pairs=len(plan),
         not_swapped=tuple(NotSwapped(reason=reason, records=n) for reason, n in plan.reasons.items()),
-        decoys=plan.n_decoys or None,
+        decoys=plan.n_decoys or None if plan.task.decoys > 0.0 else None,
         mean_distance=float(plan.distance.mean()) if len(plan) else 0.0,
         first_found_mean_distance=first_found_distance,
         frontier=tuple(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rarecell as rc
-from rarecell.intruder.exact import exact_links
+from rarecell.intruder.exact import exact_links, relative_error
 from rarecell.intruder.informed import informed_links
 from rarecell.intruder.links import Links
 from rarecell.intruder.nearest import nearest_links
@@ -17,6 +17,7 @@ from rarecell.intruder.participant import participant_links
 from rarecell.intruder.persons import Persons, nearness
 from rarecell.intruder.register import CLASSES, Register, _one_to_ends, ball_sums
 from rarecell.intruder.release import Release
+from rarecell.intruder.trial import try_intruders
 from tests.naive import intruder as naive
 from tests.strategies_intruder import Attack, attacks
 from tests.strategies_swap import AnyModel
@@ -129,6 +130,15 @@ def test_informed_intruder(attack: Attack) -> None:
     assert by_row(informed_links(release, register_of(attack))) == pytest.approx(expected)
 
 
+@given(attacks())
+@FEW
+def test_whoever_knows_more_finds_no_fewer(attack: Attack) -> None:
+    exact, nearest, informed, _ = (one.after for one in try_intruders(release_of(attack), register_of(attack)))
+    assert exact.total <= nearest.total + 1e-12
+    assert nearest.total <= informed.total + 1e-12
+    assert informed.name == "informed"
+
+
 @given(attacks(), st.integers(0, 2**32 - 1))
 @FEW
 def test_more_persons_never_raise_links(attack: Attack, seed: int) -> None:
@@ -227,6 +237,35 @@ def test_informed_links_by_the_model_are_the_mean_over_populations() -> None:
         assert estimated == pytest.approx(np.mean(true), abs=4.0 * error + 0.05 * np.mean(totals))
     low, high = estimate.interval
     assert np.mean((np.array(totals) >= low - 1e-9) & (np.array(totals) <= high + 1e-9)) > 0.85
+
+
+def test_intervals_allow_for_what_the_model_is_known_to_get_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    categories = (rc.Categories("a", tuple(range(30)), True), rc.Categories("b", ("x", "y", "z")))
+    original = np.stack([rng.integers(0, n, 60) for n in (30, 3)], axis=1).astype(np.int32)
+    released = original.copy()
+    released[:20, 0] = (released[:20, 0] + 2) % 30
+    attack = Attack(categories, original, released, original)
+    model, risk = model_and_risk(attack, 180)
+    register = Register.modelled(risk, model)  # type: ignore[arg-type]
+    release = release_of(attack)
+
+    def widths() -> list[float]:
+        ends = [links(release, register).interval for links in (exact_links, nearest_links, informed_links)]
+        return [high - low for low, high in ends]
+
+    with_errors = widths()
+    low, high = informed_links(release, register).interval
+    assert low <= informed_links(release, register).total <= high
+    monkeypatch.setattr("rarecell.intruder.exact.SELECTION", 0.0)
+    monkeypatch.setattr("rarecell.intruder.informed.OFF_BY", (1.0, 1.0))
+    assert all(wide > narrow for wide, narrow in zip(with_errors, widths(), strict=True))
+    # A file as it is was not selected from, and a real register is not estimated.
+    unchanged = Release.unchanged(attack.table(original))
+    assert relative_error(release, register) == relative_error(unchanged, register)
+    monkeypatch.undo()
+    assert relative_error(release, register) > relative_error(unchanged, register)
+    assert relative_error(release, register_of(attack)) == 0.0
 
 
 def test_recoding_can_bring_a_moved_record_back() -> None:

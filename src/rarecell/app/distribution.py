@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from rarecell.outcome.trial import TriedKey
 from rarecell.report.drawing import WIDTH, Chart, Scale, height_axis, height_room, text_width
-
-if TYPE_CHECKING:
-    from rarecell.edges import ReadJson
 
 _PANEL = 110.0
 _FOOT = 34.0
 
 
-def distribution_picture(key: ReadJson, name: str) -> str:
+def distribution_picture(key: TriedKey, name: str) -> str:
     """Draw the records of each level, before and after recoding; a group of adjacent levels is as wide as its levels together."""
-    counts, after = [int(n) for n in key["counts"]], [int(n) for n in key["counts_after"]]
+    counts, after = key.counts, key.counts_after
     if not counts:
         return ""
     chart = Chart(2 * (_PANEL + _FOOT) + 52.0)
-    members = [key["group_of_level"].count(group) for group in range(len(after))]
-    are_neighbours = list(key["group_of_level"]) == sorted(key["group_of_level"])
-    _panel(chart, 26.0, counts, key["labels"], [1] * len(counts), "soft", f"{len(counts)} levels, as it is: records of each")
+    members = [key.group_of_level.count(group) for group in range(len(after))]
+    are_neighbours = list(key.group_of_level) == sorted(key.group_of_level)
+    _panel(chart, 26.0, counts, key.labels, [1] * len(counts), "soft", f"{len(counts)} levels, as it is: records of each")
     widths = members if are_neighbours else [1] * len(after)
     top = 26.0 + _PANEL + _FOOT + 26.0
-    _panel(chart, top, after, key["labels_after"], widths, "accent", f"{len(after)} levels, recoded: records of each")
+    _panel(chart, top, after, key.labels_after, widths, "accent", f"{len(after)} levels, recoded: records of each")
     largest = max(range(len(after)), key=lambda group: after[group])
     return chart.svg(
         name=name,
-        title=f"Distribution of {key['key']} before and after",
-        description=f"The {len(counts)} levels become {len(after)}; the largest, {key['labels_after'][largest]}, then has {after[largest]:,} records.",
+        title=f"Distribution of {key.key} before and after",
+        description=f"The {len(counts)} levels become {len(after)}; the largest, {key.labels_after[largest]}, then has {after[largest]:,} records.",
     )
 
 

@@ -130,7 +130,7 @@ class RecodePages:
             # Report the step that cannot be taken, and leave the page as it was.
             return self._show(state.without_last(), config, file, str(refused))
         recode = state.recode(config)
-        changed = [key for key in found["keys"] if key["n_levels"] != key["n_levels_after"]]
+        changed = [key for key in found.keys if key.n_levels != key.n_levels_after]
         return self.pages.render(
             "recode.html",
             status=400 if problem else 200,
@@ -145,7 +145,7 @@ class RecodePages:
             at=int(100 * threshold + 1e-9),
             recode=recode,
             pictures=[
-                (key["key"], distribution_picture(key, f"levels-{number}")) for number, key in enumerate(changed) if key["counts"]
+                (key.key, distribution_picture(key, f"levels-{number}")) for number, key in enumerate(changed) if key.counts
             ],
             run_name=self.pages.folder.new_run("recoded"),
         )

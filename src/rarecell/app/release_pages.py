@@ -7,6 +7,7 @@ released.
 from __future__ import annotations
 
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -19,6 +20,7 @@ from rarecell.app.forms import first
 from rarecell.app.numbers import decimal_number
 from rarecell.app.runs import FinishedRun
 from rarecell.errors import BadInput, RarecellError
+from rarecell.outcome.planned import PlannedPoint, PlanSummary
 from rarecell.release.remainder import ReleaseTarget
 from rarecell.report.comparison import comparison
 from rarecell.report.drawing import WIDTH, Chart, Scale, height_axis, height_room, value_axis
@@ -26,7 +28,6 @@ from rarecell.run.config import ProtectConfig, RunConfig
 
 if TYPE_CHECKING:
     from rarecell.app.pages import Pages
-    from rarecell.edges import Json
 
 _TARGETS = {"max_correct_links": "The number of correct links", "max_record_risk": "The highest risk"}
 
@@ -93,7 +94,8 @@ class ReleasePages:
         if job.result is None:
             return self.pages.go(f"/job/{job.number}")
         config = RunConfig.from_toml(job.configuration, source="the plan")
-        points = job.result["points"]
+        found = PlanSummary.from_dict(job.result, where="plan")
+        points = found.points
         asked = request.query_params.get("chosen", "")
         chosen = int(asked) if asked.isdecimal() and len(asked) < 4 and 1 <= int(asked) <= len(points) else 1
         return self.pages.render(
@@ -102,11 +104,11 @@ class ReleasePages:
             job=job,
             points=points,
             chosen=chosen,
-            cheapest={place: name for name, place in job.result["cheapest"].items()},
-            n_tried=len(job.result["looked_at"]),
-            combinations=job.result["combinations"],
+            cheapest={place: name for name, place in found.cheapest.items()},
+            n_tried=len(found.looked_at),
+            combinations=found.combinations,
             picture=frontier_picture(points, f"{self.pages.gate.base}/plan/{job.number}"),
-            target=job.result["target"],
+            target=found.target,
             keys=config.keys,
             run_name=self.pages.folder.new_run("release"),
         )
@@ -117,11 +119,11 @@ class ReleasePages:
         if job.result is None:
             raise BadInput("This plan has no result. Plan again.")
         text = first(fields, "point")
-        if not text.isdecimal() or int(text) >= len(job.result["points"]):
+        points = PlanSummary.from_dict(job.result, where="plan").points
+        if not text.isdecimal() or int(text) >= len(points):
             raise BadInput("Choose one of the points of the plan.")
-        point: Json = job.result["points"][int(text)]
         config = RunConfig.from_toml(job.configuration, source="the plan")
-        config = self.pages.folder.checked(replace(config, recode={**config.recode, **point["recoding"]}))
+        config = self.pages.folder.checked(replace(config, recode={**config.recode, **points[int(text)].recoding}))
         out = self.pages.new_folder(first(fields, "run_name") or self.pages.folder.new_run("release"))
         started = self.pages.jobs.start(
             "protect", config.to_toml(), out, title=f"Release of {config.input}", back=f"/plan/{job.number}"
@@ -136,21 +138,21 @@ def _target(fields: dict[str, list[str]]) -> ProtectConfig:
     return ProtectConfig(max_correct_links=found.get("max_correct_links"), max_record_risk=found.get("max_record_risk"))
 
 
-def frontier_picture(points: list[Json], address: str) -> str:
+def frontier_picture(points: Sequence[PlannedPoint], address: str) -> str:
     """Draw information lost against records swapped; each point links to its line in the table."""
     top, bottom = 34.0, 254.0
     chart = Chart(bottom + 48.0)
-    heights = Scale.of([0.0, 10.0, *(float(point["records_changed"]) for point in points)], bottom, top)
+    heights = Scale.of([0.0, 10.0, *(float(point.records_changed) for point in points)], bottom, top)
     left = height_room(heights)
-    across = Scale.of([0.0, 10.0, *(100.0 * point["information_lost"] for point in points)], left, WIDTH - 20.0)
+    across = Scale.of([0.0, 10.0, *(100.0 * point.information_lost for point in points)], left, WIDTH - 20.0)
     height_axis(chart, heights, "records swapped", left=left, right=WIDTH)
     value_axis(chart, across, "% of the keys' information lost by recoding", top=bottom, bottom=bottom)
-    places = [(across(100.0 * point["information_lost"]), heights(float(point["records_changed"]))) for point in points]
+    places = [(across(100.0 * point.information_lost), heights(float(point.records_changed))) for point in points]
     chart.path(places, "accent")
     for number, (x, y) in enumerate(places, start=1):
         # Space for a finger around the point.
         ElementTree.SubElement(chart.root, "circle", {"cx": f"{x:.1f}", "cy": f"{y:.1f}", "r": "15", "fill": "transparent"})
-        chart.dot(x, y, "accent" if points[number - 1]["is_met"] else "risk")
+        chart.dot(x, y, "accent" if points[number - 1].is_met else "risk")
         chart.text(x + 9, y - 8, str(number), size=13, is_bold=True)
         _link_last(chart, 3, f"{address}?chosen={number}#way-{number}", f"Way {number}")
     picture = chart.svg(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from rarecell.app.jobs import Jobs
 from rarecell.errors import BadInput
+from rarecell.outcome.trial import Trial
 
 if TYPE_CHECKING:
     from rarecell.edges import Json
@@ -36,7 +37,7 @@ class TrialProcess:
         self._answers: queue.Queue[str | None] = queue.Queue()
         self._about: tuple[str, str] | None = None
 
-    def of(self, configuration: str, stamp: str, recode: Mapping[str, str]) -> Json:
+    def of(self, configuration: str, stamp: str, recode: Mapping[str, str]) -> Trial:
         """Try a recoding of the file of a configuration; ``stamp`` changes when the file does."""
         with self._lock:
             if self._about != (configuration, stamp) or self._process is None or self._process.poll() is not None:
@@ -45,8 +46,7 @@ class TrialProcess:
             answer = self._asked(json.dumps(dict(recode)))
         if answer.get("event") != "tried":
             raise BadInput(str(answer.get("message", "The recoding could not be tried.")))
-        result: Json = answer["result"]
-        return result
+        return Trial.from_dict(answer["result"], where="trial")
 
     def close(self) -> None:
         """End the process, if there is one."""

@@ -8,12 +8,13 @@ so they can be compared with each other; a run fits more carefully.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rarecell.data.coding import Coding, joined_codings
+from rarecell.outcome.trial import Trial, TriedKey, TriedRisk
 from rarecell.release.costs import OtherColumn, merged_counts, mutual_information
 from rarecell.release.ladders import ladder
 from rarecell.release.trials import RecodedKey, recoded_by
@@ -25,64 +26,13 @@ from rarecell.run.roles import stratum_of_records
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
-    from rarecell.edges import Frame, Json
+    from rarecell.edges import Frame
 
 N_STEPS = 100
 """Thresholds at which records are counted: 0, 0.01, …, 1."""
 
 MOST_SHOWN = 400
 """Keys with at most this many levels have the records of each level shown."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TriedRisk:
-    """The risk of a file under a quick model.
-
-    ``at_least`` counts the sample uniques whose risk is at least 0, 0.01, ….
-    """
-
-    sample_uniques: int
-    expected_population_uniques: float
-    expected_correct_matches: float
-    highest: float
-    at_least: tuple[int, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TriedKey:
-    """A key before and after: levels, records of each, bits of information."""
-
-    key: str
-    words: str
-    labels: tuple[str, ...]
-    counts: tuple[int, ...]
-    labels_after: tuple[str, ...]
-    counts_after: tuple[int, ...]
-    group_of_level: tuple[int, ...]
-    n_levels: int
-    n_levels_after: int
-    bits: float
-    bits_after: float
-    offered: tuple[str, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Trial:
-    """A recoding compared with the file as it is."""
-
-    before: TriedRisk
-    after: TriedRisk
-    keys: tuple[TriedKey, ...]
-    association_kept: float | None
-
-    @property
-    def information_kept(self) -> float:
-        """Share of the entropy of all keys that is left."""
-        before = sum(key.bits for key in self.keys)
-        return sum(key.bits_after for key in self.keys) / before if before > 0.0 else 1.0
-
-    def to_dict(self) -> Json:
-        return {**asdict(self), "information_kept": self.information_kept}
 
 
 class Trials:

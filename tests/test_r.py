@@ -94,6 +94,10 @@ report(kept, file.path(tempdir(), "run"))
 stopifnot(file.exists(file.path(tempdir(), "run", "report.html")))
 told <- tryCatch(assess(people, keys = c("age", "jobb"), population = 5000), error = conditionMessage)
 cat("told", told, "\\n")
+hole <- list(c("age", "job"), c("job", "sex"), c("sex", "income"), c("income", "age"))
+refused <- tryCatch(assess(people, keys = c("age", "job", "sex", "income"), population = 5000, model = "single", cliques = hole),
+                    error = conditionMessage)
+cat("refused", refused, "\\n")
 explain(found)
 """
 
@@ -135,7 +139,10 @@ def test_the_package_works_in_r(in_r: Callable[[str], str]) -> None:
     printed = in_r(SCRIPT)
     assert "The question." in printed
     assert re.search(r"uniques \d+", printed)
-    assert re.search(r"told .*There is no key 'jobb'\. Did you mean 'job'\?", printed)
+    # Any error of the package, by its message alone.
+    alone = r"(?!rarecell\.)(?![A-Z]\w+: )"
+    assert re.search(rf"^told {alone}.*There is no key 'jobb'\. Did you mean 'job'\?", printed, flags=re.MULTILINE)
+    assert re.search(rf"^refused {alone}\S", printed, flags=re.MULTILINE)
 
 
 @pytest.mark.slow

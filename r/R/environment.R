@@ -34,8 +34,8 @@ python <- function() {
 # One paragraph, as everywhere, instead of Python's traceback.
 asked <- function(expression) {
   tryCatch(expression, error = function(problem) {
-    said <- sub("^[A-Za-z_.]*(Error|Exception|BadInput|UnknownColumns|UnknownChoice|PopulationTooSmall|OutputExists|TooLarge): *", "",
-                conditionMessage(problem))
+    # Python puts the name of the error before its message, with or without that of its module.
+    said <- sub("^([a-z_]+[.])*[A-Z][A-Za-z]*: +", "", conditionMessage(problem))
     stop(trimws(strsplit(said, "\n")[[1]][1]), call. = FALSE)
   })
 }

@@ -22,7 +22,7 @@ SELECTION = 0.05
 """Further relative error in a protected file.
 
 Records are swapped because the model thinks that nobody is like them. Some of those it is wrong about are among the records
-left, whose links are then understated: by 4 % on average in samples of known populations, and by 13 % at most."""
+left, whose links are then understated: by 4 % on average in samples of one known population, and by 13 % at most."""
 
 
 def exact_links(release: Release, register: Register, *, unmoved: Chances | None = None) -> Links:

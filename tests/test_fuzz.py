@@ -57,7 +57,7 @@ def text(content: bytes) -> Callable[[Path], Path]:
         ),
         (lambda _: pa.table({"k": [1, 2], "w": [[1], [2]]}), {"keys": ["k"], "weight": "w"}, "does not hold numbers"),
         (lambda _: pa.table({"k": [1, 2]}), {"keys": ["k"], "coding": {"k": {"width": 10**400}}}, "it must be a number"),
-        (lambda _: pa.table({"k": [1, 2]}), {"keys": ["k"], "coding": {"k": {"missing": None}}}, "it is a list"),
+        (lambda _: pa.table({"k": [1, 2]}), {"keys": ["k"], "coding": {"k": {"missing": None}}}, "it must be a list"),
         (lambda _: pa.table({"k": pa.nulls(5)}), {"keys": ["k"]}, "same value in every record"),
     ],
 )

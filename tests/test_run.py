@@ -252,6 +252,17 @@ def test_the_highest_match_is_that_of_any_record() -> None:
     assert found.summary.smallest_group == min(risk.column("cell_count").to_pylist())
 
 
+def test_a_comparison_replaces_no_file_unless_allowed(assessed: Path, demo: tuple[Path, str], tmp_path: Path) -> None:
+    survey = tmp_path / "survey.csv"
+    survey.write_text("age,sex\n", encoding="utf-8")
+    refused = command("compare", assessed, demo[0], "--html", survey)
+    assert refused.exit_code == 1
+    assert "already exists" in refused.output
+    assert survey.read_text(encoding="utf-8") == "age,sex\n"
+    assert command("compare", assessed, demo[0], "--html", survey, "--overwrite").exit_code == 0
+    assert "<html" in survey.read_text(encoding="utf-8")
+
+
 def test_compare_shows_two_runs(assessed: Path, demo: tuple[Path, str]) -> None:
     done = command("compare", assessed, demo[0])
     assert done.exit_code == 0, done.output

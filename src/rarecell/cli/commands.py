@@ -7,6 +7,7 @@ can fix (one paragraph), 2 wrong usage, 3 a risk above ``--fail-above`` or one o
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ from rarecell.cli.options import (
     words_for_data,
 )
 from rarecell.data.names import names_in
-from rarecell.errors import RarecellError
+from rarecell.errors import OutputExists, RarecellError
 from rarecell.machine.signals import interrupt, when_asked_to_end
 from rarecell.machine.system import make_output_printable
 
@@ -252,7 +253,8 @@ def graphs(m: int, as_list: bool) -> None:
 @main.command()
 @click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
 @click.option("--html", "page", type=click.Path(dir_okay=False), help="Write the comparison as a page, too.")
-def compare(runs: Sequence[str], page: str | None) -> None:
+@click.option("--overwrite", is_flag=True, help="Allow the page to replace a file.")
+def compare(runs: Sequence[str], page: str | None, overwrite: bool) -> None:
     """Show two or more runs side by side.
 
     \b
@@ -265,6 +267,8 @@ def compare(runs: Sequence[str], page: str | None) -> None:
 
     if len(runs) < 2:
         raise click.UsageError("Name at least two folders of runs, such as: rarecell compare run-2024 run-2025.")
+    if page is not None and os.path.lexists(page) and not overwrite:
+        raise OutputExists(f"{page} already exists and would be overwritten. Name another file, or allow it with --overwrite.")
     summaries, names = [load(folder).summary for folder in runs], short_names(runs)
     show_comparison(names, summaries)
     if page is not None:

@@ -199,7 +199,8 @@ def test_folders_from_elsewhere_are_neither_deleted_nor_written_to(browser: Brow
     place = write_run(house / "foreign", census_summary(), run_toml=RUN_TOML)
     before = sorted(entry.name for entry in place.rglob("*"))
     assert "not written by rarecell" in browser.post("/delete?name=foreign").text
-    assert browser.post("/rename?name=foreign", {"new_name": "other"}).status_code == 400
+    assert browser.post("/rename?name=foreign", {"new_name": "other/name"}).status_code == 400
+    assert not (house / "other").exists()
     assert browser.post("/note?name=foreign", {"note": "hello"}).status_code == 400
     assert sorted(entry.name for entry in place.rglob("*")) == before
 

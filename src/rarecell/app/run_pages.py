@@ -82,7 +82,6 @@ class RunPages:
             raise BadInput("The new name is empty.")
         new = self.pages.new_folder(wanted)
         self._refuse_while_running(run)
-        new.parent.mkdir(parents=True, exist_ok=True)
         rename_run(run.place, new)
         return self.pages.go(f"/run?name={quote(self.pages.folder.relative(new))}")
 

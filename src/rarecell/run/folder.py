@@ -182,7 +182,7 @@ def delete_run(target: Path) -> list[str]:
 
 
 def rename_run(target: Path, new: Path) -> None:
-    """Rename the folder of a finished run."""
+    """Rename the folder of a finished run; folders that the new name is in are made."""
     if not publishing.is_written_here(target):
         raise BadInput(f"{target.name} was not written by rarecell, so it is not renamed.")
     # A run in progress there would go on under the old name.
@@ -190,6 +190,7 @@ def rename_run(target: Path, new: Path) -> None:
     if os.path.lexists(new):
         raise OutputExists(f"There is something called '{new.name}' already. Choose another name.")
     try:
+        new.parent.mkdir(parents=True, exist_ok=True)
         target.rename(new)
     except OSError as problem:
         raise BadInput(f"The run could not be renamed: {problem.strerror or problem}.") from None

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import rarecell
 from rarecell.errors import BadInput, NotWritten, OutputExists
 from rarecell.run import publishing
 from rarecell.run.folder import RunRecord, finish_publishing, open_run_folder
@@ -317,6 +318,40 @@ def test_an_output_never_replaces_or_removes_the_input(kind: str, tmp_path: Path
     assert seen(out) == before
     with open_run_folder(tmp_path / "other", overwrite=True, inputs=[data]):
         pass
+
+
+@pytest.mark.parametrize("what", ["released", "zeros", "hierarchy", "register"])
+@pytest.mark.parametrize("when", ["at once", "saved later"])
+def test_nothing_that_a_run_reads_is_replaced_by_its_results(what: str, when: str, tmp_path: Path) -> None:
+    """Not the data alone: the earlier release that it is compared with, an edited list of zeros, a hierarchy, a register."""
+    ages, sexes = (range(20, 60), "fm")
+    rows = [f"{age},{sex}" for age in ages for sex in sexes for _ in range(1 + age % 3)]
+    data = tmp_path / "survey.csv"
+    data.write_text("age,sex\n" + "\n".join(rows) + "\n", encoding="utf-8")
+    out = tmp_path / "out"
+    options: dict[str, Any] = {"keys": ["age", "sex"], "population": 5000, "model": "single", "resolution": "full", "top": 2}
+    rarecell.protect(data, out=out, **options)
+    if what == "released":
+        options["released"] = out
+    elif what == "zeros":
+        options["zeros"] = str(out / "zeros.json")
+    elif what == "register":
+        options["register"] = str(out / "protected.csv")
+    else:
+        levels = [f"{age},{age // 10}0s" for age in ages]
+        (out / "recoding.csv").write_text("\n".join(levels) + "\n", encoding="utf-8")
+        options["hierarchies"] = {"age": str(out / "recoding.csv")}
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+
+    def run() -> None:
+        if when == "at once":
+            rarecell.protect(data, out=out, overwrite=True, **options)
+        else:
+            rarecell.protect(data, **options).save(out, overwrite=True)
+
+    with pytest.raises(BadInput, match="is read by this run"):
+        run()
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.parametrize("name", [".", "run"])

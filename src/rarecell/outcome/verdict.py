@@ -131,7 +131,7 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
         "safe" if after < 1 else "watch",
         f"{_records(after)} could still be recognised, {expected(before)} before",
         (
-            f"{reached}{done}",
+            f"{reached}{done[:1].upper()}{done[1:]}",
             f"{kept}; an intruder{_linking(swap.risk_after.expected_correct_matches)}",
         ),
     )

@@ -17,7 +17,6 @@ from rarecell.choices import MATCHES_ANYTHING
 from rarecell.data.coding import joined_codings
 from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source, open_table
-from rarecell.engine.addresses import named_places
 from rarecell.engine.duck import EngineSettings
 from rarecell.machine.memory import MemoryLimit
 from rarecell.model.decomposable import DecomposableModel
@@ -36,7 +35,7 @@ from rarecell.risk.unsafe import UnsafeCombinations, unsafe_combinations
 from rarecell.run import files, model_choice, summary, swaps
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.copies import find_doubles
-from rarecell.run.early_checks import refuse_unknown_names
+from rarecell.run.early_checks import inputs_of, refuse_unknown_names
 from rarecell.run.findings import Findings, Judgement
 from rarecell.run.groups import concentration_of, groups_of, role_columns
 from rarecell.run.keywords import NO_FRAMES, Frames, RunOptions, as_config
@@ -100,20 +99,12 @@ def assess(
     """
     config, given = as_config(data, frame, options)
     stages = Stages(progress)
-    with files.run_folder(out, overwrite, places(config, given.data)) as folder:
+    with files.run_folder(out, overwrite, inputs_of(config, given.data)) as folder:
         found = assessed(config, stages, given)
         if folder is not None:
             files.write_assessment(folder, found, found.summary, stages)
             files.publish(folder, "assess", found, stages)
     return found
-
-
-def places(config: RunConfig, frame: Frame) -> list[Path]:
-    """Files and folders from which the data of a run are read."""
-    register = named_places(config.register or "")
-    if frame is not None or config.spark_table is not None:
-        return register
-    return [*named_places(config.input, config.sql), *register]
 
 
 def read(config: RunConfig, frame: Frame = None, *, numbered: bool = False) -> Microdata:

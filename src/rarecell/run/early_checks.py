@@ -1,4 +1,4 @@
-"""Does everything that a protection names exist?
+"""Does everything that a run names exist, and what of it is read?
 
 Checked before anything is counted, so that a mistyped column or folder costs no time.
 """
@@ -6,11 +6,30 @@ Checked before anything is counted, so that a mistyped column or folder costs no
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from rarecell import choices
 from rarecell.data.microdata import Microdata
+from rarecell.engine.addresses import named_places
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.swap.analyses import Analysis
+
+if TYPE_CHECKING:
+    from rarecell.edges import Frame
+
+
+def inputs_of(config: RunConfig, frame: Frame = None) -> list[Path]:
+    """Files and folders that a run reads, none of which its results may replace; the data are in ``frame`` if given."""
+    query = None if frame is not None or config.spark_table is not None else config.sql
+    data = "" if frame is not None else config.spark_table or config.input
+    zeros = "" if config.zeros in choices.ZEROS else config.zeros
+    found = named_places(data, query)
+    for place in (config.register or "", zeros, *config.hierarchies.values()):
+        found += named_places(place)
+    if config.protect is not None and config.protect.released is not None:
+        found += sorted(Path(config.protect.released).glob("protected.*"))
+    return found
 
 
 def refuse_unknown_names(data: Microdata, config: RunConfig, wanted: ProtectConfig) -> None:

@@ -25,6 +25,7 @@ from rarecell.outcome.released import Provenance
 from rarecell.outcome.summary import RunSummary
 from rarecell.report import write_report
 from rarecell.run import folder as folders
+from rarecell.run.early_checks import inputs_of
 from rarecell.run.publishing import RECORD
 from rarecell.run.record_columns import risk_of_cells, risk_pieces
 from rarecell.run.results import Assessment, Protection
@@ -47,7 +48,8 @@ def run_folder(out: str | Path | None, overwrite: bool, inputs: Iterable[Path] =
 
 def save_assessment(found: Assessment, out: str | Path, stages: Stages, *, overwrite: bool) -> Path:
     """Write the files of an assessment made earlier."""
-    with folders.open_run_folder(out, overwrite=overwrite, inputs=found.data.source.paths) as folder:
+    inputs = (*found.data.source.paths, *inputs_of(found.config))
+    with folders.open_run_folder(out, overwrite=overwrite, inputs=inputs) as folder:
         write_assessment(folder, found, found.summary, stages)
         publish(folder, "assess", found, stages)
     return Path(out)
@@ -55,7 +57,8 @@ def save_assessment(found: Assessment, out: str | Path, stages: Stages, *, overw
 
 def save_protection(result: Protection, out: str | Path, stages: Stages, *, overwrite: bool) -> Path:
     """Write the files of a protection made earlier."""
-    with folders.open_run_folder(out, overwrite=overwrite, inputs=result.assessment.data.source.paths) as folder:
+    inputs = (*result.assessment.data.source.paths, *inputs_of(result.assessment.config))
+    with folders.open_run_folder(out, overwrite=overwrite, inputs=inputs) as folder:
         write_protection(folder, result, stages)
         publish(folder, "protect", result.assessment, stages)
     return Path(out)

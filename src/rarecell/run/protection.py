@@ -17,8 +17,9 @@ from rarecell.outcome.verdict import judged
 from rarecell.outcome.words import counted, number, verb
 from rarecell.progress import SILENT, Progress
 from rarecell.run import aftermath, files, formal, swaps
-from rarecell.run.assessment import assessed, places
+from rarecell.run.assessment import assessed
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.early_checks import inputs_of
 from rarecell.run.groups import groups_of, role_columns
 from rarecell.run.keywords import ProtectOptions, as_config
 from rarecell.run.released import released_state, with_interval_of_links
@@ -69,7 +70,7 @@ def protect(
         config = swaps.with_secret_seed(config)
     wanted = choosing(config)
     stages = Stages(progress)
-    with files.run_folder(out, overwrite, places(config, given.data)) as folder:
+    with files.run_folder(out, overwrite, inputs_of(config, given.data)) as folder:
         found = assessed(config, stages, given, wanted=wanted)
         result = protected(wanted, found, stages)
         if folder is not None:

@@ -106,7 +106,7 @@ def refuse_to_lose_inputs(target: Path, inputs: Iterable[Path], *, overwrite: bo
     target : Path
         The output folder.
     inputs : iterable of Path
-        Files and folders that hold the data.
+        Files and folders that the run reads.
     overwrite : bool
         Whether results in the folder may be replaced.
     """
@@ -123,7 +123,7 @@ def refuse_to_lose_inputs(target: Path, inputs: Iterable[Path], *, overwrite: bo
         for entry in target.iterdir():
             if is_result(entry.name) and any(_is_same(entry, part) for part in around):
                 raise BadInput(
-                    f"{given} is the data of this run, and --overwrite would replace or remove it, because it is a result in the "
+                    f"{given} is read by this run, and --overwrite would replace or remove it, because it is a result in the "
                     "output folder. Name another folder with --out."
                 )
 

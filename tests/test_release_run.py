@@ -183,6 +183,30 @@ def test_a_point_of_a_plan_is_what_its_command_gives(survey: Path, tmp_path: Pat
         assert swap["risk_after"]["highest"] == pytest.approx(point.highest, rel=1e-4)
 
 
+def test_a_plan_leaves_keys_that_the_run_recodes_already(survey: Path) -> None:
+    """Groups of bands cannot be said in one option, and a second option would replace the first."""
+    found = rc.plan(str(survey), max_correct_links=12.0, **options(recode={"age": "10-year bands"}))
+    assert all("age" not in point.recoding for point in found.looked_at)
+    assert any(point.recoding for point in found.looked_at)
+    assert found.points[0].levels["age"] == (6, 6)
+    with pytest.raises(rc.RarecellError, match="already releases as 'bands of 10'"):
+        rc.plan(str(survey), max_correct_links=12.0, recodable=["age"], **options(recode={"age": "10-year bands"}))
+    with pytest.raises(rc.RarecellError, match="agee"):
+        rc.plan(str(survey), max_correct_links=12.0, recodable=["agee"], **options())
+
+
+def test_the_order_that_a_run_gives_to_levels_stays_in_the_command(survey: Path) -> None:
+    more = options(recode={"job": "ordered"})
+    found = rc.plan(str(survey), max_correct_links=12.0, recodable=["job"], **more)
+    point = next(point for point in found.looked_at if point.recoding)
+    config = RunConfig(input="survey.csv", keys=tuple(KEYS), population=POPULATION, recode={"job": "ordered"})
+    words = shlex.split(command_for(point, found.target, config))
+    assert words[words.index("--recode") + 1] == f"job=ordered, {point.recoding['job']}"
+    recode = {"job": words[words.index("--recode") + 1].removeprefix("job=")}
+    released = rc.assess(str(survey), **options(recode=recode))
+    assert released.summary.risk.sample_uniques == point.sample_uniques
+
+
 def test_a_plan_without_a_target_is_refused(survey: Path) -> None:
     done = CliRunner().invoke(main, ["plan", str(survey), "--keys", "age,sex", "--population", "3000"])
     assert done.exit_code == 1

@@ -25,6 +25,7 @@ from rarecell.release.remainder import ReleaseTarget
 from rarecell.report.comparison import comparison
 from rarecell.report.drawing import WIDTH, Chart, Scale, height_axis, height_room, value_axis
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.planning import recodings_with
 
 if TYPE_CHECKING:
     from rarecell.app.pages import Pages
@@ -123,7 +124,7 @@ class ReleasePages:
         if not text.isdecimal() or int(text) >= len(points):
             raise BadInput("Choose one of the points of the plan.")
         config = RunConfig.from_toml(job.configuration, source="the plan")
-        config = self.pages.folder.checked(replace(config, recode={**config.recode, **points[int(text)].recoding}))
+        config = self.pages.folder.checked(replace(config, recode=recodings_with(config, points[int(text)].recoding)))
         out = self.pages.new_folder(first(fields, "run_name") or self.pages.folder.new_run("release"))
         started = self.pages.jobs.start(
             "protect", config.to_toml(), out, title=f"Release of {config.input}", back=f"/plan/{job.number}"

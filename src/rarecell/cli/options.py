@@ -164,7 +164,7 @@ plan_options = _options(
     model_options,
     click.option("--max-correct-links", type=FiniteRange(0), metavar="T", help="At most T correct links in the released file."),
     click.option("--max-record-risk", type=FiniteRange(0, 1), metavar="P", help="No record above P in the released file."),
-    click.option("--recodable", help="Keys that may be recoded, separated by commas (default all)."),
+    click.option("--recodable", help="Keys that may be recoded, separated by commas (default all that --recode does not name)."),
     click.option(
         "--candidates",
         type=click.IntRange(1),

@@ -7,14 +7,15 @@ out by one command.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Unpack
 
-from rarecell.data.coding import Coding
+from rarecell.data.coding import Coding, joined_codings
 from rarecell.data.microdata import Microdata
 from rarecell.data.names import joined_names
 from rarecell.engine.addresses import without_password
+from rarecell.errors import BadInput, UnknownColumns
 from rarecell.progress import SILENT, OnlyCancelled, Progress
 from rarecell.release.costs import OtherColumn
 from rarecell.release.planner import MOST_CANDIDATES, Fit, ReleaseFrontier, ReleasePoint, plan_release
@@ -58,7 +59,7 @@ def plan(
     max_record_risk : float, optional
         Highest risk of any record in the released file.
     recodable : sequence of str, optional
-        Keys that may be recoded; all unless given.
+        Keys that may be recoded; unless given, all that the run does not recode already.
     candidates : int
         Number of recodings that are tried with swaps.
 
@@ -86,13 +87,27 @@ def plan(
         table,
         quick_fit(config, progress),
         target=target,
-        keys=recodable,
+        keys=_free_keys(config, recodable),
         columns=other_columns(records, table),
         confirm=careful_fit(config, records, progress),
         most=candidates,
         progress=progress,
         seed=config.seed,
     )
+
+
+def _free_keys(config: RunConfig, recodable: Sequence[str] | None) -> list[str]:
+    """Keys that the plan may recode: a key that the run recodes already stays as the user wants it."""
+    settled = _recodings(config)
+    unknown = [key for key in recodable or () if key not in config.keys]
+    if unknown:
+        raise UnknownColumns.among(unknown, config.keys, role="key")
+    twice = [key for key in recodable or () if key in settled]
+    if twice:
+        raise BadInput(
+            f"The plan is to recode '{twice[0]}', which the run already releases as '{settled[twice[0]]}'. Leave one of them out."
+        )
+    return [key for key in config.keys if key not in settled and (recodable is None or key in recodable)]
 
 
 def quick_fit(config: RunConfig, progress: Progress) -> Fit:
@@ -183,15 +198,26 @@ def command_for(point: ReleasePoint, target: ReleaseTarget, config: RunConfig, *
         words += ["--scenario", f"{name}={joined_names(keys)}"]
     for key, path in config.hierarchies.items():
         words += ["--hierarchy", f"{key}={path}"]
-    for key, how in {**_recodings(config), **point.recoding}.items():
+    for key, how in {**_recodings(config), **recodings_with(config, point.recoding)}.items():
         words += ["--recode", f"{key}={how}"]
     return f"{shlex.join(words)} {target.options} --out {out}"
 
 
+def recodings_with(config: RunConfig, recoding: Mapping[str, str]) -> dict[str, str]:
+    """How every key is released, in words, when a run also recodes some keys as a plan says.
+
+    A run may say whether the levels of a key are ordered; groups found from the data depend on that.
+    """
+    found = dict(config.recode)
+    for key, how in recoding.items():
+        found[key] = f"{found[key]}, {how}" if key in found else how
+    return found
+
+
 def _recodings(config: RunConfig) -> dict[str, str]:
-    """How the run recodes keys already, in words."""
-    codings = {key: Coding.of(coding, key=key) for key, coding in config.coding.items()}
-    return {key: coding.in_words() for key, coding in codings.items() if coding.changes_values} | dict(config.recode)
+    """How the run changes the values of keys already, in words."""
+    codings = {key: Coding.of(coding, key=key) for key, coding in joined_codings(config.coding, config.recode).items()}
+    return {key: coding.in_words() for key, coding in codings.items() if coding.changes_values}
 
 
 def as_json(found: ReleaseFrontier, config: RunConfig) -> Json:

@@ -11,6 +11,7 @@ groupings, those with a third, a ninth … of the levels are kept.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -156,13 +157,37 @@ def _after(merges: NDArray[np.int64], n_groups: int) -> NDArray[np.int64]:
     return np.asarray(np.unique(into, return_inverse=True)[1], dtype=np.int64)
 
 
+_BANDS = tuple(
+    re.compile(label.replace("#", "-?[0-9.]+"))
+    for label in ("(?P<low>(?P<high>#))", "(?P<low>#)–(?P<high>#)", "(?P<low>#)\\+", "≤(?P<high>#)")
+)
+"""Labels of numbers and their bands: 20, 20–24, 85+, ≤14."""
+
+
+def _span(first: str, last: str) -> str:
+    """What a group of neighbouring levels is called; neighbouring bands make a band.
+
+    Examples
+    --------
+    >>> _span("a", "c"), _span("20", "35"), _span("0–4", "10–14"), _span("80", "85+"), _span("≤14", "20–24")
+    ('a–c', '20–35', '0–14', '80+', '≤24')
+    """
+    ends = [next((found.groupdict() for band in _BANDS if (found := band.fullmatch(label))), None) for label in (first, last)]
+    if ends[0] is None or ends[1] is None:
+        return f"{first}–{last}"
+    low, high = ends[0].get("low"), ends[1].get("high")
+    if low is None:
+        return f"≤{high}" if high is not None else f"{first}–{last}"
+    return f"{low}–{high}" if high is not None else f"{low}+"
+
+
 def _named(categories: Categories, group: NDArray[np.int64], counts: NDArray[np.float64]) -> Coarsening:
     labels = []
     for members in members_of_groups(group, int(group.max()) + 1):
         if len(members) == 1:
             labels.append(categories.labels[members[0]])
         elif categories.is_ordered:
-            labels.append(f"{categories.labels[members[0]]}–{categories.labels[members[-1]]}")
+            labels.append(_span(categories.labels[members[0]], categories.labels[members[-1]]))
         else:
             commonest = members[np.argmax(counts[members])]
             labels.append(f"{categories.labels[commonest]} and {counted(len(members) - 1, 'other')}")

@@ -110,3 +110,8 @@ def test_what_was_counted_has_no_interval_around_it() -> None:
     low, high = swap.released.interval
     assert 0 < swap.risk_after.expected_population_uniques <= N_ALONE
     assert low <= swap.risk_after.expected_population_uniques <= high <= N_ALONE
+
+
+def test_fewer_records_at_risk_than_asked_for() -> None:
+    done = rc.protect(SAMPLE, keys=KEYS, register=PEOPLE, scenario={"neighbour": {"keys": KEYS}}, top=50, **MODEL)
+    assert done.summary.notes[-1] == "The 50 riskiest records were asked for, but only 5 records are at risk in a scenario."

@@ -115,16 +115,19 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         remaining, riskiest = left_at_risk(found, plan, after)
         swap = replace(swap, remaining=remaining)
         groups = groups_of(risk, plan, after, role_columns(found.data, found.config, risk), travel)
-    notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, plan))
+    notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, found, plan))
     whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups))
     return Protection(found, plan, whole, stages.seconds, blanked, travel.carried, riskiest)
 
 
-def _fewer_than_asked_for(wanted: ProtectConfig, plan: SwapPlan) -> list[str]:
+def _fewer_than_asked_for(wanted: ProtectConfig, found: Assessment, plan: SwapPlan) -> list[str]:
     """Explain why ``top`` served fewer records than it named."""
     n = len(plan.requested)
     if wanted.top is None or n >= wanted.top:
         return []
+    if found.roles.scenarios is not None:
+        at_risk = f"only {counted(n, 'record')} {verb(n, 'is', 'are')} at risk in a scenario"
+        return [f"The {number(wanted.top)} riskiest records were asked for, but {at_risk}."]
     alone = f"only {counted(n, 'record')} {verb(n, 'is', 'are')} alone in the file with {verb(n, 'its', 'their')} key values"
     return [
         f"The {number(wanted.top)} riskiest records were asked for, but {alone}. Every other record shares its values with somebody in the "

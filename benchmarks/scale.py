@@ -5,7 +5,8 @@ and from a sparser one with two more keys, in which most cells hold a single rec
 small whole numbers, which is what an engine reads fastest, Parquet with labels in words, or CSV. The assessment runs in a
 process of its own and writes all its results. Beside it, another process counts the same file by one ``GROUP BY`` of the keys
 in DuckDB and nothing else: the ratio of the two is the price of the answer over that of the counts. Both are timed from the
-first import on.
+first import on. For each stage the processor time is divided by that of the clock: 2 means that two cores were busy. The
+memory that ``--dry-run`` states stands beside the memory that was used.
 
     python benchmarks/scale.py                       # 1e4 to 1e7 records
     python benchmarks/scale.py --model census --least 1e7 --layout csv
@@ -32,7 +33,7 @@ import pyarrow.parquet as pq
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.timing import apart
+from benchmarks.timing import Watching, apart
 
 CHUNK = 1_000_000
 TARGET_RATIO = 3.0
@@ -117,13 +118,26 @@ def _count(path: str, keys: list[str], memory: float) -> dict[str, Any]:
 def _assess(path: str, keys: list[str], n_records: int, out: str, memory: float, n_protected: int) -> dict[str, Any]:
     started = time.perf_counter()
     import rarecell as rc
+    from rarecell.machine.memory import MemoryLimit
+    from rarecell.run.assessment import n_held
     from rarecell.run.config import ProtectConfig, RunConfig
 
     protect = ProtectConfig(top=n_protected) if n_protected else None
     config = RunConfig(input=path, keys=tuple(keys), population=20 * n_records, memory=f"{memory}GB", protect=protect)
-    found = rc.protect(config, out=out).assessment if n_protected else rc.assess(config, out=out)
+    watching = Watching()
+    act = rc.protect if n_protected else rc.assess
+    result = act(config, out=out, progress=watching)
     seconds = time.perf_counter() - started
-    return {"seconds": seconds, "stages": found.seconds, "uniques": found.summary["risk"]["sample_uniques"]}
+    found = result.assessment if n_protected else result
+    table = found.table
+    stated = MemoryLimit.of(config.memory).needed(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held(table))
+    return {
+        "seconds": seconds,
+        "processor": time.process_time(),
+        "stages": watching.stages,
+        "stated": stated / 1e9,
+        "uniques": found.summary.risk.sample_uniques,
+    }
 
 
 def growth(sizes: list[int], seconds: list[float]) -> float:
@@ -151,15 +165,16 @@ def compare(name: str, sizes: list[int], layout: str, memory: float, n_protected
         print(
             f"{name:8} {n_records:>12,} records {counted['cells']:>11,} cells {assessed['uniques']:>10,} uniques | "
             f"GROUP BY {counted['seconds']:7.2f} s {counted['gigabytes']:5.2f} GB | "
-            f"assess {assessed['seconds']:7.2f} s {assessed['gigabytes']:5.2f} GB | ratio {ratio:6.1f}",
+            f"assess {assessed['seconds']:7.2f} s ({assessed['processor']:.2f} of the processor) {assessed['gigabytes']:5.2f} GB "
+            f"({assessed['stated']:.2f} stated) | ratio {ratio:6.1f}",
             flush=True,
         )
         if protected:
             print(f"{'':10}protect {n_protected:,} records: {protected['seconds']:.2f} s, {protected['gigabytes']:.2f} GB")
         slow = protected or assessed
-        for stage, seconds in slow["stages"].items():
+        for stage, (seconds, processor) in slow["stages"].items():
             if seconds > 0.02 * slow["seconds"]:
-                print(f"{'':10}{stage:32} {seconds:8.2f} s")
+                print(f"{'':10}{stage:32} {seconds:8.2f} s, {processor / seconds:.1f} cores")
     found = [growth(sizes, [row[what]["seconds"] for row in rows]) for what in ("group_by", "assess")]
     print(f"{name}: seconds grow with the power {found[0]:.2f} (GROUP BY) and {found[1]:.2f} (assess) of the records at the end")
     return rows

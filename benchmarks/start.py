@@ -41,24 +41,18 @@ def stages_of(command: str, folder: Path) -> list[str]:
     """What each stage of a run takes, by a process of its own; stages that run side by side are one line."""
     code = f"""
 import sys, time
+sys.path.insert(0, {str(Path(__file__).resolve().parent.parent)!r})
+from benchmarks.timing import Watching
 from rarecell import datasets
-from rarecell.progress import SilentProgress
 from rarecell.run.{"protection" if command == "protect" else "assessment"} import {command}
 from rarecell.run.config import ProtectConfig, RunConfig
-print("%-24s%9s%11s%8s" % ("stage", "seconds", "processor", "cores"))
-class Watching(SilentProgress):
-    open = []
-    def start(self, stage, total=None):
-        self.open.append((str(stage), time.perf_counter(), time.process_time()))
-    def done(self):
-        stage, clock, processor = self.open.pop()
-        clock, processor = time.perf_counter() - clock, time.process_time() - processor
-        if not self.open:
-            print("%-24s%9.2f%11.2f%8.1f" % (stage, clock, processor, processor / max(clock, 1e-9)))
-print("%-24s%9s%11.2f" % ("python and imports", "", time.process_time()))
+loaded = time.process_time()
+watching = Watching()
 config = RunConfig(input=sys.argv[1], keys=datasets.CENSUS_KEYS, population=datasets.CENSUS_POPULATION,
                    protect=ProtectConfig(risk_above=0.2) if {command == "protect"} else None)
-{command}(config, out=sys.argv[2], progress=Watching())
+{command}(config, out=sys.argv[2], progress=watching)
+heading, *lines = watching.lines()
+print(heading, "%-24s%9s%11.2f" % ("python and imports", "", loaded), *lines, sep="\\n")
 """
     arguments = [str(datasets.census_sample_path()), str(folder / f"stages-{command}")]
     found = subprocess.run([sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True)

@@ -261,7 +261,7 @@ def test_weights_below_one_are_noted_and_give_no_risk_above_one() -> None:
     table = rc.ContingencyTable.from_codes(codes, categories([2, 2]), weights=np.array([0.25, 40.0, 9.0]))
     risk = record_risk(table, rc.DecomposableModel(table), sampling="weights")
     assert (risk.match_probability <= 1.0).all()
-    assert "weights below 1" in risk.notes[0]
+    assert "In 1 cell the records have a mean weight below 1" in risk.notes[0]
     assert (risk.design.weight >= 1.0).all()
 
 

@@ -48,6 +48,27 @@ def test_weights_of_extreme_spread_are_told(frame: pa.Table) -> None:
     assert any("design effect" in reason for reason in found.summary.risk.reliability.reasons)
 
 
+def test_a_few_enormous_weights_are_told_even_if_their_records_are_not_unique(frame: pa.Table) -> None:
+    alike = np.flatnonzero((np.array(frame["age"]) == 40) & (np.array(frame["sex"]) == 0))[:3]
+    weight = np.full(frame.num_rows, 28.0)
+    weight[alike] = 1e6
+    found = rc.assess(frame.append_column("weight", pa.array(weight)), keys=["sex", "marital"], weight="weight", model="single")
+    assert any("design effect" in reason for reason in found.summary.risk.reliability.reasons)
+
+
+def test_equal_weights_say_that_they_change_nothing(frame: pa.Table) -> None:
+    weighed = frame.append_column("weight", pa.array(np.full(frame.num_rows, 20.0)))
+    found = rc.assess(weighed, keys=["age", "sex"], weight="weight", population=277_677, model="single")
+    assert found.summary.risk.design.sentence == "Every record has the same weight, so the weights change nothing."
+    assert any(f"stand for {20 * frame.num_rows:,} people, but the population is 277,677" in note for note in found.summary.notes)
+
+
+def test_the_interval_of_a_census_has_no_width(frame: pa.Table) -> None:
+    found = rc.assess(frame, keys=["age", "sex", "marital"], population=frame.num_rows)
+    n_uniques = found.summary.risk.sample_uniques
+    assert tuple(found.summary.risk.interval) == (n_uniques, n_uniques)
+
+
 def test_an_option_that_plays_no_part_says_so(frame: pa.Table) -> None:
     keys = ["age", "sex", "marital"]
     found = rc.assess(frame, keys=keys, population=277_677, form="poisson")

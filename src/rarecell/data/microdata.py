@@ -227,6 +227,13 @@ class Microdata(Shown):
             categories.append(Categories(name, coded.levels, coded.is_ordered))
         return codes, tuple(categories)
 
+    def value_codes(self, column: str) -> tuple[NDArray[np.int32], Categories]:
+        """Code a column by its values as they stand in the data, in record order, even if it is a key that is recoded."""
+        encoded = self.source.encode([column]).columns[0]
+        raw = settle(encoded.values, self.columns[column], decimal_mark=self.source.decimal_mark)
+        coded = code_levels(column, raw, number_of_each(encoded, None), Coding(), level_order=self.columns[column].level_order)
+        return coded.code_of_value[encoded.codes], Categories(column, coded.levels, coded.is_ordered)
+
     def with_products_of_margins(
         self, factors: Sequence[tuple[Sequence[int], int]], columns: ProductColumns, totals: Sequence[str]
     ) -> tuple[Any, tuple[int, ...], tuple[float, ...]]:

@@ -25,22 +25,21 @@ def rounded_weights(weights: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(np.rint(weights * WEIGHT_UNITS) / WEIGHT_UNITS, dtype=np.float64)
 
 
-def bad_weight(name: str, column: str, example: str, n_bad: int, what: str) -> BadInput:
-    """The error for weights that cannot be used. ``example`` is the one value that explains it."""
-    many = f" ({n_bad:,} records have such a weight)" if n_bad > 1 else ""
+def bad_weight(name: str, column: str, has_what: str, n_bad: int = 1) -> BadInput:
+    """The error for weights that cannot be used. ``has_what`` tells of the one value that explains it."""
+    many = f" ({n_bad:,} records have a weight that cannot be used)" if n_bad > 1 else ""
     return BadInput(
-        f"The weight column '{column}' of {name} has the value {example}{many}, which is {what}. A weight is the number of persons "
-        "a record stands for, a number of 1 or more. Correct or drop these records; if the weights were scaled to a mean of 1, "
-        "multiply them by the population over the number of records."
+        f"The weight column '{column}' of {name} has {has_what}{many}. A weight is the number of persons a record stands for, "
+        "a number of 1 or more. Correct or drop these records; if the weights were scaled to a mean of 1, multiply them by the population over the number of records."
     )
 
 
 def check_weights(name: str, column: str, smallest: float, n_unusable: int) -> None:
     """Refuse weights that are missing, infinite, or below 1."""
     if n_unusable:
-        raise bad_weight(name, column, "missing or not a number", n_unusable, "no number of persons")
+        raise bad_weight(name, column, "values that are missing or not numbers", n_unusable)
     if smallest < 1:
-        raise bad_weight(name, column, f"{smallest:g}", 1, "negative" if smallest < 0 else "below 1")
+        raise bad_weight(name, column, f"the value {smallest:g}, which is {'negative' if smallest < 0 else 'below 1'}")
 
 
 def check_record_weights(
@@ -53,12 +52,13 @@ def check_record_weights(
         row = int(np.flatnonzero(is_bad)[0])
         value, number = value_at(row), weights[row]
         what = (
-            "missing" if value is None
-            else "not a number" if np.isnan(number)
+            "not a number" if np.isnan(number)
             else "negative" if number < 0
             else "below 1" if number < 1
             else "larger than any population"
         )  # fmt: skip
-        shown = f"'{value}' in record {row + 1}" if value is not None else f"no value in record {row + 1}"
-        raise bad_weight(name, column, shown, int(is_bad.sum()), what)
+        at = f"in record {row + 1}"
+        raise bad_weight(
+            name, column, f"no value {at}" if value is None else f"the value '{value}' {at}, which is {what}", int(is_bad.sum())
+        )
     return rounded_weights(weights)

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.errors import BadInput, PopulationTooSmall, UnknownChoice
+from rarecell.outcome.words import counted
 from rarecell.risk.cell_weights import smoothed_weights
 from rarecell.table.contingency import ContingencyTable
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 SAMPLINGS = ("srs", "weights")
+
+_LARGE_DIFFERENCE = 0.01
+"""A sum of weights that differs from the population by more than this share is worth a note."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,12 +177,19 @@ def _by_weights(table: ContingencyTable, population: float | None) -> SamplingDe
         raise PopulationTooSmall.given(size, n_records=table.n_records)
     # Weights normalised to another sum still give the shares.
     weight = smoothed_weights(table) * (size / total)
-    notes: tuple[str, ...] = ()
+    notes: list[str] = []
+    if abs(total / size - 1.0) > _LARGE_DIFFERENCE:
+        notes.append(
+            f"By their weights the records stand for {total:,.0f} people, but the population is {size:,.0f}: every weight was multiplied by "
+            f"{size / total:.3g}."
+        )
     # A sample whose weights are exactly one is a census; only weights below one are odd.
     n_odd = int((table.weights * (size / total) < table.counts * (1.0 - 1e-9)).sum())
     if n_odd:
-        notes = (f"Records of {n_odd:,} cells have weights below 1 on average; a record stands for itself at least.",)
-    return SamplingDesign(size, table.n_records, np.maximum(weight, 1.0), np.full(table.n_cells, size), notes)
+        notes.append(
+            f"In {counted(n_odd, 'cell')} the records have a mean weight below 1, which was raised to 1: a record stands for itself at least."
+        )
+    return SamplingDesign(size, table.n_records, np.maximum(weight, 1.0), np.full(table.n_cells, size), tuple(notes))
 
 
 def _within_strata(table: ContingencyTable, key: str, populations: Mapping[Level, float]) -> SamplingDesign:

@@ -29,7 +29,8 @@ class DesignEffect:
     with_equal_weights : float
         τ1 if every record stood for the same number of people.
     spread : float
-        Kish's 1 + CV² of the weights of the sample uniques, the records whose own weights are known.
+        Kish's 1 + CV² of the weights of the records; where these are not held, that of the sample uniques or of the mean weights of
+        all cells, whichever is larger.
     smoothed_spread : float
         The same for the smoothed mean weights of all records: how far the keys explain the weights. 1 if they do not.
     """
@@ -50,6 +51,8 @@ class DesignEffect:
         return self.spread > EXTREME_SPREAD
 
     def __str__(self) -> str:
+        if self.spread < 1.0 + 1e-9:
+            return "Every record has the same weight, so the weights change nothing."
         if self.smoothed_spread < 1.0 + 1e-6:
             return (
                 "The weights vary independently of the keys, so that they change nothing: every record stands for the same number "
@@ -61,18 +64,22 @@ class DesignEffect:
         )
 
 
-def design_effect(risk: RecordRisk) -> DesignEffect | None:
-    """The effect of unequal weights on the risk; None for simple random sampling."""
+def design_effect(risk: RecordRisk, weights: NDArray[np.float64] | None = None) -> DesignEffect | None:
+    """The effect of unequal weights on the risk; None for simple random sampling. ``weights`` are those of the records, if held."""
     table, design = risk.table, risk.design
     equal = design.with_equal_weights()
     if table.weights is None and np.allclose(design.weight, equal.weight):
         return None
     as_given = design.weight if table.weights is None else table.weights / table.counts
     alone = table.unique_cells
+    if weights is not None:
+        spread = _spread(weights, np.ones(len(weights), dtype=np.int64))
+    else:
+        spread = max(_spread(as_given, table.counts), _spread(as_given[alone], table.counts[alone]) if len(alone) else 1.0)
     return DesignEffect(
         risk.expected_population_uniques,
         replace(risk, design=equal).expected_population_uniques,
-        _spread(as_given[alone], table.counts[alone]) if len(alone) else 1.0,
+        spread,
         _spread(design.weight, table.counts),
     )
 

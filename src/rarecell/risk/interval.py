@@ -148,7 +148,8 @@ def risk_interval(
         realised.add(*two)
     tau, found = expected.of_all(len(uniques)), realised.of_all(len(uniques))
     error = model.relative_error
-    if error is not None:
+    # Where everybody was sampled there is nothing left to err about.
+    if error is not None and (risk.design.n_unseen[uniques] > 0.0).any():
         found = found * np.exp(np.outer(rng.standard_normal(len(found)), error))
     estimate = np.array([risk.expected_population_uniques, risk.expected_correct_matches])
     if among is not None:

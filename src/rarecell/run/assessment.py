@@ -41,8 +41,9 @@ from rarecell.run.groups import concentration_of, groups_of, role_columns
 from rarecell.run.keywords import NO_FRAMES, Frames, RunOptions, as_config
 from rarecell.run.model_choice import ModelChoice
 from rarecell.run.results import Assessment
-from rarecell.run.roles import find_roles, stratum_of_records
+from rarecell.run.roles import find_roles
 from rarecell.run.stages import Stage, Stages
+from rarecell.run.strata import with_design_weights
 from rarecell.swap.swappable import swappability
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.identifying import refuse_identifying_keys
@@ -175,7 +176,7 @@ def _counted(
         refuse_identifying_keys(table)
         limit.check(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held(table))
     with stages.stage(Stage.RESOLUTIONS):
-        table = model_choice.with_design_weights(table, config, stratum_of_records(data, table, config))
+        table = with_design_weights(data, table, config)
         table = model_choice.with_resolutions(table, config.resolution)
         zeros = model_choice.structural_zeros(table, config)
         if config.zeros != "swaps":
@@ -228,7 +229,8 @@ def _judged(data: Microdata, risk: RecordRisk, chosen: ModelChoice, config: RunC
         },
     )
     doubles = find_doubles(data, risk, seed=config.seed)
-    return Judgement(fit, estimates, of_models, costs, interval, design_effect(risk), doubles)
+    effect = design_effect(risk, data.record_weights() if table.record_cell is not None else None)
+    return Judgement(fit, estimates, of_models, costs, interval, effect, doubles)
 
 
 def _explained(model: DecomposableModel, risk: RecordRisk, unsafe: UnsafeCombinations) -> tuple[RiskyRecord, ...]:

@@ -233,6 +233,11 @@ class RunConfig:
             raise BadInput(
                 "Both strata and survey weights were given; strata with their populations imply the weights, so give one of them."
             )
+        if self.population is not None and self.populations and self.population != sum(self.populations.values()):
+            raise BadInput(
+                f"The population was given as {self.population:,}, but the strata add up to {sum(self.populations.values()):,}. Correct the "
+                "size of a stratum, or leave out the population."
+            )
         if self.population is None and self.weight is None and self.strata is None:
             raise BadInput(
                 "The size of the population is not known. Give the number of units the sample was drawn from with "

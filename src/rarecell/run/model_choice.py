@@ -29,11 +29,11 @@ from rarecell.model.stacking import stack
 from rarecell.outcome.summary import EstimatorDetail, SearchSummary
 from rarecell.outcome.words import counted, verb
 from rarecell.progress import SILENT, OnlyCancelled, Progress
-from rarecell.risk.design import with_stratum_weights
 from rarecell.risk.diagnostics import fit_diagnostics
 from rarecell.risk.missing_values import matching_anything
 from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.run.config import RunConfig
+from rarecell.run.strata import stratum_levels
 from rarecell.search import SearchLimits, SearchResult, penalty_path, select_model
 from rarecell.search.hierarchical import improve_model
 from rarecell.search.sampling import sample_models
@@ -45,7 +45,7 @@ from rarecell.table.subsample import random_part
 from rarecell.table.zero_detection import find_structural_zeros
 
 if TYPE_CHECKING:
-    from rarecell.edges import Array
+    pass
 
 SKINNER_SHLOMO = "skinner-shlomo"
 """The criterion that takes the penalty at which the test of Skinner and Shlomo sees the least bias."""
@@ -216,20 +216,6 @@ def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals
     return fit_backoff(table, seed=config.seed, progress=progress)
 
 
-def with_design_weights(table: ContingencyTable, config: RunConfig, stratum: Array | None) -> ContingencyTable:
-    """Add the weights N_h/n_h of a stratified sample to the table; ``stratum`` is that of each record, if it is not a key."""
-    if config.strata is None:
-        return table
-    if stratum is not None:
-        sizes = {label: _stratum_size(config, label) for label in np.unique(stratum).tolist()}
-        return with_stratum_weights(table, stratum, sizes)
-    key = table.keys.index(config.strata)
-    of_level = np.array([_stratum_size(config, label) for label in table.categories[key].labels], dtype=np.float64)
-    codes = table.cells[:, key]
-    n_sampled = np.bincount(codes, weights=table.counts, minlength=len(of_level))
-    return replace(table, weights=table.counts * of_level[codes] / n_sampled[codes])
-
-
 def risk_of(table: ContingencyTable, model: CellModel, config: RunConfig) -> RecordRisk:
     """The risk of every record under the run's sampling design and its meaning of missing values."""
     risk = own_level_risk(table, model, config)
@@ -238,23 +224,12 @@ def risk_of(table: ContingencyTable, model: CellModel, config: RunConfig) -> Rec
 
 def own_level_risk(table: ContingencyTable, model: CellModel, config: RunConfig) -> RecordRisk:
     """The same risk with missing values as levels of their own."""
-    if config.strata is not None and config.strata in table.keys:
-        categories = table.categories[table.keys.index(config.strata)]
-        # A key made coarser no longer tells the strata apart; the weights of the table do.
-        if all(label in config.populations for label in categories.labels):
-            sizes = {level: config.populations[label] for level, label in zip(categories.levels, categories.labels, strict=True)}
-            return record_risk(table, model, population=sizes, strata=config.strata, form=config.form)
+    sizes = stratum_levels(table, config)
+    if sizes is not None:
+        return record_risk(table, model, population=sizes, strata=config.strata, form=config.form)
     sampling = "weights" if table.weights is not None else "srs"
     population = config.population or sum(config.populations.values()) or None
     return record_risk(table, model, population=population, sampling=sampling, form=config.form)
-
-
-def _stratum_size(config: RunConfig, label: str) -> int:
-    if label not in config.populations:
-        raise BadInput(
-            f"The population of stratum '{label}' of '{config.strata}' was not given; give the number of units of every stratum."
-        )
-    return config.populations[label]
 
 
 def model_estimates(

@@ -24,7 +24,7 @@ from rarecell.run import model_choice, swaps
 from rarecell.run.assessment import read
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.keywords import RunOptions, as_config
-from rarecell.run.roles import stratum_of_records
+from rarecell.run.strata import with_design_weights
 from rarecell.search import select_model
 from rarecell.swap.rules import SwapConstraints
 from rarecell.table.contingency import ContingencyTable
@@ -82,7 +82,7 @@ def plan(
     target = ReleaseTarget(max_correct_links, max_record_risk)
     records = read(config, given.data)
     table = records.table()
-    table = model_choice.with_design_weights(table, config, stratum_of_records(records, table, config))
+    table = with_design_weights(records, table, config)
     return plan_release(
         table,
         quick_fit(config, progress),

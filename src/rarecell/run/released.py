@@ -18,11 +18,9 @@ from rarecell.release.suppression import Suppression
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.records import household_risk
 from rarecell.risk.unsafe import k_anonymity
-from rarecell.run import model_choice
-from rarecell.run.config import RunConfig
 from rarecell.run.groups import concentration_of
 from rarecell.run.results import Assessment
-from rarecell.run.roles import stratum_of_records
+from rarecell.run.strata import with_design_weights
 from rarecell.swap.apply import Exchange
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import RiskAfter
@@ -76,7 +74,7 @@ def released_table(found: Assessment, plan: Exchange, blanked: Suppression | Non
     weights = found.data.record_weights() if config.weight is not None else None
     codes, occurring = _occurring(changed.categories, codes.astype(np.int32))
     made = ContingencyTable.from_codes(codes, occurring, weights=weights)
-    return _with_strata(made, found, config) if blanked is None else made
+    return with_design_weights(found.data, made, config) if blanked is None else made
 
 
 def _occurring(categories: Sequence[Categories], codes: NDArray[np.int32]) -> tuple[NDArray[np.int32], list[Categories]]:
@@ -91,10 +89,6 @@ def _occurring(categories: Sequence[Categories], codes: NDArray[np.int32]) -> tu
         codes[:, k] = new_code[codes[:, k]]
         found.append(Categories(given.key, tuple(given.levels[code] for code in there.tolist()), given.is_ordered))
     return codes, found
-
-
-def _with_strata(table: ContingencyTable, found: Assessment, config: RunConfig) -> ContingencyTable:
-    return model_choice.with_design_weights(table, config, stratum_of_records(found.data, table, config))
 
 
 # ---------------------------------------------------------------------- who is alone in it

@@ -37,6 +37,7 @@ from rarecell.risk.register import CalibrationBand, RegisterCounts, register_cou
 from rarecell.risk.scenarios import Scenarios, assess_scenarios
 from rarecell.run import model_choice
 from rarecell.run.config import RunConfig
+from rarecell.run.strata import with_design_weights
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def side_risk(table: ContingencyTable, data: Microdata, config: RunConfig) -> Re
 
 def side_risk_and_model(table: ContingencyTable, data: Microdata, config: RunConfig) -> tuple[RecordRisk, CellModel]:
     """:func:`side_risk`, and the model it comes from."""
-    weighed = model_choice.with_design_weights(table, config, stratum_of_records(data, table, config))
+    weighed = with_design_weights(data, table, config)
     prepared = _prepared(weighed, config)
     model = model_choice.risk_model(prepared, replace(config, cliques=()))
     return model_choice.risk_of(prepared, model, config), model
@@ -144,14 +145,6 @@ def _prepared(table: ContingencyTable, config: RunConfig) -> ContingencyTable:
     if config.zeros in ("swaps", "off"):
         return fine
     return fine.with_structural_zeros(model_choice.structural_zeros(fine, config).project(fine.keys) or None)
-
-
-def stratum_of_records(data: Microdata, table: ContingencyTable, config: RunConfig) -> Array | None:
-    """The stratum of each record as text, if strata are given by a column that is not a key of the table."""
-    if config.strata is None or config.strata in table.keys:
-        return None
-    codes, (categories,) = data.column_codes([config.strata])
-    return np.asarray(np.array(categories.labels)[codes[:, 0]])
 
 
 # ---------------------------------------------------------------------- the summary

@@ -22,7 +22,7 @@ from rarecell.run import model_choice
 from rarecell.run.assessment import read
 from rarecell.run.config import RunConfig
 from rarecell.run.planning import other_columns
-from rarecell.run.roles import stratum_of_records
+from rarecell.run.strata import with_design_weights
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Trials:
         self.config = config
         data = read(replace(config, coding={}, recode={}), frame)
         table = data.table()
-        self.table = model_choice.with_design_weights(table, config, stratum_of_records(data, table, config))
+        self.table = with_design_weights(data, table, config)
         self.columns: list[OtherColumn] = other_columns(data, table)
         self._offered = {key: tuple(step.words for step in ladder(self.table, key)[1:]) for key in self.table.keys}
         self._risks: dict[tuple[tuple[str, str], ...], TriedRisk] = {}

@@ -1,0 +1,84 @@
+"""Strata as a column, as a key, and as a key that is released in a recoded form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import rarecell as rc
+from rarecell import datasets
+from rarecell.data import microdata
+from rarecell.errors import BadInput
+from rarecell.run.config import RunConfig
+from rarecell.run.strata import with_design_weights
+
+KEYS = ["age", "sex", "marital", "relationship"]
+
+
+@pytest.fixture(scope="module")
+def sample() -> pa.Table:
+    """A sample in which small groups of marital status are drawn more often, and its copy of that column."""
+    population = datasets.census_population()
+    rng = np.random.default_rng(3)
+    group = np.array(population["marital"])
+    chance = 0.3 / np.sqrt(np.bincount(group))[group] * 10
+    drawn = population.take(np.flatnonzero(rng.random(len(group)) < chance))
+    return drawn.append_column("stratum", drawn["marital"])
+
+
+@pytest.fixture(scope="module")
+def sizes() -> dict[str, int]:
+    levels, numbers = np.unique(np.array(datasets.census_population()["marital"]), return_counts=True)
+    return dict(zip(map(str, levels.tolist()), numbers.tolist(), strict=True))
+
+
+def assessed(sample: pa.Table, sizes: dict[str, int], **options: Any) -> rc.Assessment:
+    return rc.assess(sample, keys=KEYS, populations=sizes, model="single", **options)
+
+
+def test_a_key_that_is_recoded_is_still_the_stratum(sample: pa.Table, sizes: dict[str, int]) -> None:
+    """As if the stratum were a column of its own beside the recoded key."""
+    recode = {"marital": "merge 1+2+3 as other"}
+    as_key = assessed(sample, sizes, strata="marital", recode=recode)
+    as_column = assessed(sample, sizes, strata="stratum", recode=recode)
+    assert [key.levels for key in as_key.summary.keys if key.name == "marital"] == [3]
+    np.testing.assert_array_equal(as_key.table.weights, as_column.table.weights)
+    assert as_key.summary.risk.expected_population_uniques == as_column.summary.risk.expected_population_uniques
+    assert as_key.summary.population == sum(sizes.values())
+
+
+def test_weights_of_strata_are_the_same_when_records_are_not_held(sample: pa.Table, sizes: dict[str, int]) -> None:
+    config = RunConfig(input="", keys=tuple(KEYS), strata="stratum", populations=sizes)
+    data = rc.Microdata(sample, KEYS, strata="stratum")
+    assert data.table(records=False).record_cell is None
+    expected = with_design_weights(data, data.table(records=True), config)
+    np.testing.assert_allclose(with_design_weights(data, data.table(records=False), config).weights, expected.weights)
+    assert expected.weights.sum() == pytest.approx(sum(sizes.values()))
+
+
+def test_a_recoded_stratum_that_cannot_be_told_apart_is_refused(
+    sample: pa.Table, sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(microdata, "CODES_IN_MEMORY", 0)
+    with pytest.raises(BadInput, match="a column of their own"):
+        assessed(sample, sizes, strata="marital", recode={"marital": "merge 1+2+3 as other"})
+
+
+def test_a_population_other_than_that_of_the_strata_is_refused(sizes: dict[str, int]) -> None:
+    with pytest.raises(BadInput, match="the strata add up to 277,677"):
+        RunConfig(input="x.csv", keys=("marital",), strata="marital", populations=sizes, population=300_000)
+    RunConfig(input="x.csv", keys=("marital",), strata="marital", populations=sizes, population=277_677)
+
+
+def test_a_stratum_without_a_size_is_named(sample: pa.Table, sizes: dict[str, int]) -> None:
+    for strata in ("marital", "stratum"):
+        with pytest.raises(BadInput, match="stratum '3'"):
+            assessed(sample, {label: size for label, size in sizes.items() if label != "3"}, strata=strata)
+
+
+def test_people_of_a_stratum_without_records_are_told_of(sample: pa.Table, sizes: dict[str, int]) -> None:
+    found = assessed(sample, {**sizes, "9": 50_000}, strata="stratum")
+    assert any("stand for 277,677 people, but the population is 327,677" in note for note in found.summary.notes)

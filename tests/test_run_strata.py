@@ -59,12 +59,21 @@ def test_weights_of_strata_are_the_same_when_records_are_not_held(sample: pa.Tab
     assert expected.weights.sum() == pytest.approx(sum(sizes.values()))
 
 
-def test_a_recoded_stratum_that_cannot_be_told_apart_is_refused(
+def test_a_run_holds_its_records_where_strata_need_them(
     sample: pa.Table, sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(microdata, "CODES_IN_MEMORY", 0)
+    found = assessed(sample, sizes, strata="marital", recode={"marital": "merge 1+2+3 as other"})
+    assert found.table.record_cell is not None
+    assert assessed(sample, sizes, strata="marital").table.record_cell is None
+
+
+def test_a_recoded_stratum_that_cannot_be_told_apart_is_refused(sample: pa.Table, sizes: dict[str, int]) -> None:
+    config = RunConfig(input="", keys=tuple(KEYS), strata="marital", populations=sizes)
+    data = rc.Microdata(sample, KEYS, strata="marital", coding={"marital": {"merge": {"other": [1, 2, 3]}}})
+    assert with_design_weights(data, data.table(records=True), config).weights.sum() == pytest.approx(sum(sizes.values()))
     with pytest.raises(BadInput, match="a column of their own"):
-        assessed(sample, sizes, strata="marital", recode={"marital": "merge 1+2+3 as other"})
+        with_design_weights(data, data.table(records=False), config)
 
 
 def test_a_population_other_than_that_of_the_strata_is_refused(sizes: dict[str, int]) -> None:

@@ -55,7 +55,8 @@ def needs_records(config: RunConfig, protection: ProtectConfig | None) -> bool:
     return any(
         (
             config.household is not None or wanted.households,
-            config.strata is not None and config.strata not in config.keys,
+            config.strata is not None
+            and (config.strata not in config.keys or config.strata in {**config.coding, **config.recode}),
             wanted.records is not None,
             bool(wanted.formal),
             wanted.suppress_rest,

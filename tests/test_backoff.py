@@ -15,7 +15,6 @@ from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff, ra
 from rarecell.model.backoff_conditionals import Betas
 from rarecell.model.backoff_contexts import POWERS, STRENGTHS, Context
 from rarecell.model.log_draws import log_beta_draws
-from rarecell.risk.posterior import gamma_of_log_moments
 from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.table.coarsening import automatic_coarsenings
 from tests.naive import backoff as naive
@@ -341,12 +340,13 @@ def test_the_posterior_of_an_average_has_the_variance_within_and_between_its_net
     table = census_table()
     model = fit_backoff(table, n_orders=4)
     rows = np.stack([network.log_moment_rows(table.cells) for network in model.networks])
-    mean, variance, _ = model.posterior()
-    pairs = 0.5 * (rows[::2, :, 0] + rows[1::2, :, 0])
-    assert variance == pytest.approx(rows[:, :, 2].mean(axis=0) + pairs.var(axis=0, ddof=1))
-    # The mean of the gamma law is that of the networks on average, whatever its variance.
-    shape, scale = gamma_of_log_moments(mean, variance)
-    within, _ = gamma_of_log_moments(mean, rows[:, :, 2].mean(axis=0))
-    log_mean = rows[:, :, 1].mean(axis=0) + model.log_cell_probability() - rows[:, :, 0].mean(axis=0)
-    wanted = log_mean + np.log(within) - special.digamma(within)
-    assert np.log(shape * scale) == pytest.approx(wanted, abs=1e-6)
+    mean, variance, error = model.posterior()
+    log_means, mean_logs, variances = np.moveaxis(rows, 2, 0)
+    assert variance == pytest.approx(variances.mean(axis=0) + 1.25 * log_means.var(axis=0, ddof=1))
+    arithmetic = np.log(np.exp(log_means).mean(axis=0))
+    assert model.log_cell_probability() == pytest.approx(arithmetic)
+    # Averaging moves the mean of the logarithm as far as that of the arithmetic mean lies above the geometric one.
+    assert mean == pytest.approx(mean_logs.mean(axis=0) + arithmetic - log_means.mean(axis=0))
+    # An order and its reverse count as one observation of the chance in the orders.
+    pairs = 0.5 * (log_means[::2] + log_means[1::2])
+    assert error == pytest.approx(pairs.std(axis=0, ddof=1) / np.sqrt(2))

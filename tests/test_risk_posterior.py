@@ -10,7 +10,6 @@ from scipy import integrate, special, stats
 from scipy.special import digamma, polygamma
 
 from rarecell._kernels import gamma
-from rarecell.model.backoff import _add_variance
 from rarecell.risk.posterior import gamma_of_log_moments, posterior_match_probability, posterior_unique_probability
 
 
@@ -68,13 +67,3 @@ def test_log_moments_of_betas_are_those_of_scipy() -> None:
     np.testing.assert_allclose(found[:, 0], np.log(mean), rtol=1e-12)
     np.testing.assert_allclose(found[:, 1], special.digamma(a) - special.digamma(a + b), rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(found[:, 2], special.polygamma(1, a) - special.polygamma(1, a + b), rtol=1e-7, atol=1e-9)
-
-
-@given(st.floats(1e-4, 20.0), st.floats(0.0, 10.0))
-def test_more_variance_leaves_the_mean_of_a_gamma_variable(variance_log: float, more: float) -> None:
-    variance = np.array([variance_log])
-    shape, scale = gamma_of_log_moments(np.zeros(1), variance)
-    moved = _add_variance(variance, np.array([more]))
-    assert variance[0] == pytest.approx(variance_log + more)
-    new_shape, new_scale = gamma_of_log_moments(moved, variance)
-    assert np.log(new_shape * new_scale)[0] == pytest.approx(np.log(shape * scale)[0], abs=1e-6)

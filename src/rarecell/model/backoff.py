@@ -242,8 +242,12 @@ class BackoffModel(_Backoff):
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
         """Mean and variance of the logarithm of each cell's probability.
 
-        The variance is that within the networks plus that between pairs of them (an order and its reverse). The mean is
-        shifted to match the arithmetic mean of their probabilities.
+        The variance is that within the networks plus that of the truth about their mean, if the truth is to them like one more
+        network. The mean is that of the networks plus the logarithm of the arithmetic over the geometric mean of their probabilities.
+
+        So the mean of the probability lies above that of the networks, by half the variance between them. That a record was seen
+        in the cell makes those networks more credible that expect it there. Weighing them by how much they do would add the whole
+        variance, weighing them equally nothing; but they have already counted that record.
         """
         found = self._averaged(cells)
         return LogMoments(found.mean_log, found.variance_log, found.error if len(self.networks) > 1 else None)
@@ -293,13 +297,10 @@ def _average(rows: Sequence[Floats]) -> _Moments:
         log_mean[:] = np.log(np.exp(logs - largest).mean(axis=0)) + largest
         mean_log[:] = np.mean([part[:, 1] for part in parts], axis=0) + log_mean - logs.mean(axis=0)
         variance_log[:] = np.mean([part[:, 2] for part in parts], axis=0)
-        # Neighbouring networks are those of an order and its reverse, which err in opposite directions.
-        has_pairs = len(logs) % 2 == 0 and len(logs) > 2
-        pairs = logs.reshape(len(logs) // 2, 2, logs.shape[1]).mean(axis=1) if has_pairs else logs
-        if len(pairs) > 1:
-            between = pairs.var(axis=0, ddof=1)
-            error[:] = np.sqrt(between / len(pairs))
-            mean_log += _add_variance(variance_log, between if has_pairs else 0.5 * between)
+        if len(logs) > 1:
+            # If the truth differs from the networks as they differ from each other, this is its variance about their mean.
+            variance_log += (1.0 + 1.0 / len(logs)) * logs.var(axis=0, ddof=1)
+            error[:] = _error_of_mean(logs)
         else:
             error[:] = 0.0
 
@@ -307,18 +308,11 @@ def _average(rows: Sequence[Floats]) -> _Moments:
     return found
 
 
-def _add_variance(variance_log: Floats, more: Floats) -> Floats:
-    """Add to variances of logarithms in place; return the shift of their means that keeps the means of gamma variables."""
-    before = _mean_of_log(variance_log)
-    variance_log += more
-    return _mean_of_log(variance_log) - before
-
-
-def _mean_of_log(variance_log: Floats) -> Floats:
-    """Mean of the logarithm of a gamma variable with mean 1, from the variance of its logarithm."""
-    shape, scale = np.empty(len(variance_log)), np.empty(len(variance_log))
-    gamma.gamma_of_log_moments(np.zeros(len(variance_log)), variance_log, shape, scale)
-    return np.asarray(gamma.digammas(shape) - np.log(shape))
+def _error_of_mean(logs: Floats) -> Floats:
+    """Standard error of the mean of networks, one row each; an order and its reverse, side by side, err in opposite directions."""
+    has_pairs = len(logs) % 2 == 0 and len(logs) > 2
+    independent = logs.reshape(len(logs) // 2, 2, -1).mean(axis=1) if has_pairs else logs
+    return np.asarray(np.sqrt(independent.var(axis=0, ddof=1) / len(independent)))
 
 
 def fit_backoff(

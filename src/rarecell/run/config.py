@@ -230,14 +230,10 @@ class RunConfig:
         if (self.strata is None) != (not self.populations):
             raise BadInput("Strata need both the column with the stratum of each record and the population of each stratum.")
         if self.strata is not None and self.weight is not None:
-            raise BadInput(
-                "Both strata and survey weights were given; strata with their populations imply the weights, so give one of them."
-            )
-        if self.population is not None and self.populations and self.population != sum(self.populations.values()):
-            raise BadInput(
-                f"The population was given as {self.population:,}, but the strata add up to {sum(self.populations.values()):,}. Correct the "
-                "size of a stratum, or leave out the population."
-            )
+            raise BadInput("Strata and survey weights were both given; the sizes of strata imply weights, so give one of them.")
+        if self.populations and self.population not in (None, in_all := sum(self.populations.values())):
+            told = f"The population was given as {self.population:,}, but the strata add up to {in_all:,}."
+            raise BadInput(f"{told} Correct the size of a stratum, or leave out the population.")
         if self.population is None and self.weight is None and self.strata is None:
             raise BadInput(
                 "The size of the population is not known. Give the number of units the sample was drawn from with "

@@ -43,8 +43,8 @@ from rarecell.table.subsample import random_part
 RELATIVE_ERROR = (0.015, 0.0075)
 """Relative standard deviations, beyond chance, of the estimates of population uniques and of correct matches.
 
-Values of 0.004 to 0.010 make 95 % of the intervals of a population contain the truth, each judged by what the others require;
-samples of half a per cent need twice that (``benchmarks/accuracy.py``).
+Simple random samples need no such allowance for 95 % of the intervals to contain the truth; samples with unequal weights and of
+whole households need about 2 % (``benchmarks/accuracy.py``).
 """
 
 N_ORDERS = 12

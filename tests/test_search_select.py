@@ -146,6 +146,13 @@ def test_bad_options_are_refused() -> None:
             select_model(table, **options)
 
 
+@pytest.mark.parametrize("penalty", [-1, -0.5, "-1", "nan", float("inf")])
+def test_a_penalty_that_is_none_is_refused(penalty: float | str) -> None:
+    """With a reward for each degree of freedom every search ends at the saturated model."""
+    with pytest.raises(UnknownChoice):
+        make_score(lumpy_table(0), penalty)
+
+
 def test_one_key_and_one_record_are_models_too() -> None:
     table = rc.ContingencyTable.from_counts([[0]], [1], [rc.Categories("a", (0, 1))])
     for search in ("exact", "local", "greedy"):

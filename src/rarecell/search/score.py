@@ -126,7 +126,8 @@ def make_score(table: ContingencyTable, criterion: str | float, *, marginals: Ma
     marginals = marginals or table.marginals
     penalised = PenalisedLikelihood if table.structural_zeros is None else CompatibleLikelihood
     if isinstance(criterion, int | float):
-        if not math.isfinite(criterion):
+        # A reward for every degree of freedom would always choose the saturated model.
+        if not math.isfinite(criterion) or criterion < 0:
             raise UnknownChoice.of("The criterion", criterion, [*CRITERIA, "a penalty such as 0.7"])
         return penalised(marginals, float(criterion), f"penalty {criterion:g}")
     if criterion == "aic":

@@ -58,7 +58,7 @@ def test_the_riskiest_of_the_released_file_are_told_where_nobody_stays_at_risk(f
     assert [one.risk for one in safe.riskiest] == sorted((one.risk for one in safe.riskiest), reverse=True)
     assert not any(one.is_at_risk or one.reason or one.remedy for one in safe.riskiest)
     page = (safe.save(tmp_path / "run") / "report.html").read_text()
-    assert "In the released file no record reaches the threshold." in page
+    assert "In the released file no record reaches the threshold" in page
     assert "The riskiest records of the released file" in page
     assert "riskiest records of the released" not in (tmp_path / "run" / "report-external.html").read_text()
     assert few.riskiest[: len(few.remaining)] == few.remaining

@@ -68,7 +68,7 @@ MEASURES: tuple[Measure, ...] = (
     Measure(_DONE, "values blanked", _of_swap(lambda swap: swap.suppression and swap.suppression.values)),
     Measure(
         _DONE,
-        "distance of two-way tables (Hellinger)",
+        "two-way tables moved (Hellinger)",
         _of_swap(lambda swap: swap.hellinger["2"].mean if "2" in swap.hellinger else None),
     ),
     Measure(_AFTER, "expected population uniques", _of_swap(lambda swap: swap.risk_after.expected_population_uniques)),

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ def test_recipe_and_citation_are_valid(path: str) -> None:
     if path == "CITATION.cff":
         assert {"cff-version", "message", "title", "authors", "version", "license", "references"} <= set(read)
     else:
-        assert read["build"]["python"]["entry_points"] == ["rarecell = rarecell.cli:main"]
+        scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+        assert read["build"]["python"]["entry_points"] == [f"{name} = {place}" for name, place in scripts.items()]
 
 
 @pytest.mark.skipif(not (ROOT / ".github").is_dir(), reason="a source distribution has no workflows")

@@ -287,7 +287,7 @@ def test_a_recoding_joins_what_a_coding_says() -> None:
         ("five bands", "is not understood"),
         ("width 5, 3 groups", "choose one way"),
         ("width 5, width 10", "twice"),
-        ("edges 5 3", "ascend"),
+        ("edges 5 3", "larger than the one before"),
         ("merge 1+2 as NA", "read as missing"),
         ("merge 1+2 as a; merge 2+3 as b", "two levels"),
         ("merge 1 as a; merge 2 as a", "the same name"),

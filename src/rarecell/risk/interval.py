@@ -138,15 +138,7 @@ def risk_interval(
     drawn = uniques
     if len(uniques) > most_uniques:
         drawn = np.sort(rng.choice(uniques, most_uniques, replace=False))
-    expected, realised = _Sums(len(drawn)), _Sums(len(drawn))
-    step = max(1, _VALUES_IN_MEMORY // max(len(drawn), 1))
-    for start in range(0, n_draws, step):
-        log_p = model.draws(risk.table.cells[drawn], min(step, n_draws - start), rng)
-        if risk.log_widening is not None:
-            log_p = log_p + risk.log_widening[drawn]
-        one, two = _one_chunk(risk, drawn, log_p, rng)
-        expected.add(*one)
-        realised.add(*two)
+    expected, realised = _drawn_sums(risk, model, drawn, n_draws, rng)
     tau, found = expected.of_all(len(uniques)), realised.of_all(len(uniques))
     error = model.relative_error
     # Where everybody was sampled there is nothing left to err about.
@@ -177,6 +169,22 @@ def risk_interval(
             else f" A random {len(drawn):,} of the {len(uniques):,} uniques represent all of them."
         ),
     )
+
+
+def _drawn_sums(
+    risk: RecordRisk, model: CellModel, drawn: NDArray[np.int64], n_draws: int, rng: np.random.Generator
+) -> tuple[_Sums, _Sums]:
+    """Expected and realised numbers of both kinds over the drawn uniques, for each draw of the model's probabilities."""
+    expected, realised = _Sums(len(drawn)), _Sums(len(drawn))
+    step = max(1, _VALUES_IN_MEMORY // max(len(drawn), 1))
+    for start in range(0, n_draws, step):
+        log_p = model.draws(risk.table.cells[drawn], min(step, n_draws - start), rng)
+        if risk.log_widening is not None:
+            log_p = log_p + risk.log_widening[drawn]
+        one, two = _one_chunk(risk, drawn, log_p, rng)
+        expected.add(*one)
+        realised.add(*two)
+    return expected, realised
 
 
 class _Sums:

@@ -119,8 +119,8 @@ def _assess(path: str, keys: list[str], n_records: int, out: str, memory: float,
     started = time.perf_counter()
     import rarecell as rc
     from rarecell.machine.memory import MemoryLimit
-    from rarecell.run.assessment import n_held
     from rarecell.run.config import ProtectConfig, RunConfig
+    from rarecell.run.model_choice import size_of
 
     protect = ProtectConfig(top=n_protected) if n_protected else None
     config = RunConfig(input=path, keys=tuple(keys), population=20 * n_records, memory=f"{memory}GB", protect=protect)
@@ -130,7 +130,7 @@ def _assess(path: str, keys: list[str], n_records: int, out: str, memory: float,
     seconds = time.perf_counter() - started
     found = result.assessment if n_protected else result
     table = found.table
-    stated = MemoryLimit.of(config.memory).needed(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held(table))
+    stated = MemoryLimit.of(config.memory).needed(size_of(table, has_swaps=bool(n_protected)))
     return {
         "seconds": seconds,
         "processor": time.process_time(),

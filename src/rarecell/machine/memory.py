@@ -19,11 +19,14 @@ LEAST = 10**9
 """No run is guaranteed to work with less."""
 
 _MOST = 2.0**60
-_LIBRARIES = 600 * 10**6
+_LIBRARIES = 560 * 10**6
 """Interpreter and libraries."""
 
-_BYTES_OF_CELL = 1_000
-"""Counts, probabilities, risks and scores of a cell, and room to compute them, as measured by benchmarks/scale.py."""
+_BYTES_OF_CELL = 400
+"""Counts, probabilities and scores of a cell, and room to compute them, as measured by benchmarks/scale.py."""
+
+_BYTES_OF_UNIQUE = 1_900
+"""Risk of a sample unique with its draws and the combinations that single it out, measured likewise."""
 
 _BYTES_OF_CODE = 8
 """Code of one key of a cell, with room for its projection."""
@@ -35,6 +38,29 @@ _MOST_FOR_ENGINE = 8 * 2**30
 _LEAST_FOR_TABLES = 2**26
 """A search or fit that needs no more is not worth refusing."""
 _LEAST_FOR_MARGINALS, _MOST_FOR_MARGINALS = 2**26, 2**29
+_BYTES_OF_MARGINALS = 1_000
+"""For each cell, what marginals and projections may take that are kept for reuse."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Size:
+    """What the memory of a run depends on.
+
+    Attributes
+    ----------
+    n_cells, n_uniques, n_keys : int
+        Occupied cells, those among them with one record, and keys.
+    n_records : int
+        Records held in memory; 0 when DuckDB or Spark holds them.
+    has_swaps : bool
+        Whether the run plans swaps, too.
+    """
+
+    n_cells: int = 0
+    n_uniques: int = 0
+    n_keys: int
+    n_records: int = 0
+    has_swaps: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,28 +98,31 @@ class MemoryLimit:
         return min(self.total // 8, 2**29)
 
     @staticmethod
-    def needed(*, n_cells: int, n_keys: int, n_records: int) -> int:
-        """Bytes a run will need at its peak; ``n_records`` counts records held in memory, 0 when DuckDB or Spark holds them."""
-        counting = n_records * (_BYTES_OF_RECORD + _BYTES_TO_COUNT_RECORD + 2 * n_keys)
-        modelling = marginals_budget(n_cells) + n_cells * (_BYTES_OF_CELL + _BYTES_OF_CODE * n_keys)
-        return _LIBRARIES + max(counting, modelling + n_records * _BYTES_OF_RECORD)
+    def needed(size: Size) -> int:
+        """Bytes a run will need at its peak."""
+        counting = size.n_records * (_BYTES_OF_RECORD + _BYTES_TO_COUNT_RECORD + 2 * size.n_keys)
+        modelling = size.n_cells * (_BYTES_OF_CELL + _BYTES_OF_CODE * size.n_keys) + size.n_uniques * _BYTES_OF_UNIQUE
+        # A plan of swaps looks up margins of the protected table beside those of the original.
+        swapping = marginals_budget(size.n_cells) if size.has_swaps else 0
+        return _LIBRARIES + max(counting, modelling + swapping + size.n_records * _BYTES_OF_RECORD)
 
-    def spare(self, *, n_cells: int, n_keys: int, n_records: int) -> int:
+    def spare(self, size: Size) -> int:
         """Bytes left for the tables of a search or a fit, besides what :meth:`needed` counts."""
-        return max(self.total - self.needed(n_cells=n_cells, n_keys=n_keys, n_records=n_records), _LEAST_FOR_TABLES)
+        return max(self.total - self.needed(size), _LEAST_FOR_TABLES)
 
-    def check(self, *, n_cells: int, n_keys: int, n_records: int) -> None:
+    def check(self, size: Size) -> None:
         """Refuse a run that would exceed the limit, before its long work begins."""
-        needed = self.needed(n_cells=n_cells, n_keys=n_keys, n_records=n_records)
+        needed = self.needed(size)
         if needed > self.total:
             raise TooLarge(
-                f"The keys have {n_cells:,} occupied cells, for which the run needs about {gigabytes(needed)}, and {gigabytes(self.total)} "
-                "may be used. Allow more with --memory, or use fewer or coarser keys, for example bands of a key with many values."
+                f"The keys have {size.n_cells:,} occupied cells, for which the run needs about {gigabytes(needed)}, and "
+                f"{gigabytes(self.total)} may be used. Allow more with --memory, or use fewer or coarser keys, for example bands of a key "
+                "with many values."
             )
 
     def check_records(self, *, n_records: int, n_keys: int) -> None:
         """Refuse a run that needs single records when that many do not fit into memory."""
-        needed = self.needed(n_cells=0, n_keys=n_keys, n_records=n_records)
+        needed = self.needed(Size(n_keys=n_keys, n_records=n_records))
         if needed > self.total:
             raise TooLarge(
                 f"The run looks at single records, and {n_records:,} of them take about {gigabytes(needed)} on one machine, where "
@@ -104,7 +133,7 @@ class MemoryLimit:
 
 def marginals_budget(n_cells: int) -> int:
     """Memory for marginals and projections that are kept for reuse."""
-    return min(_MOST_FOR_MARGINALS, max(_LEAST_FOR_MARGINALS, _BYTES_OF_CELL * n_cells))
+    return min(_MOST_FOR_MARGINALS, max(_LEAST_FOR_MARGINALS, _BYTES_OF_MARGINALS * n_cells))
 
 
 def gigabytes(n_bytes: int) -> str:

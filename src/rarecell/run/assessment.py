@@ -174,7 +174,7 @@ def _counted(
             refuse_unknown_names(data, config, wanted)
         table = data.table(records=True if needs_records else None)
         refuse_identifying_keys(table)
-        limit.check(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held(table))
+        limit.check(model_choice.size_of(table, has_swaps=wanted is not None))
     with stages.stage(Stage.RESOLUTIONS):
         table = with_design_weights(data, table, config)
         table = model_choice.with_resolutions(table, config.resolution)
@@ -259,8 +259,3 @@ def _of_households(data: Microdata, risk: RecordRisk) -> NDArray[np.float64] | N
     of_record = risk.per_record()
     probability = [household_risk(of_record[name], codes) for name in ("unique_probability", "match_probability")]
     return np.stack(probability, axis=1)[np.unique(codes, return_index=True)[1]]
-
-
-def n_held(table: ContingencyTable) -> int:
-    """Number of records whose cells are held in memory."""
-    return 0 if table.record_cell is None else len(table.record_cell)

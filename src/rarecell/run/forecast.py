@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rarecell.machine.memory import MemoryLimit, gigabytes
 from rarecell.run import model_choice
-from rarecell.run.assessment import n_held, read
+from rarecell.run.assessment import read
 from rarecell.run.config import RunConfig
 from rarecell.search import estimate_exact
 
@@ -15,7 +15,7 @@ def forecast(config: RunConfig) -> str:
     table = model_choice.with_resolutions(data.table(), config.resolution)
     cost = estimate_exact(table, max_clique=config.max_clique)
     limit = MemoryLimit.of(config.memory)
-    needed = limit.needed(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held(table))
+    needed = limit.needed(model_choice.size_of(table, has_swaps=config.protect is not None))
     return "\n".join(
         [
             *data.summary_lines(),

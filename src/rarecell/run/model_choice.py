@@ -17,7 +17,7 @@ import numpy as np
 from rarecell.choices import MATCHES_ANYTHING
 from rarecell.engine.reach import reachable, read_small_text
 from rarecell.errors import BadInput
-from rarecell.machine.memory import MemoryLimit
+from rarecell.machine.memory import MemoryLimit, Size
 from rarecell.machine.threads import on_all_cores
 from rarecell.model.additive import AdditiveModel
 from rarecell.model.average import AverageModel
@@ -112,10 +112,20 @@ def structural_zeros(table: ContingencyTable, config: RunConfig) -> StructuralZe
         ) from None
 
 
+def size_of(table: ContingencyTable, *, has_swaps: bool = False) -> Size:
+    """What the memory of a run depends on."""
+    return Size(
+        n_cells=table.n_cells,
+        n_uniques=len(table.unique_cells),
+        n_keys=table.n_keys,
+        n_records=0 if table.record_cell is None else len(table.record_cell),
+        has_swaps=has_swaps,
+    )
+
+
 def _spare_memory(table: ContingencyTable, config: RunConfig) -> int:
     """Memory that the run's searches may use for their tables."""
-    n_held = 0 if table.record_cell is None else len(table.record_cell)
-    return MemoryLimit.of(config.memory).spare(n_cells=table.n_cells, n_keys=table.n_keys, n_records=n_held)
+    return MemoryLimit.of(config.memory).spare(size_of(table))
 
 
 def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> ModelChoice:

@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.timing import Watching, apart
 
 CHUNK = 1_000_000
-TARGET_RATIO = 3.0
+TARGET_RATIO = 10
 
 
 @dataclass(frozen=True)

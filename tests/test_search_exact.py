@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.search.bounds import admissible_sets
+from rarecell.search.bounds import TooManySets, _Growth, admissible_sets
 from rarecell.search.exact import best_cliques
 from rarecell.search.orders import OrderBound
 from rarecell.search.score import make_score
 from rarecell.search.set_family import Family, closed_levels
+from rarecell.table.contingency import ContingencyTable
 from tests.naive import search as naive
 from tests.naive.search import graph_score
-from tests.strategies import coarsened_tables, tables
+from tests.strategies import categories, coarsened_tables, tables
 
 
 def plain_family(n_vertices: int, max_keys: int | None = None) -> Family:
@@ -141,3 +142,37 @@ def test_bound_by_the_best_order_is_that_of_all_orders(lengths: tuple[int, ...])
         expected = naive.best_completion(tuple(row), lengths, gain)
         # Gains are rounded up to single precision.
         assert expected - 1e-12 <= found[np.array(row) @ bound.stride] <= expected + 1e-4
+
+
+@settings(deadline=None, max_examples=30)
+@given(table=coarsened_tables())
+def test_the_work_ahead_is_that_of_all_larger_sets(table) -> None:
+    """Where no bound excludes anything, as without a score to reach."""
+    growth = _Growth(make_score(table, "aic"), -np.inf, None)
+    ranks = closed_levels([len(chain) for chain in table.chains], table.n_keys).sum(axis=1)
+    for rank in range(1, ranks.max() + 1):
+        levels, position = growth.candidates()
+        per_set = growth.seconds_to_score(levels) / len(levels)
+        assert len(levels) == (ranks == rank).sum()
+        assert growth.seconds_ahead(levels) == pytest.approx(per_set * (ranks > rank).sum())
+        growth.take(levels, position)
+
+
+def test_a_search_that_cannot_end_in_time_is_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A third of the time that all sets take would be wasted on the smaller ones."""
+    cells = np.unique(np.random.default_rng(3).integers(0, 2, (64, 8)), axis=0)
+    table = ContingencyTable.from_counts(cells, np.ones(len(cells), dtype=np.int64), categories([2] * 8))
+    score = make_score(table, "aic")
+    assert admissible_sets(score).n_scored == 2**8
+    of_all = _Growth(score, -np.inf, None).seconds_to_score(closed_levels([1] * 8, 8))
+    scored: list[int] = []
+    take = _Growth.take
+
+    def counted(growth: _Growth, levels: np.ndarray, position: np.ndarray) -> None:
+        scored.append(len(levels))
+        take(growth, levels, position)
+
+    monkeypatch.setattr(_Growth, "take", counted)
+    with pytest.raises(TooManySets):
+        admissible_sets(score, max_seconds=of_all / 3.0)
+    assert sum(scored) < 2**8 / 8

@@ -22,10 +22,10 @@ _MOST = 2.0**60
 _LIBRARIES = 560 * 10**6
 """Interpreter and libraries."""
 
-_BYTES_OF_CELL = 400
+_BYTES_OF_CELL = 1_000
 """Counts, probabilities and scores of a cell, and room to compute them, as measured by benchmarks/scale.py."""
 
-_BYTES_OF_UNIQUE = 1_900
+_BYTES_OF_UNIQUE = 400
 """Risk of a sample unique with its draws and the combinations that single it out, measured likewise."""
 
 _BYTES_OF_CODE = 8

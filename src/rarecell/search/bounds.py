@@ -36,6 +36,8 @@ SECONDS_PER_CELL = 0.6e-9
 BEYOND_CACHE = 100_000
 SECONDS_BEYOND_CACHE = 4e-9
 """A table with more cells does not fit into a core's cache; each of its cells then costs this much more for every set."""
+SHARE_TRIED, SHARE_AHEAD = 0.1, 0.5
+"""Once this share of the time is spent, the search goes on only if there is time for that share of the sets still ahead."""
 MAX_SETS = 4_000_000
 """No more sets than this are tried: they would fill the memory before the dynamic programme begins."""
 
@@ -80,7 +82,8 @@ def admissible_sets(
     max_clique : int, optional
         Largest number of keys in a clique.
     max_seconds : float, optional
-        Give up with :class:`TooManySets` when scoring is estimated to take longer.
+        Give up with :class:`TooManySets` when scoring is estimated to take longer, or when the bounds have excluded so little
+        that it will.
     """
     growth = _Growth(score, at_least - _slack(at_least), max_clique)
     seconds = 0.0
@@ -91,7 +94,8 @@ def admissible_sets(
             progress.done()
             return growth.result()
         seconds += growth.seconds_to_score(levels)
-        if seconds > max_seconds or growth.n_scored + len(levels) > MAX_SETS:
+        is_hopeless = seconds > SHARE_TRIED * max_seconds and seconds + SHARE_AHEAD * growth.seconds_ahead(levels) > max_seconds
+        if seconds > max_seconds or is_hopeless or growth.n_scored + len(levels) > MAX_SETS:
             raise TooManySets(f"more than {growth.n_scored + len(levels):,} sets of vertices would have to be compared")
         growth.take(levels, smaller)
         checkpoint(progress, "scoring sets", float(len(levels)))
@@ -258,6 +262,16 @@ class _Growth:
         if of_table > BEYOND_CACHE:
             seconds = seconds + SECONDS_BEYOND_CACHE * of_table
         return float(seconds.sum())
+
+    def seconds_ahead(self, levels: NDArray[np.int64]) -> float:
+        """Rough time for all larger sets, if the bounds leave as large a share of them as of these; 0 if cliques are bounded."""
+        if self.max_keys < len(self.chains):
+            return 0.0
+        n_sets = np.ones(1)
+        for length in self.lengths:
+            n_sets = np.convolve(n_sets, np.ones(length + 1))
+        rank = len(self.ranks)
+        return float(n_sets[rank + 1 :].sum() / n_sets[rank] * self.seconds_to_score(levels))
 
     def take(self, levels: NDArray[np.int64], position: NDArray[np.int64]) -> None:
         """Score the candidates and accept those that can matter."""

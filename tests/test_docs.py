@@ -112,7 +112,8 @@ def test_search_works_on_pages_opened_as_files(built: Path, chromium: Any) -> No
     faults: list[str] = []
     page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
     page.goto(f"{(built / 'search.html').as_uri()}?q=separator")
-    page.wait_for_selector("#search-results li")
+    # Results are listed one by one; the heading changes when the last one is there.
+    page.wait_for_function("document.querySelector('#search-results h2')?.innerText === 'Search Results'")
     found = page.locator("#search-results").inner_text()
     page.close()
     assert "Theory" in found

@@ -73,7 +73,7 @@ def external(summary: RunSummary) -> RunSummary:
         ),
         cells=Cells(formal=summary.cells.formal, occupied=0, size_indices={}) if few else _cells(summary),
         model=_model(summary.model, structure),
-        risk=_risk_before_few(summary, structure) if few else _risk(summary.risk, structure),
+        risk=_totals(summary.risk, structure) if few else _risk(summary.risk, structure),
         truth=summary.truth
         and replace(
             summary.truth,
@@ -134,9 +134,8 @@ def _without_brackets(sentence: str) -> str:
     return sentence if first < 0 or last < first else sentence[:first] + sentence[last + 1 :]
 
 
-def _risk_before_few(summary: RunSummary, structure: str) -> RiskSummary:
-    """The risk before few swaps: what was expected, and nothing that a single record can change."""
-    risk = summary.risk
+def _totals(risk: RiskSummary, structure: str) -> RiskSummary:
+    """The risk in total, and nothing that a single record can change: all that is told of the risk before few swaps."""
     return RiskSummary(
         sample_uniques=NOT_SHOWN,
         expected_population_uniques=rough_up(risk.expected_population_uniques),
@@ -146,6 +145,7 @@ def _risk_before_few(summary: RunSummary, structure: str) -> RiskSummary:
         interval_basis=risk.interval_basis,
         threshold=risk.threshold,
         histogram=Histogram(edges=(), counts=()),
+        # Beside the histogram, a second classification of the same records would narrow down the first.
         cell_probability_decades={},
         model_describe=MODEL_WORDS.get(risk.model, structure),
         reliability=risk.reliability and replace(risk.reliability, reasons=(), sentence=""),
@@ -157,19 +157,11 @@ def _risk(risk: RiskSummary, structure: str) -> RiskSummary:
     unsafe = tuple(
         replace(row, records=rough_count(row.records)) for row in risk.unsafe_combinations if row.records >= SMALLEST_COUNT
     )
-    return RiskSummary(
+    return replace(
+        _totals(risk, structure),
         sample_uniques=_total(histogram.counts),
-        expected_population_uniques=rough_up(risk.expected_population_uniques),
-        expected_correct_matches=rough_up(risk.expected_correct_matches),
-        interval=rough_interval(risk.interval),
-        interval_correct_matches=rough_interval(risk.interval_correct_matches),
-        interval_basis=risk.interval_basis,
-        threshold=risk.threshold,
         records_above_threshold=_above_threshold(risk, histogram),
         histogram=histogram,
-        # A second classification of the same records would narrow down the first.
-        cell_probability_decades={},
-        model_describe=MODEL_WORDS.get(risk.model, structure),
         swappable_uniques=_swappable(risk),
         estimators={name: None if value is None else rough_up(value) for name, value in risk.estimators.items()},
         estimator_details=tuple(_estimate(row) for row in risk.estimator_details),
@@ -181,7 +173,6 @@ def _risk(risk: RiskSummary, structure: str) -> RiskSummary:
         household=risk.household and _household(risk.household),
         register=risk.register and _register(risk.register),
         design=risk.design and _design(risk.design),
-        reliability=risk.reliability and replace(risk.reliability, reasons=(), sentence=""),
     )
 
 

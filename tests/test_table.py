@@ -13,6 +13,7 @@ import rarecell as rc
 from rarecell.search.score import possible_cells
 from rarecell.table.coarsening import automatic_coarsenings
 from rarecell.table.marginals import Marginals
+from rarecell.table.ranks import ranked
 from tests.naive import marginals as naive
 from tests.strategies import categories, coarsened_tables, tables
 
@@ -205,3 +206,16 @@ def test_coarsenings_leave_missing_alone_and_name_their_groups() -> None:
     assert three.labels[-1] == "missing"
     assert three.group_of_level[5] != three.group_of_level[6]
     assert three.name == "age/4"
+
+
+@given(
+    st.lists(st.integers(0, 3_000), min_size=1, max_size=60, unique=True),
+    st.lists(st.integers(0, 3_000), max_size=80),
+    st.sampled_from([3_001, 10**9]),
+)
+@settings(deadline=None)
+def test_ranks_are_those_of_a_dictionary(distinct: list[int], asked: list[int], n_possible: int) -> None:
+    rank = {key: position for position, key in enumerate(sorted(distinct))}
+    found = ranked(np.array(asked, dtype=np.int64), np.array(sorted(distinct), dtype=np.int64), n_possible)
+    assert found.dtype == np.int32
+    assert found.tolist() == [rank.get(key, -1) for key in asked]

@@ -37,10 +37,14 @@ _LARGEST_SPAN = 2**63
 _BLOCK = 65_536
 # Below this many records a second thread costs more than it saves.
 _WORTH_A_THREAD = 100_000
-# A histogram is used up to this many possible values, or up to four times as many as there are records.
+# A histogram is used up to this many possible values, or up to four times as many as there are records. Few records are sorted
+# sooner than a large histogram is searched: for them there may be so many possible values per record.
 _DENSE_SPAN = 2**22
+_SPAN_PER_RECORD = 32
 # Parts that keys are dealt out to before sorting: their ends stay in the cache, and a byte names one.
 _N_PARTS = 256
+# Fewer keys than this are sorted as they are.
+_WORTH_DEALING = 65_536
 # Leading bits of a key that decide its part: their table fits a core's own cache.
 _PREFIX_BITS = 16
 
@@ -245,7 +249,7 @@ def _rank(keys: Keys, span: int) -> tuple[Keys, Keys, Keys]:
         record_rank = np.full(keys.size, -1, dtype=np.int64)
         record_rank[kept] = kept_rank
         return values, counts, record_rank
-    if keys.size == 0 or span <= max(_DENSE_SPAN, 4 * keys.size):
+    if keys.size == 0 or span <= max(min(_DENSE_SPAN, _SPAN_PER_RECORD * keys.size), 4 * keys.size):
         return _rank_by_histogram(keys, min(span, 1) if keys.size == 0 else span)
     return _rank_by_sorting(keys)
 
@@ -281,6 +285,10 @@ def _rank_by_sorting(keys: Keys) -> tuple[Keys, Keys, Keys]:
 
 def _sorted_in_parts(keys: Keys) -> tuple[Keys, IntArray]:
     """The keys in order, and the record that each of them came from."""
+    if keys.size < _WORTH_DEALING:
+        keys_out, records = keys.copy(), np.arange(keys.size, dtype=np.int32)
+        _sort_part(keys_out, records)
+        return keys_out, records
     slices = _slices(keys.size)
     shift = max(0, int(keys.max()).bit_length() - _PREFIX_BITS)
     # Consecutive prefixes go to one part until it has its share of a sample. So parts are of similar size, unless one
@@ -300,7 +308,7 @@ def _sorted_in_parts(keys: Keys) -> tuple[Keys, IntArray]:
     places = np.ascontiguousarray((np.cumsum(by_part) - by_part).reshape(sizes.T.shape).T)
     bounds = [*places[0].tolist(), keys.size]
     keys_out = np.empty_like(keys)
-    records: IntArray = np.empty(keys.size, dtype=np.int32 if keys.size < 2**31 else np.int64)
+    records = np.empty(keys.size, dtype=np.int32 if keys.size < 2**31 else np.int64)
 
     def deal_slice(thread: int, part: slice) -> None:
         deal_out(keys[part], parts[part], part.start, places[thread], keys_out, records)

@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import re
-import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from gzip import GzipFile
-from io import FileIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rarecell.engine.compressed import is_gzipped, read_up_to, reading
 from rarecell.errors import BadInput
 
 _CHUNK = 1 << 24
@@ -352,42 +349,5 @@ def field_spans(record: bytes, delimiter: int, *, strict: bool = True) -> list[t
         start = end + 1
 
 
-# ---------------------------------------------------------------------- bytes
-
-
-def is_gzipped(path: Path) -> bool:
-    """Whether the text is compressed; an error when only the name says so."""
-    with open(path, "rb") as stream:
-        is_compressed = stream.read(2) == b"\x1f\x8b"
-    if path.suffix.lower() == ".gz" and not is_compressed and path.stat().st_size:
-        raise BadInput(f"{path} ends in .gz but is not compressed by gzip. Rename it, or compress it again.")
-    return is_compressed
-
-
 def _stem_suffix(path: Path) -> str:
     return Path(path.stem if path.suffix.lower() == ".gz" else path.name).suffix.lower()
-
-
-def reading(path: Path, is_compressed: bool) -> GzipFile | FileIO:
-    """The bytes of a text file, decompressed."""
-    return gzip.open(path, "rb") if is_compressed else open(path, "rb", buffering=0)
-
-
-def read_up_to(stream: GzipFile | FileIO, n_bytes: int, path: Path) -> bytes:
-    """Read the requested number of bytes, or fewer only at the end of the file."""
-    parts, missing = [], n_bytes
-    try:
-        while missing:
-            part = stream.read(missing)
-            if not part:
-                break
-            parts.append(part)
-            missing -= len(part)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise BadInput(
-            f"{path} is damaged or incomplete: its compressed data end too early or do not match their checksum. Copy or compress "
-            "the file anew."
-        ) from None
-    except OSError as problem:
-        raise BadInput(f"{path} could not be read to its end: {problem.strerror or problem}. Copy it again and rerun.") from None
-    return b"".join(parts)

@@ -5,14 +5,13 @@ Everything except the recoded fields is copied byte by byte: other fields, quote
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.engine import csv
+from rarecell.engine.compressed import writing
 from rarecell.engine.output import atomic_path
 from rarecell.engine.written_levels import Recodes, WrittenLevels
 
@@ -22,13 +21,10 @@ def write_levels(path: Path, source: Path, dialect: csv.Dialect, recodes: Recode
     names = [name for name in dialect.names if name in recodes]
     wanted = np.array([dialect.names.index(name) for name in names], dtype=np.int64)
     texts, first, first_text = _encoded_labels([recodes[name] for name in names], dialect.delimiter)
-    with atomic_path(path) as temporary, open(temporary, "wb") as raw:
-        out: gzip.GzipFile | BinaryIO = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if dialect.is_gzipped else raw
+    with atomic_path(path) as temporary, open(temporary, "wb") as raw, writing(raw, dialect.is_gzipped) as out:
         out.write(csv.header_of(source, dialect))
         for piece in csv.read_records(source, dialect):
             out.write(_recoded(piece, dialect, wanted, [recodes[name] for name in names], (texts, first, first_text)))
-        if out is not raw:
-            out.close()
 
 
 def _encoded_labels(columns: list[WrittenLevels], delimiter: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[int]]:

@@ -7,9 +7,9 @@ same value in some records and not in others, every record gets the commoner for
 
 from __future__ import annotations
 
-import gzip
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from gzip import GzipFile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rarecell.engine.arrow import as_arrow
+from rarecell.engine.compressed import writing
 from rarecell.engine.csv import Dialect, Records, field_bytes, field_spans, fields_of, header_of, read_records, texts_of
 from rarecell.engine.output import atomic_path
 
@@ -42,9 +43,7 @@ def write_records(
     in_order = np.asarray(rows, dtype=np.int64)[order]
     if forms is None:
         forms = Forms([(source, dialect)], list(columns) if len(rows) else ())
-    with atomic_path(path) as temporary, open(temporary, "wb") as raw:
-        # No name or time inside the compressed file, so that the same data give the same bytes.
-        out: gzip.GzipFile | BinaryIO = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if dialect.is_gzipped else raw
+    with atomic_path(path) as temporary, open(temporary, "wb") as raw, writing(raw, dialect.is_gzipped) as out:
         out.write(header_of(source, dialect))
         first = 0
         for piece in read_records(source, dialect):
@@ -55,12 +54,10 @@ def write_records(
                 record.update({name: values[int(order[position])] for name, values in columns.items()})
             _copy_piece(out, piece, dialect, new, forms)
             first += len(piece.starts)
-        if out is not raw:
-            out.close()
 
 
 def _copy_piece(
-    out: gzip.GzipFile | BinaryIO, piece: Records, dialect: Dialect, new: Mapping[int, Mapping[str, str | None]], forms: Forms
+    out: GzipFile | BinaryIO, piece: Records, dialect: Dialect, new: Mapping[int, Mapping[str, str | None]], forms: Forms
 ) -> None:
     copied = 0
     for record in sorted(new):

@@ -7,17 +7,17 @@ is written back in the encoding of the original, so that everything except the c
 from __future__ import annotations
 
 import codecs
-import gzip
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.engine import csv
 from rarecell.engine.cached import CachedSource
+from rarecell.engine.compressed import is_gzipped, read_up_to, reading, writing
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.files import CsvSource, FileSource
 from rarecell.engine.output import atomic_path, temporary_folder
@@ -50,11 +50,11 @@ class TranscodedSource(CachedSource):
         self.path = path
         self.encoding = encoding
         self._stamp = FileStamp(path)
-        self._is_gzipped = csv.is_gzipped(path)
+        self._is_gzipped = is_gzipped(path)
         self._mark = b""
         if encoding == "utf-16":
-            with csv.reading(path, self._is_gzipped) as stream:
-                mark = csv.read_up_to(stream, 2, path)
+            with reading(path, self._is_gzipped) as stream:
+                mark = read_up_to(stream, 2, path)
             self.encoding = _MARKS.get(mark, "utf-16-le")
             self._mark = mark if mark in _MARKS else b""
         self.suffix = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
@@ -102,10 +102,10 @@ class TranscodedSource(CachedSource):
     def _decoded(self) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder(self.encoding)()
         n_read = 0
-        with csv.reading(self.path, self._is_gzipped) as stream:
-            csv.read_up_to(stream, len(self._mark), self.path)
+        with reading(self.path, self._is_gzipped) as stream:
+            read_up_to(stream, len(self._mark), self.path)
             while True:
-                data = csv.read_up_to(stream, _CHUNK, self.path)
+                data = read_up_to(stream, _CHUNK, self.path)
                 try:
                     yield decoder.decode(data, final=len(data) < _CHUNK)
                 except UnicodeDecodeError as mistake:
@@ -136,8 +136,8 @@ class TranscodedSource(CachedSource):
             open(written, encoding="utf-8", newline="") as text,
             atomic_path(path) as temporary,
             open(temporary, "wb") as raw,
+            writing(raw, self._is_gzipped) as out,
         ):
-            out: gzip.GzipFile | BinaryIO = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if self._is_gzipped else raw
             out.write(self._mark)
             while piece := text.read(_CHUNK):
                 try:
@@ -147,6 +147,4 @@ class TranscodedSource(CachedSource):
                         f"The character '{piece[mistake.start]}' of a new label has no place in {self.settings.encoding or self.encoding}, the "
                         f"encoding of {self.path}. Choose labels without it, or save the file as 'CSV UTF-8' first."
                     ) from None
-            if out is not raw:
-                out.close()
         return path

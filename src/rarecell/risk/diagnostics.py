@@ -46,6 +46,9 @@ MOST_IN_A_PART = 20_000
 MOST_CELLS = 500_000
 """With more occupied cells than this, tests that do not apply to a model which integrates over its uncertainty are skipped."""
 
+N_DRAWS = (20_000, 5_000)
+"""Cells drawn for the tests, and for a model to which they do not apply: only its expected size indices need them."""
+
 EXACT_UP_TO = 500_000
 _CHUNK = 1 << 16
 _N_TERMS = 5 + N_SIZES
@@ -200,7 +203,7 @@ def fit_diagnostics(
     population: float,
     refit: Callable[[ContingencyTable], CellModel] | None = None,
     exact_up_to: int = EXACT_UP_TO,
-    n_draws: int = 20_000,
+    n_draws: int | None = None,
     seed: int = 0,
 ) -> FitDiagnostics:
     """Skinner–Shlomo statistics and expected size indices of a model.
@@ -218,7 +221,7 @@ def fit_diagnostics(
     exact_up_to : int, optional
         Up to this many cells, all cells are visited; in a larger table, cells are drawn.
     n_draws : int, optional
-        Number of cells to draw when the table is too large to visit all of them.
+        Number of cells to draw when the table is too large to visit all of them; by default :data:`N_DRAWS`.
     seed : int, optional
         Seed of the draws.
 
@@ -240,6 +243,7 @@ def fit_diagnostics(
     sizes = range(1, N_SIZES + 1)
     observed = MappingProxyType({j: table.size_indices.get(j, 0) for j in sizes})
     is_plugged_in = model.posterior(table.cells[:1]) is None
+    n_draws = n_draws or N_DRAWS[0 if is_plugged_in else 1]
     subsample = None if refit is None else subsample_check(table, refit, seed=seed)
     if not is_plugged_in and table.n_cells > MOST_CELLS:
         return FitDiagnostics(None, None, observed, MappingProxyType({}), 0.0, False, 0, subsample, False, fraction >= 1.0)

@@ -150,7 +150,7 @@ def household_doubles(keys: Codes, household: Codes, *, fraction: float) -> Doub
 
 def telling_columns(columns: Codes) -> list[int]:
     """Columns with several values, not all different, and not determined by a kept one; more values take precedence."""
-    n_values = [len(np.unique(column)) for column in columns.T]
+    n_values = [_n_distinct(column) for column in columns.T]
     kept: list[int] = []
     for k in sorted(range(len(n_values)), key=lambda k: -n_values[k]):
         if not 1 < n_values[k] < len(columns) or len(kept) == MOST_COLUMNS:
@@ -163,7 +163,17 @@ def telling_columns(columns: Codes) -> list[int]:
 def _determines(one: Codes, other: Codes, n_values: int) -> bool:
     """Whether each value of one column occurs with only one value of the other."""
     span = int(other.max()) + 1
-    return len(np.unique(one.astype(np.int64) * span + other)) == n_values
+    return _n_distinct(one.astype(np.int64) * span + other) == n_values
+
+
+def _n_distinct(codes: Codes) -> int:
+    """Number of distinct codes: by marks where few are possible, because sorting takes longer."""
+    lowest, highest = (int(codes.min()), int(codes.max())) if len(codes) else (0, 0)
+    if highest - lowest > 16 * len(codes):
+        return len(np.unique(codes))
+    is_used = np.zeros(highest - lowest + 1, dtype=bool)
+    is_used[codes - lowest] = True
+    return int(is_used.sum())
 
 
 def household_profiles(keys: Codes, household: Codes) -> list[Codes]:

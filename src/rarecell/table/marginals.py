@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import margins as kernels
 from rarecell._kernels.counting import collapse_records, short_type
-from rarecell._kernels.hashing import fill_slots, find_slots, free_slots, number_distinct
+from rarecell._kernels.hashing import free_slots, number_distinct
 from rarecell.graph.masks import each_member, holds, is_inside, mask_of, members, single
 from rarecell.machine.memory import marginals_budget
 from rarecell.machine.threads import n_cores, on_all_cores
 from rarecell.table.kept import Kept
+from rarecell.table.ranks import added_up, ranked
 
 if TYPE_CHECKING:
     from rarecell.edges import Array, Integers
@@ -112,6 +113,7 @@ class Marginals:
         self._level_codes = [table.level_codes(v).astype(np.int64) for v in range(table.n_vertices)]
         self._entropy: dict[int, float] = {0: 0.0}
         self._radices: dict[int, _Radix] = {}
+        self._reduced: dict[int, int] = {}
         self._short_parts: dict[tuple[int, ...], tuple[NDArray[np.int64], ...]] = {}
         self._table_rows = _Rows(np.asfortranarray(table.cells, short_type(max(self._levels))), self._cell_counts)
         self._bases: Kept[_Rows] = Kept(memory_budget // 2)
@@ -125,7 +127,7 @@ class Marginals:
 
     def project(self, mask: int) -> Marginal:
         """The marginal on the vertices of ``mask``, with the position in it of every cell of the table."""
-        reduced = self.table.reduce(mask)
+        reduced = self._reduce(mask)
         found = self._kept.get(reduced)
         if found is None:
             found = self._compute(reduced)
@@ -134,7 +136,7 @@ class Marginals:
 
     def counts(self, mask: int) -> Array:
         """Counts of the occupied marginal cells."""
-        if self._radix(self.table.reduce(mask)).n_possible >= _LARGEST_KEY:
+        if self._radix(self._reduce(mask)).n_possible >= _LARGEST_KEY:
             return self.project(mask).counts
         return self.cells_of(mask).counts
 
@@ -162,16 +164,16 @@ class Marginals:
 
         None stands for the occupied cells of the table; unlike :meth:`cell_index`, this stores nothing.
         """
-        reduced = self.table.reduce(mask)
+        reduced = self._reduce(mask)
         radix = self._radix(reduced)
         if radix.n_possible >= _LARGEST_KEY:
             return self.project(reduced).position if cells is None else self._positions_by_rows(self.project(reduced), cells)
         rows = self._table_rows.codes if cells is None else cells
-        return _ranked(self._numbers(rows, radix), self.cells_of(reduced).keys, radix.n_possible)
+        return ranked(self._numbers(rows, radix), self.cells_of(reduced).keys, radix.n_possible)
 
     def cells_of(self, mask: int) -> MarginalCells:
         """The occupied marginal cells alone, computed from the smallest projection available."""
-        reduced = self.table.reduce(mask)
+        reduced = self._reduce(mask)
         found = self._kept_cells.get(reduced)
         if found is None:
             radix = self._radix(reduced)
@@ -184,7 +186,7 @@ class Marginals:
 
         A coarsened group is represented by one of its levels; keys outside the set have code 0.
         """
-        radix = self._radix(self.table.reduce(mask))
+        radix = self._radix(self._reduce(mask))
         if radix.n_possible < _LARGEST_KEY:
             return self._level_rows(self.cells_of(mask).keys, radix, np.dtype(np.int32))
         marginal = self.project(mask)
@@ -209,11 +211,19 @@ class Marginals:
         if radix.n_possible >= _LARGEST_KEY:
             codes = np.stack([self.table.vertex_codes(v) for v in radix.members], axis=1)
             position = self._collapse_rows(codes, radix.members)[1]
-            counts = _added_up(position, self._cell_counts, int(position.max()) + 1)
+            counts = added_up(position, self._cell_counts, int(position.max()) + 1)
             return Marginal(radix.members, radix.strides, None, counts, position)
         keys, counts = self.cells_of(reduced)
-        position = _ranked(self._numbers(self._table_rows.codes, radix), keys, radix.n_possible)
+        position = ranked(self._numbers(self._table_rows.codes, radix), keys, radix.n_possible)
         return Marginal(radix.members, radix.strides, keys, counts, position)
+
+    def _reduce(self, mask: int) -> int:
+        """``mask`` with the finest vertex of each key alone, remembered: small tables are asked for the same sets again and again."""
+        if (found := self._reduced.get(mask)) is None:
+            found = self.table.reduce(mask)
+            if len(self._reduced) < _MOST_REMEMBERED:
+                self._reduced[mask] = found
+        return found
 
     def _radix(self, reduced: int) -> _Radix:
         if (found := self._radices.get(reduced)) is None:
@@ -370,28 +380,10 @@ class Marginals:
     def _projected(self, rows: _Rows, radix: _Radix) -> MarginalCells:
         numbers = self._numbers(rows.codes, radix)
         if radix.n_possible <= 4 * len(numbers) + 1024:
-            sums = _added_up(numbers, rows.counts, radix.n_possible)
+            sums = added_up(numbers, rows.counts, radix.n_possible)
             occupied = np.flatnonzero(sums)
             return MarginalCells(occupied, sums[occupied])
         distinct, number = np.empty(len(numbers), dtype=np.int64), np.empty(len(numbers), dtype=np.int32)
         n_distinct = number_distinct(numbers, free_slots(len(numbers)), distinct, number)
         order = np.argsort(distinct[:n_distinct])
-        return MarginalCells(distinct[order], _added_up(number, rows.counts, n_distinct)[order])
-
-
-def _added_up(positions: Array, values: Array, n_sums: int) -> Array:
-    sums = np.zeros(n_sums, dtype=values.dtype)
-    kernels.add_up(positions, values, sums)
-    return sums
-
-
-def _ranked(keys: NDArray[np.int64], distinct: NDArray[np.int64], n_possible: int) -> NDArray[np.int32]:
-    """Position of each key among the increasing ``distinct`` keys; −1 where it is absent."""
-    found = np.empty(len(keys), dtype=np.int32)
-    if n_possible <= 4 * max(len(keys), len(distinct)) + 1024:
-        kernels.rank_dense(keys, distinct, np.full(n_possible, -1, dtype=np.int32), found)
-    else:
-        slots = free_slots(len(distinct))
-        fill_slots(distinct, slots)
-        find_slots(keys, distinct, slots, found)
-    return found
+        return MarginalCells(distinct[order], added_up(number, rows.counts, n_distinct)[order])

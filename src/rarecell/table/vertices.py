@@ -24,7 +24,7 @@ class Vertices:
     categories: tuple[Categories, ...]
     coarsenings: tuple[Coarsening, ...]
 
-    @property
+    @cached_property
     def keys(self) -> tuple[str, ...]:
         return tuple(c.key for c in self.categories)
 

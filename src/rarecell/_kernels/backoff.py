@@ -125,6 +125,20 @@ def best_weight(of_pair, of_context, shorter, strengths, powers):
 
 
 @njit(cache=True, nogil=True)
+def shrink(mean, rest, variance, of_pair, of_context, strength, power):
+    """Replace posteriors in a shorter context by those in a longer one that was seen; docstring of ``Betas.given``."""
+    for i in range(len(mean)):
+        if of_context[i] == 0.0:
+            continue
+        weight = strength if power == 0.0 else strength * np.sqrt(of_context[i])
+        total = of_context[i] + weight
+        share = weight / total
+        mean[i] = of_pair[i] / total + share * mean[i]
+        rest[i] = (of_context[i] - of_pair[i]) / total + share * rest[i]
+        variance[i] = (mean[i] * rest[i] + total * share**2 * variance[i]) / (total + 1.0)
+
+
+@njit(cache=True, nogil=True)
 def add_at(total, values, position):
     """Add to each row of ``total`` the row of ``values`` at its position."""
     for i in range(len(position)):

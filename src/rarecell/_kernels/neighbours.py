@@ -212,3 +212,18 @@ def ball(nearness, patterns, point, bound, cells, costs):
         costs[n_found] = total + least[k, side]
         n_found += 1
     return n_found
+
+
+@njit(cache=True, nogil=True)
+def balls(nearness, patterns, points, bounds, first, cells, costs, ends):
+    """:func:`ball` of the points from ``first`` on, one after another as long as there is room; returns the first left out.
+
+    The cells of point p end before ``ends[p]``.
+    """
+    used = 0
+    for p in range(first, len(points)):
+        used += ball(nearness, patterns, points[p], bounds[p], cells[used:], costs[used:])
+        if used > len(cells):
+            return p
+        ends[p] = used
+    return len(points)

@@ -26,6 +26,7 @@ from rarecell.intruder.links import Chances, Links, OpenClaims, added, interval_
 from rarecell.intruder.persons import Ball, distance_of
 from rarecell.intruder.register import Register
 from rarecell.intruder.release import Claims, Release
+from rarecell.machine.threads import on_all_cores
 from rarecell.swap.distance import NOMINAL, TABLED
 from rarecell.table.contingency import Categories
 
@@ -138,7 +139,7 @@ def informed_links(
         return Links("informed", exact.row, exact.link, exact.certain, exact.moved, exact.interval)
     is_real = register.unseen is None
     registers = [register] if is_real else [register.drawn(draw, n_registers) for draw in range(n_registers)]
-    each = [_chances_of_release(release, one, most_claims) for one in registers]
+    each = on_all_cores(_chances_of_release, [(release, one, most_claims) for one in registers])
     unmoved, moved = (_mean_of([one[part] for one in each]) for part in (0, 1))
     link = np.concatenate([unmoved.link, moved.link])
     return Links(

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels.counting import collapse_records
 from rarecell._kernels.neighbours import TOLERANCE
 from rarecell.intruder.persons import Ball
 from rarecell.intruder.register import Unseen, ball_sums
@@ -134,9 +135,9 @@ def unseen_chances(unseen: Unseen, ball: Ball, claims: OpenClaims) -> Chances:
 def _chances_of(unseen: Unseen, ball: Ball, claims: OpenClaims, first: int, last: int) -> tuple[Floats, Floats, Floats]:
     """For a range of claims: P(right), P(right and nobody else equally near), and drawn totals."""
     n_claims = last - first
-    cells, column = np.unique(np.concatenate([ball.cells, claims.true[first:last]]), axis=0, return_inverse=True)
+    levels = [of_key.n_levels for of_key in unseen.table.categories]
+    cells, _, column = collapse_records(np.concatenate([ball.cells, claims.true[first:last]]), levels)
     rates, weight = unseen.rates(cells)
-    column = column.ravel()
     owner = ball.owner - first
     of_ball, own = column[: len(owner)], column[len(owner) :]
     shape = (n_claims, len(cells))

@@ -145,20 +145,22 @@ class Persons:
         keys = self._key_order
         arranged, arranged_patterns = self._arranged(near), self._arranged_patterns(patterns)
         codes = np.ascontiguousarray(points[:, keys])
-        room, costs = np.empty((most_cells, len(keys)), dtype=np.int32), np.empty(most_cells)
-        cells, distance, numbers = [], [], np.zeros(len(points), dtype=np.int64)
-        back = np.argsort(keys)
-        for p, bound in enumerate(bounds.tolist()):
-            n_found = kernels.ball(arranged, arranged_patterns, codes[p], bound, room, costs)
-            while n_found > most_cells:
-                bound *= 0.8
-                n_found = kernels.ball(arranged, arranged_patterns, codes[p], bound, room, costs)
+        room, costs, ends = np.empty((most_cells, len(keys)), np.int32), np.empty(most_cells), np.empty(len(points), np.int64)
+        cells, distance = [np.zeros((0, len(keys)), dtype=np.int32)], [np.zeros(0)]
+        back, bounds = np.argsort(keys), bounds.copy()
+        first = 0
+        while first < len(points):
+            last = kernels.balls(arranged, arranged_patterns, codes, bounds, first, room, costs, ends)
+            if last == first:
+                # There are too many cells: only nearer ones are listed.
+                bounds[first] *= 0.8
+                continue
+            n_found = int(ends[last - 1])
             cells.append(room[:n_found, back])
             distance.append(costs[:n_found].copy())
-            numbers[p] = n_found
-        if not cells:
-            return Ball(np.zeros(0, dtype=np.int64), np.zeros((0, len(keys)), dtype=np.int32), np.zeros(0))
-        return Ball(np.repeat(np.arange(len(points)), numbers), np.concatenate(cells), np.concatenate(distance))
+            ends[first:last] = np.diff(ends[first:last], prepend=0)
+            first = last
+        return Ball(np.repeat(np.arange(len(points)), ends), np.concatenate(cells), np.concatenate(distance))
 
 
 def distance_of(near: Nearness, one: Cells, other: Cells) -> NDArray[np.float64]:

@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels.counting import collapse_records
 from rarecell.intruder.persons import Persons
 from rarecell.intruder.release import Release
 from rarecell.model.protocol import CellModel, Uncertainty
@@ -191,10 +192,11 @@ class Register:
         empty = np.flatnonzero(count == 0)
         if self.unseen is None or not len(empty):
             return np.asarray(found)
-        mean = self.unseen.expected(cells[empty])[:, None]
+        distinct, _, which = collapse_records(cells[empty], [c.n_levels for c in self.unseen.table.categories])
+        mean = self.unseen.expected(distinct)[:, None]
         at_most = _one_to_ends(mean) / np.maximum(-np.expm1(-mean), TINY)
         ends = np.zeros_like(mean), np.clip(at_most, 0.0, 1.0), np.ones_like(mean)
-        found[empty] = np.diff(np.concatenate(ends, axis=1), axis=1)
+        found[empty] = np.diff(np.concatenate(ends, axis=1), axis=1)[which]
         return np.asarray(found)
 
     def own_cell(self, cells: Cells) -> tuple[Floats, Floats]:

@@ -126,7 +126,7 @@ class Release:
         """Which of the moved records are alone in their cell of the released file."""
         return np.asarray(self.n_released_alike == 1)
 
-    @property
+    @cached_property
     def moved_claims(self) -> Claims:
         """Moved records that are alone in their cell of the released file."""
         return self.moved.part(np.flatnonzero(self.moved_alone))

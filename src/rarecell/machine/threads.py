@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rarecell.edges import Array
 
 _T = TypeVar("_T")
+_U = TypeVar("_U")
 
 WORTH_A_THREAD = 20_000
 """Another thread pays off for at least this many elements."""
@@ -35,3 +36,10 @@ def on_all_cores(work: Callable[..., _T], calls: Sequence[Sequence[object]]) -> 
         return [work(*arguments) for arguments in calls]
     with ThreadPoolExecutor(n_cores()) as pool:
         return list(pool.map(lambda arguments: work(*arguments), calls))
+
+
+def side_by_side(one: Callable[[], _T], other: Callable[[], _U]) -> tuple[_T, _U]:
+    """Do two things at once that do not depend on each other."""
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(other)
+        return one(), waiting.result()

@@ -56,14 +56,11 @@ class Betas(NamedTuple):
         """The posteriors after the records of a longer context, of which ``of_pair`` have the value.
 
         Given its mean m, the probability has a beta distribution with variance m(1−m)/(T+1), where T is the number of records
-        plus the weight of the shorter context; m itself varies with the shorter context.
+        plus the weight of the shorter context; m itself varies with the shorter context. A context without records changes nothing.
         """
-        weight = context.weight(of_context)
-        total = of_context + weight
-        share = weight / total
-        mean = of_pair / total + share * self.mean
-        rest = (of_context - of_pair) / total + share * self.rest
-        return Betas(mean, rest, (mean * rest + total * share**2 * self.variance) / (total + 1.0))
+        found = Betas(self.mean.copy(), self.rest.copy(), self.variance.copy())
+        kernels.shrink(*found, of_pair, of_context, context.strength, context.power)
+        return found
 
 
 def fitted_conditional(

@@ -218,6 +218,8 @@ def _by_count(count: Floats, of_unique: Callable[..., Floats], general: Callable
     """Closed form where the sample count is one, quadrature elsewhere, in chunks that limit memory use."""
     if np.any(count < 1.0):
         raise ValueError("E(1/F) is defined for cells with a sample count of at least 1.")
+    if np.all(count == 1.0):
+        return of_unique(*arguments)
     shape = count.shape
     flat_count = count.ravel()
     flat = [argument.ravel() for argument in arguments]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Unpack
 from rarecell.errors import BadInput
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.release import Release
+from rarecell.machine.threads import side_by_side
 from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.verdict import judged
 from rarecell.outcome.words import counted, number, verb
@@ -109,9 +110,11 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         columns = swaps.other_columns(found.data, plan)
         travel = aftermath.travelling(wanted, found, plan, columns)
         stay = {name: column for name, column in columns.items() if name not in {one.column for one in travel.carried}}
-        told = aftermath.with_aftermath(_told(wanted, found, planned, margins, links, stay), found, plan, travel, blanked)
-        swap = with_suppression(told, blanked, after)
-        swap = with_interval_of_links(replace(swap, released=released_state(found, plan, after, blanked)))
+        swap, state = side_by_side(
+            lambda: _told(wanted, found, planned, margins, links, stay), lambda: released_state(found, plan, after, blanked)
+        )
+        swap = with_suppression(aftermath.with_aftermath(swap, found, plan, travel, blanked), blanked, after)
+        swap = with_interval_of_links(replace(swap, released=state))
         remaining, riskiest = left_at_risk(found, plan, after)
         swap = replace(swap, remaining=remaining)
         groups = groups_of(risk, plan, after, role_columns(found.data, found.config, risk), travel)

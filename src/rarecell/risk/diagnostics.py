@@ -43,12 +43,6 @@ N_SIZES = 10
 MOST_IN_A_PART = 20_000
 """Largest number of records in a part of the file to which the model is refitted; more would take longer and tell no more."""
 
-MOST_CELLS = 500_000
-"""With more occupied cells than this, tests that do not apply to a model which integrates over its uncertainty are skipped."""
-
-N_DRAWS = (20_000, 5_000)
-"""Cells drawn for the tests, and for a model to which they do not apply: only its expected size indices need them."""
-
 EXACT_UP_TO = 500_000
 _CHUNK = 1 << 16
 _N_TERMS = 5 + N_SIZES
@@ -123,10 +117,10 @@ class FitDiagnostics:
     Attributes
     ----------
     unique_test, match_test : MinimumErrorTest or None
-        B1 for the expected population uniques τ1, B2 for the expected correct matches τ2; None if they were not computed,
-        because they do not apply to the model and would take long.
+        B1 for the expected population uniques τ1, B2 for the expected correct matches τ2; None if they do not apply to the model.
     observed_sizes, expected_sizes : mapping of int to number
-        Size indices s_1, s_2, … of the sample, and their expected values under the model with Poisson sampling.
+        Size indices s_1, s_2, … of the sample, and their expected values under the model with Poisson sampling; the latter are
+        empty if the tests do not apply.
     uniques_z : float
         Expected minus observed number of sample uniques, in standard deviations; positive when the risk is overstated.
     is_exact : bool
@@ -203,7 +197,7 @@ def fit_diagnostics(
     population: float,
     refit: Callable[[ContingencyTable], CellModel] | None = None,
     exact_up_to: int = EXACT_UP_TO,
-    n_draws: int | None = None,
+    n_draws: int = 20_000,
     seed: int = 0,
 ) -> FitDiagnostics:
     """Skinner–Shlomo statistics and expected size indices of a model.
@@ -221,7 +215,7 @@ def fit_diagnostics(
     exact_up_to : int, optional
         Up to this many cells, all cells are visited; in a larger table, cells are drawn.
     n_draws : int, optional
-        Number of cells to draw when the table is too large to visit all of them; by default :data:`N_DRAWS`.
+        Number of cells to draw when the table is too large to visit all of them.
     seed : int, optional
         Seed of the draws.
 
@@ -242,10 +236,8 @@ def fit_diagnostics(
     fraction = table.n_records / population
     sizes = range(1, N_SIZES + 1)
     observed = MappingProxyType({j: table.size_indices.get(j, 0) for j in sizes})
-    is_plugged_in = model.posterior(table.cells[:1]) is None
-    n_draws = n_draws or N_DRAWS[0 if is_plugged_in else 1]
     subsample = None if refit is None else subsample_check(table, refit, seed=seed)
-    if not is_plugged_in and table.n_cells > MOST_CELLS:
+    if model.posterior() is not None:
         return FitDiagnostics(None, None, observed, MappingProxyType({}), 0.0, False, 0, subsample, False, fraction >= 1.0)
 
     def terms(probability: Floats, count: NDArray[np.int64] | int) -> Floats:
@@ -270,7 +262,7 @@ def fit_diagnostics(
         is_exact,
         0 if is_exact else n_draws,
         subsample,
-        is_plugged_in,
+        True,
         fraction >= 1.0,
     )
 

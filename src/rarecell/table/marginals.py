@@ -115,6 +115,7 @@ class Marginals:
         self._radices: dict[int, _Radix] = {}
         self._reduced: dict[int, int] = {}
         self._short_parts: dict[tuple[int, ...], tuple[NDArray[np.int64], ...]] = {}
+        self._short_addends: dict[tuple[int, int], NDArray[np.int64]] = {}
         self._table_rows = _Rows(np.asfortranarray(table.cells, short_type(max(self._levels))), self._cell_counts)
         self._bases: Kept[_Rows] = Kept(memory_budget // 2)
         # Bases whose rows seldom agree: their projections to large sets have only slightly fewer rows and are not tried again.
@@ -240,10 +241,19 @@ class Marginals:
         """What kernels need to number rows: first member of each set; column, start of the levels and their addends by member."""
         first = np.cumsum([0, *(len(one.members) for one in sets)]).astype(np.int64)
         placed = [(v, stride) for one in sets for v, stride in zip(one.members, one.strides, strict=True)]
-        adds = [self._level_codes[v] * stride for v, stride in placed]
+        adds = [self._addends(v, stride) for v, stride in placed]
         begins = np.cumsum([0, *map(len, adds)]).astype(np.int64)
         columns = np.array([self.table.vertex_key[v] for v, _ in placed], dtype=np.int64)
         return first, columns, begins, np.concatenate([np.empty(0, np.int64), *adds])
+
+    def _addends(self, vertex: int, stride: int) -> NDArray[np.int64]:
+        """What each level of a vertex adds to a number; kept when short, like :meth:`_parts_of`."""
+        found = self._short_addends.get((vertex, stride))
+        if found is None:
+            found = self._level_codes[vertex] * stride
+            if len(found) <= _SHORT and len(self._short_addends) < _MOST_REMEMBERED:
+                self._short_addends[vertex, stride] = found
+        return found
 
     def _numbers(self, rows: Array, radix: _Radix) -> NDArray[np.int64]:
         """The mixed-radix number of each row of key codes."""

@@ -56,14 +56,22 @@ def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path: Path)
 @pytest.mark.parametrize("number", ENDING)
 def test_a_signal_that_asks_to_end_is_heard_and_then_handled_as_before(number: int) -> None:
     heard = []
-    before = signal.getsignal(number)
-    with when_asked_to_end(lambda: heard.append(number)):
-        os.kill(os.getpid(), number)
-        deadline = time.monotonic() + 5
-        while not heard and time.monotonic() < deadline:
-            time.sleep(0.01)
-    assert heard == [number]
-    assert signal.getsignal(number) is before
+
+    def theirs(_number: int, _frame: object) -> None:
+        pytest.fail("the handler of before was not replaced")
+
+    # Whoever starts the tests in the background has SIGINT ignored, and what is ignored stays ignored.
+    of_the_tests = signal.signal(number, theirs)
+    try:
+        with when_asked_to_end(lambda: heard.append(number)):
+            os.kill(os.getpid(), number)
+            deadline = time.monotonic() + 5
+            while not heard and time.monotonic() < deadline:
+                time.sleep(0.01)
+        assert heard == [number]
+        assert signal.getsignal(number) is theirs
+    finally:
+        signal.signal(number, of_the_tests)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="needs SIGHUP")

@@ -25,11 +25,12 @@ demo: $(VENV)/.run
 	$(BIN)/rarecell demo --out demo --overwrite
 
 # Tests need a Chromium, a Java for Spark, a PostgreSQL server, and R; they come from the system's packages when they can.
+# Loops are compiled once, beside the check of types, and not by every worker of the tests for itself.
 test: $(VENV)/.test
 	@sh tests/system_packages.sh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
-	$(BIN)/mypy
+	$(BIN)/python -m rarecell.run.rehearsal & compiling=$$!; $(BIN)/mypy && wait $$compiling
 	$(BIN)/python -m pytest -n 2
 
 docs: $(VENV)/.test

@@ -90,17 +90,18 @@ class BackoffNetwork(_Backoff):
         self.table = table
         self.order = tuple(order)
         conditionals = []
+        self._posteriors: dict[int, Betas] = {}
+        is_whole = part is None
         total = np.zeros((table.n_cells, 3))
         for vertex, masks in Growth(part or table, progress).conditionals(self.order):
             conditional, fitted = fitted_conditional(table, vertex, masks)
             conditionals.append(conditional)
+            if is_whole:
+                self._posteriors[vertex] = fitted
             position = table.marginals.positions(conditional.pair, None)
             kernels.add_at(total, gamma.beta_log_moments(*fitted), position)
         self.conditionals = tuple(conditionals)
         self._at_cells: Floats | None = total
-        self._posteriors: dict[int, Betas] = {}
-        self._n_values: dict[int, Floats] = {}
-        self._is_whole = part is None
 
     def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
         """Posterior mean and variance of the logarithm of each cell's probability.
@@ -134,7 +135,6 @@ class BackoffNetwork(_Backoff):
     def forget_cells(self) -> None:
         """Free what is stored for every cell; it is recomputed when needed."""
         self._at_cells = None
-        self._posteriors.clear()
 
     def with_last(self, keys: Sequence[int]) -> BackoffModel:
         """An average of two networks of the same table that predict these keys from all others."""
@@ -179,18 +179,13 @@ class BackoffNetwork(_Backoff):
         if (kept := self._posteriors.get(conditional.vertex)) is not None:
             return kept
         masks = [context.mask for context in conditional.contexts]
-        _, fitted = fitted_conditional(self.table, conditional.vertex, masks, conditional.contexts)
-        if self._is_whole:
-            self._posteriors[conditional.vertex] = fitted
-        return fitted
+        return fitted_conditional(self.table, conditional.vertex, masks, conditional.contexts)[1]
 
     def _unseen_betas(self, conditional: Conditional, cells: NDArray[np.int32]) -> Betas:
         """The posterior where a value was not seen in the longest context, and perhaps not in shorter ones either."""
         table = self.table
         codes = table.map_cells(cells, conditional.vertex)
-        if conditional.vertex not in self._n_values:
-            self._n_values[conditional.vertex] = n_values(table, conditional.vertex)
-        found = Betas.uniform(self._n_values[conditional.vertex][codes])
+        found = Betas.uniform(n_values(table, conditional.vertex)[codes])
         for context in conditional.contexts:
             if not len(cells):
                 break

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -192,8 +193,18 @@ def n_values(table: ContingencyTable, vertex: int) -> Floats:
     """Like :func:`n_siblings`, plus Chao's estimate of the number of unseen codes, s1(s1−1)/(2(s2+1)).
 
     s1 and s2 are the numbers of codes of the group with one and with two records. The rest of the
-    probability is left to the unseen codes.
+    probability is left to the unseen codes. The result is kept as long as the table: every network asks for it.
     """
+    kept = _n_values.setdefault(table, {})
+    if vertex not in kept:
+        kept[vertex] = _counted_n_values(table, vertex)
+    return kept[vertex]
+
+
+_n_values: WeakKeyDictionary[ContingencyTable, dict[int, Floats]] = WeakKeyDictionary()
+
+
+def _counted_n_values(table: ContingencyTable, vertex: int) -> Floats:
     seen = n_siblings(table, vertex)
     n_records = np.zeros(len(seen))
     of_vertex = table.marginals.cells_of(single(vertex))

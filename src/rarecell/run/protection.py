@@ -159,19 +159,23 @@ def _told(
     columns: Columns,
 ) -> SwapSummary:
     plan, target, risk = planned.plan, planned.target, swaps.risk_as_known(found)
-    swap = swap_summary(
-        plan,
-        risk,
-        columns=columns,
-        margins_identical=all(check.is_identical for check in margins),
-        first_found_distance=first_found_distance(plan) if planned.places is None else None,
-        frontier=frontier(risk, plan, links) if target is None else target.frontier,
-        links=links,
-    )
     release = Release.of_plan(plan)
+
+    def cost() -> SwapSummary:
+        return swap_summary(
+            plan,
+            risk,
+            columns=columns,
+            margins_identical=all(check.is_identical for check in margins),
+            first_found_distance=first_found_distance(plan) if planned.places is None else None,
+            frontier=frontier(risk, plan, links) if target is None else target.frontier,
+            links=links,
+        )
+
+    intruders, swap = side_by_side(lambda: swaps.told_intruders(found, release, links), cost)
     return replace(
         swap,
-        intruders=swaps.told_intruders(found, release, links),
+        intruders=intruders,
         exposed=int((links.highest[release.moved_alone] >= found.config.threshold).sum()),
         margins=tuple(KeptMargin(variables=check.variables, cells=check.n_cells) for check in margins),
         target=None if target is None else swaps.told_target(wanted, target),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -27,6 +30,23 @@ def test_an_order_that_means_something_is_found() -> None:
     shuffled = order_test(table_with(np.random.default_rng(3).permutation(9)), 0)
     assert not shuffled.is_ordered
     assert unordered_note([shuffled]) != []
+
+
+@pytest.mark.parametrize("key", [0, 1])
+def test_distances_come_from_the_counts_of_each_pair_of_levels(key: int) -> None:
+    """The test repeated record by record, with missing levels in both keys."""
+    codes = np.random.default_rng(2).integers(0, 6, (500, 2)).astype(np.int32)
+    with_missing = [rc.Categories(name, (1, 2, 3, 4, 5, None), True) for name in "ab"]
+    table = rc.ContingencyTable.from_codes(codes, with_missing)
+    counts = [[0.5 + sum(row[key] == i and row[1 - key] == j for row in codes.tolist()) for j in range(6)] for i in range(5)]
+    roots = [[math.sqrt(n / sum(row)) for n in row] for row in counts]
+
+    def length(order: list[int]) -> float:
+        return sum(1.0 - sum(x * y for x, y in zip(roots[a], roots[b], strict=True)) for a, b in pairwise(order))
+
+    rng = np.random.default_rng(7)
+    n_shorter = sum(length(rng.permutation(5).tolist()) <= length([0, 1, 2, 3, 4]) + 1e-12 for _ in range(99))
+    assert order_test(table, key, n_orders=99, seed=7).p_value == (1 + n_shorter) / 100
 
 
 def test_numbers_without_meaning_pass_for_ordered_in_one_of_fifty() -> None:

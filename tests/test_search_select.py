@@ -57,11 +57,18 @@ def test_n_best_models_with_coarsenings(table, n_best) -> None:
 def test_bounds_do_not_change_the_n_best() -> None:
     table = lumpy_table(4)
     plain = select_model(table, n_best=6)
-    bounded = select_model(table, n_best=6, limits=SearchLimits(few_sets=0))
-    assert bounded.n_sets < plain.n_sets
-    assert [o.graph for o in bounded.optima] == [o.graph for o in plain.optima]
+    for limits in (SearchLimits(few_sets=0), SearchLimits(few_counts=0)):
+        bounded = select_model(table, n_best=6, limits=limits)
+        assert bounded.certified_optimal
+        assert bounded.n_sets < plain.n_sets
+        assert [o.graph for o in bounded.optima] == [o.graph for o in plain.optima]
     scored = all_sets(make_score(table, "aic"))
     assert [graph for graph, _ in best_graphs(scored.family, scored.q, 6)] == [o.graph for o in plain.optima]
+
+
+def test_few_sets_are_compared_however_little_time_there_is() -> None:
+    limits = SearchLimits(few_counts=0, greedy_seconds=1e-3, patience=1e9)
+    assert select_model(lumpy_table(4), limits=limits).certified_optimal
 
 
 def test_result_of_an_exact_search_is_certified() -> None:

@@ -23,6 +23,9 @@ class SearchLimits:
         ``auto`` does not try an exact search with more keys than this.
     few_sets : int
         Up to this many sets, all are compared; if there are more, those that cannot matter are ruled out first.
+    few_counts : float
+        All are compared only if they also take no more than this many counts, one for each set and cell of the table: with more,
+        ruling sets out is quicker than counting them.
     patience : float
         An exact search that was estimated to be quick is abandoned after this many times the time limit.
     max_clique_cells : float
@@ -34,6 +37,7 @@ class SearchLimits:
     greedy_seconds: float = 45.0
     most_keys: int = 24
     few_sets: int = 1024
+    few_counts: float = 5e8
     patience: float = 3.0
     max_clique_cells: float = 1e8
 

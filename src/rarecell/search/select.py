@@ -204,24 +204,26 @@ class _Search:
         if self.table.n_keys > self.limits.most_keys and math.isfinite(max_seconds):
             # Even the bounds need every marginal of all keys but one.
             raise TooManySets(f"{self.table.n_keys} keys are too many")
-        if n_sets <= self.limits.few_sets:
+        has_bounds = isinstance(self.score, PenalisedLikelihood)
+        is_few = n_sets <= self.limits.few_sets
+        if is_few and (n_sets * self.table.n_cells <= self.limits.few_counts or not has_bounds):
             return all_sets(self.score, max_clique=self.max_clique), -math.inf
-        if n_sets > MAX_SETS and not isinstance(self.score, PenalisedLikelihood):
+        if n_sets > MAX_SETS and not has_bounds:
             raise TooManySets(f"all {n_sets:,} sets of vertices would have to be compared")
         climbs, n_rounds = greedy_search(self.known, rounds=_ROUNDS_BEFORE_EXACT, max_seconds=max_seconds, progress=self.progress)
         self.before = climbs, n_rounds
-        if n_rounds < _ROUNDS_BEFORE_EXACT:
+        if n_rounds < _ROUNDS_BEFORE_EXACT and not is_few:
             raise TooManySets("a first greedy search took all the time there is")
-        return (
-            admissible_sets(
-                self.score,
-                at_least=climbs.best_score,
-                max_clique=self.max_clique,
-                max_seconds=min(max_seconds, self._seconds_left) if math.isfinite(max_seconds) else math.inf,
-                progress=self.progress,
-            ),
-            climbs.best_score,
+        # Few sets are certain to be compared, however long they take to count.
+        is_limited = math.isfinite(max_seconds) and not is_few
+        scored = admissible_sets(
+            self.score,
+            at_least=climbs.best_score,
+            max_clique=self.max_clique,
+            max_seconds=min(max_seconds, self._seconds_left) if is_limited else math.inf,
+            progress=self.progress,
         )
+        return scored, climbs.best_score
 
     def _score_of_nth_best(self, graph: ChordalGraph, n_best: int) -> float:
         """A score that at least ``n_best`` different models reach: the graph, its neighbours, and their neighbours."""

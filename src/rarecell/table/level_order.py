@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.graph.masks import mask_of
 from rarecell.table.contingency import Categories, ContingencyTable
 
 Floats = NDArray[np.float64]
@@ -78,14 +79,11 @@ def order_test(table: ContingencyTable, key: int, *, n_orders: int = N_ORDERS, s
     categories = table.categories[key]
     n_levels = sum(level is not None for level in categories.levels)
     distance = np.zeros((n_levels, n_levels))
-    codes = table.cells[:, key]
-    kept = codes < n_levels
     for other, others in enumerate(table.categories):
         if other == key or others.n_levels < 2:
             continue
-        places = codes[kept].astype(np.int64) * others.n_levels + table.cells[kept, other]
-        joint = 0.5 + np.bincount(places, weights=table.counts[kept], minlength=n_levels * others.n_levels)
-        joint = joint.reshape(n_levels, others.n_levels)
+        # A missing level is the last one, and has no place in an order.
+        joint = 0.5 + _pair_counts(table, key, other)[:n_levels]
         root = np.sqrt(joint / joint.sum(axis=1, keepdims=True))
         distance += 1.0 - root @ root.T
     rng = np.random.default_rng(seed)
@@ -96,6 +94,16 @@ def order_test(table: ContingencyTable, key: int, *, n_orders: int = N_ORDERS, s
         at_least += float(distance[order[:-1], order[1:]].sum()) <= given + 1e-12
     p_value = at_least / (n_orders + 1)
     return OrderTest(categories.key, p_value <= SIGNIFICANCE, p_value)
+
+
+def _pair_counts(table: ContingencyTable, key: int, other: int) -> Floats:
+    """Number of records at each level of a key, in rows, and of another, in columns."""
+    first, second = min(key, other), max(key, other)
+    found = table.marginals.cells_of(mask_of((first, second)))
+    shape = (table.categories[first].n_levels, table.categories[second].n_levels)
+    counts = np.zeros(shape)
+    counts.ravel()[found.keys] = found.counts
+    return counts if key == first else counts.T
 
 
 def with_meant_orders(

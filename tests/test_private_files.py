@@ -86,7 +86,9 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
 
 
 _STATA_RUN = """
-import sys
+import signal, sys
+# Whoever starts the tests with nohup lets the run ignore this signal, and then it is right not to end.
+signal.signal(int(sys.argv[3]), signal.SIG_DFL)
 from pathlib import Path
 from rarecell.engine import statistics
 fill = statistics.StatisticsSource._fill
@@ -109,7 +111,7 @@ def test_a_run_that_is_asked_to_end_leaves_no_copy_of_the_records(number: int, t
     temporary = tmp_path / "tmp"
     temporary.mkdir()
     run = subprocess.Popen(
-        [sys.executable, "-c", _STATA_RUN, str(data), str(tmp_path / "out")],
+        [sys.executable, "-c", _STATA_RUN, str(data), str(tmp_path / "out"), str(int(number))],
         env={**os.environ, "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -82,7 +82,9 @@ class AdditiveModel(PluggedIn):
             return np.asarray(counts / n, dtype=np.float64)
 
         of_key = [frequency(single(v)) for v in range(self.table.n_keys)]
-        independent = np.prod(of_key, axis=0)
+        independent = of_key[0].copy()
+        for of_another in of_key[1:]:
+            independent *= of_another
         levels = np.array([c.n_levels for c in self.table.categories], dtype=np.int64)
         if (levels.sum() ** 2 - (levels**2).sum()) // 2 <= self.most_terms:
             asked = self.table.cells if cells is None else np.asarray(cells)

@@ -48,6 +48,7 @@ MOST_UNIQUES = 5_000
 """If there are more sample uniques than this, only a random part of them is drawn for, which represents all."""
 
 _VALUES_IN_MEMORY = 4_000_000
+_VALUES_IN_CACHE = 100_000
 # A count that was shifted to the estimate and lies within this distance of an integer is taken to be that integer.
 _ROUNDING = 1e-3
 
@@ -181,9 +182,11 @@ def _drawn_sums(
         log_p = model.draws(risk.table.cells[drawn], min(step, n_draws - start), rng)
         if risk.log_widening is not None:
             log_p = log_p + risk.log_widening[drawn]
-        one, two = _one_chunk(risk, drawn, log_p, rng)
-        expected.add(*one)
-        realised.add(*two)
+        n_rows = max(1, _VALUES_IN_CACHE // max(len(drawn), 1))
+        for first in range(0, len(log_p), n_rows):
+            one, two = _one_chunk(risk, drawn, np.ascontiguousarray(log_p[first : first + n_rows]), rng)
+            expected.add(*one)
+            realised.add(*two)
     return expected, realised
 
 

@@ -19,7 +19,7 @@ LEAST = 10**9
 """No run is guaranteed to work with less."""
 
 _MOST = 2.0**60
-_LIBRARIES = 560 * 10**6
+_LIBRARIES = 380 * 10**6
 """Interpreter and libraries."""
 
 _BYTES_OF_CELL = 1_000

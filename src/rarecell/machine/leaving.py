@@ -33,7 +33,8 @@ def run_and_leave(command: Callable[[], object]) -> None:
         code = end.code or 0
     if _is_done():
         atexit._run_exitfuncs()
-        os._exit(code)
+        # What these functions printed waits to be written, too.
+        os._exit(code if _is_done() else max(code, 1))
 
 
 def _is_done() -> bool:

@@ -126,7 +126,7 @@ def best_weight(of_pair, of_context, shorter, strengths, powers):
 
 @njit(cache=True, nogil=True)
 def shrink(mean, rest, variance, of_pair, of_context, strength, power):
-    """Replace posteriors in a shorter context by those in a longer one that was seen; docstring of ``Betas.given``."""
+    """Replace posteriors in a shorter context by those in a longer one, where that was seen; ``Betas.given`` has the reasons."""
     for i in range(len(mean)):
         if of_context[i] == 0.0:
             continue

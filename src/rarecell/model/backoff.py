@@ -91,12 +91,11 @@ class BackoffNetwork(_Backoff):
         self.order = tuple(order)
         conditionals = []
         self._posteriors: dict[int, Betas] = {}
-        is_whole = part is None
         total = np.zeros((table.n_cells, 3))
         for vertex, masks in Growth(part or table, progress).conditionals(self.order):
             conditional, fitted = fitted_conditional(table, vertex, masks)
             conditionals.append(conditional)
-            if is_whole:
+            if part is None:
                 self._posteriors[vertex] = fitted
             position = table.marginals.positions(conditional.pair, None)
             kernels.add_at(total, gamma.beta_log_moments(*fitted), position)

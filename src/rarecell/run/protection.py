@@ -23,7 +23,7 @@ from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.early_checks import inputs_of
 from rarecell.run.groups import groups_of, role_columns
 from rarecell.run.keywords import ProtectOptions, as_config
-from rarecell.run.released import released_state, with_interval_of_links
+from rarecell.run.released import interval_after, released_state, with_interval_of_links
 from rarecell.run.remaining import left_at_risk
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
@@ -110,11 +110,12 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         columns = swaps.other_columns(found.data, plan)
         travel = aftermath.travelling(wanted, found, plan, columns)
         stay = {name: column for name, column in columns.items() if name not in {one.column for one in travel.carried}}
-        swap, state = side_by_side(
-            lambda: _told(wanted, found, planned, margins, links, stay), lambda: released_state(found, plan, after, blanked)
+        # Only one of the two may read the file, because a connection to an engine answers one question at a time.
+        swap, interval = side_by_side(
+            lambda: _told(wanted, found, planned, margins, links, stay), lambda: interval_after(found, plan, after, blanked)
         )
         swap = with_suppression(aftermath.with_aftermath(swap, found, plan, travel, blanked), blanked, after)
-        swap = with_interval_of_links(replace(swap, released=state))
+        swap = with_interval_of_links(replace(swap, released=released_state(found, plan, after, blanked, interval)))
         remaining, riskiest = left_at_risk(found, plan, after)
         swap = replace(swap, remaining=remaining)
         groups = groups_of(risk, plan, after, role_columns(found.data, found.config, risk), travel)

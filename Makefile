@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test docs links clean
+.PHONY: demo test coverage docs links clean
 
 $(BIN)/python:
 	@echo "Making an environment of its own in $(VENV) …"
@@ -30,8 +30,13 @@ test: $(VENV)/.test
 	@sh tests/system_packages.sh
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check --quiet .
+	$(BIN)/repo-review .
 	$(BIN)/python -m rarecell.run.rehearsal & compiling=$$!; $(BIN)/mypy && wait $$compiling
 	$(BIN)/python -m pytest -n 2
+
+# Which lines no test runs. Printed, not gated; loops of numba count as run by the tests of their Python twins only.
+coverage: $(VENV)/.test
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
 
 docs: $(VENV)/.test
 	$(BIN)/python docs/take_pictures.py

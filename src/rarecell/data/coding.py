@@ -84,7 +84,7 @@ class Coding:
                 raise BadInput(f"A coding was given {' and '.join(given)}; choose one way of making levels.")
         if self.merge is not None:
             object.__setattr__(self, "merge", _checked_merge(self.merge))
-        for name, least in (("groups", 2), ("hierarchy", 1)):
+        for name, least in (("quantiles", 2), ("groups", 2), ("hierarchy", 1)):
             number = getattr(self, name)
             if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < least):
                 raise BadInput(f"'{name}' of a coding was given as {number!r}; it must be a whole number of {least} or more.")
@@ -101,10 +101,6 @@ class Coding:
                 raise BadInput(f"'{name}' of a coding was given as {value!r}; it must be a number.")
         if self.width is not None and self.width <= 0:
             raise BadInput(f"The width of bins was given as {self.width}; it must be above 0.")
-        if self.quantiles is not None and (not isinstance(self.quantiles, int) or self.quantiles < 2):
-            raise BadInput(
-                f"The number of quantile bins was given as {self.quantiles!r}; it must be a whole number of 2 or more."
-            )
         if self.edges is not None:
             if not self.edges or not all(_is_finite_number(edge) for edge in self.edges):
                 raise BadInput(f"The edges of bins were given as {list(self.edges)}; they must be one or more numbers.")

@@ -36,7 +36,7 @@ from benchmarks.populations import DESIGNS, KEY_SETS, available_sets, drawn, is_
 import rarecell as rc
 from rarecell.risk.interval import RiskInterval, risk_interval
 from rarecell.risk.population_uniques import ewens, pitman
-from rarecell.run import model_choice as choice
+from rarecell.run import models as choice
 from rarecell.run.config import RunConfig
 from rarecell.table.level_order import with_meant_orders
 from tests.reference import table_of

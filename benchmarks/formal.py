@@ -17,8 +17,7 @@ import numpy as np
 from swap import CLIQUES, LEVELS, records_of_the_model
 
 import rarecell as rc
-from rarecell.swap.formal.edges import rooted_tree
-from rarecell.swap.formal.mechanism import rearranged
+from rarecell.swap.formal.mechanism import rearranged, rooted_tree
 
 EPSILON = 25.0
 

@@ -17,7 +17,7 @@ from typing import Any
 import rarecell as rc
 from rarecell import datasets
 from rarecell.run.config import RunConfig
-from rarecell.run.trying import Trials
+from rarecell.run.plan import Trials
 
 
 def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:

@@ -120,7 +120,7 @@ def _assess(path: str, keys: list[str], n_records: int, out: str, memory: float,
     import rarecell as rc
     from rarecell.machine.memory import MemoryLimit
     from rarecell.run.config import ProtectConfig, RunConfig
-    from rarecell.run.model_choice import size_of
+    from rarecell.run.models import size_of
 
     protect = ProtectConfig(top=n_protected) if n_protected else None
     config = RunConfig(input=path, keys=tuple(keys), population=20 * n_records, memory=f"{memory}GB", protect=protect)

@@ -31,8 +31,7 @@ from rarecell import datasets
 from rarecell.search import estimate_exact, select_model
 from rarecell.search.exact import best_cliques
 from rarecell.search.local import local_search
-from rarecell.search.score import make_score
-from rarecell.search.score_cache import KnownScores
+from rarecell.search.score import KnownScores, make_score
 from rarecell.search.set_family import Family, closed_levels
 
 MOST_LEVELS = 200

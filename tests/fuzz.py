@@ -512,7 +512,7 @@ def fuzz_toml(rng: random.Random, folder: Path) -> str:
         config = RunConfig.from_mapping(given)
     if RunConfig.from_toml(config.to_toml()) != config:
         raise WrongCount("a configuration changed when it was written and read")
-    from rarecell.run.assessment import read
+    from rarecell.run.assess import read
 
     read(config).table()
     return "read"
@@ -745,7 +745,7 @@ def fuzz_cookie(rng: random.Random, folder: Path) -> str:
 def fuzz_levels(rng: random.Random, folder: Path) -> str:
     """Keys with any number of levels are put into groups, or answered with advice."""
     from rarecell.table.coarsening import automatic_coarsenings
-    from rarecell.table.identifying import refuse_identifying_keys
+    from rarecell.table.uniqueness import refuse_identifying_keys
 
     n_records = rng.choice([10, 300, 2000, 20_000])
     n_levels = rng.choice([1, 2, 9, 100, n_records // 3, n_records])

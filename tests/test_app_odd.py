@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rarecell.app.folder import ChosenFolder, OutsideFolder
-from rarecell.app.patience import made_in_time
+from rarecell.app.jobs import made_in_time
 from rarecell.engine import open_source, open_table
 from rarecell.engine.opening import existing_file
 from rarecell.engine.reach import confined

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rarecell.app.drafts import MOST, Drafts
+from rarecell.app.runs import MOST, Drafts
 from tests.app_client import Browser
 from tests.test_app import folder, wait
 from tests.test_app_release import OTHERS, ROLES

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from rarecell.app.forms import assess_config
-from rarecell.app.numbers import decimal_number, whole_number
+from rarecell.app.forms import assess_config, decimal_number, whole_number
 from rarecell.errors import BadInput
 from tests.app_client import Browser, write_run
 from tests.summaries import census_summary, protected_summary

@@ -15,8 +15,7 @@ import pytest
 import rarecell as rc
 from rarecell.errors import BadInput
 from rarecell.run.folder import LONGEST_NOTE, delete_run, write_note
-from rarecell.run.record_list import RecordList, Wanted
-from rarecell.run.saved import SavedRun
+from rarecell.run.saved import RecordList, SavedRun, Wanted
 from tests.app_client import Browser, write_run
 from tests.summaries import census_summary
 from tests.test_app import RUN_TOML

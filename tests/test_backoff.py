@@ -14,7 +14,7 @@ from rarecell._kernels import backoff as kernels
 from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff, random_orders
 from rarecell.model.backoff_conditionals import Betas
 from rarecell.model.backoff_contexts import POWERS, STRENGTHS, Context
-from rarecell.model.log_draws import log_beta_draws
+from rarecell.model.drawing import log_beta_draws
 from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.table.coarsening import automatic_coarsenings
 from tests.naive import backoff as naive

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from rarecell.cli.commands import main
-from rarecell.cli.side_by_side import show_comparison
+from rarecell.cli.terminal import show_comparison
 from rarecell.outcome.summary import RunSummary
 from rarecell.report.comparison import MEASURES, comparison, comparison_page, short_names
 from tests.summaries import census_summary, protected_summary, typed

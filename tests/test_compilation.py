@@ -12,8 +12,8 @@ import psutil
 import pytest
 from numba import njit
 
-from rarecell._kernels import compilation
-from rarecell._kernels.compilation import when_compiling
+from rarecell._kernels import compiled
+from rarecell._kernels.compiled import when_compiling
 
 
 def test_the_first_compilation_is_told_once_and_the_cache_is_not() -> None:
@@ -70,15 +70,15 @@ def test_a_second_process_compiles_until_the_block_ends(tmp_path: Path, monkeypa
         encoding="utf-8",
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(compilation, "n_cores", lambda: 2)
-    with compilation.second_compiler("endless"):
+    monkeypatch.setattr(compiled, "n_cores", lambda: 2)
+    with compiled.second_compiler("endless"):
         while not started.exists() or not started.read_text(encoding="utf-8"):
             time.sleep(0.01)
         process = psutil.Process(int(started.read_text(encoding="utf-8")))
         assert process.is_running()
     assert not process.is_running()
     started.unlink()
-    monkeypatch.setattr(compilation, "n_cores", lambda: 1)
+    monkeypatch.setattr(compiled, "n_cores", lambda: 1)
     before = psutil.Process().children()
-    with compilation.second_compiler("endless"):
+    with compiled.second_compiler("endless"):
         assert psutil.Process().children() == before

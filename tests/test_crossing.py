@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rarecell._kernels.counting import count_pairs
-from rarecell.data.cross_tabulation import crossed_columns
+from rarecell.data.crossing import crossed_columns
 from rarecell.data.microdata import Microdata
 from rarecell.engine.streaming import counted_pairs
 from tests.naive import counting as naive

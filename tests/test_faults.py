@@ -28,7 +28,7 @@ import pytest
 import rarecell as rc
 from rarecell.errors import BadInput, NotWritten, RarecellError
 from rarecell.progress import SILENT, SilentProgress
-from rarecell.run import assessment, files
+from rarecell.run import assess, files
 from rarecell.run import folder as audit
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.stages import Stage, Stages
@@ -128,8 +128,8 @@ def at_every_moment(folder: Path) -> dict[str, int]:
     source = write_csv(folder / "survey.csv")
     before = source.read_bytes()
     config = config_for(source)
-    found = assessment.assessed(config, Stages(SILENT))
-    assessment.assessed = lambda *_, **__: found  # type: ignore[assignment]
+    found = assess.assessed(config, Stages(SILENT))
+    assess.assessed = lambda *_, **__: found  # type: ignore[assignment]
     files.write_report = light_report  # type: ignore[assignment]
     rc.assess(config, out=folder / "reference")
     reference = contents(folder / "reference")

@@ -15,9 +15,7 @@ from scipy.stats import chi2
 import rarecell as rc
 from rarecell._kernels import shuffling
 from rarecell.graph.masks import members
-from rarecell.swap.formal.edges import rooted_tree
-from rarecell.swap.formal.mechanism import rearranged
-from rarecell.swap.formal.strata import Strata
+from rarecell.swap.formal.mechanism import Strata, rearranged, rooted_tree
 from tests.naive import formal as naive
 from tests.strategies import categories
 from tests.strategies_graph import chordal_graphs

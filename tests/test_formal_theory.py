@@ -9,7 +9,7 @@ import pytest
 
 import rarecell as rc
 from rarecell.graph.masks import members
-from rarecell.swap.formal.edges import RootedTree, rooted_tree
+from rarecell.swap.formal.mechanism import RootedTree, rooted_tree
 from tests.naive import formal as naive
 from tests.strategies import categories
 

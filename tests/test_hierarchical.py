@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
-from rarecell._kernels import ipf, quasi_newton
+from rarecell._kernels import fitting
 from rarecell.errors import NotConverged, TooLarge, UnknownChoice
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.model.clique_cells import positive_cells
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.generating_class import degrees_of_freedom, generating_class, signed_sets, triangulation
 from rarecell.model.hierarchical import HierarchicalModel
-from rarecell.model.quasi_newton import minimise
+from rarecell.model.proportional_fitting import minimise, positive_cells
 from tests.naive import hierarchical as naive
 from tests.strategies import categories, coarsened_tables, tables
 from tests.strategies_models import generating_classes
@@ -199,21 +198,21 @@ def test_kernels_equal_their_slow_twins(seed: int) -> None:
     index = np.stack([rng.integers(0, size, n_cells) + start for size, start in zip(sizes, low, strict=True)]).astype(np.int32)
     fitted, target = rng.random(n_cells) + 0.1, rng.random(7) + 0.1
     slow, log_fast, log_slow = fitted.copy(), np.zeros(7), np.zeros(7)
-    assert ipf.fit_margins(fitted, index, low, high, target, log_fast) == pytest.approx(
+    assert fitting.fit_margins(fitted, index, low, high, target, log_fast) == pytest.approx(
         naive.fit_margins(slow, index, low, high, target, log_slow)
     )
     np.testing.assert_allclose(fitted, slow)
     np.testing.assert_allclose(log_fast, log_slow)
     sums_fast, sums_slow = np.zeros(7), np.zeros(7)
-    ipf.add_margins(fitted, index, sums_fast)
+    fitting.add_margins(fitted, index, sums_fast)
     naive.add_margins(fitted, index, sums_slow)
     np.testing.assert_allclose(sums_fast, sums_slow)
-    assert ipf.load_factors(log_fast, index, fitted) == pytest.approx(naive.load_factors(log_fast, index, slow))
+    assert fitting.load_factors(log_fast, index, fitted) == pytest.approx(naive.load_factors(log_fast, index, slow))
     np.testing.assert_allclose(fitted, slow)
     receiver, separator = rng.random(5), rng.random(3) + 0.1
     receiver_slow, separator_slow = receiver.copy(), separator.copy()
     to, back = rng.integers(0, 3, n_cells).astype(np.int32), rng.integers(0, 3, 5).astype(np.int32)
-    ipf.pass_message(fitted, to, receiver, back, separator)
+    fitting.pass_message(fitted, to, receiver, back, separator)
     naive.pass_message(slow, to, receiver_slow, back, separator_slow)
     np.testing.assert_allclose(receiver, receiver_slow)
     np.testing.assert_allclose(separator, separator_slow)
@@ -229,7 +228,7 @@ def test_quasi_newton_direction_is_that_of_the_full_matrix(n_steps: int) -> None
     ring_steps, ring_changes = np.zeros((4, 6)), np.zeros((4, 6))
     for t in range(n_steps):
         ring_steps[t % 4], ring_changes[t % 4] = steps[t], changes[t]
-    found = quasi_newton.descent_direction(gradient, ring_steps, ring_changes, n_steps)
+    found = fitting.descent_direction(gradient, ring_steps, ring_changes, n_steps)
     np.testing.assert_allclose(found, naive.descent_direction(gradient, steps[-4:], changes[-4:]), atol=1e-9)
 
 

@@ -78,7 +78,7 @@ def test_imports_point_downwards(path: Path) -> None:
 def test_a_run_loads_no_library_that_it_does_not_need() -> None:
     """Each takes a tenth of a second or more of every start."""
     unneeded = {"scipy.stats", "scipy.optimize", "scipy.interpolate", "pyarrow.dataset", "duckdb", "pandas", "narwhals", "altair"}
-    script = f"import sys, rarecell.run.protection\nprint('loaded:', sorted(set({sorted(unneeded)!r}) & set(sys.modules)))"
+    script = f"import sys, rarecell.run.protect\nprint('loaded:', sorted(set({sorted(unneeded)!r}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "loaded: []"
 
@@ -160,7 +160,7 @@ IMPORTED_LATE = {
     "engine/sql.py": "a source loads its own engine only",
     "machine/compiled_code.py": "numba is told of its cache before it is loaded",
     "machine/system.py": "part of what help loads",
-    "outcome/shown.py": "the package shows itself",
+    "outcome/showing.py": "the package shows itself",
     "report/__init__.py": "tables and pictures are loaded when a report is written",
     "run/config.py": "part of what help loads",
     "run/results.py": "results save and show themselves by modules that read results",

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-LEAVING = "import atexit, sys, threading, time\nfrom rarecell.machine.leaving import run_and_leave\n"
+LEAVING = "import atexit, sys, threading, time\nfrom rarecell.machine.signals import run_and_leave\n"
 
 
 def _run(code: str, *, stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:

@@ -19,9 +19,8 @@ from rarecell.cli.commands import main
 from rarecell.model.additive import AdditiveModel
 from rarecell.search import SearchLimits
 from rarecell.table import coarsening as resolution
-from rarecell.table.full_marginals import FullMarginals
 from rarecell.table.marginals import Marginals
-from rarecell.table.zero_detection import find_structural_zeros
+from rarecell.table.structural_zeros import FullMarginals, find_structural_zeros
 from tests.naive import marginals as naive
 from tests.strategies import categories, tables
 
@@ -99,7 +98,7 @@ def test_a_search_ends_at_its_time_limit_and_says_how_far_it_came() -> None:
 
 
 def test_where_a_climb_is_cut_off_it_has_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    from rarecell.search import score_cache as known
+    from rarecell.search import score as known
 
     table = records(25)
     clock = iter(range(10_000))

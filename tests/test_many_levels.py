@@ -18,7 +18,7 @@ from rarecell.intruder.persons import Persons, nearness
 from rarecell.search import select_model
 from rarecell.table.categories import Categories
 from rarecell.table.coarsening import _after, key_coarsenings
-from rarecell.table.identifying import IdentifyingKey
+from rarecell.table.uniqueness import IdentifyingKey
 
 
 def slow_merges(joint: np.ndarray, totals: np.ndarray, n_others: float) -> list[tuple[int, int]]:

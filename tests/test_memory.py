@@ -14,10 +14,9 @@ import pytest
 
 from rarecell.errors import BadInput, TooLarge
 from rarecell.machine.memory import MemoryLimit, Size, machine_memory
-from rarecell.run import model_choice
-from rarecell.run.assessment import read
+from rarecell.run import models
+from rarecell.run.assess import forecast, read
 from rarecell.run.config import RunConfig
-from rarecell.run.forecast import forecast
 from rarecell.search import SearchLimits, select_model
 from rarecell.search.hierarchical import improve_model
 from rarecell.search.sampling import sample_models
@@ -105,20 +104,20 @@ def test_the_memory_of_a_run_reaches_its_searches(model: str, monkeypatch: pytes
     given = []
 
     def noted(name: str) -> None:
-        search = getattr(model_choice, name)
+        search = getattr(models, name)
 
         def noting(*arguments: object, **options: object) -> object:
             limits = options.get("limits")
             given.append(limits.memory if isinstance(limits, SearchLimits) else options["memory_limit"])
             return search(*arguments, **options)
 
-        monkeypatch.setattr(model_choice, name, noting)
+        monkeypatch.setattr(models, name, noting)
 
     for name in ("select_model", "penalty_path", "improve_model", "sample_models"):
         noted(name)
     config = RunConfig(input="x", keys=table.keys, population=10_000, model=model, resolution="full", memory="2GB")
-    model_choice.choose_models(table, config)
-    spare = MemoryLimit.of("2GB").spare(model_choice.size_of(table))
+    models.choose_models(table, config)
+    spare = MemoryLimit.of("2GB").spare(models.size_of(table))
     assert spare < 2e9
     assert given
     # Two searches at once share what there is.
@@ -139,7 +138,7 @@ def test_a_run_needs_no_more_than_was_stated(many_cells: RunConfig, tmp_path: Pa
     (tmp_path / "run.toml").write_text(many_cells.to_toml())
     stated = forecast(many_cells).splitlines()[-1]
     table = read(many_cells).table()
-    needed = MemoryLimit.needed(model_choice.size_of(table))
+    needed = MemoryLimit.needed(models.size_of(table))
     assert f"{needed / 1e9:,.1f} GB at the peak" in stated
     command = [sys.executable, "-c", MEASURED, str(tmp_path / "run.toml"), str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

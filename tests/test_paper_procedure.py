@@ -11,7 +11,7 @@ import rarecell as rc
 from rarecell import datasets
 from rarecell.cli import main
 from rarecell.run.config import RunConfig
-from rarecell.run.paper import PAPER, follows_the_paper
+from rarecell.run.keywords import PAPER, follows_the_paper
 
 KEYS = ("age", "sex", "marital", "citizenship")
 

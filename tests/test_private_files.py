@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rarecell.machine.private_folder import private_folder, remove_stale_folders
+from rarecell.machine.disk import private_folder, remove_stale_folders
 from rarecell.machine.signals import ENDING, when_asked_to_end
 
 
@@ -35,7 +35,7 @@ def test_a_private_folder_vanishes_with_its_owner(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_is_removed_at_the_next_start(tmp_path: Path) -> None:
     script = (
-        "import os, sys; from rarecell.machine.private_folder import private_folder\n"
+        "import os, sys; from rarecell.machine.disk import private_folder\n"
         "class Owner: pass\n"
         "owner = Owner(); folder = private_folder(owner, sys.argv[1]); (folder / 'records.parquet').write_text('secret')\n"
         "print(folder, flush=True); os.kill(os.getpid(), 9)"

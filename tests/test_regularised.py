@@ -15,8 +15,7 @@ import rarecell as rc
 from rarecell._kernels import walk as kernels
 from rarecell.graph.chordal import ChordalGraph
 from rarecell.model.factor_tree import FactorTree
-from rarecell.model.interactions import resolutions
-from rarecell.model.regularised import RegularisedModel, _Fit
+from rarecell.model.regularised import RegularisedModel, _Fit, resolutions
 from tests.naive import walk as naive
 from tests.naive.hierarchical import every_cell, full_counts
 from tests.strategies import categories

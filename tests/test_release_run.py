@@ -16,7 +16,7 @@ from click.testing import CliRunner
 import rarecell as rc
 from rarecell.cli.commands import main
 from rarecell.run.config import RunConfig
-from rarecell.run.planning import command_for
+from rarecell.run.plan import command_for
 
 KEYS = ["age", "job", "sex"]
 POPULATION = 3_000

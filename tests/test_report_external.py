@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 import rarecell
 from rarecell.outcome.summary import RunSummary
 from rarecell.report import render_report, write_report
-from rarecell.report.edition import external
-from rarecell.report.hiding import FEW, HIDDEN, HIDDEN_FEW, SMALLEST_COUNT
+from rarecell.report.edition import FEW, HIDDEN, HIDDEN_FEW, SMALLEST_COUNT, external
 from rarecell.report.rounding import rough_count, rough_interval, rough_up
 from rarecell.run.config import RunConfig
 from rarecell.run.files import run_name

@@ -12,8 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rarecell.outcome.summary import ModelSummary, Vertex
-from rarecell.report.graph_layout import crossings, hull, overlaps, place_vertices
-from rarecell.report.graph_picture import ModelPicture, graph_description, graph_svg, junction_tree_svg
+from rarecell.report.graph_picture import (
+    ModelPicture,
+    crossings,
+    graph_description,
+    graph_svg,
+    hull,
+    junction_tree_svg,
+    overlaps,
+    place_vertices,
+)
 from tests.summaries import census_summary, typed
 
 

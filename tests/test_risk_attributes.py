@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
-from rarecell.data.wider import wider_table
+from rarecell.data.crossing import wider_table
 from rarecell.errors import BadInput, RarecellError
 from rarecell.risk.attributes import MOST_VALUES, Groups, attribute_risk, compared
 from tests.naive import attributes as naive

@@ -11,7 +11,7 @@ from rarecell.errors import Cancelled
 from rarecell.progress import SilentProgress
 from rarecell.risk.explain import explain_records, key_costs
 from rarecell.risk.records import record_risk
-from rarecell.run.summary import of_costs
+from rarecell.run.assess import of_costs
 from tests.strategies import coarsened_tables
 
 

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 import rarecell as rc
 from rarecell.errors import BadInput, UnknownChoice
-from rarecell.model.hyper_dirichlet import hyper_dirichlet_draws, most_probable_mass
+from rarecell.model.decomposable import hyper_dirichlet_draws, most_probable_mass
 from rarecell.model.protocol import Uncertainty
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.records import record_risk

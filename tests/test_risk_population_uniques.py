@@ -7,8 +7,8 @@ import pytest
 
 import rarecell as rc
 from rarecell.errors import BadInput, PopulationTooSmall
+from rarecell.risk import population_uniques
 from rarecell.risk import population_uniques as uniques
-from rarecell.risk import sampling_formulas
 
 # Table of size indices of Takemura and Endo (2006); the 124 cells of 11 or more records are known in number only.
 PAPER = uniques.SizeIndices.of(
@@ -98,20 +98,20 @@ def test_long_sums_agree_with_their_closed_form() -> None:
     short, long = 200_000, 200_001
     for theta, alpha in ((309.0, 0.49), (-0.2, 0.7), (5000.0, 0.01)):
         k = np.arange(1, long)
-        assert sampling_formulas.reciprocal_sum(theta, alpha, long) == pytest.approx(np.sum(1 / (theta + alpha * k)), rel=1e-9)
-        assert sampling_formulas.weighted_reciprocal_sum(theta, alpha, long) == pytest.approx(
+        assert population_uniques.reciprocal_sum(theta, alpha, long) == pytest.approx(np.sum(1 / (theta + alpha * k)), rel=1e-9)
+        assert population_uniques.weighted_reciprocal_sum(theta, alpha, long) == pytest.approx(
             np.sum(k / (theta + alpha * k)), rel=1e-9
         )
-        assert sampling_formulas.reciprocal_sum(theta, alpha, short) < sampling_formulas.reciprocal_sum(theta, alpha, long)
+        assert population_uniques.reciprocal_sum(theta, alpha, short) < population_uniques.reciprocal_sum(theta, alpha, long)
 
 
 def test_log_gamma_ratio_keeps_digits_where_two_gammas_lose_them() -> None:
     from scipy.special import gammaln
 
     for x in (0.3, 2.0, 31.0, 1e4):
-        assert sampling_formulas.log_gamma_ratio(x, 0.4) == pytest.approx(gammaln(x + 0.4) - gammaln(x), rel=1e-9)
+        assert population_uniques.log_gamma_ratio(x, 0.4) == pytest.approx(gammaln(x + 0.4) - gammaln(x), rel=1e-9)
     # log Γ(x−½)/Γ(x) = −½ log x + 3/(8x) + O(x⁻²)
-    assert sampling_formulas.log_gamma_ratio(1e10, -0.5) == pytest.approx(-0.5 * np.log(1e10) + 0.375e-10, rel=1e-15)
+    assert population_uniques.log_gamma_ratio(1e10, -0.5) == pytest.approx(-0.5 * np.log(1e10) + 0.375e-10, rel=1e-15)
 
 
 def test_zayatz_uses_the_hypergeometric_law() -> None:

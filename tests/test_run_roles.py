@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import rarecell as rc
 from rarecell.cli.commands import main
-from rarecell.data.wider import wider_table
+from rarecell.data.crossing import wider_table
 from rarecell.errors import BadInput, RarecellError
 from rarecell.outcome.summary import RunSummary
 from rarecell.progress import SilentProgress

@@ -16,7 +16,7 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, TooLarge
 from rarecell.machine.memory import MemoryLimit
-from rarecell.run.analysing import compared_analyses
+from rarecell.run.released import compared_analyses
 from rarecell.run.swaps import refuse_without_positions
 from rarecell.swap.carry import Travel
 from tests.large_file import LargeFile

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import rarecell as rc
 from rarecell.cli.commands import main
-from rarecell.data.wider import wider_table
+from rarecell.data.crossing import wider_table
 from rarecell.errors import BadInput, RarecellError
 from rarecell.risk.attributes import Groups, attribute_risk
 from tests.test_run_roles import SIMPLE, population

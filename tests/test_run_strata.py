@@ -13,7 +13,7 @@ from rarecell import datasets
 from rarecell.data import microdata
 from rarecell.errors import BadInput
 from rarecell.run.config import RunConfig
-from rarecell.run.strata import with_design_weights
+from rarecell.run.models import with_design_weights
 
 KEYS = ["age", "sex", "marital", "relationship"]
 

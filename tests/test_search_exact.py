@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.search.bounds import TooManySets, _Growth, admissible_sets
+from rarecell.search.bounds import OrderBound, TooManySets, _Growth, admissible_sets
 from rarecell.search.exact import best_cliques
-from rarecell.search.orders import OrderBound
 from rarecell.search.score import make_score
 from rarecell.search.set_family import Family, closed_levels
 from rarecell.table.contingency import ContingencyTable

@@ -18,8 +18,7 @@ from rarecell.graph.random import random_chordal_adjacency
 from rarecell.search import select_model
 from rarecell.search.greedy import greedy_search
 from rarecell.search.local import local_search, random_start
-from rarecell.search.score import make_score
-from rarecell.search.score_cache import KnownScores
+from rarecell.search.score import KnownScores, make_score
 from tests.naive import search as naive
 from tests.naive.search import graph_score
 from tests.strategies import categories, coarsened_tables, tables

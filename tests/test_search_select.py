@@ -15,8 +15,8 @@ from rarecell.graph.chordal import ChordalGraph
 from rarecell.search import estimate_exact, penalty_path, select_model
 from rarecell.search.bounds import all_sets
 from rarecell.search.exact import cost_of
-from rarecell.search.limits import SearchLimits
 from rarecell.search.n_best import best_graphs
+from rarecell.search.result import SearchLimits
 from rarecell.search.score import make_score
 from tests.naive import search as naive
 from tests.naive.search import graph_score

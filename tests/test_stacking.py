@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 import rarecell as rc
 from rarecell.errors import BadInput
-from rarecell.model.stacking import (
+from rarecell.model.average import (
     HeldOutRecords,
     PosteriorAverage,
     SmoothedIndependence,

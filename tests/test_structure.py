@@ -20,8 +20,8 @@ from rarecell.table.structural_zeros import (
     FunctionalDependency,
     StructuralZeros,
     compatibility,
+    find_structural_zeros,
 )
-from rarecell.table.zero_detection import find_structural_zeros
 from tests.naive.search import graph_score
 from tests.strategies import categories, coarsened_tables
 

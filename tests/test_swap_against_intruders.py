@@ -15,7 +15,7 @@ from rarecell.datasets import census_sample
 from rarecell.intruder.nearest import moved_links, nearest_links
 from rarecell.intruder.register import Register
 from rarecell.intruder.release import Release
-from rarecell.run.demonstration import _population
+from rarecell.run.demo import _population
 from rarecell.swap.apply import compare_margins
 from rarecell.swap.households import plan_household_swaps
 from rarecell.swap.plan import SwapPlan, plan_task

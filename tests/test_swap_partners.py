@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
-from rarecell._kernels import cell_hash
+from rarecell._kernels import hashing
 from rarecell._kernels import swapping as kernels
 from rarecell._kernels.distance import distances as distances_of
 from rarecell._kernels.hashing import fill_slots, free_slots
@@ -35,24 +35,24 @@ from tests.strategies_swap import decomposable_cases, members, vertex_rows
 def test_mixing_is_splitmix64() -> None:
     numbers = np.array([0, 1, 2**40, 123456789], dtype=np.int64)
     salted = [naive.mixed(int(number) ^ naive.mixed(3)) for number in numbers]
-    assert cell_hash.mixed_many(numbers, 3).tolist() == salted
+    assert hashing.mixed_many(numbers, 3).tolist() == salted
 
 
 def test_cells_are_found_by_their_hash() -> None:
     rng = np.random.default_rng(0)
     cells = np.unique(rng.integers(0, 5, (300, 4)), axis=0).astype(np.int32)
     start = np.array([0, 5, 10, 15])
-    mixing = cell_hash.mixed_many(np.arange(20), 0)
+    mixing = hashing.mixed_many(np.arange(20), 0)
     held, asked = cells[::2], cells
-    hashed = cell_hash.hash_rows(held, mixing, start)
+    hashed = hashing.hash_rows(held, mixing, start)
     assert hashed.tolist() == [sum(int(mixing[s + c]) for s, c in zip(start, row, strict=True)) % 2**64 for row in held.tolist()]
     slots = free_slots(len(hashed), np.int64)
     fill_slots(hashed, slots)
-    table = cell_hash.Cells(slots, hashed, np.ones(len(held), np.int64), np.zeros(len(held), bool), mixing, start)
+    table = hashing.Cells(slots, hashed, np.ones(len(held), np.int64), np.zeros(len(held), bool), mixing, start)
     position = {tuple(row): k for k, row in enumerate(held.tolist())}
     expected = [position.get(tuple(row), -1) for row in asked.tolist()]
-    assert cell_hash.find_cells(table, cell_hash.hash_rows(asked, mixing, start)).tolist() == expected
-    assert cell_hash.find_cell(table, hashed[3]) == 3
+    assert hashing.find_cells(table, hashing.hash_rows(asked, mixing, start)).tolist() == expected
+    assert hashing.find_cell(table, hashed[3]) == 3
 
 
 @given(neighbour_masks(), st.integers(1, 255))

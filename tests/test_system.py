@@ -18,9 +18,8 @@ import pytest
 import rarecell
 from rarecell.errors import BadInput
 from rarecell.machine import system
-from rarecell.machine.disk import flush_tree
+from rarecell.machine.disk import flush_tree, private_folder, remove_stale_folders
 from rarecell.machine.memory import free_memory, machine_memory
-from rarecell.machine.private_folder import private_folder, remove_stale_folders
 from rarecell.run.folder import open_run_folder
 
 PACKAGE = Path(rarecell.__file__).parent

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.search.score import possible_cells
 from rarecell.table.coarsening import automatic_coarsenings
-from rarecell.table.marginals import Marginals
-from rarecell.table.ranks import ranked
+from rarecell.table.marginals import Marginals, ranked
 from tests.naive import marginals as naive
 from tests.strategies import categories, coarsened_tables, tables
 

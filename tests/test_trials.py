@@ -14,7 +14,7 @@ from rarecell.data.microdata import Microdata
 from rarecell.errors import BadInput
 from rarecell.release.trials import recoded_by
 from rarecell.run.config import RunConfig
-from rarecell.run.trying import Trials
+from rarecell.run.plan import Trials
 
 RECODINGS = {
     "age": ["", "5-year bands", "edges 15 25 45", "top 60", "bottom 10, top 70", "4 quantiles", "missing 3+7", "5 groups"],

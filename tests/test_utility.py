@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.datasets import CENSUS_POPULATION, census_sample
 from rarecell.outcome.swap import MarginDistances, SwapSummary
-from rarecell.swap.associations import _quantiles, association_changes, cramers_v
 from rarecell.swap.plan import plan_swaps
 from rarecell.swap.residual_risk import links_of_plan
 from rarecell.swap.summary import first_found_distance, swap_summary
@@ -21,6 +20,9 @@ from rarecell.swap.target import frontier
 from rarecell.swap.utility import (
     BothFiles,
     _Dummies,
+    _quantiles,
+    association_changes,
+    cramers_v,
     hellinger_distances,
     propensity,
     utility,

@@ -12,11 +12,11 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AdditiveModel": "model.additive",
-    "assess": "run.assessment",
+    "assess": "run.assess",
     "Assessment": "run.results",
     "Attack": "run.attack",
     "attack": "run.attack",
-    "AttackSummary": "outcome.attack",
+    "AttackSummary": "outcome.swap",
     "automatic_coarsenings": "table.coarsening",
     "AverageModel": "model.average",
     "BackoffModel": "model.backoff",
@@ -33,21 +33,21 @@ _HOME = {
     "Coding": "data.coding",
     "ContingencyTable": "table.contingency",
     "DecomposableModel": "model.decomposable",
-    "demo": "run.demonstration",
+    "demo": "run.demo",
     "Distances": "swap.distance",
     "EngineFailed": "errors",
     "EngineSettings": "engine.duck",
     "explain": "report.notebook",
     "explain_pair": "swap.pairs",
     "Explanation": "report.notebook",
-    "find_structural_zeros": "table.zero_detection",
+    "find_structural_zeros": "table.structural_zeros",
     "fit_backoff": "model.backoff",
     "fit_diagnostics": "risk.diagnostics",
     "FitDiagnostics": "risk.diagnostics",
     "formal_swaps": "swap.formal.release",
     "FormalRelease": "swap.formal.release",
-    "held_out_log_likelihood": "model.stacking",
-    "HeldOutLikelihood": "model.stacking",
+    "held_out_log_likelihood": "model.average",
+    "HeldOutLikelihood": "model.average",
     "HierarchicalModel": "model.hierarchical",
     "HierarchicalSearchResult": "search.hierarchical",
     "household_risk": "risk.records",
@@ -64,14 +64,14 @@ _HOME = {
     "OutputExists": "errors",
     "PairExplanation": "swap.pairs",
     "penalty_path": "search.select",
-    "plan": "run.planning",
+    "plan": "run.plan",
     "plan_release": "release.planner",
     "plan_swaps": "swap.plan",
     "plan_to_target": "swap.target",
     "population_uniques": "risk.population_uniques",
     "PopulationTooSmall": "errors",
     "Progress": "progress",
-    "protect": "run.protection",
+    "protect": "run.protect",
     "ProtectConfig": "run.config",
     "Protection": "run.results",
     "RarecellError": "errors",
@@ -91,11 +91,11 @@ _HOME = {
     "SavedRun": "run.saved",
     "Scan": "risk.key_sets",
     "scan_subsets": "risk.key_sets",
-    "SearchLimits": "search.limits",
+    "SearchLimits": "search.result",
     "SearchResult": "search.result",
     "select_model": "search.select",
     "SizeIndices": "risk.population_uniques",
-    "stack": "model.stacking",
+    "stack": "model.average",
     "StructuralZeros": "table.structural_zeros",
     "SwapConstraints": "swap.rules",
     "Swappability": "swap.swappable",
@@ -138,17 +138,17 @@ if TYPE_CHECKING:
     from rarecell.machine.memory import MemoryLimit as MemoryLimit
     from rarecell.model.additive import AdditiveModel as AdditiveModel
     from rarecell.model.average import AverageModel as AverageModel
+    from rarecell.model.average import HeldOutLikelihood as HeldOutLikelihood
+    from rarecell.model.average import held_out_log_likelihood as held_out_log_likelihood
+    from rarecell.model.average import stack as stack
     from rarecell.model.backoff import BackoffModel as BackoffModel
     from rarecell.model.backoff import fit_backoff as fit_backoff
     from rarecell.model.decomposable import DecomposableModel as DecomposableModel
     from rarecell.model.hierarchical import HierarchicalModel as HierarchicalModel
     from rarecell.model.protocol import CellModel as CellModel
     from rarecell.model.regularised import RegularisedModel as RegularisedModel
-    from rarecell.model.stacking import HeldOutLikelihood as HeldOutLikelihood
-    from rarecell.model.stacking import held_out_log_likelihood as held_out_log_likelihood
-    from rarecell.model.stacking import stack as stack
-    from rarecell.outcome.attack import AttackSummary as AttackSummary
     from rarecell.outcome.summary import RunSummary as RunSummary
+    from rarecell.outcome.swap import AttackSummary as AttackSummary
     from rarecell.outcome.verdict import Verdict as Verdict
     from rarecell.progress import Progress as Progress
     from rarecell.release.costs import OtherColumn as OtherColumn
@@ -178,21 +178,21 @@ if TYPE_CHECKING:
     from rarecell.risk.register import register_counts as register_counts
     from rarecell.risk.unsafe import UnsafeCombinations as UnsafeCombinations
     from rarecell.risk.unsafe import unsafe_combinations as unsafe_combinations
-    from rarecell.run.assessment import assess as assess
+    from rarecell.run.assess import assess as assess
     from rarecell.run.attack import Attack as Attack
     from rarecell.run.attack import attack as attack
     from rarecell.run.config import ProtectConfig as ProtectConfig
     from rarecell.run.config import RunConfig as RunConfig
-    from rarecell.run.demonstration import demo as demo
-    from rarecell.run.planning import plan as plan
-    from rarecell.run.protection import protect as protect
+    from rarecell.run.demo import demo as demo
+    from rarecell.run.plan import plan as plan
+    from rarecell.run.protect import protect as protect
     from rarecell.run.results import Assessment as Assessment
     from rarecell.run.results import Protection as Protection
     from rarecell.run.saved import SavedRun as SavedRun
     from rarecell.run.saved import load as load
     from rarecell.search.hierarchical import HierarchicalSearchResult as HierarchicalSearchResult
     from rarecell.search.hierarchical import improve_model as improve_model
-    from rarecell.search.limits import SearchLimits as SearchLimits
+    from rarecell.search.result import SearchLimits as SearchLimits
     from rarecell.search.result import SearchResult as SearchResult
     from rarecell.search.select import penalty_path as penalty_path
     from rarecell.search.select import select_model as select_model
@@ -216,7 +216,7 @@ if TYPE_CHECKING:
     from rarecell.table.contingency import Coarsening as Coarsening
     from rarecell.table.contingency import ContingencyTable as ContingencyTable
     from rarecell.table.structural_zeros import StructuralZeros as StructuralZeros
-    from rarecell.table.zero_detection import find_structural_zeros as find_structural_zeros
+    from rarecell.table.structural_zeros import find_structural_zeros as find_structural_zeros
 
 
 def __getattr__(name: str) -> Any:

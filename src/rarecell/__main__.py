@@ -1,7 +1,7 @@
 """Run the command, as ``rarecell`` or as ``python -m rarecell``."""
 
 from rarecell.cli.commands import main as command
-from rarecell.machine.leaving import run_and_leave
+from rarecell.machine.signals import run_and_leave
 
 
 def main() -> None:

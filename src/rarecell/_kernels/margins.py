@@ -133,3 +133,38 @@ def add_up(positions, values, sums):
     """Add each value to the sum at its position; whole numbers stay whole."""
     for i in range(len(positions)):
         sums[positions[i]] += values[i]
+
+
+# Marginals of a few keys as full arrays, including empty cells.
+
+
+@njit(cache=True, nogil=True)
+def full_counts(codes, weights, columns, strides, n_possible):
+    """Sum of ``weights`` in every possible cell of the columns; a cell's number is the sum of its codes times ``strides``."""
+    sums = np.zeros(n_possible, dtype=weights.dtype)
+    for i in range(codes.shape[0]):
+        cell = 0
+        for j in range(len(columns)):
+            cell += codes[i, columns[j]] * strides[j]
+        sums[cell] += weights[i]
+    return sums
+
+
+# Sums over all pairs of keys, cell by cell.
+
+
+@njit(cache=True, nogil=True)
+def one_plus_pairs(cells, levels, terms):
+    """1 plus the term of each pair of codes, at each cell.
+
+    ``terms`` holds the tables of the pairs (0, 1), (0, 2), … one after another, each row by row.
+    """
+    total = np.ones(cells.shape[0])
+    n_keys = cells.shape[1]
+    for i in range(cells.shape[0]):
+        first = 0
+        for a in range(n_keys):
+            for b in range(a + 1, n_keys):
+                total[i] += terms[first + cells[i, a] * levels[b] + cells[i, b]]
+                first += levels[a] * levels[b]
+    return total

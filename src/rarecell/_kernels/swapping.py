@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels.cell_hash import Cells, find_cell, mixed
 from rarecell._kernels.chordal import ONE, ZERO, bit, lowest_bit
 from rarecell._kernels.distance import Nearness, borrowing, distance, key_distance
+from rarecell._kernels.hashing import Cells, find_cell, mixed
 from rarecell._kernels.neighbours import TOLERANCE, Around, somebody_nearer
 
 MOST_PARTS = 12

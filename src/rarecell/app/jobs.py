@@ -7,26 +7,33 @@ app exits, the process's input closes and it stops by itself.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import contextvars
 import json
+import queue
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rarecell.errors import BadInput
-from rarecell.machine.private_folder import remove_stale_folders
+from rarecell.machine.disk import remove_stale_folders
+from rarecell.outcome.planned import Trial
 from rarecell.progress import StageTree
 from rarecell.run.folder import sweep
 from rarecell.run.stages import Stage, label_of
 
 if TYPE_CHECKING:
     from rarecell.edges import Json, ReadJson
+
 
 USUAL_SHARES = {
     Stage.READING: 10.0,
@@ -45,7 +52,7 @@ USUAL_SHARES = {
 
 PROTECT_ONLY = {Stage.PLAN, Stage.MARGINS, Stage.COST, Stage.PROTECTED_FILE}
 _CANCELLED = "The run was cancelled. Nothing was written, and the input is untouched."
-_PATIENCE = 5.0
+_SECONDS_TO_END = 5.0
 """Seconds that a cancelled run has to stop by itself."""
 
 
@@ -224,7 +231,7 @@ class Jobs:
         with contextlib.suppress(OSError, ValueError):
             job.process.stdin.close()
         try:
-            job.process.wait(_PATIENCE)
+            job.process.wait(_SECONDS_TO_END)
         except subprocess.TimeoutExpired:
             job.process.kill()
             job.process.wait()
@@ -253,3 +260,130 @@ def _new_worker(*options: str) -> subprocess.Popen[str]:
         text=True,
         encoding="utf-8",
     )
+
+
+# How are recodings tried within a second while the pages stay responsive?
+#
+# One process holds the counts of one file and answers recodings, one JSON object per line, until another file is asked for or the
+# app ends. Like the process of a run, it reads only inside the chosen folder and can always be ended.
+
+
+SECONDS_FOR_A_TRIAL = 110.0
+"""Seconds that the first answer may take, including reading the file and perhaps compiling; later ones are much faster."""
+
+
+class TrialProcess:
+    """The process that tries recodings of one file."""
+
+    def __init__(self, jobs: Jobs, root: Path) -> None:
+        self._jobs = jobs
+        self._root = root
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._answers: queue.Queue[str | None] = queue.Queue()
+        self._about: tuple[str, str] | None = None
+
+    def of(self, configuration: str, stamp: str, recode: Mapping[str, str]) -> Trial:
+        """Try a recoding of the file of a configuration; ``stamp`` changes when the file does."""
+        with self._lock:
+            if self._about != (configuration, stamp) or self._process is None or self._process.poll() is not None:
+                self._begin(configuration)
+                self._about = (configuration, stamp)
+            answer = self._asked(json.dumps(dict(recode)))
+        if answer.get("event") != "tried":
+            raise BadInput(str(answer.get("message", "The recoding could not be tried.")))
+        return Trial.from_dict(answer["result"], where="trial")
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        with self._lock:
+            self._end()
+
+    def _begin(self, configuration: str) -> None:
+        self._end()
+        process = self._process = self._jobs.take_worker()
+        answers: queue.Queue[str | None] = queue.Queue()
+        self._answers = answers
+
+        def listen() -> None:
+            assert process.stdout is not None
+            for line in process.stdout:
+                answers.put(line)
+            answers.put(None)
+
+        threading.Thread(target=listen, daemon=True).start()
+        self._tell(json.dumps({"command": "try", "config": configuration, "root": str(self._root)}))
+
+    def _asked(self, line: str) -> Json:
+        self._tell(line)
+        try:
+            answer = self._answers.get(timeout=SECONDS_FOR_A_TRIAL)
+        except queue.Empty:
+            self._end()
+            raise BadInput(
+                f"The recoding was not tried within {SECONDS_FOR_A_TRIAL:g} seconds. The file is too large for that; plan a release instead, or run it."
+            ) from None
+        if answer is None:
+            self._end()
+            raise BadInput("The process that tries recodings ended. The terminal that the app was started from says more.")
+        found: Json = json.loads(answer)
+        return found
+
+    def _tell(self, line: str) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+
+    def _end(self) -> None:
+        process, self._process, self._about = self._process, None, None
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+# How can a page wait for a disk that never answers without blocking the others?
+#
+# Each page is made in its own thread and waited for only a limited time, so that a network drive that is gone, or a file that is
+# not a regular file, blocks one page and not the app.
+
+
+SECONDS_FOR_A_PAGE = 120.0
+"""Seconds that a page may take; the first reading of a large text file takes some of them."""
+
+Made = TypeVar("Made")
+
+
+async def made_in_time(make: Callable[[], Made], *, patience: float = SECONDS_FOR_A_PAGE) -> Made:
+    """Return what ``make`` returns, computed outside the event loop.
+
+    Raises
+    ------
+    BadInput
+        If it takes too long; the thread is abandoned.
+    """
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[Made] = loop.create_future()
+
+    def settle(tell: Callable[[], None]) -> None:
+        if not result.done():
+            tell()
+
+    def work() -> None:
+        try:
+            tell = partial(result.set_result, make())
+        except BaseException as problem:
+            tell = partial(result.set_exception, problem)
+        # The loop is closed if the app ended in the meantime.
+        with suppress(RuntimeError):
+            loop.call_soon_threadsafe(settle, tell)
+
+    context = contextvars.copy_context()
+    threading.Thread(target=context.run, args=(work,), daemon=True).start()
+    try:
+        return await asyncio.wait_for(result, patience)
+    except TimeoutError:
+        raise BadInput(
+            f"This took longer than {patience:g} seconds, and was stopped. Is the disk or the network drive still there?"
+        ) from None

@@ -18,16 +18,14 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 
-from rarecell.app.drafts import Drafts
 from rarecell.app.folder import ChosenFolder, is_run, stem
 from rarecell.app.forms import first, protect_config
-from rarecell.app.jobs import Job, Jobs
+from rarecell.app.jobs import Job, Jobs, made_in_time
 from rarecell.app.keys_pages import KeysPages
-from rarecell.app.patience import made_in_time
 from rarecell.app.recode_pages import RecodePages
 from rarecell.app.release_pages import ReleasePages
 from rarecell.app.run_pages import RunPages
-from rarecell.app.runs import DOWNLOADS, TABLE_OF_THRESHOLDS, FinishedRun
+from rarecell.app.runs import DOWNLOADS, TABLE_OF_THRESHOLDS, Drafts, FinishedRun
 from rarecell.app.security import Gate, read_form, shown_report
 from rarecell.datasets import census_sample_path
 from rarecell.engine.suffixes import FORMATS

@@ -14,11 +14,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rarecell.app.distribution import distribution_picture
-from rarecell.app.forms import first, form_of
-from rarecell.app.numbers import decimal_number
+from rarecell.app.columns import distribution_picture
+from rarecell.app.forms import decimal_number, first, form_of
+from rarecell.app.jobs import TrialProcess
 from rarecell.app.runs import FinishedRun
-from rarecell.app.trials import TrialProcess
 from rarecell.data.recoding_text import AS_IT_IS, parse_recoding
 from rarecell.errors import BadInput, RarecellError
 from rarecell.run.config import RunConfig

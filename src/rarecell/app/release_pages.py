@@ -16,8 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rarecell.app.forms import first
-from rarecell.app.numbers import decimal_number
+from rarecell.app.forms import decimal_number, first
 from rarecell.app.runs import FinishedRun
 from rarecell.errors import BadInput, RarecellError
 from rarecell.outcome.planned import PlannedPoint, PlanSummary
@@ -25,7 +24,7 @@ from rarecell.release.remainder import ReleaseTarget
 from rarecell.report.comparison import comparison
 from rarecell.report.drawing import WIDTH, Chart, Scale, height_axis, height_room, value_axis
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.planning import recodings_with
+from rarecell.run.plan import recodings_with
 
 if TYPE_CHECKING:
     from rarecell.app.pages import Pages

@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rarecell.app.forms import first
-from rarecell.app.numbers import decimal_number
+from rarecell.app.forms import decimal_number, first
 from rarecell.app.runs import FinishedRun
 from rarecell.engine.reach import confined
 from rarecell.errors import BadInput
@@ -21,7 +20,7 @@ from rarecell.report import report_context
 from rarecell.run.config import RunConfig
 from rarecell.run.folder import delete_run, read_note, rename_run, write_note
 from rarecell.run.publishing import old_results
-from rarecell.run.record_list import SORTS, STATES, RecordList, Wanted
+from rarecell.run.saved import SORTS, STATES, RecordList, Wanted
 
 if TYPE_CHECKING:
     from rarecell.app.pages import Pages

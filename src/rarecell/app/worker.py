@@ -1,7 +1,7 @@
 """The process of one run: configuration in, progress out.
 
 Started by :mod:`rarecell.app.jobs`. The first line of the input is the request; when the input ends, the run must stop. A
-process that tries recodings (:mod:`rarecell.app.trials`) reads further lines, one for each recoding.
+process that tries recodings (:mod:`rarecell.app.jobs`) reads further lines, one for each recoding.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ToldProgress:
 
 def _planned(config: RunConfig, progress: ToldProgress) -> Json:
     """The frontier of a plan, with the target of the configuration."""
-    from rarecell.run.planning import as_json, plan
+    from rarecell.run.plan import as_json, plan
 
     assert config.protect is not None, "a plan has a target"
     wanted = config.protect
@@ -71,7 +71,7 @@ def _try_recodings(request: Json, progress: ToldProgress) -> int:
     from rarecell.engine.reach import confined
     from rarecell.errors import RarecellError
     from rarecell.run.config import RunConfig
-    from rarecell.run.trying import Trials
+    from rarecell.run.plan import Trials
 
     trials: Trials | None = None
     with confined(Path(request["root"])):
@@ -116,9 +116,9 @@ def main() -> int:
 
     threading.Thread(target=wait_for_the_end, daemon=True).start()
     try:
-        from rarecell.run.assessment import assess
+        from rarecell.run.assess import assess
         from rarecell.run.config import RunConfig
-        from rarecell.run.protection import protect
+        from rarecell.run.protect import protect
 
         config = RunConfig.from_toml(request["config"], source="the form")
         act: Callable[..., object] = protect if request["command"] == "protect" else assess

@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rarecell import __version__
-from rarecell.cli import attacking, one_record
-from rarecell.cli.gates import too_risky
 from rarecell.cli.options import (
     FiniteRange,
     config_of,
@@ -35,8 +33,158 @@ from rarecell.machine.signals import interrupt, when_asked_to_end
 from rarecell.machine.system import make_output_printable
 
 if TYPE_CHECKING:
+    from rarecell.outcome.summary import RunSummary
     from rarecell.run.config import RunConfig
     from rarecell.run.results import Assessment, Protection
+
+
+# Does a file pass the rules that were named on the command line?
+
+
+def too_risky(summary: RunSummary, options: Mapping[str, Any]) -> Iterator[str]:
+    """Why the file does not pass the gates that were asked for, one sentence for each."""
+    limit, match, least = (options.get(name) for name in ("fail_above", "fail_above_match", "fail_below"))
+    if limit is not None and summary.highest_risk > limit:
+        yield f"the highest risk of a record is {summary.highest_risk:.3g}, above the {limit:g} of --fail-above."
+    highest = summary.risk.highest_match or 0.0
+    if match is not None and highest > match:
+        yield f"a match with a record would be right with probability {highest:.3g}, above the {match:g} of --fail-above-match."
+    if least is not None and summary.smallest_group < least:
+        yield (
+            f"some records share their key values with fewer than the {least} records of --fail-below: the smallest number is "
+            f"{summary.smallest_group}."
+        )
+
+
+# What would intruders find? The command that attacks a released file.
+
+
+@click.command()
+@click.argument("released")
+@click.option(
+    "--original", required=True, help="The file as it was, with the same records in the same order unless --id is given."
+)
+@click.option("--keys", required=True, help="Columns an intruder could know, separated by commas.")
+@click.option("--register", default=None, help="A file with the keys of everybody; links are then counted.")
+@click.option(
+    "--population", type=FiniteRange(1), default=None, metavar="N", help="Without a register: persons in the population."
+)
+@click.option("--weight", default=None, help="Without a register: column of the original with survey weights.")
+@click.option("--id", "id_column", default=None, help="Column that identifies a record in both files.")
+@click.option(
+    "--list", "n_listed", type=click.IntRange(0), default=0, metavar="K", help="Also list the K records most likely linked."
+)
+@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the model's draws.")
+@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def attack(**options: Any) -> None:
+    """What would intruders find in RELEASED, a protected file made by this or any other tool?
+
+    \b
+    Example:
+        rarecell attack protected.csv --original survey.csv \\
+            --keys age,sex,region --population 1000000
+    """
+    from rarecell.cli import terminal
+    from rarecell.run.attack import attack as attacked
+
+    with terminal.watched(quiet=options["quiet"]) as progress:
+        done = attacked(
+            options["released"],
+            original=options["original"],
+            keys=list(names_in(options["keys"])),
+            register=options["register"],
+            population=options["population"],
+            weight=options["weight"],
+            id=options["id_column"],
+            seed=options["seed"],
+            progress=progress,
+        )
+    if options["as_json"]:
+        click.echo(json.dumps(done.summary.to_dict(), indent=2))
+    else:
+        terminal.show_attack(done.summary)
+        terminal.show_likeliest(done.likeliest(options["n_listed"]))
+
+
+# Commands on single records of a finished run. Records are counted from 1, as in reports.
+
+
+@click.command("explain-pair")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+@click.argument("record", type=click.IntRange(1))
+@click.argument("partner", type=click.IntRange(1))
+def explain_pair(folder: str, record: int, partner: int) -> None:
+    """Explain why two records of the run in FOLDER, counted from 1, can or cannot be swapped.
+
+    \b
+    Example:
+        rarecell explain-pair run 17 2048
+    """
+    from rarecell.cli import terminal
+    from rarecell.run import saved
+
+    terminal.say(saved.explain_pair(folder, record - 1, partner - 1))
+
+
+_record_option = click.option(
+    "--record", type=click.IntRange(1), required=True, metavar="K", help="The record, counted from 1 as in reports."
+)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+@_record_option
+def explain(folder: str, record: int) -> None:
+    """Explain why a record of the run in FOLDER is risky. This shows its values: for internal use.
+
+    \b
+    Example:
+        rarecell explain run --record 17
+    """
+    from rarecell.cli import terminal
+    from rarecell.run import saved
+
+    terminal.say(str(saved.explain_record(folder, record - 1)))
+
+
+@click.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+@_record_option
+@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Exchanges to show.")
+def partners(folder: str, record: int, top: int) -> None:
+    """List with whom a record of the run in FOLDER could be swapped, and what would change. For internal use.
+
+    \b
+    Example:
+        rarecell partners run --record 17
+    """
+    from rarecell.cli import terminal
+    from rarecell.run import saved
+
+    found = saved.partners(folder, record - 1, most=top)
+    terminal.say(str(found))
+    if not found.nearest:
+        return
+    terminal.rows(
+        "Nearest exchanges",
+        ["partner", "alike", "distance", "changes"],
+        [
+            (
+                f"{one.partner + 1:,}",
+                f"{one.n_partners:,}",
+                f"{one.distance:.3f}",
+                "; ".join(f"{key} {a} → {b}" for key, a, b in zip(one.keys, one.given, one.taken, strict=True)),
+            )
+            for one in found.nearest
+        ],
+        right=(0, 1, 2),
+    )
+    terminal.say("Partners are counted from 1; 'alike' are records with the same values, of which any would do.")
+
+
+COMMANDS = (explain_pair, explain, partners)
+
 
 _EXIT_RISKY = 3
 
@@ -107,7 +255,7 @@ def _run(act: Callable[..., Assessment | Protection], config: RunConfig, options
     from rarecell.cli import terminal
 
     if options["dry_run"]:
-        from rarecell.run.forecast import forecast
+        from rarecell.run.assess import forecast
 
         click.echo(forecast(config))
         return
@@ -127,9 +275,9 @@ def assess(**options: Any) -> None:
         rarecell assess survey.csv --keys age,sex,region,job \\
             --population 1000000 --out run
     """
-    from rarecell.run import assessment
+    from rarecell.run import assess
 
-    _run(assessment.assess, config_of(options), options)
+    _run(assess.assess, config_of(options), options)
 
 
 @main.command()
@@ -145,9 +293,9 @@ def protect(**options: Any) -> None:
         rarecell protect survey.csv --keys age,sex,region \\
             --population 1000000 --formal epsilon=12 --out run
     """
-    from rarecell.run import protection
+    from rarecell.run import protect
 
-    _run(protection.protect, config_of(options, protect=wishes_of(options)), options)
+    _run(protect.protect, config_of(options, protect=wishes_of(options)), options)
 
 
 @main.command()
@@ -160,12 +308,12 @@ def plan(**options: Any) -> None:
         rarecell plan survey.csv --keys age,sex,region,job \\
             --population 1000000 --max-correct-links 20
     """
-    from rarecell.cli import frontier, terminal
-    from rarecell.run import planning
+    from rarecell.cli import terminal
+    from rarecell.run import plan
 
     config = config_of(options)
     with terminal.watched(quiet=options["quiet"]) as progress:
-        found = planning.plan(
+        found = plan.plan(
             config,
             max_correct_links=options["max_correct_links"],
             max_record_risk=options["max_record_risk"],
@@ -174,9 +322,9 @@ def plan(**options: Any) -> None:
             progress=progress,
         )
     if options["as_json"]:
-        click.echo(json.dumps(planning.as_json(found, config), indent=2))
+        click.echo(json.dumps(plan.as_json(found, config), indent=2))
     else:
-        frontier.show_frontier(found, config)
+        terminal.show_frontier(found, config)
 
 
 @main.command()
@@ -194,10 +342,10 @@ def demo(**options: Any) -> None:
         rarecell demo --out demo
     """
     from rarecell.cli import terminal
-    from rarecell.run import demonstration
+    from rarecell.run import demo
 
     with terminal.watched(quiet=options["quiet"]) as progress:
-        result = demonstration.demo(out=options["out"], overwrite=options["overwrite"], progress=progress)
+        result = demo.demo(out=options["out"], overwrite=options["overwrite"], progress=progress)
     _finish(result, {**options, "fail_above": None})
     if not options["as_json"] and result.summary.truth is not None:
         click.echo()
@@ -261,7 +409,7 @@ def compare(runs: Sequence[str], page: str | None, overwrite: bool) -> None:
     Example:
         rarecell compare run-2024 run-2025 run-2026 --html compared.html
     """
-    from rarecell.cli.side_by_side import show_comparison
+    from rarecell.cli.terminal import show_comparison
     from rarecell.report.comparison import short_names, write_comparison
     from rarecell.run.saved import load
 
@@ -299,8 +447,8 @@ def scan(**options: Any) -> None:
     from rarecell.cli import terminal
     from rarecell.outcome.words import number
     from rarecell.risk.key_sets import scan_subsets
-    from rarecell.run.assessment import read
-    from rarecell.run.model_choice import population_of
+    from rarecell.run.assess import read
+    from rarecell.run.models import population_of
     from rarecell.run.roles import side_risk
 
     # Here it limits the scan, not the search for a model.
@@ -364,5 +512,5 @@ def app(file: str | None, folder: str | None, no_browser: bool) -> None:
     serve(folder, file=file, open_browser=not no_browser)
 
 
-for _command in (*one_record.COMMANDS, attacking.attack):
+for _command in (*COMMANDS, attack):
     main.add_command(_command)

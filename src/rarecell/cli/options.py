@@ -289,7 +289,7 @@ def config_of(options: ReadJson, *, protect: ReadJson | None = None) -> RunConfi
         base = tomllib.loads(Path(options["config"]).read_text(encoding="utf-8"))
     given: Json = {name: options[name] for name in _PASSED_ON if options.get(name) is not None}
     if options.get("paper"):
-        from rarecell.run.paper import paper_options
+        from rarecell.run.keywords import paper_options
 
         try:
             given.update(paper_options(given))

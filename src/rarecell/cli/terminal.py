@@ -8,20 +8,24 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import zip_longest
 
 import click
 
 from rarecell.cli.bar import ProgressLine, is_watched
 from rarecell.cli.layout import table_lines, terminal_width
-from rarecell.cli.roles import show_aftermath, show_roles
 from rarecell.machine.signals import when_asked_to_end
-from rarecell.outcome.attack import AttackSummary
 from rarecell.outcome.formal import FormalSummary
-from rarecell.outcome.summary import RunSummary
-from rarecell.outcome.swap import IntruderSummary, SwapSummary
-from rarecell.outcome.words import counted, first_of, listed, number, span, verb
+from rarecell.outcome.summary import RiskSummary, RunSummary
+from rarecell.outcome.swap import AttackSummary, IntruderSummary, SwapSummary
+from rarecell.outcome.words import counted, first_of, listed, number, percent, span, verb
+from rarecell.release.planner import ReleaseFrontier, ReleasePoint
+from rarecell.report.comparison import comparison
+from rarecell.report.table import Table
+from rarecell.run.config import RunConfig
+from rarecell.run.plan import command_for
 
 
 @contextmanager
@@ -41,7 +45,7 @@ def watched(*, quiet: bool = False) -> Iterator[ProgressLine]:
 @contextmanager
 def _told_of_first_use(progress: ProgressLine) -> Iterator[None]:
     """If something has to be compiled, say why the first run takes longer, and use another core for it."""
-    from rarecell._kernels.compilation import second_compiler, when_compiling
+    from rarecell._kernels.compiled import second_compiler, when_compiling
 
     with ExitStack() as until_the_end:
 
@@ -312,3 +316,229 @@ def _show_formal(formal: FormalSummary) -> None:
     for caution in (formal.possibility, *formal.cautions):
         if caution is not None:
             say(f"Mind: {caution}")
+
+
+# How is a plan for a release shown at a terminal?
+
+
+def show_frontier(found: ReleaseFrontier, config: RunConfig) -> None:
+    """Print the frontier as a table, then the cheapest options in words, each with its command."""
+    met = "that reach it" if found.cheapest else "that come nearest (none reaches it)"
+    has_associations = any(point.association_kept is not None for point in found.points)
+    headers = ["", "recoding", "information lost", "records swapped", "tables moved", "correct links left", "highest risk"]
+    lines = [
+        (
+            str(place),
+            point.name,
+            percent(point.information_lost),
+            number(point.records_changed),
+            number(point.hellinger_mean, 3),
+            number(point.correct_links, 1),
+            number(point.highest, 3),
+            *([number(point.association_kept and 100 * point.association_kept, 0) + " %"] if has_associations else []),
+        )
+        for place, point in enumerate(found.points, start=1)
+    ]
+    rows(
+        f"Ways to release the file with {found.target}: those {met}, least recoded first",
+        [*headers, *(["relation with other columns kept"] if has_associations else [])],
+        lines,
+        right=range(2, 8),
+    )
+    click.echo()
+    say(f"{_how_many(found)} 'Tables moved' is the mean Hellinger distance of two-way tables of the recoded keys.")
+    for name, point in found.cheapest.items():
+        click.echo()
+        say(f"{name[:1].upper()}{name[1:]}: {point}")
+        _show_groups(point)
+        click.echo(f"  {command_for(point, found.target, config)}")
+    others = [(place, point) for place, point in enumerate(found.points, start=1) if point not in found.cheapest.values()]
+    if found.cheapest and others:
+        click.echo("\nFor another line of the table, take these options in the same command:")
+        for place, point in others:
+            click.echo(f"  {place}  {point.options or 'no --recode'}")
+    if not found.cheapest:
+        click.echo()
+        say(str(found))
+        say("Allow a higher risk, offer coarser levels with --hierarchy, leave a key out, or add --suppress-rest to protect.")
+
+
+def _how_many(found: ReleaseFrontier) -> str:
+    """How many combinations were tried, and how many of them fall short."""
+    tried, short = len(found.looked_at), sum(not point.is_met for point in found.looked_at)
+    said = f"{number(tried)} of {counted(found.n_candidates, 'combination')} of recodings {verb(tried, 'was', 'were')} tried"
+    if found.cheapest:
+        said += f"; {number(short)} {verb(short, 'does', 'do')} not reach the target" if short else ""
+        return f"{said}. None beats these in both information and records swapped."
+    return f"{said}; none reaches the target."
+
+
+def _show_groups(point: ReleasePoint) -> None:
+    for key, groups in point.groups.items():
+        before, after = point.levels[key]
+        said = f"{key}, {before} levels before, {after} then: {first_of(groups)}"
+        click.echo(textwrap.fill(said, terminal_width(), initial_indent="  ", subsequent_indent="    "))
+
+
+# What does a person at a terminal see of areas, sensitive columns, several intruders and a register?
+
+
+Rows = Callable[..., None]
+"""Prints a table: title, headers, lines."""
+
+
+def show_roles(risk: RiskSummary, rows: Rows, say: Callable[[str], None]) -> None:
+    """Print what the roles of the columns add to the risk, as far as the run names them."""
+    _show_areas(risk, rows, say)
+    _show_scenarios(risk, rows)
+    if risk.attributes:
+        headers = ["column", "l", "entropy l", "t", "right from group", "right from file", "one-value groups", "records in them"]
+        lines = [
+            (
+                one.column,
+                str(one.l_diversity),
+                number(one.entropy_l_diversity, 2),
+                number(one.t_closeness, 3),
+                number(one.right_from_groups),
+                number(one.right_from_file),
+                number(one.homogeneous_groups),
+                number(one.records_in_homogeneous_groups),
+            )
+            for one in risk.attributes
+        ]
+        rows("Sensitive columns: what groups of look-alike records give away", headers, lines, right=range(1, 8))
+    if risk.register is not None:
+        say(risk.register.sentence)
+
+
+def show_aftermath(swap: SwapSummary, rows: Rows, say: Callable[[str], None]) -> None:
+    """Print what a protection did to places, intruders, weighted totals and groups."""
+    if swap.places is not None:
+        say(swap.places.sentence)
+    if swap.carried:
+        say(f"Columns that travelled with a swapped key: {', '.join(swap.carried)}.")
+    if swap.earlier is not None:
+        say(swap.earlier.sentence)
+    for left in swap.left_behind:
+        say(left.sentence)
+    if swap.scenarios:
+        lines = [
+            (one.name, number(one.expected_population_uniques, 1), number(one.records_above_threshold)) for one in swap.scenarios
+        ]
+        rows("Scenarios after protection", ["intruder", "expected population uniques", "above threshold"], lines, right=(1, 2))
+    for analysis in swap.analyses:
+        terms = [
+            (t.name, number(t.before, 3), number(t.after, 3), _bias(t.relative_bias), number(t.overlap, 2))
+            for t in analysis.terms
+        ]
+        how = f"{analysis.kind}{', weighted' if analysis.weighted else ''}, {counted(analysis.records, 'record')}"
+        headers = ["", "original", "protected", "relative bias", "overlap of intervals"]
+        rows(f"{analysis.name}: {analysis.formula} ({how})", headers, terms, right=(1, 2, 3, 4))
+    for table in swap.weighted:
+        if table.changed:
+            say(f"Weighted: {table.sentence}")
+    if swap.affected:
+        worst = swap.affected[0]
+        say(
+            f"Swaps fell most on {worst.column} {worst.level}: {worst.swapped:,} of {worst.records:,} records, {worst.ratio:.1f} times the "
+            "share of the whole file."
+        )
+
+
+def _bias(share: float | None) -> str:
+    """A signed change; a number that was zero before has none."""
+    return "–" if share is None else percent(share).replace("-", "−")
+
+
+def _show_areas(risk: RiskSummary, rows: Rows, say: Callable[[str], None]) -> None:
+    if not risk.areas:
+        return
+    lines: Sequence[Sequence[str]] = [
+        (
+            level.column or "no area",
+            number(len(level.areas)),
+            number(level.sample_uniques),
+            number(level.expected_population_uniques, 1),
+            number(level.expected_correct_matches, 1),
+            number(level.above_threshold),
+            ", ".join(level.drivers),
+        )
+        for level in risk.areas
+    ]
+    headers = [
+        "released with",
+        "areas",
+        "unique",
+        "expected population uniques",
+        "correct matches",
+        "above threshold",
+        "driven by",
+    ]
+    rows("Areas: the risk as if no finer level were released", headers, lines, right=range(1, 6))
+    if risk.finest_safe_area is None:
+        say("At no level of areas are all records below the threshold.")
+    elif risk.finest_safe_area:
+        say(f"The finest level at which all records are below the threshold: {risk.finest_safe_area}.")
+    else:
+        say("All records are below the threshold only without any area.")
+
+
+def _show_scenarios(risk: RiskSummary, rows: Rows) -> None:
+    if not risk.scenarios:
+        return
+    lines = [
+        (
+            one.name,
+            ", ".join(one.keys),
+            number(one.sample_uniques),
+            number(one.expected_population_uniques, 1),
+            number(one.expected_correct_matches, 1),
+            number(one.records_above_threshold),
+        )
+        for one in risk.scenarios
+    ]
+    headers = ["intruder", "knows", "unique", "expected population uniques", "correct matches", "above threshold"]
+    rows("Scenarios", headers, lines, right=range(2, 6))
+
+
+# How are several runs laid side by side in a terminal?
+#
+# As many runs as fit share a table; nothing is cut off, so long names and lists wrap inside their column.
+
+
+_NARROWEST, _WIDEST = 12, 32
+"""Characters of a column of values, at least and at most."""
+_LABEL = 30
+_SAID = {"before protection": ", before", "after protection": ", after"}
+
+
+def show_comparison(names: Sequence[str], summaries: Sequence[RunSummary]) -> None:
+    """Print runs side by side, as many at a time as fit into the terminal; measures that differ are marked."""
+    table = comparison(names, summaries)
+    # Margin, label, the mark of a difference and the gaps around it are the same for any number of runs.
+    room = terminal_width() - _LABEL - 2 - 3
+    most = max(1, room // (_NARROWEST + 2))
+    n_tables = -(-len(names) // most)
+    each = -(-len(names) // n_tables)
+    width = max(_NARROWEST, min(_WIDEST, room // each - 2))
+    for first in range(0, len(names), each):
+        shown = list(range(first, min(first + each, len(names))))
+        _show_some(table, names, shown, width)
+
+
+def _show_some(table: Table, names: Sequence[str], shown: Sequence[int], width: int) -> None:
+    title = table.caption if len(shown) == len(names) else f"{table.caption}: {_which(shown)}"
+    lines = _wrapped("", [names[run] for run in shown], "", width)
+    for state, heading, *values, differs in table.written():
+        lines += _wrapped(f"{heading}{_SAID.get(state, '')}", [values[run] for run in shown], differs, width)
+    rows(title, [""] * (len(shown) + 2), lines, right=range(1, len(shown) + 1))
+
+
+def _which(shown: Sequence[int]) -> str:
+    return f"run {shown[0] + 1}" if len(shown) == 1 else f"runs {shown[0] + 1} to {shown[-1] + 1}"
+
+
+def _wrapped(label: str, values: Sequence[str], differs: str, width: int) -> list[tuple[str, ...]]:
+    """A measure as lines of a table: its label and values wrapped, the mark on the first line."""
+    cells = [textwrap.wrap(label, _LABEL, subsequent_indent="  "), *(textwrap.wrap(value, width) for value in values), [differs]]
+    return list(zip_longest(*cells, fillvalue=""))

@@ -26,7 +26,7 @@ from rarecell.engine.source import Source
 from rarecell.engine.streaming import record_cells
 from rarecell.errors import UnknownChoice, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
-from rarecell.outcome.shown import Shown
+from rarecell.outcome.showing import Shown
 from rarecell.table.contingency import Categories, ContingencyTable
 
 if TYPE_CHECKING:

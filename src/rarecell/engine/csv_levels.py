@@ -49,8 +49,7 @@ def _recoded(
     columns: list[WrittenLevels],
     encoded: tuple[NDArray[np.uint8], NDArray[np.int64], list[int]],
 ) -> bytes:
-    from rarecell._kernels.splicing import splice_fields
-    from rarecell._kernels.text import find_fields
+    from rarecell._kernels.text import find_fields, splice_fields
 
     texts, first, first_text = encoded
     data = np.frombuffer(piece.data, dtype=np.uint8)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rarecell.errors import BadInput
+from rarecell.machine.disk import private_folder
 from rarecell.machine.memory import MemoryLimit
-from rarecell.machine.private_folder import private_folder
 
 if TYPE_CHECKING:
     import duckdb

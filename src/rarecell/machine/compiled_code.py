@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 from rarecell.errors import MissingExtra
-from rarecell.machine.private_folder import private_folder
+from rarecell.machine.disk import private_folder
 
 _VARIABLE = "NUMBA_CACHE_DIR"
 _LINEAR_ALGEBRA = "scipy.linalg.cython_blas"

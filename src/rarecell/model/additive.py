@@ -18,7 +18,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels.additive import one_plus_pairs
+from rarecell._kernels.margins import one_plus_pairs
 from rarecell.errors import BadInput
 from rarecell.graph.masks import mask_of, single
 from rarecell.model.protocol import PluggedIn

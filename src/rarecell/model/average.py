@@ -6,13 +6,19 @@ than each of them, because each model is wrong in its own way.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rarecell.errors import BadInput, KeyMismatch
-from rarecell.model.protocol import CellModel, PluggedIn, Uncertainty
+from rarecell.graph.masks import single
+from rarecell.model.protocol import CellModel, LogMoments, PluggedIn, Uncertainty
+from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.subsample import drawn_counts, part_of
 
 
 class AverageModel(PluggedIn):
@@ -80,3 +86,271 @@ class AverageModel(PluggedIn):
         return f"average of {len(self.members)} models"
 
     __str__ = describe
+
+
+# Which model, or which mixture of models, predicts records it has not seen?
+#
+# Records are held out at random, and models fitted to the rest give the probability of what was held out. The likelihood of
+# the held-out records compares models of any kind, and the weights that maximise it combine them.
+
+
+Fit = Callable[[ContingencyTable], CellModel]
+
+SPLITS = 3
+HELD_OUT_SHARE = 0.2
+
+LARGEST_GAP = 1e-6
+"""Weights are good enough when none could raise the mean log-likelihood of a held-out record by more than this."""
+
+MAX_STEPS = 20_000
+STAGE = "fitting to splits"
+
+
+class SmoothedIndependence(PluggedIn):
+    """Independent keys with half a record added to each level, so that no cell has probability zero.
+
+    Mixed with another model, it covers what that model considers impossible.
+    """
+
+    def __init__(self, table: ContingencyTable) -> None:
+        self.table = table
+        self._log_share = []
+        for k, categories in enumerate(table.categories):
+            counts = np.bincount(table.cells[:, k], weights=table.counts.astype(float), minlength=categories.n_levels) + 0.5
+            self._log_share.append(np.log(counts / counts.sum()))
+
+    @property
+    def generator_masks(self) -> tuple[int, ...]:
+        return tuple(self.table.close(single(k)) for k in range(self.table.n_keys))
+
+    def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> NDArray[np.float64]:
+        """The sum of the logarithms of the smoothed shares of the levels."""
+        asked = self.table.cells if cells is None else cells
+        total = np.zeros(len(asked))
+        for k, share in enumerate(self._log_share):
+            total += share[asked[:, k]]
+        return total
+
+    def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
+        """Draw records, key by key."""
+        columns = [rng.choice(len(share), size=n_records, p=np.exp(share)) for share in self._log_share]
+        return np.stack(columns, axis=1).astype(np.int32)
+
+    def describe(self) -> str:
+        return "independent keys, smoothed"
+
+
+class PosteriorAverage(AverageModel):
+    """An average of models that know their uncertainty: each has a ``posterior`` of log p.
+
+    The mean of the logarithm is shifted to match the arithmetic mean of the probabilities. The variance is the average
+    variance of the members plus the variance between them.
+    """
+
+    def posterior(self, cells: NDArray[np.int32] | None = None) -> LogMoments:
+        """Mean and variance of the logarithm of each cell's probability."""
+        moments = [moment for member in self.members if (moment := member.posterior(cells)) is not None]
+        assert len(moments) == len(self.members), "every member has a posterior"
+        means = np.stack([moment.mean for moment in moments])
+        variances = np.stack([moment.variance for moment in moments])
+        logs = np.stack([member.log_cell_probability(cells) for member in self.members])
+        mean = self.weights @ means
+        between = self.weights @ (means - mean) ** 2
+        shift = self.log_cell_probability(cells) - self.weights @ logs
+        return LogMoments(mean + shift, self.weights @ variances + between)
+
+    def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draws of log p of the cells, one row per draw, each from a member chosen with probability equal to its weight."""
+        shares = rng.multinomial(n_draws, self.weights)
+        return np.concatenate([member.draws(cells, int(n), rng) for member, n in zip(self.members, shares, strict=True)])
+
+
+# ---------------------------------------------------------------------- splitting
+
+
+def split_records(
+    table: ContingencyTable, n_held_out: int, rng: np.random.Generator
+) -> tuple[ContingencyTable, NDArray[np.int64]]:
+    """Hold out records at random; return the table of the others and the number held out of each cell of ``table``."""
+    held_out = drawn_counts(table.counts, n_held_out, rng)
+    return part_of(table, table.counts - held_out), held_out
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutRecords:
+    """Log-probabilities of held-out records: one row per distinct cell of a split, one column per model."""
+
+    log_probability: NDArray[np.float64]
+    counts: NDArray[np.int64]
+
+
+def held_out_records(
+    table: ContingencyTable,
+    fits: Sequence[Fit],
+    *,
+    splits: int = SPLITS,
+    share: float = HELD_OUT_SHARE,
+    seed: int = 0,
+    progress: Progress = SILENT,
+) -> HeldOutRecords:
+    """Fit all models to the larger part of each of several random splits and evaluate them on the other part."""
+    n_held_out = round(share * table.n_records)
+    if splits < 1 or not 0 < n_held_out < table.n_records:
+        raise BadInput(
+            f"{splits} splits with a share of {share:g} of {table.n_records:,} records held out were asked for; there must be "
+            "at least one split, and at least one record on each side of it."
+        )
+    rng = np.random.default_rng(seed)
+    progress.start(STAGE, splits * len(fits))
+    rows, counts = [], []
+    for _ in range(splits):
+        smaller, held_out = split_records(table, n_held_out, rng)
+        seen = np.flatnonzero(held_out)
+        columns = []
+        for fit in fits:
+            columns.append(fit(smaller).log_cell_probability(table.cells[seen]))
+            checkpoint(progress, STAGE, 1.0)
+        rows.append(np.stack(columns, axis=1))
+        counts.append(held_out[seen])
+    progress.done()
+    return HeldOutRecords(np.concatenate(rows), np.concatenate(counts))
+
+
+# ---------------------------------------------------------------------- comparing and combining
+
+
+@dataclass(frozen=True)
+class HeldOutLikelihood:
+    """How well a model predicts records it has not seen.
+
+    Attributes
+    ----------
+    log_likelihood : float
+        Mean log-probability of a held-out record; higher is better.
+    standard_error : float
+        Standard error of that mean, over records.
+    base_weight : float
+        The best weight of smoothed independence in the mixture.
+    impossible_share : float
+        Share of held-out records that have probability zero under the model alone.
+    """
+
+    log_likelihood: float
+    standard_error: float
+    base_weight: float
+    impossible_share: float
+
+    def __str__(self) -> str:
+        return (
+            f"A record not used for the fit has a mean log-probability of {self.log_likelihood:.4f} (± {self.standard_error:.4f}); "
+            f"{self.impossible_share:.1%} of such records have probability zero without smoothing."
+        )
+
+
+def held_out_log_likelihood(
+    table: ContingencyTable,
+    fit: Fit,
+    *,
+    splits: int = SPLITS,
+    share: float = HELD_OUT_SHARE,
+    seed: int = 0,
+    progress: Progress = SILENT,
+) -> HeldOutLikelihood:
+    """Mean log-probability of held-out records under a model, mixed with smoothed independence.
+
+    A model fitted by maximum likelihood gives probability zero to cells with an empty marginal, and a single record there
+    would make the likelihood zero. The model is therefore mixed with :class:`SmoothedIndependence`. The weight is the one
+    that is best for the held-out records: a single number fitted to all of them.
+
+    Parameters
+    ----------
+    table : ContingencyTable
+        The contingency table.
+    fit : callable
+        Function that fits a model to a table, for example ``lambda part: select_model(part).best``.
+    splits : int
+        Number of random splits.
+    share : float
+        Share of the records held out in each split.
+    seed : int
+        Seed of the splits; with the same seed, models are compared on the same splits.
+    """
+    records = held_out_records(table, [fit, SmoothedIndependence], splits=splits, share=share, seed=seed, progress=progress)
+    weights = stacking_weights(records)
+    each = _log_mixture(records, weights)
+    n = records.counts.sum()
+    mean = float(records.counts @ each / n)
+    variance = float(records.counts @ (each - mean) ** 2 / n)
+    impossible = float(records.counts @ np.isneginf(records.log_probability[:, 0]) / n)
+    # Splits overlap, so the mean is no more certain than after one pass over all records.
+    return HeldOutLikelihood(mean, math.sqrt(variance / min(n, table.n_records)), float(weights[1]), impossible)
+
+
+def stacking_weights(records: HeldOutRecords) -> NDArray[np.float64]:
+    """Weights of a mixture of models that maximise the likelihood of held-out records.
+
+    They are found by the EM algorithm for a mixture with known components. The mean log-likelihood is concave in the
+    weights and falls short of its maximum by at most max_k mean(p_k / mixture) − 1, which is the stopping criterion.
+
+    References
+    ----------
+    Smyth and Wolpert (1999), Linearly combining density estimators via stacking. Machine Learning 36, 59-83.
+    """
+    largest = records.log_probability.max(axis=1, keepdims=True)
+    if np.isneginf(largest).any():
+        raise BadInput(
+            "A held-out record has probability zero under every model. Let smoothed independence be one of the models."
+        )
+    probability = np.exp(records.log_probability - largest)
+    share = records.counts / records.counts.sum()
+    weights: NDArray[np.float64] = np.full(probability.shape[1], 1.0 / probability.shape[1])
+    for _ in range(MAX_STEPS):
+        gain = (share / (probability * weights).sum(axis=1)) @ probability
+        if gain.max() - 1.0 < LARGEST_GAP:
+            break
+        weights = weights * gain
+        weights /= weights.sum()
+    return weights
+
+
+def stack(
+    table: ContingencyTable,
+    fits: Sequence[Fit],
+    *,
+    splits: int = SPLITS,
+    share: float = HELD_OUT_SHARE,
+    seed: int = 0,
+    least_weight: float = 1e-3,
+    progress: Progress = SILENT,
+) -> AverageModel:
+    """The mixture of models that predicts held-out records best, fitted to the whole table.
+
+    Smoothed independence is added to the models, so that no record is impossible. Models with less than
+    ``least_weight`` are left out of the mixture. If all remaining models have a posterior, so does the mixture.
+
+    Parameters
+    ----------
+    table : ContingencyTable
+        The contingency table.
+    fits : sequence of callable
+        Functions that each fit a model to a table.
+    splits, share, seed : int, float, int
+        As in :func:`held_out_log_likelihood`.
+    """
+    if not fits:
+        raise BadInput("A mixture needs at least one model.")
+    candidates: list[Fit] = [*fits, SmoothedIndependence]
+    weights = stacking_weights(held_out_records(table, candidates, splits=splits, share=share, seed=seed, progress=progress))
+    kept = np.flatnonzero(weights >= least_weight)
+    members = [candidates[k](table) for k in kept]
+    one_cell = table.cells[:1]
+    has_posterior = all(member.posterior(one_cell) is not None for member in members)
+    return (PosteriorAverage if has_posterior else AverageModel)(members, weights[kept])
+
+
+def _log_mixture(records: HeldOutRecords, weights: ArrayLike) -> NDArray[np.float64]:
+    with np.errstate(divide="ignore"):
+        parts = records.log_probability + np.log(np.asarray(weights, dtype=float))
+    largest = parts.max(axis=1, keepdims=True)
+    mixture: NDArray[np.float64] = np.log(np.exp(parts - largest).sum(axis=1)) + largest[:, 0]
+    return mixture

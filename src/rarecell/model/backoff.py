@@ -33,7 +33,7 @@ from rarecell.model.backoff_conditionals import Betas, Conditional, fitted_condi
 from rarecell.model.backoff_contexts import Floats, Growth, n_values
 from rarecell.model.backoff_drawing import draw_in_context, uniform_siblings
 from rarecell.model.cells import cells_that_agree
-from rarecell.model.log_draws import log_beta_draws
+from rarecell.model.drawing import log_beta_draws
 from rarecell.model.protocol import LogMoments, SingleModel, Uncertainty
 from rarecell.progress import SILENT, Progress
 from rarecell.table.coarsening import with_answered

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from rarecell.errors import KeyMismatch
 from rarecell.graph.chordal import ChordalGraph
+from rarecell.model.decomposable import LikelihoodMeasures
 from rarecell.model.generating_class import degrees_of_freedom, generating_class, triangulation
-from rarecell.model.likelihood import LikelihoodMeasures
 from rarecell.model.proportional_fitting import fit_marginals
 from rarecell.model.protocol import PluggedIn
 from rarecell.progress import SILENT, Progress

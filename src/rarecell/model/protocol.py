@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.outcome.shown import Shown
+from rarecell.outcome.showing import Shown
 from rarecell.table.contingency import ContingencyTable
 
 Floats = NDArray[np.float64]

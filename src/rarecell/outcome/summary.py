@@ -10,8 +10,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rarecell.outcome.plain import Plain
-from rarecell.outcome.released import Concentration, GroupRisk, Provenance
-from rarecell.outcome.roles import AreaLevelSummary, AttributeSummary, RegisterSummary, ScenarioSummary
+from rarecell.outcome.roles import (
+    AreaLevelSummary,
+    AttributeSummary,
+    Concentration,
+    GroupRisk,
+    Provenance,
+    RegisterSummary,
+    ScenarioSummary,
+)
 from rarecell.outcome.swap import SwapSummary
 
 Count = int | str

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rarecell.errors import BadInput
-from rarecell.outcome.shown import Shown
+from rarecell.outcome.showing import Shown
 from rarecell.outcome.words import counted, percent
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.release.costs import OtherColumn, association_kept, bits_lost, entropy, key_counts

@@ -169,8 +169,7 @@ def report_context(
     """Everything the templates show; the app uses it to render the same body."""
     from rarecell.report import sentences
     from rarecell.report.edition import external
-    from rarecell.report.group_pictures import group_pictures
-    from rarecell.report.pictures import all_pictures
+    from rarecell.report.pictures import all_pictures, group_pictures
     from rarecell.report.tables import all_tables
 
     if edition == "external":

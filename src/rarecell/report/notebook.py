@@ -20,9 +20,9 @@ from rarecell.errors import BadInput
 from rarecell.model.average import AverageModel
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.hierarchical import HierarchicalModel
-from rarecell.outcome.attack import AttackSummary
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import RunSummary, Vertex
+from rarecell.outcome.swap import AttackSummary
 from rarecell.outcome.verdict import verdict
 from rarecell.outcome.words import about, about_times, counted, expected, listed, number, verb
 from rarecell.release.planner import ReleaseFrontier

@@ -21,8 +21,7 @@ from rarecell.choices import FORMS
 from rarecell.errors import BadInput, KeyMismatch, UnknownChoice
 from rarecell.machine.solving import minimum
 from rarecell.model.protocol import CellModel, LogMoments
-from rarecell.outcome.frame import in_library_of
-from rarecell.outcome.shown import Shown
+from rarecell.outcome.showing import Shown, in_library_of
 from rarecell.risk import formulas
 from rarecell.risk.design import SamplingDesign, sampling_design
 from rarecell.risk.posterior import gamma_of_log_moments, posterior_match_probability, posterior_unique_probability

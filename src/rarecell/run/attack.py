@@ -18,19 +18,19 @@ from rarecell.errors import BadInput
 from rarecell.intruder.alignment import Aligned, align
 from rarecell.intruder.exact import exact_links
 from rarecell.intruder.participant import participant_links
+from rarecell.intruder.recoding import meaning, places
 from rarecell.intruder.register import Register
 from rarecell.intruder.release import Release
 from rarecell.intruder.trial import Found, try_intruders
 from rarecell.model.backoff import fit_backoff
-from rarecell.outcome.attack import AttackSummary
-from rarecell.outcome.shown import Shown
-from rarecell.outcome.swap import IntruderSummary
+from rarecell.outcome.showing import Shown
+from rarecell.outcome.swap import AttackSummary, IntruderSummary
 from rarecell.outcome.words import about_times, counted, number
 from rarecell.progress import SILENT, Progress
 from rarecell.risk.records import record_risk
-from rarecell.run import model_choice
-from rarecell.run.paired_files import paired_tables
+from rarecell.run import models
 from rarecell.run.swaps import told_intruder
+from rarecell.table.contingency import Categories, ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame
@@ -147,7 +147,7 @@ def attack(
 def _register(files: Aligned, release: Release, population: float | None, seed: int, progress: Progress) -> Register:
     if files.register is not None:
         return Register.counted(files.register)
-    table = model_choice.with_resolutions(release.before, "multi")
+    table = models.with_resolutions(release.before, "multi")
     model = fit_backoff(table, seed=seed, progress=progress)
     sampling = "srs" if table.weights is None else "weights"
     return Register.modelled(record_risk(table, model, population=population, sampling=sampling), model, seed=seed)
@@ -202,3 +202,156 @@ def _sentence(files: Aligned, release: Release, intruders: Sequence[IntruderSumm
         f"{basis} right {about_times(nearest.after)}, {about_times(nearest.before)} in the original; linking at random would be right "
         f"{number(at_random, 2)} times."
     )
+
+
+# Which record of a released file belongs to which record of its original?
+#
+# An attack is judged by the record's own person, so the two files must be paired. A column that identifies a record in both
+# does it, and then records may be in any order, and some may not have been released. Without such a column records are paired by
+# their order. A file in another order would look perfectly safe, so the columns that both files have are compared first: if rows agree
+# no better than they would by chance, the files are refused.
+
+
+MOST_COMPARED = 20_000
+"""Number of rows on which the order of two files is compared."""
+
+FEWEST_COMPARED = 20
+"""In files with fewer records than this, rows may agree or differ by chance; their order is taken as given."""
+
+N_SHUFFLES = 10
+SURE = 5.0
+"""Number of standard deviations above chance at which rows are taken to belong together."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Shared:
+    """A column of both files: its categories and the codes of the compared rows in each."""
+
+    categories: tuple[Categories, Categories]
+    codes: tuple[NDArray[np.int32], NDArray[np.int32]]
+
+    @property
+    def agreement(self) -> float:
+        """Share of rows with the same value in both files."""
+        to_other = np.append(places(self.categories[0].levels, self.categories[1].levels), np.int32(-1))
+        return float((to_other[self.codes[0]] == self.codes[1]).mean())
+
+    @property
+    def identifies(self) -> bool:
+        """Whether each row has a value of its own, no measurement, and most of these values are in both files."""
+        levels = self.categories[0].levels
+        is_name = len(levels) == len(self.codes[0]) and all(isinstance(level, str | int | np.integer) for level in levels)
+        return is_name and float((places(levels, self.categories[1].levels) >= 0).mean()) > 0.5
+
+    def belongs_together(self) -> bool:
+        """Whether values in the same row have more to do with each other than values in rows taken at random."""
+        if self._rank_correlation() > SURE:
+            return True
+        rng = np.random.default_rng(0)
+        own = self._repeats(self.codes[1])
+        by_chance = [self._repeats(rng.permutation(self.codes[1])) for _ in range(N_SHUFFLES)]
+        spread = max(float(np.std(by_chance)), float(np.sqrt(np.mean(by_chance))) / 10.0)
+        return bool(own > np.mean(by_chance) + SURE * spread)
+
+    def _rank_correlation(self) -> float:
+        """Rank correlation of a column of numbers, in standard deviations under chance; 0 for any other column."""
+        values = []
+        for of_file, codes in zip(self.categories, self.codes, strict=True):
+            numbers = [meaning(level) for level in of_file.levels]
+            if not all(number is None or isinstance(number, float) for number in numbers):
+                return 0.0
+            values.append(np.array(numbers, dtype=np.float64)[codes])
+        known = ~np.isnan(values).any(axis=0)
+        one, other = (_ranks(of_file[known]) for of_file in values)
+        if known.sum() <= FEWEST_COMPARED or min(np.ptp(one), np.ptp(other)) == 0.0:
+            return 0.0
+        correlation = np.mean((one - one.mean()) * (other - other.mean())) / (np.std(one) * np.std(other))
+        return float(abs(correlation) * np.sqrt(known.sum() - 1))
+
+    def _repeats(self, released: NDArray[np.int32]) -> float:
+        """Sum of squares of the numbers of rows with each pair of values."""
+        pair = self.codes[0].astype(np.int64) * (self.categories[1].n_levels + 1) + released
+        return float((np.unique(pair, return_counts=True)[1].astype(np.float64) ** 2).sum())
+
+
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks, with the mean rank for equal values."""
+    _, place, number = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(number) - (number - 1) / 2.0)[place])
+
+
+def paired_tables(original: Microdata, released: Microdata, id_column: str | None) -> tuple[ContingencyTable, ContingencyTable]:
+    """Tables of the two files with a row for each record of the original; −1 as the cell of one that was not released."""
+    before, after = (data.table(records=True) for data in (original, released))
+    if id_column is None:
+        if before.n_rows == after.n_rows:
+            _refuse_other_order(original, released)
+        return before, after
+    assert after.record_cell is not None
+    rows = _rows_of_released(original, released, id_column)
+    found = np.full(original.n_records, -1, dtype=np.int64)
+    found[rows] = after.record_cell
+    return before, replace(after, record_cell=found)
+
+
+def _rows_of_released(original: Microdata, released: Microdata, id_column: str) -> NDArray[np.int64]:
+    """The row of the original that each record of the released file belongs to."""
+    codes, levels = [], []
+    for data in (original, released):
+        of_file, (categories,) = data.column_codes([id_column])
+        names, number = np.unique(of_file[:, 0], return_counts=True)
+        repeated = names[number > 1]
+        if categories.has_missing or len(repeated):
+            what = (
+                "has missing values"
+                if categories.has_missing
+                else f"has the value {categories.levels[repeated[0]]!r} more than once"
+            )
+            raise BadInput(f"The column '{id_column}' of {data.source.name} {what}, so it does not identify a record.")
+        codes.append(of_file[:, 0])
+        levels.append(categories.levels)
+    place = places(levels[1], levels[0])
+    unknown = np.flatnonzero(place < 0)
+    if len(unknown):
+        raise BadInput(
+            f"{len(unknown):,} of the {len(place):,} records of {released.source.name} have a value of '{id_column}' that no record of "
+            f"{original.source.name} has, such as {levels[1][unknown[0]]!r}; every released record must belong to one of the original."
+        )
+    row_of_code = np.empty(len(levels[0]), dtype=np.int64)
+    row_of_code[codes[0]] = np.arange(len(codes[0]))
+    return row_of_code[place[codes[1]]]
+
+
+def _refuse_other_order(original: Microdata, released: Microdata) -> None:
+    n = original.n_records
+    if n < FEWEST_COMPARED:
+        return
+    names = [name for name, column in original.columns.items() if name in released.columns and column.kind != "other"]
+    rows = np.unique(np.linspace(0, n - 1, min(n, MOST_COMPARED)).round().astype(np.int64))
+    shared = dict(zip(names, _columns_of(original, released, names, rows), strict=True))
+    names_of_records = {name: column for name, column in shared.items() if name not in original.keys and column.identifies}
+    if names_of_records:
+        name, column = max(names_of_records.items(), key=lambda one: one[1].agreement)
+        if column.agreement < 0.5:
+            raise _other_order(original, released, f"'{name}' has the same values in both files, but in other rows")
+        return
+    compared = [column for column in shared.values() if min(c.n_levels for c in column.categories) > 1]
+    if compared and not any(column.belongs_together() for column in compared):
+        raise _other_order(original, released, "their rows agree no better than rows taken at random")
+
+
+def _other_order(original: Microdata, released: Microdata, why: str) -> BadInput:
+    return BadInput(
+        f"The records of {released.source.name} do not seem to be in the order of {original.source.name}: {why}. Paired like this, "
+        "nobody would seem to be found. Put them in the same order, or name a column that identifies a record in both files with --id."
+    )
+
+
+def _columns_of(original: Microdata, released: Microdata, names: Sequence[str], rows: NDArray[np.int64]) -> list[_Shared]:
+    if not names:
+        return []
+    (one, of_one), (other, of_other) = (data.column_codes(list(names), rows) for data in (original, released))
+    return [
+        _Shared((of_one[k], of_other[k]), (np.ascontiguousarray(one[:, k]), np.ascontiguousarray(other[:, k])))
+        for k in range(len(names))
+    ]

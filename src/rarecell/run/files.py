@@ -21,16 +21,15 @@ from rarecell.engine.addresses import without_password
 from rarecell.engine.output import write_parquet
 from rarecell.engine.unchanged import files_below, files_hash
 from rarecell.outcome.records import RemainingRecord, RiskyRecord
-from rarecell.outcome.released import Provenance
+from rarecell.outcome.roles import Provenance
 from rarecell.outcome.summary import RunSummary
 from rarecell.report import write_report
 from rarecell.run import folder as folders
-from rarecell.run.early_checks import inputs_of
+from rarecell.run.blanking import blank_file
+from rarecell.run.inputs import inputs_of
 from rarecell.run.publishing import RECORD
-from rarecell.run.record_columns import risk_of_cells, risk_pieces
-from rarecell.run.results import Assessment, Protection
+from rarecell.run.results import Assessment, Protection, risk_of_cells, risk_pieces
 from rarecell.run.stages import Stage, Stages
-from rarecell.run.suppressing import blank_file
 from rarecell.swap.apply import write_plan
 
 if TYPE_CHECKING:

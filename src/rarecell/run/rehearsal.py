@@ -19,9 +19,9 @@ from rarecell.risk.diagnostics import fit_diagnostics
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.population_uniques import population_uniques
 from rarecell.risk.unsafe import unsafe_combinations
-from rarecell.run import model_choice
+from rarecell.run import models
 from rarecell.run.config import RunConfig
-from rarecell.run.protection import protect
+from rarecell.run.protect import protect
 from rarecell.swap.swappable import swappability
 from rarecell.table.categories import Categories
 from rarecell.table.contingency import ContingencyTable
@@ -52,13 +52,13 @@ def _rehearse_later_steps() -> None:
     table = ContingencyTable.of_sorted_cells(categories, occupied, counts.astype(np.int64), None, None)
     config = RunConfig(input="", keys=_KEYS, population=_POPULATION)
     unsafe_combinations(table)
-    model = model_choice.risk_model(table, config)
-    risk_interval(model_choice.own_level_risk(table, model, config), model)
+    model = models.risk_model(table, config)
+    risk_interval(models.own_level_risk(table, model, config), model)
     population_uniques(table.size_indices, population=_POPULATION)
-    fit_diagnostics(table, model, population=_POPULATION, refit=lambda part: model_choice.refitted(part, config))
+    fit_diagnostics(table, model, population=_POPULATION, refit=lambda part: models.refitted(part, config))
     best = DecomposableModel(table, cliques=[_KEYS[:2], _KEYS[1:]])
     for other in (best, AdditiveModel(table)):
-        model_choice.risk_of(table, other, config)
+        models.risk_of(table, other, config)
     swappability(table, best)
     float(best.aic)
 

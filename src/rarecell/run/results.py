@@ -5,24 +5,27 @@ Immutable values. ``print`` shows the verdict and a notebook shows a small card;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rarecell.data.microdata import Microdata
+from rarecell.machine.threads import on_all_cores
 from rarecell.model.decomposable import DecomposableModel
-from rarecell.outcome.frame import in_library_of
 from rarecell.outcome.records import RemainingRecord, RiskyRecord
+from rarecell.outcome.showing import in_library_of
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import Verdict, verdict
 from rarecell.progress import SILENT, Progress
-from rarecell.risk.records import RecordRisk
-from rarecell.risk.unsafe import UnsafeCombinations
+from rarecell.risk.records import RecordRisk, household_risk
+from rarecell.risk.unsafe import UnsafeCombinations, individual_risk
 from rarecell.run.config import RunConfig
-from rarecell.run.model_choice import ModelChoice
-from rarecell.run.record_columns import risk_columns
+from rarecell.run.models import ModelChoice
 from rarecell.run.roles import Roles
 from rarecell.run.stages import Stage, Stages
 from rarecell.swap.apply import apply_plan
@@ -34,7 +37,7 @@ from rarecell.table.contingency import ContingencyTable
 from rarecell.table.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
-    from rarecell.edges import Frame
+    from rarecell.edges import Array, Frame, Json
     from rarecell.release.suppression import Suppression
     from rarecell.swap.apply import SwapResult
 
@@ -162,7 +165,7 @@ class Protection:
     @property
     def frame(self) -> Frame:
         """The protected data, in the type they came in; a pyarrow table if they came from a file."""
-        from rarecell.run.suppressing import blank_frame
+        from rarecell.run.blanking import blank_frame
 
         return blank_frame(self.result.frame, self.suppression)
 
@@ -182,3 +185,66 @@ class Protection:
         from rarecell.report.card import card
 
         return card(self.summary)
+
+
+# What is reported about every record, in the risk file and in a data frame?
+
+
+_PIECE = 1_000_000
+
+
+def risk_columns(found: Assessment) -> dict[str, Array]:
+    """The columns of the risk file, for all records at once."""
+    pieces = list(risk_pieces(found, np.full(found.table.n_cells + 1, -1, dtype=np.int64)))
+    return {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]}
+
+
+def risk_of_cells(found: Assessment) -> dict[str, Array]:
+    """What is reported about every cell; a record takes the numbers of its cell."""
+    table, risk = found.table, found.risk
+    return {
+        "cell_count": risk.sample_count,
+        "cell_probability": np.exp(risk.log_population_share),
+        "unique_probability": risk.unique_probability,
+        "match_probability": risk.match_probability,
+        "swappable": found.swappability.is_swappable,
+        "suda_score": found.unsafe.suda_score,
+        "dis_suda_score": found.unsafe.dis_suda_score(sampling_fraction=min(1.0, table.n_records / risk.population)),
+        "individual_risk": individual_risk(table, population=risk.population),
+        **({} if risk.standard_error is None else {"standard_error": risk.standard_error}),
+        **found.roles.of_cells(),
+    }
+
+
+def risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[Json]:
+    """Yield the risk file in batches, in the order of the input; ``last_row`` is filled with the last record of each cell."""
+    of_cell = risk_of_cells(found)
+    household: dict[str, NDArray[np.float64]] | None = None
+    codes = found.data.household_codes()
+    if codes is not None:
+        of_record = found.risk.per_record()
+        household = {
+            "household_probability": household_risk(of_record["unique_probability"], codes),
+            "household_match_probability": household_risk(of_record["match_probability"], codes),
+        }
+    first = 0
+    for cells in _record_cells(found):
+        dropped = np.flatnonzero(cells < 0)
+        rows = np.arange(first, first + len(cells))
+        piece: Json = {"record": found.data.source.places(rows)}
+        last_row[cells] = rows
+        piece.update(zip(of_cell, on_all_cores(np.take, [(values, cells) for values in of_cell.values()]), strict=True))
+        for name, values in of_cell.items():
+            piece[name][dropped] = 0 if values.dtype.kind in "ib" else "" if values.dtype.kind == "O" else np.nan
+        if household is not None:
+            piece.update({name: values[first : first + len(cells)] for name, values in household.items()})
+        first += len(cells)
+        yield piece
+
+
+def _record_cells(found: Assessment) -> Iterator[NDArray[np.int64]]:
+    if found.table.record_cell is None:
+        yield from found.data.record_cells(found.table)
+        return
+    for start in range(0, len(found.table.record_cell), _PIECE):
+        yield found.table.record_cell[start : start + _PIECE]

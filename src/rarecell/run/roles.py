@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rarecell.choices import MATCHES_ANYTHING
+from rarecell.data.crossing import wider_table
 from rarecell.data.microdata import Microdata
-from rarecell.data.wider import wider_table
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput
 from rarecell.machine.memory import MemoryLimit
@@ -32,16 +32,18 @@ from rarecell.outcome.summary import RiskSummary
 from rarecell.outcome.words import number
 from rarecell.risk.areas import AreaLevel, AreaRisk, area_levels, finest_safe
 from rarecell.risk.attributes import AttributeRisk, Groups, attribute_risk
+from rarecell.risk.doubles import Doubles, household_doubles, record_doubles
 from rarecell.risk.records import RecordRisk
 from rarecell.risk.register import CalibrationBand, RegisterCounts, register_counts
 from rarecell.risk.scenarios import Scenarios, assess_scenarios
-from rarecell.run import model_choice
+from rarecell.run import models
 from rarecell.run.config import RunConfig
-from rarecell.run.strata import with_design_weights
+from rarecell.run.models import with_design_weights
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.edges import Array, Frame, Json
+
 
 N_NAMED = 20
 """Number of homogeneous groups of each sensitive column that the internal report names."""
@@ -121,9 +123,9 @@ def _scenarios(data: Microdata, table: ContingencyTable, config: RunConfig) -> S
     return replace(found, each=tuple(replace(one, model=model) for one, model in zip(found.each, models, strict=True)))
 
 
-def side_choice(table: ContingencyTable, config: RunConfig) -> model_choice.ModelChoice:
+def side_choice(table: ContingencyTable, config: RunConfig) -> models.ModelChoice:
     """The models of a table other than that of the run's keys, found as in a separate run."""
-    return model_choice.choose_models(_prepared(table, config), replace(config, cliques=()))
+    return models.choose_models(_prepared(table, config), replace(config, cliques=()))
 
 
 def side_risk(table: ContingencyTable, data: Microdata, config: RunConfig) -> RecordRisk:
@@ -135,16 +137,16 @@ def side_risk_and_model(table: ContingencyTable, data: Microdata, config: RunCon
     """:func:`side_risk`, and the model it comes from."""
     weighed = with_design_weights(data, table, config)
     prepared = _prepared(weighed, config)
-    model = model_choice.risk_model(prepared, replace(config, cliques=()))
-    return model_choice.risk_of(prepared, model, config), model
+    model = models.risk_model(prepared, replace(config, cliques=()))
+    return models.risk_of(prepared, model, config), model
 
 
 def _prepared(table: ContingencyTable, config: RunConfig) -> ContingencyTable:
     """The table at the resolutions that models may use, with the structural zeros that concern its keys."""
-    fine = model_choice.with_resolutions(table, config.resolution)
+    fine = models.with_resolutions(table, config.resolution)
     if config.zeros in ("swaps", "off"):
         return fine
-    return fine.with_structural_zeros(model_choice.structural_zeros(fine, config).project(fine.keys) or None)
+    return fine.with_structural_zeros(models.structural_zeros(fine, config).project(fine.keys) or None)
 
 
 # ---------------------------------------------------------------------- the summary
@@ -226,3 +228,30 @@ def of_register(found: RegisterCounts, risk: RecordRisk, interval: tuple[float, 
             f"true number lies {'inside' if inside else 'outside'} its interval."
         ),
     )
+
+
+# Which records and households of a run are compared in the search for duplicates?
+
+
+MOST_RECORDS = 200_000
+"""Files with more records are not searched: reading every column would take too long."""
+
+
+def find_doubles(data: Microdata, risk: RecordRisk, *, seed: int = 0) -> tuple[Doubles, ...]:
+    """Compare records by every column, and households by their keys, as far as the run knows them."""
+    of_record = risk.table.record_cell
+    if of_record is None or len(of_record) > MOST_RECORDS or not data.source.keeps_rows:
+        return ()
+    kept = of_record >= 0
+    keys = risk.table.cells[of_record[kept]]
+    fraction = risk.table.n_records / risk.population
+    if fraction >= 1.0:
+        return ()
+    no_columns = {*data.keys, data.id, data.weight, data.household}
+    others = [column.name for column in data.source.columns() if column.name not in no_columns and column.kind != "other"]
+    columns = np.column_stack([keys, data.column_codes(others)[0][kept]]) if others else keys
+    found = [record_doubles(columns, fraction=fraction, seed=seed)] if others else []
+    households = data.household_codes()
+    if households is not None:
+        found.append(household_doubles(keys, households[kept], fraction=fraction))
+    return tuple(one for one in found if one is not None)

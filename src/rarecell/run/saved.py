@@ -6,23 +6,44 @@ Everything comes from its files: the summary, the configuration, the riskiest re
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from rarecell.data.microdata import Microdata
+from rarecell.data.names import names_in
+from rarecell.engine.duck import EngineSettings
+from rarecell.engine.opening import open_file
 from rarecell.engine.reach import read_small_text
+from rarecell.engine.source import Source
 from rarecell.errors import BadInput
+from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import Verdict, verdict
+from rarecell.outcome.words import counted, listed
 from rarecell.report import RISKIEST_FILE
-from rarecell.run.config import RunConfig
+from rarecell.risk.explain import reasons_of_cell
+from rarecell.risk.unsafe import unsafe_combinations
+from rarecell.run import models
+from rarecell.run.assess import read
+from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.folder import finish_publishing
+from rarecell.run.swaps import rules_for_swaps
+from rarecell.swap import pairs
+from rarecell.swap.candidates import CandidateList, candidates
+from rarecell.swap.distance import Distances
+from rarecell.swap.swappable import swappability
+from rarecell.swap.units import ColumnValues, coded_columns
+from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
-    from rarecell.edges import Frame, ReadJson
+    from rarecell.edges import Columns, Frame, ReadJson
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,3 +148,343 @@ def load(folder: str | Path) -> SavedRun:
         The run, read back from its files.
     """
     return SavedRun.read(folder)
+
+
+# Why is one record of a finished run risky, and with whom could it be swapped?
+#
+# The file is read again; the model and the risk are those of the run. The results show values of a record and are for internal
+# use only.
+
+
+@dataclass(frozen=True)
+class RecordStory:
+    """A record: its values, its risk, and why it is rare."""
+
+    record: int
+    values: tuple[tuple[str, str], ...]
+    cell_count: int
+    unique_probability: float
+    match_probability: float
+    reasons: tuple[str, ...]
+    enough: tuple[tuple[str, ...], ...]
+    household_probability: float | None = None
+    was_swapped: bool | None = None
+
+    def __str__(self) -> str:
+        who = f"Record {self.record + 1:,} (counted from 1)"
+        what = ", ".join(f"{key} {value}" for key, value in self.values)
+        if self.cell_count > 1:
+            first = (
+                f"{who}, {what}, shares these values with {counted(self.cell_count - 1, 'other record')} of the file, so it is not "
+                f"unique. A match with it would be right with probability {self.match_probability:.3f}."
+            )
+        else:
+            first = (
+                f"{who}, {what}, is alone in the file with these values. It is alone in the population, too, with probability "
+                f"{self.unique_probability:.3f}; a match with it would be right with probability {self.match_probability:.3f}."
+            )
+        parts = [first, *self.reasons]
+        if self.enough:
+            sets = "; ".join(listed(list(names)) for names in self.enough[:5])
+            parts.append(f"To single it out in the file, it is enough to know: {sets}.")
+        if self.household_probability is not None:
+            parts.append(
+                f"With probability {self.household_probability:.3f} at least one member of its household is alone in the population."
+            )
+        if self.was_swapped is not None:
+            parts.append(
+                "All this is about the original file. In the protected one it "
+                + (
+                    "has other key values: it was swapped."
+                    if self.was_swapped
+                    else "has the same key values: it was not swapped."
+                )
+            )
+        return " ".join(parts)
+
+
+def explain_pair(folder: str | Path, record: int, partner: int) -> str:
+    """Explain why two records of a finished run can or cannot be swapped."""
+    wishes, data, table, model = _of_run(folder)
+    columns = _outside_keys(wishes, data, table)
+    explained = pairs.explain_pair(table, model, record, partner, keep=wishes.keep, never_swap=wishes.never_swap, columns=columns)
+    return str(explained)
+
+
+def partners(folder: str | Path, record: int, *, most: int = 20) -> CandidateList:
+    """Find the nearest partners of a record of a finished run, by the run's distances and constraints."""
+    wishes, data, table, model = _of_run(folder)
+    config = RunConfig.read(Path(folder) / "run.toml")
+    constraints, columns = rules_for_swaps(wishes, config, data, table, models.structural_zeros(table, config))
+    found = candidates(
+        table,
+        model,
+        record,
+        distances=Distances(kinds=dict(wishes.distances), weights=dict(wishes.weights)),
+        keep=wishes.keep,
+        constraints=constraints,
+        columns=columns,
+        most=most,
+    )
+    if found.n_partners:
+        return found
+    can_swap = swappability(table, model, keep=wishes.keep, columns=columns)
+    cell = int(table.cell_of([record])[0])
+    # A record that could be swapped but for a key that must stay is held by the user's wish, not by a table.
+    return found if can_swap.is_swappable[cell] else replace(found, held_by=str(can_swap.explain_fixed([cell])[0]))
+
+
+def explain_record(folder: str | Path, record: int) -> RecordStory:
+    """Explain why a record of a finished run is risky."""
+    _, _, table, model = _of_run(folder)
+    if not 0 <= record < table.n_rows:
+        raise BadInput(f"There is no record {record + 1:,}; the records are counted from 1 to {table.n_rows:,}.")
+    try:
+        stored = _stored_risk(Path(folder) / "risk.parquet", record)
+    except (OSError, IndexError, ValueError, KeyError) as problem:
+        raise BadInput(f"{folder} has no risk of this record: {problem}.") from None
+    cell = int(table.cell_of([record])[0])
+    if cell < 0:
+        raise BadInput(f"Record {record + 1:,} was left out for a missing key, so nothing is known about its risk.")
+    values = tuple((c.key, c.labels[code]) for c, code in zip(table.categories, table.cells[cell], strict=True))
+    alone = stored["cell_count"] == 1
+    return RecordStory(
+        record,
+        values,
+        int(stored["cell_count"]),
+        float(stored["unique_probability"]),
+        float(stored["match_probability"]),
+        tuple(reason.sentence for reason in reasons_of_cell(model, cell)) if alone else (),
+        tuple(tuple(names) for names in unsafe_combinations(table).of_cell(cell)) if alone else (),
+        stored.get("household_probability"),
+        _was_swapped(Path(folder), record),
+    )
+
+
+def _stored_risk(path: Path, record: int) -> dict[str, float]:
+    """What is known of a record; the household risk where the run has it."""
+    wanted = {"cell_count", "unique_probability", "match_probability", "household_probability"}
+    columns = [name for name in pq.ParquetDataset(path).schema.names if name in wanted]
+    found: dict[str, float] = pq.read_table(path, columns=columns).slice(record, 1).to_pylist()[0]
+    return found
+
+
+def _was_swapped(folder: Path, record: int) -> bool | None:
+    """Whether a record took part in a swap; None for a run that protected nothing."""
+    if not (folder / "swaps.parquet").exists():
+        return None
+    try:
+        swaps = pq.read_table(folder / "swaps.parquet", columns=["record", "partner"])
+    except (OSError, ValueError, KeyError) as problem:
+        raise BadInput(f"{folder} has no list of swaps that can be read: {problem}.") from None
+    return any(record in swaps.column(name).to_pylist() for name in ("record", "partner"))
+
+
+def _outside_keys(wishes: ProtectConfig, data: Microdata, table: ContingencyTable) -> dict[str, ColumnValues]:
+    """Columns outside the keys that take part in marginals to be kept."""
+    return coded_columns(data, [name for margin in wishes.keep for name in margin if name not in table.vertex_names])
+
+
+def _of_run(folder: str | Path) -> tuple[ProtectConfig, Microdata, ContingencyTable, DecomposableModel]:
+    config = RunConfig.read(Path(folder) / "run.toml")
+    data = read(config)
+    table = models.with_resolutions(data.table(records=True), config.resolution)
+    try:
+        stored = json.loads(read_small_text(Path(folder) / "model.json"))
+    except (OSError, ValueError) as problem:
+        raise BadInput(f"{folder} is not the folder of a finished run: {problem}.") from None
+    return config.protect or ProtectConfig(), data, table, DecomposableModel.from_dict(table, stored["best"])
+
+
+# Which records of a run are at risk, and what became of each? For internal use.
+#
+# Risk comes from ``risk.parquet``, changes from ``swaps.parquet`` and ``suppressed.parquet``, and values from the input and the
+# released file. Only the records that are shown are read from these two.
+
+
+SORTS = ("risk", "record", "distance")
+"""Orders in which records can be sorted."""
+
+STATES = ("all", "unique", "risky", "swapped", "blanked")
+"""States by which records can be selected."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which records to list: a state, a value of a column, an order.
+
+    ``above`` is the risk from which a record counts as risky; an empty ``column`` selects every value.
+    """
+
+    state: str = "all"
+    column: str = ""
+    value: str = ""
+    sort: str = "risk"
+    above: float = 0.2
+
+    def __post_init__(self) -> None:
+        if self.state not in STATES or self.sort not in SORTS:
+            raise BadInput(f"Records are listed as {', '.join(STATES)} and sorted by {', '.join(SORTS)}.")
+
+
+@dataclass(frozen=True)
+class ListedValue:
+    """A value as it was and as released; ``how`` is ``same``, ``swapped``, ``blanked`` or ``recoded``."""
+
+    column: str
+    original: str
+    released: str | None
+    how: str
+    moved_by: float | None = None
+
+
+@dataclass(frozen=True)
+class ListedRecord:
+    """A record with its original risk, what was done to it, and its values; ``record`` counts from 0."""
+
+    record: int
+    risk: float
+    cell_count: int
+    values: tuple[ListedValue, ...]
+    partner: int | None = None
+    distance: float | None = None
+
+
+class RecordList:
+    """The records of a finished run.
+
+    Parameters
+    ----------
+    place : Path
+        The run folder.
+    config : RunConfig
+        Its configuration, with an input that can be opened from here.
+    """
+
+    def __init__(self, place: Path, config: RunConfig) -> None:
+        self.place = place
+        self.config = config
+        risk = pq.read_table(place / "risk.parquet", columns=["record", "cell_count", "unique_probability"])
+        records = risk["record"].to_numpy()
+        if not np.array_equal(records, np.arange(len(records))):
+            raise BadInput("The records of this run have no order, so they cannot be listed beside the file.")
+        self.risk: NDArray[np.float64] = risk["unique_probability"].to_numpy()
+        self.cell_count: NDArray[np.int64] = risk["cell_count"].to_numpy()
+        self.swapped = self._swapped()
+        self.blanked = self._blanked()
+
+    def _swapped(self) -> dict[int, tuple[int, frozenset[str], float | None]]:
+        """For each record with new values: its partner, the keys, and how far apart the two were.
+
+        A formal release has no pairs: values of a record may come from several others, of which the first is named, and there
+        is no distance.
+        """
+        path = self.place / "swaps.parquet"
+        found: dict[int, tuple[int, frozenset[str], float | None]] = {}
+        for row in pq.read_table(path).to_pylist() if path.is_file() else ():
+            record, partner, keys = row["record"], row["partner"], frozenset(names_in(row["variables"]))
+            if "distance" not in row:
+                first, others, _ = found.get(int(record), (int(partner), frozenset(), None))
+                found[int(record)] = (first, keys | others, None)
+            elif record is not None and partner is not None:
+                found[int(record)] = (int(partner), keys, float(row["distance"]))
+                found[int(partner)] = (int(record), keys, float(row["distance"]))
+        return found
+
+    def _blanked(self) -> dict[int, frozenset[str]]:
+        path = self.place / "suppressed.parquet"
+        if not path.is_file():
+            return {}
+        found: dict[int, set[str]] = {}
+        for row in pq.read_table(path).to_pylist():
+            found.setdefault(int(row["record"]), set()).update(names_in(row["variables"]))
+        return {record: frozenset(keys) for record, keys in found.items()}
+
+    # ------------------------------------------------------------------ which
+
+    def rows(self, wanted: Wanted) -> NDArray[np.int64]:
+        """The rows of the records asked for, in the order asked for."""
+        chosen = np.ones(len(self.risk), dtype=bool)
+        if wanted.state == "unique":
+            chosen = self.cell_count == 1
+        elif wanted.state == "risky":
+            chosen = (self.cell_count == 1) & (self.risk >= wanted.above)
+        elif wanted.state in ("swapped", "blanked"):
+            chosen = np.zeros(len(self.risk), dtype=bool)
+            chosen[list(self.swapped if wanted.state == "swapped" else self.blanked)] = True
+        if wanted.column:
+            chosen &= self._has_value(wanted.column, wanted.value)
+        rows = np.flatnonzero(chosen)
+        if wanted.sort == "risk":
+            return rows[np.argsort(-self.risk[rows], kind="stable")]
+        if wanted.sort == "distance":
+            far = [self.swapped[row][2] if row in self.swapped else None for row in rows.tolist()]
+            return rows[np.argsort([1.0 if distance is None else -distance for distance in far], kind="stable")]
+        return rows
+
+    def _has_value(self, column: str, value: str) -> NDArray[np.bool_]:
+        if column not in self.columns:
+            raise BadInput(f"There is no column '{column}' in {self.original.name}.")
+        encoded = self.original.encode([column]).columns[0]
+        is_meant = np.array([_shown(held) == value.strip() for held in encoded.values.to_pylist()], dtype=bool)
+        return np.asarray(is_meant[encoded.codes], dtype=bool)
+
+    # ------------------------------------------------------------------ values
+
+    @cached_property
+    def original(self) -> Source:
+        settings = EngineSettings(encoding=self.config.encoding, sheet=self.config.sheet, decimal=self.config.decimal)
+        return open_file(self.config.input, settings=settings)
+
+    @cached_property
+    def released(self) -> Source | None:
+        written = sorted(self.place.glob("protected.*"))
+        return open_file(written[0], settings=EngineSettings(encoding=self.config.encoding)) if written else None
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.original.columns())
+
+    def records(self, rows: NDArray[np.int64]) -> list[ListedRecord]:
+        """Read records with their values of the keys, original and released."""
+        if not len(rows):
+            return []
+        before = self.original.take(rows, self.config.keys)
+        after = None if self.released is None else self.released.take(rows, self.config.keys)
+        return [self._listed(int(row), place, before, after) for place, row in enumerate(rows)]
+
+    def _listed(self, row: int, place: int, before: Columns, after: Columns | None) -> ListedRecord:
+        partner, moved, distance = self.swapped.get(row, (None, frozenset(), None))
+        values = [
+            _value(
+                key,
+                before[key][place].as_py(),
+                None if after is None else _shown(after[key][place].as_py()),
+                "blanked" if key in self.blanked.get(row, ()) else "swapped" if key in moved else "",
+            )
+            for key in self.config.keys
+        ]
+        return ListedRecord(row, float(self.risk[row]), int(self.cell_count[row]), tuple(values), partner, distance)
+
+
+def _value(column: str, original: Frame, released: str | None, done: str) -> ListedValue:
+    """Compare a value with its released form; one that differs though no swap moved it was recoded."""
+    shown = _shown(original)
+    is_same = released is None or shown == released
+    how = "same" if is_same else done or "recoded"
+    moved_by = None if is_same or released is None else _difference(shown, released)
+    return ListedValue(column, shown, released, how, moved_by if how == "swapped" else None)
+
+
+def _difference(one: str, other: str) -> float | None:
+    try:
+        return float(other) - float(one)
+    except ValueError:
+        return None
+
+
+def _shown(value: object) -> str:
+    """A value as people write it; empty if missing."""
+    if value is None:
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

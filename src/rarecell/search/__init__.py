@@ -5,8 +5,7 @@ from random starts; ``greedy`` is for many keys. ``auto`` is exact where that ta
 """
 
 from rarecell.search.exact import ExactCost, estimate_exact
-from rarecell.search.limits import SearchLimits
-from rarecell.search.result import LocalOptimum, SearchResult
+from rarecell.search.result import LocalOptimum, SearchLimits, SearchResult
 from rarecell.search.select import PENALTIES, penalty_path, select_model
 
 __all__ = [

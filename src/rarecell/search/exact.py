@@ -21,7 +21,7 @@ from rarecell.graph.masks import all_below, holds, subsets
 from rarecell.machine.memory import gigabytes
 from rarecell.machine.threads import n_cores
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.search.limits import usable_memory
+from rarecell.search.result import usable_memory
 from rarecell.search.set_family import Family
 from rarecell.table.contingency import ContingencyTable
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import local
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.search.score_cache import LEAST_GAIN, KnownScores
+from rarecell.search.score import LEAST_GAIN, KnownScores
 
 _STAGE = "greedy search"
 _BOTH = local.ADD | local.DELETE

@@ -20,7 +20,7 @@ from rarecell.graph.enumerate import chordal_adjacency
 from rarecell.graph.masks import mask_of
 from rarecell.graph.random import random_chordal_adjacency, random_labelling
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.search.score_cache import KnownScores
+from rarecell.search.score import KnownScores
 
 MAX_LISTED = 8
 """Up to this many vertices the paper draws its starts from the list of non-isomorphic graphs."""

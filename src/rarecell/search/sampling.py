@@ -24,9 +24,8 @@ from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.search.bounds import ScoredFamily, admissible_sets
 from rarecell.search.exact import cost_of
 from rarecell.search.greedy import greedy_search
-from rarecell.search.limits import usable_memory
-from rarecell.search.score import make_score
-from rarecell.search.score_cache import KnownScores
+from rarecell.search.result import usable_memory
+from rarecell.search.score import KnownScores, make_score
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 

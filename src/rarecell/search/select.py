@@ -20,12 +20,10 @@ from rarecell.progress import SILENT, Progress
 from rarecell.search.bounds import MAX_SETS, ScoredFamily, TooManySets, admissible_sets, all_sets
 from rarecell.search.exact import best_cliques, cost_of, estimate_exact
 from rarecell.search.greedy import Climbs, greedy_search
-from rarecell.search.limits import SearchLimits
 from rarecell.search.local import local_search
 from rarecell.search.n_best import best_graphs
-from rarecell.search.result import LocalOptimum, SearchResult
-from rarecell.search.score import PenalisedLikelihood, Score, make_score
-from rarecell.search.score_cache import KnownScores
+from rarecell.search.result import LocalOptimum, SearchLimits, SearchResult
+from rarecell.search.score import KnownScores, PenalisedLikelihood, Score, make_score
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 

@@ -22,7 +22,7 @@ from rarecell.engine.arrow import as_arrow
 from rarecell.errors import BadInput
 from rarecell.graph.masks import members
 from rarecell.machine.disk import remove
-from rarecell.outcome.shown import Shown
+from rarecell.outcome.showing import Shown
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata

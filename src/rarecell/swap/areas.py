@@ -23,9 +23,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rarecell._kernels.cell_hash import mixed_many
 from rarecell._kernels.counting import collapse_records
-from rarecell._kernels.pairing import pair_up
+from rarecell._kernels.hashing import mixed_many
+from rarecell._kernels.matching import pair_up
 from rarecell.engine.drawing import NamesOfRecords, drawing_order, names_of_records
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.outcome.words import counted, number, percent

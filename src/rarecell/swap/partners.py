@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels import cell_hash
+from rarecell._kernels import hashing
 from rarecell._kernels import swapping as kernels
 from rarecell._kernels.hashing import fill_slots, free_slots
 from rarecell._kernels.neighbours import Around
@@ -129,14 +129,14 @@ class PartnerSearch:
     # ------------------------------------------------------------------ what kernels see
 
     @cached_property
-    def _cells(self) -> cell_hash.Cells:
+    def _cells(self) -> hashing.Cells:
         levels = [c.n_levels for c in self.table.categories]
         start = np.cumsum([0, *levels])[:-1].astype(np.int64)
-        mixing = cell_hash.mixed_many(np.arange(sum(levels)), 0)
-        hashed = cell_hash.hash_rows(self.table.cells, mixing, start)
+        mixing = hashing.mixed_many(np.arange(sum(levels)), 0)
+        hashed = hashing.hash_rows(self.table.cells, mixing, start)
         slots = free_slots(self.table.n_cells, np.int64)
         fill_slots(hashed, slots)
-        return cell_hash.Cells(slots, hashed, self.table.counts, self.is_closed, mixing, start)
+        return hashing.Cells(slots, hashed, self.table.counts, self.is_closed, mixing, start)
 
     @cached_property
     def _log_probability(self) -> NDArray[np.float64]:
@@ -371,11 +371,11 @@ class PartnerSearch:
 
     def find_cells(self, cells: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return the positions of cells given by key codes; −1 for an empty cell."""
-        return np.asarray(cell_hash.find_cells(self._cells, self.hashed_cells(cells)))
+        return np.asarray(hashing.find_cells(self._cells, self.hashed_cells(cells)))
 
     def hashed_cells(self, cells: NDArray[np.int32]) -> NDArray[np.uint64]:
         """Return a number of 64 bits for each of the cells, by which they are told apart."""
-        return np.asarray(cell_hash.hash_rows(cells, self._cells.mixing, self._cells.start))
+        return np.asarray(hashing.hash_rows(cells, self._cells.mixing, self._cells.start))
 
 
 def in_threads(work: Callable[[tuple[int, int]], Any], n_rows: int) -> None:

@@ -22,8 +22,7 @@ from rarecell.engine.drawing import NamesOfRecords
 from rarecell.graph.masks import holds
 from rarecell.intruder.register import Register
 from rarecell.model.protocol import CellModel
-from rarecell.outcome.frame import in_library_of
-from rarecell.outcome.shown import Shown
+from rarecell.outcome.showing import Shown, in_library_of
 from rarecell.progress import SILENT, Progress
 from rarecell.swap.apply import apply_plan
 from rarecell.swap.distance import Distances

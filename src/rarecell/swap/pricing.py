@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell._kernels import cell_hash
+from rarecell._kernels import hashing
 from rarecell._kernels.distance import distances
 from rarecell._kernels.neighbours import Around, are_covered
 from rarecell._kernels.swapping import Lists
@@ -96,7 +96,7 @@ def _covered(search: PartnerSearch, pairs: NDArray[np.int64], moved: NDArray[np.
 def chance(seed: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
     """Draw a number between 0 and 1 for each pair of units, the same from both sides and on every machine."""
     low, high = np.minimum(one, other).astype(np.uint64), np.maximum(one, other).astype(np.uint64)
-    drawn = cell_hash.mixed_many(cell_hash.mixed_many(low, seed) ^ high, seed)
+    drawn = hashing.mixed_many(hashing.mixed_many(low, seed) ^ high, seed)
     return np.asarray(drawn >> np.uint64(11), dtype=np.float64) / 2.0**53
 
 

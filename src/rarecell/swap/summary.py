@@ -10,14 +10,7 @@ import numpy as np
 
 from rarecell._kernels.distance import distances
 from rarecell.intruder.nearest import MovedLinks
-from rarecell.outcome.swap import (
-    AssociationChange,
-    FrontierSummary,
-    MarginDistances,
-    NotSwapped,
-    RiskNumbers,
-    SwapSummary,
-)
+from rarecell.outcome.swap import AssociationChange, FrontierSummary, MarginDistances, NotSwapped, RiskNumbers, SwapSummary
 from rarecell.swap.partners import PartnerSearch
 from rarecell.swap.residual_risk import RiskAfter, links_of_plan, risk_after_exchange
 from rarecell.swap.units import ColumnValues

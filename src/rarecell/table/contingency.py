@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput, TooLarge, UnknownColumns
 from rarecell.graph.masks import MAX_VERTICES, each_member
-from rarecell.outcome.shown import Shown
+from rarecell.outcome.showing import Shown
 from rarecell.outcome.words import counted, number, verb
 from rarecell.table.categories import Categories, Coarsening, nested_by_key
 from rarecell.table.marginals import Marginals

@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import math
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels import margins as kernels
 from rarecell._kernels.counting import collapse_records, short_type
-from rarecell._kernels.hashing import free_slots, number_distinct
+from rarecell._kernels.hashing import fill_slots, find_slots, free_slots, number_distinct
 from rarecell.graph.masks import each_member, holds, is_inside, mask_of, members, single
 from rarecell.machine.memory import marginals_budget
 from rarecell.machine.threads import n_cores, on_all_cores
-from rarecell.table.kept import Kept
-from rarecell.table.ranks import added_up, ranked
 
 if TYPE_CHECKING:
     from rarecell.edges import Array, Integers
     from rarecell.table.contingency import ContingencyTable
+
 
 _LARGEST_KEY = 2**62
 
@@ -397,3 +397,67 @@ class Marginals:
         n_distinct = number_distinct(numbers, free_slots(len(numbers)), distinct, number)
         order = np.argsort(distinct[:n_distinct])
         return MarginalCells(distinct[order], added_up(number, rows.counts, n_distinct)[order])
+
+
+# Which earlier results are still in memory?
+
+
+_T = TypeVar("_T")
+
+
+class Kept(Generic[_T]):
+    """Values by set, within a memory budget; the least recently used are dropped first."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget = budget
+        self._bytes = 0
+        self._values: OrderedDict[int, tuple[_T, int]] = OrderedDict()
+        # Models are fitted in several threads at once.
+        self._lock = threading.Lock()
+
+    def get(self, mask: int) -> _T | None:
+        with self._lock:
+            if mask not in self._values:
+                return None
+            self._values.move_to_end(mask)
+            return self._values[mask][0]
+
+    def put(self, mask: int, value: _T, n_bytes: int) -> None:
+        with self._lock:
+            self._bytes += n_bytes - self._values.pop(mask, (value, 0))[1]
+            self._values[mask] = (value, n_bytes)
+            while self._bytes > self._budget and len(self._values) > 1:
+                self._bytes -= self._values.popitem(last=False)[1][1]
+
+    def items(self) -> list[tuple[int, _T]]:
+        with self._lock:
+            return [(mask, value) for mask, (value, _) in self._values.items()]
+
+
+# Where among the occupied cells of a marginal does each key stand, and what adds up there?
+
+
+_FEW_ASKED = 4
+"""Where so many times as many marginal cells occur as are asked for, a binary search beats a table of all of them."""
+
+
+def added_up(positions: Array, values: Array, n_sums: int) -> Array:
+    """Sum of the values at each position."""
+    sums = np.zeros(n_sums, dtype=values.dtype)
+    kernels.add_up(positions, values, sums)
+    return sums
+
+
+def ranked(keys: NDArray[np.int64], distinct: NDArray[np.int64], n_possible: int) -> NDArray[np.int32]:
+    """Position of each key among the increasing ``distinct`` keys; −1 where it is absent."""
+    if _FEW_ASKED * len(keys) < len(distinct):
+        place = np.minimum(np.searchsorted(distinct, keys), len(distinct) - 1)
+        return np.where(distinct[place] == keys, place, -1).astype(np.int32)
+    found = np.empty(len(keys), dtype=np.int32)
+    if n_possible <= 4 * max(len(keys), len(distinct)) + 1024:
+        kernels.rank_dense(keys, distinct, np.full(n_possible, -1, dtype=np.int32), found)
+    else:
+        slots = free_slots(len(distinct))
+        fill_slots(distinct, slots)
+        find_slots(keys, distinct, slots, found)
+    return found

@@ -19,9 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.graph.chordal import ChordalGraph
-from rarecell.swap.formal.edges import RootedTree, TreeEdge, rooted_tree
-from rarecell.swap.formal.mechanism import always_shuffled, rearranged
-from rarecell.swap.formal.strata import strata_of_edge
+from rarecell.swap.formal.mechanism import RootedTree, TreeEdge, always_shuffled, rearranged, rooted_tree, strata_of_edge
 from rarecell.table.contingency import ContingencyTable
 
 EPSILONS = np.array(

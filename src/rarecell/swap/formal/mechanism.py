@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from rarecell._kernels import shuffling as kernels
+from rarecell._kernels.counting import collapse_records
+from rarecell._kernels.hashing import mixed_many
+from rarecell.graph.chordal import ChordalGraph
+from rarecell.graph.masks import each_member, members
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.swap.formal.edges import RootedTree, TreeEdge
-from rarecell.swap.formal.strata import strata_of_edge
 from rarecell.table.contingency import ContingencyTable
 
 
@@ -70,3 +73,204 @@ def always_shuffled(table: ContingencyTable, codes: NDArray[np.int32], edge: Tre
         return None
     is_rare = np.asarray(table.marginals.lookup(edge.parent, codes) <= rare)
     return is_rare if is_rare.any() else None
+
+
+# Which rows may exchange their parts along an edge, and which of them carry the same part?
+#
+# Rows are sorted by stratum (the value of the separator) and type (the part that moves). Types of equal size form one group,
+# because the distribution of a shuffle depends on sizes alone.
+
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(8)
+
+
+@dataclass(frozen=True, eq=False)
+class Strata:
+    """The rows of a file, as the kernel of one edge sees them.
+
+    Attributes
+    ----------
+    rows : array of int
+        Rows sorted by stratum and type; within a type, those that are always shuffled come last.
+    sizes : array of int
+        For each type, the number of rows that may keep their part, and the number of rows that are always shuffled.
+    stratum_start : array of int
+        First type of each stratum, followed by the number of types.
+    groups : array of int
+        Distinct pairs of sizes in each stratum, and how many of its types have them.
+    group_start : array of int
+        First group of each stratum, followed by the number of groups.
+    """
+
+    rows: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    stratum_start: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    group_start: NDArray[np.int64]
+
+    @classmethod
+    def of(
+        cls, separator: Sequence[NDArray[np.int32]], side: Sequence[NDArray[np.int32]], is_always: NDArray[np.bool_] | None = None
+    ) -> Strata:
+        """Build the strata of rows with these codes of the separator and of the side that moves."""
+        columns = [*separator, *side]
+        n_codes = [int(column.max(initial=0)) + 1 for column in columns]
+        cells, counts, type_of_row = collapse_records(columns, n_codes)
+        begins = np.ones(len(counts), dtype=bool)
+        begins[1:] = (cells[1:, : len(separator)] != cells[:-1, : len(separator)]).any(axis=1)
+        stratum = np.cumsum(begins) - 1
+        always = np.zeros(len(counts), dtype=np.int64)
+        order = type_of_row
+        if is_always is not None:
+            always = np.bincount(type_of_row[is_always], minlength=len(counts)).astype(np.int64)
+            order = 2 * type_of_row + is_always
+        held = counts.astype(np.int64) - always
+        groups, group_start = _groups(stratum, held, always)
+        starts = np.append(np.flatnonzero(begins), len(counts))
+        return cls(np.argsort(order, kind="stable"), np.column_stack([held, always]), starts, groups, group_start)
+
+    def shuffled(self, theta: float, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw for each row the row whose part it gets: P ∝ θ^(rows whose part changes, unless they are always shuffled)."""
+        rows = self.rows.copy()
+        source = np.arange(len(rows))
+        kernels.shuffle_strata(theta, self.stratum_start, self.sizes, self.groups, self.group_start, rows, source, rng)
+        return source
+
+    def mean_changed(self, thetas: ArrayLike) -> NDArray[np.float64]:
+        """Compute for each θ the expected number of rows whose part changes, without those that are always shuffled.
+
+        Strata with the same sizes are computed once and multiplied.
+        """
+        strata, times = self._distinct()
+        given = np.asarray(thetas, dtype=np.float64)
+        return np.asarray(kernels.total_mean_changed(given, self.groups, self.group_start, strata, times, _NODES, _WEIGHTS))
+
+    def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """One stratum of each composition with more than one type, and the number of strata with that composition."""
+        mixed = np.zeros(len(self.groups), dtype=np.uint64)
+        for part in self.groups.astype(np.uint64).T:
+            mixed = mixed_many(mixed ^ part, 0)
+        several = np.flatnonzero(np.diff(self.stratum_start) > 1)
+        summed = np.add.reduceat(mixed, self.group_start[:-1])[several]
+        _, first, times = np.unique(summed, return_index=True, return_counts=True)
+        return several[first], times
+
+
+def strata_of_edge(
+    table: ContingencyTable, codes: NDArray[np.int32], edge: TreeEdge, is_always: NDArray[np.bool_] | None = None
+) -> Strata:
+    """Build the strata of ``edge`` in a file of key codes."""
+    separator = [table.map_cells(codes, v) for v in each_member(table.reduce(edge.separator))]
+    return Strata.of(separator, [codes[:, k] for k in edge.keys_moved(table)], is_always)
+
+
+def _groups(
+    stratum: NDArray[np.int64], held: NDArray[np.int64], always: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    order = np.lexsort((always, held, stratum))
+    sizes = np.stack([stratum[order], held[order], always[order]], axis=1)
+    begins = np.ones(len(sizes), dtype=bool)
+    begins[1:] = (sizes[1:] != sizes[:-1]).any(axis=1)
+    first = np.flatnonzero(begins)
+    times = np.diff(np.append(first, len(sizes)))
+    groups = np.column_stack([sizes[first, 1:], times]).astype(np.int64)
+    return groups, np.searchsorted(sizes[first, 0], np.arange(stratum[-1] + 2))
+
+
+# Along which edges of the junction tree do parts of records move, and in what order?
+#
+# Once a clique is chosen as the root, each edge of the tree has a separator S and a side R away from the root. Parts on R move
+# between records that agree on S. An edge comes after all edges below it: leaves first.
+
+
+@dataclass(frozen=True)
+class TreeEdge:
+    """An edge of a rooted junction tree, with vertex sets as bit masks.
+
+    Attributes
+    ----------
+    parent, child : int
+        The cliques it joins; the parent is nearer to the root.
+    separator : int
+        What the two cliques share.
+    side : int
+        Everything on the child's side except the separator; this is what moves.
+    below : tuple of pairs of int
+        Child and separator of this edge and of every edge below it.
+    """
+
+    parent: int
+    child: int
+    separator: int
+    side: int
+    below: tuple[tuple[int, int], ...]
+
+    def keys_moved(self, table: ContingencyTable) -> tuple[int, ...]:
+        """Return the positions of the keys on the side that moves; a coarsening moves with its key."""
+        return members(self.side & table.all_keys)
+
+    def is_free(self, table: ContingencyTable) -> bool:
+        """Return whether all records of a stratum have the same side, in this file and all others with its clique margins.
+
+        This is so if a stratum has a single record, or if each clique from here down adds nothing to its separator.
+        """
+        marginals = table.marginals
+        adds_nothing = np.ones(table.n_cells, dtype=bool)
+        for child, separator in self.below:
+            adds_nothing &= marginals.at_cells(child) == marginals.at_cells(separator)
+        return bool((adds_nothing | (marginals.at_cells(self.separator) == 1)).all())
+
+
+@dataclass(frozen=True)
+class RootedTree:
+    """A junction tree with a root, and its edges, leaves first."""
+
+    root: int
+    edges: tuple[TreeEdge, ...]
+
+
+def rooted_tree(graph: ChordalGraph, root: int) -> RootedTree:
+    """Build the junction tree with this root in which every clique is as near to the root as its separator allows.
+
+    A separator may lie in several cliques, and its subtree may be attached to any of them. The nearer to the root it is attached,
+    the smaller the sides of the edges in between: fewer values move for the same ε.
+    """
+    cliques = graph.clique_masks
+    around: list[list[int]] = [[] for _ in cliques]
+    for one, other in graph.junction_tree:
+        around[one].append(other)
+        around[other].append(one)
+    first = cliques.index(root)
+    parent = {first: -1}
+    order = [first]
+    for place in order:
+        for other in around[place]:
+            if other not in parent:
+                parent[other] = place
+                order.append(other)
+    for place in order[1:]:
+        separator = cliques[place] & cliques[parent[place]]
+        while parent[parent[place]] >= 0 and separator & ~cliques[parent[parent[place]]] == 0:
+            parent[place] = parent[parent[place]]
+    children: dict[int, list[int]] = {place: [] for place in order}
+    for place in order[1:]:
+        children[parent[place]].append(place)
+    edges: list[TreeEdge] = []
+
+    def visit(place: int) -> tuple[int, tuple[tuple[int, int], ...]]:
+        """Return all vertices of a subtree and its cliques with their separators; its edges are noted on the way back."""
+        vertices = cliques[place]
+        below: list[tuple[int, int]] = []
+        separator = cliques[place] & cliques[parent[place]] if place != first else 0
+        for child in sorted(children[place]):
+            of_child, cliques_below = visit(child)
+            vertices |= of_child
+            below.extend(cliques_below)
+        if place == first:
+            return vertices, tuple(below)
+        whole = ((cliques[place], separator), *below)
+        edges.append(TreeEdge(cliques[parent[place]], cliques[place], separator, vertices & ~separator, whole))
+        return vertices, whole
+
+    visit(first)
+    return RootedTree(root, tuple(edges))

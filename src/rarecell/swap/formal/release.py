@@ -25,12 +25,11 @@ from rarecell.errors import BadInput, KeyMismatch
 from rarecell.graph.masks import all_below, members
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.formal import EdgeStatement, FormalStatement
-from rarecell.outcome.frame import in_library_of
+from rarecell.outcome.showing import in_library_of
 from rarecell.progress import SILENT, Progress
 from rarecell.swap.apply import apply_plan
 from rarecell.swap.formal.calibration import Calibrated, Calibration, reference_file
-from rarecell.swap.formal.edges import RootedTree, rooted_tree
-from rarecell.swap.formal.mechanism import Rearranged, rearranged
+from rarecell.swap.formal.mechanism import Rearranged, RootedTree, rearranged, rooted_tree
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.units import Units, records_of
 from rarecell.table.contingency import ContingencyTable

@@ -17,17 +17,16 @@ from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.verdict import judged
 from rarecell.outcome.words import counted, number, verb
 from rarecell.progress import SILENT, Progress
-from rarecell.run import aftermath, files, formal, swaps
-from rarecell.run.assessment import assessed
+from rarecell.run import files, formal, swaps
+from rarecell.run.after import after_formal, left_at_risk, travelling, with_aftermath
+from rarecell.run.assess import assessed
+from rarecell.run.blanking import after_blanking, suppressed, with_suppression
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.early_checks import inputs_of
-from rarecell.run.groups import groups_of, role_columns
+from rarecell.run.inputs import inputs_of
 from rarecell.run.keywords import ProtectOptions, as_config
-from rarecell.run.released import interval_after, released_state, with_interval_of_links
-from rarecell.run.remaining import left_at_risk
+from rarecell.run.released import groups_of, interval_after, released_state, role_columns, with_interval_of_links
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
-from rarecell.run.suppressing import after_blanking, suppressed, with_suppression
 from rarecell.swap.apply import MarginCheck, checked_margins
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import links_of_plan, risk_after
@@ -108,13 +107,13 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         margins = (*checked_margins(plan), *planned.tables)
     with stages.stage(Stage.COST):
         columns = swaps.other_columns(found.data, plan)
-        travel = aftermath.travelling(wanted, found, plan, columns)
+        travel = travelling(wanted, found, plan, columns)
         stay = {name: column for name, column in columns.items() if name not in {one.column for one in travel.carried}}
         # Only one of the two may read the file, because a connection to an engine answers one question at a time.
         swap, interval = side_by_side(
             lambda: _told(wanted, found, planned, margins, links, stay), lambda: interval_after(found, plan, after, blanked)
         )
-        swap = with_suppression(aftermath.with_aftermath(swap, found, plan, travel, blanked), blanked, after)
+        swap = with_suppression(with_aftermath(swap, found, plan, travel, blanked), blanked, after)
         swap = with_interval_of_links(replace(swap, released=released_state(found, plan, after, blanked, interval)))
         remaining, riskiest = left_at_risk(found, plan, after)
         swap = replace(swap, remaining=remaining)
@@ -146,7 +145,7 @@ def _formally_protected(wanted: ProtectConfig, found: Assessment, stages: Stages
         margins = checked_margins(release)
     with stages.stage(Stage.COST):
         columns = swaps.other_columns(found.data, release)
-        swap = aftermath.after_formal(formal.told(release, found, columns, margins), found, release, columns)
+        swap = after_formal(formal.told(release, found, columns, margins), found, release, columns)
     notes = (*found.summary.notes, *formal.notes(wanted))
     return Protection(found, release, judged(replace(found.summary, swap=swap, notes=notes)), stages.seconds)
 

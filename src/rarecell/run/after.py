@@ -2,34 +2,45 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.data.levels import settle
+from rarecell.data.microdata import Microdata
+from rarecell.engine import open_source
+from rarecell.errors import BadInput
+from rarecell.outcome.records import RemainingRecord
 from rarecell.outcome.roles import AttributeSummary, ScenarioSummary
-from rarecell.outcome.swap import AffectedGroup, LeftBehind, SwapSummary, WeightedTable
+from rarecell.outcome.swap import AffectedGroup, LeftBehind, ReleasedBefore, RemainingSummary, SwapSummary, WeightedTable
 from rarecell.release.suppression import Suppression
 from rarecell.risk.attributes import Groups, attribute_risk
 from rarecell.risk.scenarios import ScenarioRisk
-from rarecell.run.analysing import compared_analyses
+from rarecell.run.blanking import cell_of_records, trial_of, without_blanks
 from rarecell.run.config import ProtectConfig
-from rarecell.run.earlier import held_against
-from rarecell.run.released import changed_records
+from rarecell.run.inputs import earlier_release
+from rarecell.run.released import changed_records, codes_after, compared_analyses, with_blanks
 from rarecell.run.results import Assessment
 from rarecell.run.roles import of_attribute
-from rarecell.run.suppressing import cell_of_records, trial_of, without_blanks
 from rarecell.swap.affected import GroupShare, affected_groups, weighted_changes
 from rarecell.swap.apply import Exchange
 from rarecell.swap.carry import Dependency, Travel, dependency, what_travels
 from rarecell.swap.plan import SwapPlan
+from rarecell.swap.reasons import remedy
+from rarecell.swap.releases import compare_releases
+from rarecell.swap.remaining import Remaining, remaining_records
+from rarecell.swap.residual_risk import RiskAfter
 from rarecell.swap.units import CodedColumn
+from rarecell.table.categories import MISSING
 from rarecell.table.crossed import CrossedColumn
 
 if TYPE_CHECKING:
     from rarecell.edges import Columns, ReadJson
+
 
 MOST_GROUPS = 30
 """Number of groups most affected by swaps that are reported."""
@@ -196,3 +207,125 @@ def scenario_after(found: Assessment, scenario: ScenarioRisk, plan: Exchange, bl
         highest=float(risks.max(initial=0.0)),
         records_above_threshold=int((risks >= config.threshold).sum()),
     )
+
+
+# Who stays at risk after protection, why, and what helps?
+
+
+MOST_LISTED = 10_000
+"""At most this many of the records that stay at risk are listed one by one, riskiest first; all are counted."""
+
+LEAST_LISTED = 20
+"""This many of the riskiest records of the released file are listed even where fewer, or none, stay at risk."""
+
+
+def left_at_risk(
+    found: Assessment, plan: SwapPlan, after: RiskAfter
+) -> tuple[tuple[RemainingSummary, ...], tuple[RemainingRecord, ...]]:
+    """Count the records that stay at or above the run's threshold, by reason, and list the riskiest with their values.
+
+    All that stay at risk are listed, and where they are few others after them.
+    """
+    everyone = np.concatenate([after.unique_probability, after.swapped_highest])
+    n_above = max(len(everyone) - LEAST_LISTED, 0)
+    least = float(np.partition(everyone, n_above)[n_above]) if len(everyone) else 0.0
+    ordered = remaining_records(plan, after, min(found.config.threshold, least))
+    n_at_risk = int((ordered.risk >= found.config.threshold).sum())
+    told = tuple(
+        RemainingSummary(reason=reason, remedy=remedy(reason), records=n)
+        for reason, n in Counter(ordered.reasons[:n_at_risk]).most_common()
+    )
+    return told, _listed(found, plan, ordered, n_at_risk)
+
+
+def _listed(found: Assessment, plan: SwapPlan, ordered: Remaining, n_at_risk: int) -> tuple[RemainingRecord, ...]:
+    """List single records, riskiest first; for internal use only."""
+    n_listed = min(max(n_at_risk, LEAST_LISTED), MOST_LISTED, len(ordered))
+    if not n_listed:
+        return ()
+    rows, table = ordered.rows[:n_listed], plan.table
+    if table.record_cell is None:
+        # Use the same draw as the swaps: it decides which of two equal records was swapped.
+        rows = found.data.drawn_records(table, rows, seed=plan.seed)[0]
+    else:
+        rows = found.data.source.places(rows)
+    names = rows.to_pylist() if hasattr(rows, "to_pylist") else rows.tolist()
+    labels = [c.labels for c in table.categories]
+    listed = []
+    for place, (name, cell) in enumerate(zip(names, ordered.cells[:n_listed].tolist(), strict=True)):
+        reason = ordered.reasons[place] if place < n_at_risk else ""
+        listed.append(
+            RemainingRecord(
+                record=name,
+                values={key: str(labels[k][code]) for k, (key, code) in enumerate(zip(table.keys, cell, strict=True))},
+                risk=float(ordered.risk[place]),
+                swapped=bool(ordered.swapped[place]),
+                is_at_risk=place < n_at_risk,
+                reason=reason,
+                remedy=remedy(reason) if reason else "",
+            )
+        )
+    return tuple(listed)
+
+
+# What does an earlier release of the same file add to what a new one gives away?
+#
+# The protected file of the earlier run has the same records in the same order (on Spark, under the same ids). Columns with the
+# same values in both releases link them.
+
+
+def held_against(found: Assessment, plan: SwapPlan, travel: Travel, blanked: Suppression | None = None) -> ReleasedBefore | None:
+    """Compare the new release with the earlier one that the run names; None when it names none."""
+    wanted = found.config.protect
+    if wanted is None or wanted.released is None:
+        return None
+    earlier = _earlier(Path(wanted.released), found.data)
+    shared = [name for name in found.data.columns if name in earlier.columns]
+    lacking = [key for key in found.table.keys if key not in shared]
+    if lacking:
+        raise BadInput(f"The earlier release in {wanted.released} has no column '{lacking[0]}', so the two cannot be compared.")
+    old, new, links = [], [], {}
+    for name in shared:
+        then, now = _both(found, plan, travel, earlier, name, blanked)
+        if name in found.table.keys:
+            old.append(then)
+            new.append(now)
+        if np.array_equal(then, now):
+            links[name] = now
+    told = compare_releases(list(links.values()), list(links), old, new)
+    return ReleasedBefore(
+        records=told.records,
+        differing=told.differing,
+        linked=told.linked,
+        exposed=told.exposed,
+        link_columns=told.link_columns,
+        sentence=told.sentence,
+    )
+
+
+def _earlier(folder: Path, data: Microdata) -> Microdata:
+    released = open_source(data.read_back(earlier_release(folder)), settings=data.source.settings_of_output)
+    earlier = Microdata(released.numbered(data.id), keys=data.keys)
+    if earlier.n_records != data.n_records:
+        raise BadInput(
+            f"The earlier release in {folder} has {earlier.n_records:,} records and the file {data.n_records:,}, so they are not releases of "
+            "the same records."
+        )
+    return earlier
+
+
+def _both(
+    found: Assessment, plan: SwapPlan, travel: Travel, earlier: Microdata, name: str, blanked: Suppression | None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """A column in the earlier and in the new release, coded alike by the text of its values."""
+    then, (levels_then,) = earlier.column_codes([name])
+    now, (levels_now,) = found.data.column_codes([name])
+    after = codes_after(now, [name], plan, travel, plan.rows)
+    with_blanks(after, [name], blanked, np.arange(len(after)))
+    number: dict[Any, int] = {}
+    # The last place of the new release is for blanked values, whose code is −1.
+    of_then, of_now = (
+        np.array([number.setdefault(label, len(number)) for label in labels], dtype=np.int64)
+        for labels in (levels_then.labels, (*levels_now.labels, MISSING))
+    )
+    return of_then[then[:, 0]], of_now[after[:, 0]]

@@ -13,10 +13,10 @@ from rarecell.intruder.release import Release
 from rarecell.intruder.trial import try_intruders
 from rarecell.outcome.verdict import judged
 from rarecell.progress import SILENT, Progress
-from rarecell.run import files, summary
-from rarecell.run.assessment import assessed
+from rarecell.run import assess, files
+from rarecell.run.assess import assessed
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.protection import choosing, protected
+from rarecell.run.protect import choosing, protected
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
 from rarecell.swap.plan import SwapPlan
@@ -48,7 +48,7 @@ def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Pr
 
 def _with_truth(found: Assessment) -> Assessment:
     counts = _population(found.table).counts_of(found.table.cells[found.table.unique_cells])
-    truth = summary.against_truth(found.summary, counts)
+    truth = assess.against_truth(found.summary, counts)
     return replace(found, summary=judged(replace(found.summary, truth=truth)))
 
 

@@ -1,4 +1,7 @@
-"""In which dataframe library does a user get a table back?"""
+"""How does a result show itself in a notebook?
+
+The pictures are drawn in a higher layer; a result only knows that :func:`rarecell.card` shows it, and calls it on demand.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rarecell.edges import Columns, Frame
+
+
+class Shown:
+    """Shows itself in a notebook through :func:`rarecell.card`, without any value of a record."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        import rarecell
+
+        return str(rarecell.card(self))
+
+
+# In which dataframe library does a user get a table back?
 
 
 def in_library_of(like: Frame, columns: Columns, types: Mapping[str, str] | None = None) -> Frame:

@@ -23,7 +23,7 @@ from rarecell.outcome.swap import RiskNumbers, SuppressionSummary, SwapSummary
 from rarecell.progress import Progress
 from rarecell.release.suppression import CellRisk, Suppression, joined, risk_with_blanks, suppress_rest
 from rarecell.risk.scenarios import ScenarioRisk
-from rarecell.run import model_choice
+from rarecell.run import models
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.released import released_table, risk_of_records
 from rarecell.run.results import Assessment
@@ -31,7 +31,7 @@ from rarecell.swap.apply import Exchange
 from rarecell.swap.distance import Distances
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.residual_risk import RiskAfter
-from rarecell.swap.scenario_risk import AloneAfter, ScenarioTrial
+from rarecell.swap.scenarios import AloneAfter, ScenarioTrial
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def cell_risk_of(found: Assessment) -> CellRisk:
         return np.asarray((fewer.counts == 1) & (people == 1), dtype=np.float64), 1.0 / people
 
     def modelled(fewer: ContingencyTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        of_fewer = model_choice.risk_of(fewer, model_choice.quick_model(fewer, config, n_orders=1), config)
+        of_fewer = models.risk_of(fewer, models.quick_model(fewer, config, n_orders=1), config)
         return of_fewer.unique_probability, of_fewer.match_probability
 
     return modelled if register is None else counted

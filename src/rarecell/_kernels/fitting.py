@@ -70,3 +70,64 @@ def pass_message(sender, sender_index, receiver, receiver_index, separator):
         scale[k] = scale[k] / before if before > 0.0 else 0.0
     for i in range(len(receiver)):
         receiver[i] *= scale[receiver_index[i]]
+
+
+# The direction of a limited-memory quasi-Newton step.
+#
+# A kernel is used instead of matrix products, because those wake up the threads of the linear algebra library for vectors so
+# short that waiting for the threads takes longer than the work.
+
+
+@njit(cache=True, fastmath=True)
+def dot(a, b):
+    """Inner product."""
+    total = 0.0
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
+
+
+@njit(cache=True, fastmath=True)
+def descent_direction(gradient, steps, changes, n_steps):
+    """Minus the inverse Hessian times the gradient, with the Hessian learnt from steps and gradient changes along them.
+
+    ``steps`` and ``changes`` are ring buffers, one row for each step; ``n_steps`` were taken in all (two-loop recursion,
+    Nocedal and Wright 2006, algorithm 7.4).
+    """
+    direction = -gradient
+    size = len(steps)
+    first = max(0, n_steps - size)
+    shares = np.zeros(size)
+    for t in range(n_steps - 1, first - 1, -1):
+        row = t % size
+        shares[row] = dot(steps[row], direction) / dot(steps[row], changes[row])
+        direction -= shares[row] * changes[row]
+    if n_steps > 0:
+        last = (n_steps - 1) % size
+        direction *= dot(steps[last], changes[last]) / dot(changes[last], changes[last])
+    for t in range(first, n_steps):
+        row = t % size
+        share = dot(changes[row], direction) / dot(steps[row], changes[row])
+        direction += (shares[row] - share) * steps[row]
+    return direction
+
+
+# Products with a design matrix of dummy variables, in which every row has one 1 for each margin.
+
+
+@njit(cache=True, nogil=True)
+def add_columns(columns, coefficients, rows):
+    """Design times coefficients: for each row the sum of the coefficients of its columns."""
+    for i in range(columns.shape[0]):
+        total = 0.0
+        for j in range(columns.shape[1]):
+            total += coefficients[columns[i, j]]
+        rows[i] = total
+
+
+@njit(cache=True, nogil=True)
+def add_rows(columns, values, totals):
+    """Transposed design times values: adds to each column the values of its rows."""
+    for i in range(columns.shape[0]):
+        for j in range(columns.shape[1]):
+            totals[columns[i, j]] += values[i]

@@ -15,37 +15,38 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rarecell.choices import MATCHES_ANYTHING
+from rarecell.data.crossing import wider_table
+from rarecell.data.microdata import Microdata
 from rarecell.engine.reach import reachable, read_small_text
 from rarecell.errors import BadInput
 from rarecell.machine.memory import MemoryLimit, Size
 from rarecell.machine.threads import on_all_cores
 from rarecell.model.additive import AdditiveModel
-from rarecell.model.average import AverageModel
+from rarecell.model.average import AverageModel, stack
 from rarecell.model.backoff import MANY_CELLS, fit_backoff
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.protocol import CellModel
 from rarecell.model.regularised import RegularisedModel
-from rarecell.model.stacking import stack
 from rarecell.outcome.summary import EstimatorDetail, SearchSummary
 from rarecell.outcome.words import counted, verb
 from rarecell.progress import SILENT, OnlyCancelled, Progress
+from rarecell.risk.design import with_stratum_weights
 from rarecell.risk.diagnostics import fit_diagnostics
 from rarecell.risk.missing_values import matching_anything
 from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.run.config import RunConfig
-from rarecell.run.strata import stratum_levels
 from rarecell.search import SearchLimits, SearchResult, penalty_path, select_model
 from rarecell.search.hierarchical import improve_model
 from rarecell.search.sampling import sample_models
 from rarecell.table.coarsening import automatic_coarsenings
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
-from rarecell.table.structural_zeros import StructuralZeros
+from rarecell.table.structural_zeros import StructuralZeros, find_structural_zeros
 from rarecell.table.subsample import random_part
-from rarecell.table.zero_detection import find_structural_zeros
 
 if TYPE_CHECKING:
-    pass
+    from rarecell.edges import Level
+
 
 SKINNER_SHLOMO = "skinner-shlomo"
 """The criterion that takes the penalty at which the test of Skinner and Shlomo sees the least bias."""
@@ -309,3 +310,63 @@ def part_for_comparisons(table: ContingencyTable, config: RunConfig) -> Continge
     if table.n_cells <= n_records:
         return table
     return random_part(table, n_records, np.random.default_rng(config.seed))
+
+
+# How many people does each record of a stratified sample stand for?
+#
+# N_h/n_h, the size of its stratum over the number of its records. The stratum of a record is a level of a key, or the value of a
+# column that is not a key. A key that is released in a recoded form no longer tells the strata apart, so the values in the file do.
+
+
+def with_design_weights(data: Microdata, table: ContingencyTable, config: RunConfig) -> ContingencyTable:
+    """The table of these data, with the weights of a stratified sample if the run names strata.
+
+    1. Where the levels of a key are the strata, the weight of a cell follows from its level.
+    2. Where records are held in memory, the stratum of each is the value in the file.
+    3. Otherwise the engine counts keys and strata together; adding up over the strata gives the weights of the cells.
+    """
+    if config.strata is None:
+        return table
+    if stratum_levels(table, config) is not None:
+        return replace(table, weights=_weights_by_level(table, config))
+    if table.record_cell is not None:
+        codes, categories = data.value_codes(config.strata)
+        labels = categories.labels
+        populations = {labels[code]: _size_of(config, labels[code]) for code in np.unique(codes).tolist()}
+        return with_stratum_weights(table, np.array(labels, dtype=object)[codes], populations)
+    if config.strata in table.keys:
+        raise BadInput(
+            f"The strata '{config.strata}' are a key that is recoded, and the records are too many to be held in memory. Copy the "
+            "strata to a column of their own and name that column."
+        )
+    further = [key for key in table.keys if key not in data.keys]
+    wide = wider_table(data, [*further, config.strata], records=False)
+    weighed = replace(wide, weights=_weights_by_level(wide, config)).project(table.keys)
+    return replace(table, weights=weighed.weights)
+
+
+def stratum_levels(table: ContingencyTable, config: RunConfig) -> dict[Level, int] | None:
+    """The size of each level of the key that is the stratum; None if no key is, or if it was made coarser."""
+    if config.strata is None or config.strata not in table.keys:
+        return None
+    categories = table.categories[table.keys.index(config.strata)]
+    if not all(label in config.populations for label in categories.labels):
+        return None
+    return {level: config.populations[label] for level, label in zip(categories.levels, categories.labels, strict=True)}
+
+
+def _weights_by_level(table: ContingencyTable, config: RunConfig) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    assert config.strata is not None
+    key = table.keys.index(config.strata)
+    sizes = np.array([_size_of(config, label) for label in table.categories[key].labels], dtype=np.float64)
+    codes = table.cells[:, key]
+    n_sampled = np.bincount(codes, weights=table.counts, minlength=len(sizes))
+    return np.asarray(table.counts * sizes[codes] / n_sampled[codes], dtype=np.float64)
+
+
+def _size_of(config: RunConfig, label: str) -> int:
+    if label not in config.populations:
+        raise BadInput(
+            f"The population of stratum '{label}' of '{config.strata}' was not given; give the number of units of every stratum."
+        )
+    return config.populations[label]

@@ -8,23 +8,28 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import TYPE_CHECKING, Unpack
+
+import numpy as np
 
 from rarecell.data.coding import Coding, joined_codings
 from rarecell.data.microdata import Microdata
 from rarecell.data.names import joined_names
 from rarecell.engine.addresses import without_password
 from rarecell.errors import BadInput, UnknownColumns
+from rarecell.outcome.planned import Trial, TriedKey, TriedRisk
 from rarecell.progress import SILENT, OnlyCancelled, Progress
-from rarecell.release.costs import OtherColumn
+from rarecell.release.costs import OtherColumn, merged_counts, mutual_information
+from rarecell.release.ladders import ladder
 from rarecell.release.planner import MOST_CANDIDATES, Fit, ReleaseFrontier, ReleasePoint, plan_release
 from rarecell.release.remainder import Fitted, ReleaseTarget, SwapRules
-from rarecell.run import model_choice, swaps
-from rarecell.run.assessment import read
+from rarecell.release.trials import RecodedKey, recoded_by
+from rarecell.run import models, swaps
+from rarecell.run.assess import read
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.keywords import RunOptions, as_config
-from rarecell.run.strata import with_design_weights
+from rarecell.run.models import with_design_weights
 from rarecell.search import select_model
 from rarecell.swap.rules import SwapConstraints
 from rarecell.table.contingency import ContingencyTable
@@ -32,6 +37,7 @@ from rarecell.table.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame, Json
+
 
 MOST_LEVELS_OF_OTHERS = 200
 """Columns outside the keys with more levels than this are not examined."""
@@ -114,11 +120,11 @@ def quick_fit(config: RunConfig, progress: Progress) -> Fit:
     """Fit the quickest models of the run's kind to a recoded table."""
 
     def fit(changed: ContingencyTable) -> Fitted:
-        table = model_choice.with_resolutions(changed, config.resolution)
-        model = model_choice.quick_model(table, config, n_orders=1)
+        table = models.with_resolutions(changed, config.resolution)
+        model = models.quick_model(table, config, n_orders=1)
         best = select_model(
             table,
-            criterion=model_choice.penalty_of(config),
+            criterion=models.penalty_of(config),
             search=config.search,
             restarts=min(config.restarts, 20),
             seed=config.seed,
@@ -126,7 +132,7 @@ def quick_fit(config: RunConfig, progress: Progress) -> Fit:
             max_seconds=min(config.time_limit, 5.0),
             progress=OnlyCancelled(progress),
         ).best
-        return Fitted(table, best, model, model_choice.risk_of(table, model, config))
+        return Fitted(table, best, model, models.risk_of(table, model, config))
 
     return fit
 
@@ -135,12 +141,12 @@ def careful_fit(config: RunConfig, records: Microdata, progress: Progress) -> Fi
     """Fit the models, and set the rules for swaps, that a run on the recoded file would have."""
 
     def fit(changed: ContingencyTable) -> Fitted:
-        table = model_choice.with_resolutions(changed, config.resolution)
-        zeros = model_choice.structural_zeros(table, config)
+        table = models.with_resolutions(changed, config.resolution)
+        zeros = models.structural_zeros(table, config)
         if config.zeros != "swaps":
             table = table.with_structural_zeros(zeros)
-        chosen = model_choice.choose_models(table, config, progress=OnlyCancelled(progress))
-        risk = model_choice.risk_of(table, chosen.risk_model, config)
+        chosen = models.choose_models(table, config, progress=OnlyCancelled(progress))
+        risk = models.risk_of(table, chosen.risk_model, config)
         return Fitted(table, chosen.best, chosen.risk_model, risk, _rules(config, records, table, zeros))
 
     return fit
@@ -233,3 +239,86 @@ def as_json(found: ReleaseFrontier, config: RunConfig) -> Json:
 
 def _points(points: Sequence[ReleasePoint], found: ReleaseFrontier, config: RunConfig) -> list[Json]:
     return [{**asdict(point), "command": command_for(point, found.target, config)} for point in points]
+
+
+# What would coarser keys change? An answer before anything is run.
+#
+# The data are read and counted once, with every key as it is. Trying a recoding then needs only counts: its table, a quick model
+# of the run's kind, the risk, and the information that the keys lose. The numbers before and after come from the same quick model,
+# so they can be compared with each other; a run fits more carefully.
+
+
+N_STEPS = 100
+"""Thresholds at which records are counted: 0, 0.01, …, 1."""
+
+MOST_SHOWN = 400
+"""Keys with at most this many levels have the records of each level shown."""
+
+
+class Trials:
+    """A file that has been counted once, for trying recodings on."""
+
+    def __init__(self, config: RunConfig, frame: Frame = None) -> None:
+        self.config = config
+        data = read(replace(config, coding={}, recode={}), frame)
+        table = data.table()
+        self.table = with_design_weights(data, table, config)
+        self.columns: list[OtherColumn] = other_columns(data, table)
+        self._offered = {key: tuple(step.words for step in ladder(self.table, key)[1:]) for key in self.table.keys}
+        self._risks: dict[tuple[tuple[str, str], ...], TriedRisk] = {}
+
+    def of(self, recode: Mapping[str, str]) -> Trial:
+        """Try a recoding, in the words of ``--recode``, on top of the coding in the configuration."""
+        coding = joined_codings(self.config.coding, {key: words for key, words in recode.items() if words.strip()})
+        codings = {key: Coding.of(given, key=key) for key, given in coding.items()}
+        table, keys = recoded_by(self.table, codings)
+        return Trial(
+            before=self._risk(self.table, ()),
+            after=self._risk(table, tuple(sorted((key, repr(coding)) for key, coding in codings.items()))),
+            keys=tuple(self._told(key, recode.get(key.key, "")) for key in keys),
+            association_kept=_association_kept(self.columns, keys),
+        )
+
+    def _told(self, key: RecodedKey, words: str) -> TriedKey:
+        is_short = len(key.labels) <= MOST_SHOWN
+        return TriedKey(
+            key=key.key,
+            words=words,
+            labels=key.labels if is_short else (),
+            counts=tuple(key.counts.tolist()) if is_short else (),
+            labels_after=key.labels_after if is_short else (),
+            counts_after=tuple(key.counts_after.tolist()) if is_short else (),
+            group_of_level=tuple(key.group_of_level.tolist()) if is_short else (),
+            n_levels=len(key.labels),
+            n_levels_after=len(key.labels_after),
+            bits=key.bits[0],
+            bits_after=key.bits[1],
+            offered=self._offered[key.key],
+        )
+
+    def _risk(self, table: ContingencyTable, name: tuple[tuple[str, str], ...]) -> TriedRisk:
+        if name not in self._risks:
+            fine = models.with_resolutions(table.with_coarsenings(()), self.config.resolution)
+            risk = models.risk_of(fine, models.quick_model(fine, self.config, n_orders=1), self.config)
+            alone = risk.unique_probability[fine.counts == 1]
+            thresholds = np.arange(N_STEPS + 1) / N_STEPS
+            at_least = len(alone) - np.searchsorted(np.sort(alone), thresholds, side="left")
+            self._risks[name] = TriedRisk(
+                sample_uniques=risk.n_sample_uniques,
+                expected_population_uniques=risk.expected_population_uniques,
+                expected_correct_matches=risk.expected_correct_matches,
+                highest=float(alone.max(initial=0.0)),
+                at_least=tuple(int(n) for n in at_least),
+            )
+        return self._risks[name]
+
+
+def _association_kept(columns: list[OtherColumn], keys: tuple[RecodedKey, ...]) -> float | None:
+    """Share of the mutual information between keys and other columns that is left."""
+    before = after = 0.0
+    for column in columns:
+        for key in keys:
+            joint = column.joint[key.key]
+            before += mutual_information(joint)
+            after += mutual_information(merged_counts(joint, key.group_of_level, len(key.labels_after)))
+    return after / before if before > 0.0 else None

@@ -18,7 +18,7 @@ import numpy as np
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.swap.areas import AreaSwapTask, plan_area_swaps, risk_levels
-from rarecell.swap.units import CodedColumn, ColumnValues
+from rarecell.table.columns import CodedColumn, ColumnValues
 
 RATE = 0.1
 RECORDSWAP = 15.7

@@ -28,12 +28,12 @@ import pyarrow.parquet as pq
 import rarecell as rc
 from rarecell import datasets
 from rarecell.intruder.register import Register
-from rarecell.intruder.release import Release
 from rarecell.intruder.trial import Found, try_intruders
+from rarecell.release.release import Release
+from rarecell.release.utility import Association, BothFiles, association_changes, hellinger_distances
 from rarecell.run.models import with_resolutions
 from rarecell.swap.plan import SwapPlan, plan_task
 from rarecell.swap.task import LINK_WEIGHT, SwapTask
-from rarecell.swap.utility import Association, BothFiles, association_changes, hellinger_distances
 
 ADULT = Path(__file__).parent.parent / "tests" / "data" / "adult.parquet"
 ADULT_KEYS = ("age", "workclass", "education", "marital_status", "occupation", "relationship", "race", "sex")

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 import rarecell as rc
 from rarecell.cli.commands import main
-from rarecell.intruder.alignment import align
+from rarecell.table.alignment import align
 from tests.naive import intruder as naive
 from tests.reference import census_table
 

@@ -17,12 +17,11 @@ from pyarrow import csv
 import rarecell as rc
 from rarecell import datasets
 from rarecell.cli.commands import main
-from rarecell.intruder.exact import exact_links
-from rarecell.intruder.nearest import nearest_links
+from rarecell.intruder.nearest import exact_links, nearest_links
 from rarecell.intruder.participant import participant_links
-from rarecell.intruder.recoding import meaning, recoding_of
 from rarecell.intruder.register import Register
-from rarecell.intruder.release import Release
+from rarecell.release.release import Release
+from rarecell.table.alignment import meaning, recoding_of
 from tests.naive import intruder as naive
 from tests.strategies_intruder import Attack, attacks
 from tests.test_attack import KEYS

@@ -11,11 +11,11 @@ from scipy import special, stats
 import rarecell as rc
 from rarecell._kernels import agglomeration
 from rarecell._kernels import backoff as kernels
+from rarecell.intruder.residual_risk import links_of_plan, risk_after
 from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff, random_orders
 from rarecell.model.backoff_conditionals import Betas
 from rarecell.model.backoff_contexts import POWERS, STRENGTHS, Context
 from rarecell.model.drawing import log_beta_draws
-from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.table.coarsening import automatic_coarsenings
 from tests.naive import backoff as naive
 from tests.reference import census_table

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.outcome.formal import FormalStatement
-from rarecell.swap.formal.calibration import Calibration, reference_file
-from rarecell.swap.formal.mechanism import RootedTree, TreeEdge, rooted_tree
+from rarecell.swap.formal.mechanism import Calibration, RootedTree, TreeEdge, reference_file, rooted_tree
 from tests.strategies import categories
 from tests.strategies_swap import decomposable_cases
 

@@ -12,12 +12,11 @@ from click.testing import CliRunner, Result
 
 import rarecell as rc
 from rarecell.cli.commands import main
-from rarecell.intruder.exact import exact_links
 from rarecell.intruder.informed import informed_links
-from rarecell.intruder.nearest import nearest_links
+from rarecell.intruder.nearest import exact_links, nearest_links
 from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import Register
-from rarecell.intruder.release import Release
+from rarecell.release.release import Release
 from rarecell.report.edition import external as external_edition
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.swap.formal.wish import FormalWish

@@ -9,15 +9,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import rarecell as rc
-from rarecell.intruder.exact import exact_links, relative_error
 from rarecell.intruder.informed import informed_links
 from rarecell.intruder.links import Links
-from rarecell.intruder.nearest import nearest_links
+from rarecell.intruder.nearest import exact_links, nearest_links, relative_error
 from rarecell.intruder.participant import participant_links
-from rarecell.intruder.persons import Persons, nearness
-from rarecell.intruder.register import CLASSES, Register, _one_to_ends, ball_sums
-from rarecell.intruder.release import Release
+from rarecell.intruder.register import CLASSES, Persons, Register, _one_to_ends, ball_sums, nearness
 from rarecell.intruder.trial import try_intruders
+from rarecell.release.release import Release
 from tests.naive import intruder as naive
 from tests.strategies_intruder import Attack, attacks
 from tests.strategies_swap import AnyModel
@@ -257,7 +255,7 @@ def test_intervals_allow_for_what_the_model_is_known_to_get_wrong(monkeypatch: p
     with_errors = widths()
     low, high = informed_links(release, register).interval
     assert low <= informed_links(release, register).total <= high
-    monkeypatch.setattr("rarecell.intruder.exact.SELECTION", 0.0)
+    monkeypatch.setattr("rarecell.intruder.nearest.SELECTION", 0.0)
     monkeypatch.setattr("rarecell.intruder.informed.OFF_BY", (1.0, 1.0))
     assert all(wide > narrow for wide, narrow in zip(with_errors, widths(), strict=True))
     # A file as it is was not selected from, and a real register is not estimated.

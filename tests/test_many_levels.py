@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell._kernels.agglomeration import merge_neighbours
 from rarecell.data.recoding_text import boundaries, words_for
-from rarecell.intruder.persons import Persons, nearness
+from rarecell.intruder.register import Persons, nearness
 from rarecell.search import select_model
 from rarecell.table.categories import Categories
 from rarecell.table.coarsening import _after, key_coarsenings

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.cli import main
 from rarecell.errors import BadInput
-from rarecell.swap.candidates import candidates
-from rarecell.swap.pairs import explain_pair
+from rarecell.swap.pairs import candidates, explain_pair
 
 LEVELS = (4, 3, 2, 2)
 CLIQUES = [[("a", "b"), ("b", "c"), ("d",)], [("a",), ("b",), ("c",), ("d",)], [("a", "b", "c"), ("c", "d")]]

@@ -13,12 +13,20 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.data.recoding_text import parse_recoding
 from rarecell.errors import BadInput, Cancelled
+from rarecell.planning.planner import Fitted
+from rarecell.planning.recodings import (
+    OtherColumn,
+    association_kept,
+    entropy,
+    ladder,
+    ladders,
+    mutual_information,
+    recoded,
+    settled,
+)
 from rarecell.progress import SilentProgress
 from rarecell.release import ReleaseTarget, plan_release
-from rarecell.release.costs import OtherColumn, association_kept, entropy, mutual_information
-from rarecell.release.ladders import ladder, ladders, recoded, settled
-from rarecell.release.remainder import Fitted
-from rarecell.release.suppression import suppress_rest
+from rarecell.release.blanks import suppress_rest
 from tests.naive import release as naive
 
 POPULATION = 3_000

@@ -15,10 +15,10 @@ import pytest
 
 import rarecell as rc
 from rarecell.engine.duck import EngineSettings
-from rarecell.intruder.release import Release
+from rarecell.intruder.residual_risk import links_of_plan
+from rarecell.release.release import Release
 from rarecell.run.swaps import reporting_register
 from rarecell.swap.plan import SwapPlan
-from rarecell.swap.residual_risk import links_of_plan
 from tests.large_file import LargeFile
 from tests.test_attack import KEYS, ORIGINAL
 

@@ -11,7 +11,7 @@ import pytest
 
 import rarecell as rc
 from rarecell.errors import BadInput
-from rarecell.swap.affected import weight_classes
+from rarecell.release.utility import weight_classes
 from tests.test_run_roles import SIMPLE
 from tests.test_run_roles_protect import _counted, _households
 

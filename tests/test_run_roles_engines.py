@@ -16,9 +16,9 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, TooLarge
 from rarecell.machine.memory import MemoryLimit
+from rarecell.release.travel import Travel
 from rarecell.run.released import compared_analyses
 from rarecell.run.swaps import refuse_without_positions
-from rarecell.swap.carry import Travel
 from tests.large_file import LargeFile
 from tests.test_run_roles import SIMPLE
 from tests.test_run_roles_protect import _households

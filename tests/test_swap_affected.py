@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.errors import BadInput
-from rarecell.swap.affected import affected_groups, swapped_by_group, weight_classes, weighted_changes
+from rarecell.release.utility import affected_groups, swapped_by_group, weight_classes, weighted_changes
 from rarecell.swap.rules import SwapConstraints
 
 

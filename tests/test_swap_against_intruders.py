@@ -14,7 +14,7 @@ import rarecell as rc
 from rarecell.datasets import census_sample
 from rarecell.intruder.nearest import moved_links, nearest_links
 from rarecell.intruder.register import Register
-from rarecell.intruder.release import Release
+from rarecell.release.release import Release
 from rarecell.run.demo import _population
 from rarecell.swap.apply import compare_margins
 from rarecell.swap.households import plan_household_swaps

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.errors import RarecellError
-from rarecell.swap.analyses import Analysis, Compared, compare
+from rarecell.release.analyses import Analysis, Compared, compare
 
 
 def _columns(seed: int, n: int = 300) -> dict[str, Any]:

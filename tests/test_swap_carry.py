@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rarecell.swap.carry import Carried, dependency, what_travels
+from rarecell.release.travel import Carried, dependency, what_travels
 
 
 def _joint(one: np.ndarray, other: np.ndarray) -> np.ndarray:

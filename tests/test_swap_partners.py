@@ -16,13 +16,14 @@ from rarecell._kernels.distance import distances as distances_of
 from rarecell._kernels.hashing import fill_slots, free_slots
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.graph.masks import components
-from rarecell.intruder.persons import WEIGHTS
-from rarecell.swap.distance import Distances
+from rarecell.intruder.register import WEIGHTS
 from rarecell.swap.partners import INTRUDER_WEIGHT, PartnerSearch
-from rarecell.swap.pricing import CHANCE, priced
+from rarecell.swap.planner import CHANCE, priced
 from rarecell.swap.rules import SwapConstraints, matching_levels
 from rarecell.swap.task import SwapTask
-from rarecell.swap.units import CodedColumn, Units, code_column
+from rarecell.swap.units import Units
+from rarecell.table.columns import CodedColumn, code_column
+from rarecell.table.distance import Distances
 from tests.naive import swap as naive
 from tests.naive.intruder import distance_by_rank
 from tests.strategies import categories

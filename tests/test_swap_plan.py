@@ -17,21 +17,21 @@ from rarecell.datasets import CENSUS_POPULATION, census_sample
 from rarecell.engine.drawing import drawing_order
 from rarecell.errors import BadInput, Cancelled
 from rarecell.intruder.nearest import nearest_links
-from rarecell.intruder.release import Release
+from rarecell.intruder.residual_risk import links_of_plan, risk_after
 from rarecell.progress import SilentProgress
+from rarecell.release.release import Release
 from rarecell.risk.records import RecordRisk
 from rarecell.swap import reasons
 from rarecell.swap.apply import compare_margins
-from rarecell.swap.distance import Distances
 from rarecell.swap.households import plan_household_swaps
 from rarecell.swap.partners import INTRUDER_WEIGHT, PartnerSearch
 from rarecell.swap.plan import SwapPlan, plan_swaps, plan_task
-from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.summary import first_found_distance
 from rarecell.swap.swappable import swappability
 from rarecell.swap.target import SwapTarget, frontier, plan_to_target, spread_evenly
 from rarecell.swap.task import LINK_WEIGHT, SwapTask
+from rarecell.table.distance import Distances
 from tests.naive import swap as naive
 from tests.naive.intruder import distance_by_rank
 from tests.reference import census_table, cliques_by_number

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.errors import BadInput
-from rarecell.swap.releases import compare_releases
+from rarecell.release.earlier import compare_releases
 
 codes = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=25)
 

@@ -12,7 +12,7 @@ import rarecell as rc
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
 from rarecell.errors import BadInput
-from rarecell.release.trials import recoded_by
+from rarecell.planning.recodings import recoded_by
 from rarecell.run.config import RunConfig
 from rarecell.run.plan import Trials
 

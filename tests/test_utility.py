@@ -12,12 +12,9 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.datasets import CENSUS_POPULATION, census_sample
+from rarecell.intruder.residual_risk import links_of_plan
 from rarecell.outcome.swap import MarginDistances, SwapSummary
-from rarecell.swap.plan import plan_swaps
-from rarecell.swap.residual_risk import links_of_plan
-from rarecell.swap.summary import first_found_distance, swap_summary
-from rarecell.swap.target import frontier
-from rarecell.swap.utility import (
+from rarecell.release.utility import (
     BothFiles,
     _Dummies,
     _quantiles,
@@ -27,6 +24,9 @@ from rarecell.swap.utility import (
     propensity,
     utility,
 )
+from rarecell.swap.plan import plan_swaps
+from rarecell.swap.summary import first_found_distance, swap_summary
+from rarecell.swap.target import frontier
 from tests.naive import swap as naive
 from tests.reference import census_table, cliques_by_number
 from tests.strategies import categories

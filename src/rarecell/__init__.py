@@ -34,7 +34,7 @@ _HOME = {
     "ContingencyTable": "table.contingency",
     "DecomposableModel": "model.decomposable",
     "demo": "run.demo",
-    "Distances": "swap.distance",
+    "Distances": "table.distance",
     "EngineFailed": "errors",
     "EngineSettings": "engine.duck",
     "explain": "report.notebook",
@@ -60,12 +60,12 @@ _HOME = {
     "NotChordal": "errors",
     "NotConverged": "errors",
     "NotWritten": "errors",
-    "OtherColumn": "release.costs",
+    "OtherColumn": "planning.recodings",
     "OutputExists": "errors",
     "PairExplanation": "swap.pairs",
     "penalty_path": "search.select",
     "plan": "run.plan",
-    "plan_release": "release.planner",
+    "plan_release": "planning.planner",
     "plan_swaps": "swap.plan",
     "plan_to_target": "swap.target",
     "population_uniques": "risk.population_uniques",
@@ -81,9 +81,9 @@ _HOME = {
     "register_counts": "risk.register",
     "RegisterCounts": "risk.register",
     "RegularisedModel": "model.regularised",
-    "ReleaseFrontier": "release.planner",
-    "ReleasePoint": "release.planner",
-    "ReleaseTarget": "release.remainder",
+    "ReleaseFrontier": "planning.planner",
+    "ReleasePoint": "planning.planner",
+    "ReleaseTarget": "planning.planner",
     "risk_interval": "risk.interval",
     "RiskInterval": "risk.interval",
     "RunConfig": "run.config",
@@ -150,12 +150,12 @@ if TYPE_CHECKING:
     from rarecell.outcome.summary import RunSummary as RunSummary
     from rarecell.outcome.swap import AttackSummary as AttackSummary
     from rarecell.outcome.verdict import Verdict as Verdict
+    from rarecell.planning.planner import ReleaseFrontier as ReleaseFrontier
+    from rarecell.planning.planner import ReleasePoint as ReleasePoint
+    from rarecell.planning.planner import ReleaseTarget as ReleaseTarget
+    from rarecell.planning.planner import plan_release as plan_release
+    from rarecell.planning.recodings import OtherColumn as OtherColumn
     from rarecell.progress import Progress as Progress
-    from rarecell.release.costs import OtherColumn as OtherColumn
-    from rarecell.release.planner import ReleaseFrontier as ReleaseFrontier
-    from rarecell.release.planner import ReleasePoint as ReleasePoint
-    from rarecell.release.planner import plan_release as plan_release
-    from rarecell.release.remainder import ReleaseTarget as ReleaseTarget
     from rarecell.report.notebook import Card as Card
     from rarecell.report.notebook import Explanation as Explanation
     from rarecell.report.notebook import card as card
@@ -197,7 +197,6 @@ if TYPE_CHECKING:
     from rarecell.search.select import penalty_path as penalty_path
     from rarecell.search.select import select_model as select_model
     from rarecell.swap.apply import SwapResult as SwapResult
-    from rarecell.swap.distance import Distances as Distances
     from rarecell.swap.formal.release import FormalRelease as FormalRelease
     from rarecell.swap.formal.release import formal_swaps as formal_swaps
     from rarecell.swap.pairs import PairExplanation as PairExplanation
@@ -215,6 +214,7 @@ if TYPE_CHECKING:
     from rarecell.table.contingency import Categories as Categories
     from rarecell.table.contingency import Coarsening as Coarsening
     from rarecell.table.contingency import ContingencyTable as ContingencyTable
+    from rarecell.table.distance import Distances as Distances
     from rarecell.table.structural_zeros import StructuralZeros as StructuralZeros
     from rarecell.table.structural_zeros import find_structural_zeros as find_structural_zeros
 

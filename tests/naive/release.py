@@ -8,7 +8,7 @@ from math import log2
 from typing import Any
 
 import rarecell as rc
-from rarecell.release.ladders import Step
+from rarecell.planning.recodings import Step
 
 
 def recoded_counts(table: rc.ContingencyTable, steps: tuple[Step, ...]) -> Counter[tuple[int, ...]]:

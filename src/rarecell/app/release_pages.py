@@ -20,7 +20,7 @@ from rarecell.app.forms import decimal_number, first
 from rarecell.app.runs import FinishedRun
 from rarecell.errors import BadInput, RarecellError
 from rarecell.outcome.planned import PlannedPoint, PlanSummary
-from rarecell.release.remainder import ReleaseTarget
+from rarecell.planning.planner import ReleaseTarget
 from rarecell.report.comparison import comparison
 from rarecell.report.drawing import WIDTH, Chart, Scale, height_axis, height_room, value_axis
 from rarecell.run.config import ProtectConfig, RunConfig

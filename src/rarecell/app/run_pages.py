@@ -15,7 +15,7 @@ from rarecell.app.forms import decimal_number, first
 from rarecell.app.runs import FinishedRun
 from rarecell.engine.reach import confined
 from rarecell.errors import BadInput
-from rarecell.release.ladders import MANY_NUMBERS
+from rarecell.planning.recodings import MANY_NUMBERS
 from rarecell.report import report_context
 from rarecell.run.config import RunConfig
 from rarecell.run.folder import delete_run, read_note, rename_run, write_note

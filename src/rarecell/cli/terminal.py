@@ -21,7 +21,7 @@ from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.summary import RiskSummary, RunSummary
 from rarecell.outcome.swap import AttackSummary, IntruderSummary, SwapSummary
 from rarecell.outcome.words import counted, first_of, listed, number, percent, span, verb
-from rarecell.release.planner import ReleaseFrontier, ReleasePoint
+from rarecell.planning.planner import ReleaseFrontier, ReleasePoint
 from rarecell.report.comparison import comparison
 from rarecell.report.table import Table
 from rarecell.run.config import RunConfig

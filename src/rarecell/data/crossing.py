@@ -17,8 +17,8 @@ from rarecell.data.counting import number_of_each
 from rarecell.data.levels import settle
 from rarecell.data.microdata import Microdata
 from rarecell.engine.encoded import Pairs, code_chunk, unified
+from rarecell.table.columns import CrossedColumn
 from rarecell.table.contingency import Categories, ContingencyTable
-from rarecell.table.crossed import CrossedColumn
 
 
 def crossed_columns(

@@ -21,14 +21,13 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.distance import Nearness
 from rarecell._kernels.neighbours import TOLERANCE, Patterns, pattern_cost
-from rarecell.intruder.exact import exact_links, relative_error
 from rarecell.intruder.links import Chances, Links, OpenClaims, added, interval_of, unseen_chances
-from rarecell.intruder.persons import Ball, distance_of
-from rarecell.intruder.register import Register
-from rarecell.intruder.release import Claims, Release
+from rarecell.intruder.nearest import exact_links, relative_error
+from rarecell.intruder.register import Ball, Register, distance_of
 from rarecell.machine.threads import on_all_cores
-from rarecell.swap.distance import NOMINAL, TABLED
+from rarecell.release.release import Claims, Release
 from rarecell.table.contingency import Categories
+from rarecell.table.distance import NOMINAL, TABLED
 
 Floats = NDArray[np.float64]
 Cells = NDArray[np.int32]

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell._kernels.neighbours import TOLERANCE
-from rarecell.intruder.persons import Ball
-from rarecell.intruder.register import Unseen, ball_sums
+from rarecell.intruder.register import Ball, Unseen, ball_sums
 from rarecell.risk import formulas
 
 Floats = NDArray[np.float64]

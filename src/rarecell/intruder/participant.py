@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.intruder.links import Links
-from rarecell.intruder.persons import WEIGHTS, Persons, distance_of, nearness
-from rarecell.intruder.release import Claims, Release
-from rarecell.swap.distance import Distances
+from rarecell.intruder.register import WEIGHTS, Persons, distance_of, nearness
+from rarecell.release.release import Claims, Release
+from rarecell.table.distance import Distances
 
 
 def participant_links(release: Release, *, weights: Sequence[float] = WEIGHTS, distances: Distances | None = None) -> Links:

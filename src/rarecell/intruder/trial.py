@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rarecell.intruder.exact import exact_links, unmoved_chances
 from rarecell.intruder.informed import informed_links
 from rarecell.intruder.links import Links
-from rarecell.intruder.nearest import MovedLinks, nearest_links
+from rarecell.intruder.nearest import MovedLinks, exact_links, nearest_links, unmoved_chances
 from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import Register
-from rarecell.intruder.release import Release
-from rarecell.swap.distance import Distances
+from rarecell.release.release import Release
+from rarecell.table.distance import Distances
 
 KNOWS = {
     "exact": "holds a register with the true keys of everybody and links records to persons with the same values",

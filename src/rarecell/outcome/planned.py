@@ -10,7 +10,7 @@ from rarecell.outcome.plain import Plain
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedPoint(Plain):
-    """A way to release the file; :class:`rarecell.release.planner.ReleasePoint` explains the fields."""
+    """A way to release the file; :class:`rarecell.planning.planner.ReleasePoint` explains the fields."""
 
     recoding: Mapping[str, str]
     groups: Mapping[str, tuple[str, ...]]

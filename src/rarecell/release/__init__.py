@@ -1,6 +1,1 @@
-"""Recodings and swaps combined to reach a target, and what they cost."""
-
-from rarecell.release.planner import ReleaseFrontier, ReleasePoint, plan_release
-from rarecell.release.remainder import ReleaseTarget
-
-__all__ = ["ReleaseFrontier", "ReleasePoint", "ReleaseTarget", "plan_release"]
+"""What was done to the records of a file, and what it cost those who use it."""

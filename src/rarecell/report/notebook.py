@@ -25,7 +25,7 @@ from rarecell.outcome.summary import RunSummary, Vertex
 from rarecell.outcome.swap import AttackSummary
 from rarecell.outcome.verdict import verdict
 from rarecell.outcome.words import about, about_times, counted, expected, listed, number, verb
-from rarecell.release.planner import ReleaseFrontier
+from rarecell.planning.planner import ReleaseFrontier
 from rarecell.report import charts, style_sheet
 from rarecell.report.card import card as card_of_run
 from rarecell.report.drawing import PALETTE

@@ -28,9 +28,8 @@ from rarecell.engine import open_source
 from rarecell.engine.encoded import EncodedColumn
 from rarecell.engine.source import Column, Source
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.intruder.alignment import together
-from rarecell.intruder.recoding import places
 from rarecell.risk.records import RecordRisk
+from rarecell.table.alignment import places, together
 from rarecell.table.contingency import Categories, ContingencyTable
 
 if TYPE_CHECKING:

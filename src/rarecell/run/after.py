@@ -14,10 +14,14 @@ from rarecell.data.levels import settle
 from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
 from rarecell.errors import BadInput
+from rarecell.intruder.residual_risk import RiskAfter
 from rarecell.outcome.records import RemainingRecord
 from rarecell.outcome.roles import AttributeSummary, ScenarioSummary
 from rarecell.outcome.swap import AffectedGroup, LeftBehind, ReleasedBefore, RemainingSummary, SwapSummary, WeightedTable
-from rarecell.release.suppression import Suppression
+from rarecell.release.blanks import Suppression
+from rarecell.release.earlier import compare_releases
+from rarecell.release.travel import Dependency, Travel, dependency, what_travels
+from rarecell.release.utility import GroupShare, affected_groups, weighted_changes
 from rarecell.risk.attributes import Groups, attribute_risk
 from rarecell.risk.scenarios import ScenarioRisk
 from rarecell.run.blanking import cell_of_records, trial_of, without_blanks
@@ -26,17 +30,11 @@ from rarecell.run.inputs import earlier_release
 from rarecell.run.released import changed_records, codes_after, compared_analyses, with_blanks
 from rarecell.run.results import Assessment
 from rarecell.run.roles import of_attribute
-from rarecell.swap.affected import GroupShare, affected_groups, weighted_changes
 from rarecell.swap.apply import Exchange
-from rarecell.swap.carry import Dependency, Travel, dependency, what_travels
 from rarecell.swap.plan import SwapPlan
-from rarecell.swap.reasons import remedy
-from rarecell.swap.releases import compare_releases
-from rarecell.swap.remaining import Remaining, remaining_records
-from rarecell.swap.residual_risk import RiskAfter
-from rarecell.swap.units import CodedColumn
+from rarecell.swap.reasons import Remaining, remaining_records, remedy
 from rarecell.table.categories import MISSING
-from rarecell.table.crossed import CrossedColumn
+from rarecell.table.columns import CodedColumn, CrossedColumn
 
 if TYPE_CHECKING:
     from rarecell.edges import Columns, ReadJson

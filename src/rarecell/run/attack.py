@@ -15,21 +15,20 @@ from numpy.typing import NDArray
 
 from rarecell.data.microdata import Microdata
 from rarecell.errors import BadInput
-from rarecell.intruder.alignment import Aligned, align
-from rarecell.intruder.exact import exact_links
+from rarecell.intruder.nearest import exact_links
 from rarecell.intruder.participant import participant_links
-from rarecell.intruder.recoding import meaning, places
 from rarecell.intruder.register import Register
-from rarecell.intruder.release import Release
 from rarecell.intruder.trial import Found, try_intruders
 from rarecell.model.backoff import fit_backoff
 from rarecell.outcome.showing import Shown
 from rarecell.outcome.swap import AttackSummary, IntruderSummary
 from rarecell.outcome.words import about_times, counted, number
 from rarecell.progress import SILENT, Progress
+from rarecell.release.release import Release
 from rarecell.risk.records import record_risk
 from rarecell.run import models
 from rarecell.run.swaps import told_intruder
+from rarecell.table.alignment import Aligned, align, meaning, places
 from rarecell.table.contingency import Categories, ContingencyTable
 
 if TYPE_CHECKING:

@@ -18,21 +18,21 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
 from rarecell.engine.output import temporary_folder
 from rarecell.engine.source import Source
+from rarecell.intruder.residual_risk import RiskAfter
 from rarecell.machine.disk import remove
 from rarecell.outcome.swap import RiskNumbers, SuppressionSummary, SwapSummary
 from rarecell.progress import Progress
-from rarecell.release.suppression import CellRisk, Suppression, joined, risk_with_blanks, suppress_rest
+from rarecell.release.blanks import CellRisk, Suppression, joined, risk_with_blanks, suppress_rest
 from rarecell.risk.scenarios import ScenarioRisk
 from rarecell.run import models
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.released import released_table, risk_of_records
 from rarecell.run.results import Assessment
 from rarecell.swap.apply import Exchange
-from rarecell.swap.distance import Distances
 from rarecell.swap.plan import SwapPlan
-from rarecell.swap.residual_risk import RiskAfter
 from rarecell.swap.scenarios import AloneAfter, ScenarioTrial
 from rarecell.table.contingency import ContingencyTable
+from rarecell.table.distance import Distances
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame

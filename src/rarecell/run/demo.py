@@ -9,10 +9,11 @@ import numpy as np
 
 from rarecell import datasets
 from rarecell.intruder.register import Register
-from rarecell.intruder.release import Release
+from rarecell.intruder.residual_risk import links_of_plan, risk_after
 from rarecell.intruder.trial import try_intruders
 from rarecell.outcome.verdict import judged
 from rarecell.progress import SILENT, Progress
+from rarecell.release.release import Release
 from rarecell.run import assess, files
 from rarecell.run.assess import assessed
 from rarecell.run.config import ProtectConfig, RunConfig
@@ -20,7 +21,6 @@ from rarecell.run.protect import choosing, protected
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
 from rarecell.swap.plan import SwapPlan
-from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.table.contingency import ContingencyTable
 
 

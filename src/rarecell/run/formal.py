@@ -12,11 +12,11 @@ from dataclasses import fields, replace
 from rarecell.choices import ZEROS
 from rarecell.errors import BadInput
 from rarecell.intruder.nearest import moved_links
-from rarecell.intruder.release import Release
 from rarecell.outcome.formal import FormalStatement, FormalSummary
 from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.words import listed
 from rarecell.progress import Progress
+from rarecell.release.release import Release
 from rarecell.run.config import ProtectConfig
 from rarecell.run.results import Assessment
 from rarecell.run.swaps import reporting_register, risk_as_known, told_intruders
@@ -24,8 +24,7 @@ from rarecell.swap.apply import MarginCheck
 from rarecell.swap.formal.release import FormalRelease, expect_records_at_hand, formal_swaps
 from rarecell.swap.formal.wish import FormalWish
 from rarecell.swap.summary import exchange_summary
-from rarecell.swap.units import ColumnValues
-from rarecell.table.crossed import CrossedColumn
+from rarecell.table.columns import ColumnValues, CrossedColumn
 
 _CHOOSES = (
     "A formal release changes records at random, because a choice that depends on the records has no finite ε; leave out {}."

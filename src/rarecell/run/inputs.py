@@ -12,8 +12,8 @@ from rarecell import choices
 from rarecell.data.microdata import Microdata
 from rarecell.engine.addresses import named_places
 from rarecell.errors import BadInput, UnknownColumns
+from rarecell.release.analyses import Analysis
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.swap.analyses import Analysis
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame

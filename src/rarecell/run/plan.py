@@ -19,12 +19,18 @@ from rarecell.data.names import joined_names
 from rarecell.engine.addresses import without_password
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.outcome.planned import Trial, TriedKey, TriedRisk
+from rarecell.planning.planner import (
+    MOST_CANDIDATES,
+    Fit,
+    Fitted,
+    ReleaseFrontier,
+    ReleasePoint,
+    ReleaseTarget,
+    SwapRules,
+    plan_release,
+)
+from rarecell.planning.recodings import OtherColumn, RecodedKey, ladder, merged_counts, mutual_information, recoded_by
 from rarecell.progress import SILENT, OnlyCancelled, Progress
-from rarecell.release.costs import OtherColumn, merged_counts, mutual_information
-from rarecell.release.ladders import ladder
-from rarecell.release.planner import MOST_CANDIDATES, Fit, ReleaseFrontier, ReleasePoint, plan_release
-from rarecell.release.remainder import Fitted, ReleaseTarget, SwapRules
-from rarecell.release.trials import RecodedKey, recoded_by
 from rarecell.run import models, swaps
 from rarecell.run.assess import read
 from rarecell.run.config import ProtectConfig, RunConfig

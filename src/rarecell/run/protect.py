@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Unpack
 
 from rarecell.errors import BadInput
 from rarecell.intruder.nearest import MovedLinks
-from rarecell.intruder.release import Release
+from rarecell.intruder.residual_risk import links_of_plan, risk_after
 from rarecell.machine.threads import side_by_side
 from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.verdict import judged
 from rarecell.outcome.words import counted, number, verb
 from rarecell.progress import SILENT, Progress
+from rarecell.release.release import Release
 from rarecell.run import files, formal, swaps
 from rarecell.run.after import after_formal, left_at_risk, travelling, with_aftermath
 from rarecell.run.assess import assessed
@@ -29,7 +30,6 @@ from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
 from rarecell.swap.apply import MarginCheck, checked_margins
 from rarecell.swap.plan import SwapPlan
-from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.swap.summary import first_found_distance, swap_summary
 from rarecell.swap.target import frontier
 

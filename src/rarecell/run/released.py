@@ -13,20 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.data.microdata import Microdata
+from rarecell.intruder.residual_risk import RiskAfter
 from rarecell.outcome.roles import Concentration, GroupRisk, HouseholdsAfter, ReleasedState
 from rarecell.outcome.swap import AnalysisSummary, AnalysisTerm, SwapSummary
-from rarecell.release.suppression import Suppression
+from rarecell.release.analyses import MOST_RECORDS, Analysis, Compared, compare
+from rarecell.release.blanks import Suppression
+from rarecell.release.travel import Travel
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.unsafe import k_anonymity
 from rarecell.run.config import RunConfig
 from rarecell.run.models import with_design_weights
 from rarecell.run.results import Assessment
-from rarecell.swap.analyses import MOST_RECORDS, Analysis, Compared, compare
 from rarecell.swap.apply import Exchange
-from rarecell.swap.carry import Travel
 from rarecell.swap.plan import SwapPlan
-from rarecell.swap.residual_risk import RiskAfter
 from rarecell.table.contingency import Categories, ContingencyTable
 
 LEVEL_Z = 1.959963984540054

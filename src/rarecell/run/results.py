@@ -22,6 +22,7 @@ from rarecell.outcome.showing import in_library_of
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import Verdict, verdict
 from rarecell.progress import SILENT, Progress
+from rarecell.release.travel import Carried
 from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.unsafe import UnsafeCombinations, individual_risk
 from rarecell.run.config import RunConfig
@@ -29,7 +30,6 @@ from rarecell.run.models import ModelChoice
 from rarecell.run.roles import Roles
 from rarecell.run.stages import Stage, Stages
 from rarecell.swap.apply import apply_plan
-from rarecell.swap.carry import Carried
 from rarecell.swap.formal.release import FormalRelease
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.swappable import Swappability
@@ -38,7 +38,7 @@ from rarecell.table.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
     from rarecell.edges import Array, Frame, Json
-    from rarecell.release.suppression import Suppression
+    from rarecell.release.blanks import Suppression
     from rarecell.swap.apply import SwapResult
 
 

@@ -36,11 +36,12 @@ from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.folder import finish_publishing
 from rarecell.run.swaps import rules_for_swaps
 from rarecell.swap import pairs
-from rarecell.swap.candidates import CandidateList, candidates
-from rarecell.swap.distance import Distances
+from rarecell.swap.pairs import CandidateList, candidates
 from rarecell.swap.swappable import swappability
-from rarecell.swap.units import ColumnValues, coded_columns
+from rarecell.swap.units import coded_columns
+from rarecell.table.columns import ColumnValues
 from rarecell.table.contingency import ContingencyTable
+from rarecell.table.distance import Distances
 
 if TYPE_CHECKING:
     from rarecell.edges import Columns, Frame, ReadJson

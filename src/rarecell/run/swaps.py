@@ -21,34 +21,34 @@ from rarecell.errors import BadInput
 from rarecell.graph.masks import mask_of, single
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.register import Register
-from rarecell.intruder.release import Release
+from rarecell.intruder.residual_risk import links_of_plan, risk_after
 from rarecell.intruder.trial import Found, try_intruders
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.swap import AreaSwapSummary, IntruderSummary, KeepingCost, TargetSummary
 from rarecell.outcome.words import counted, verb
 from rarecell.progress import Progress
+from rarecell.release.release import Release
+from rarecell.release.utility import weight_classes
 from rarecell.risk.records import RecordRisk
 from rarecell.risk.scenarios import ScenarioRisk, Scenarios
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.results import Assessment
 from rarecell.run.roles import side_choice
-from rarecell.swap.affected import weight_classes
 from rarecell.swap.apply import Exchange, MarginCheck, MarginsDiffer
 from rarecell.swap.areas import AreaSwaps, AreaSwapTask, plan_area_swaps, risk_levels
-from rarecell.swap.distance import Distances
 from rarecell.swap.households import plan_household_swaps
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.reasons import NO_PLACE, Unswapped
-from rarecell.swap.residual_risk import links_of_plan, risk_after
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.scenarios import Chosen, Planning, plan_for_scenarios, plan_scenarios_to_target, plan_single
 from rarecell.swap.swappable import cost_of_keeping
 from rarecell.swap.target import SwapTarget, TargetPlan, frontier, plan_to_target
 from rarecell.swap.task import SwapTask
-from rarecell.swap.units import CodedColumn, ColumnValues, Units
+from rarecell.swap.units import Units
+from rarecell.table.columns import CodedColumn, ColumnValues, CrossedColumn
 from rarecell.table.contingency import ContingencyTable
-from rarecell.table.crossed import CrossedColumn
+from rarecell.table.distance import Distances
 from rarecell.table.structural_zeros import StructuralZeros, compatibility
 
 MOST_LEVELS = 10_000

@@ -27,7 +27,7 @@ from rarecell.outcome.showing import Shown
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
     from rarecell.edges import Frame, Json, Places
-    from rarecell.swap.carry import Carried
+    from rarecell.release.travel import Carried
     from rarecell.swap.interactions import Interactions
     from rarecell.swap.plan import SwapPlan
     from rarecell.swap.units import Units

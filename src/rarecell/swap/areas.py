@@ -29,7 +29,7 @@ from rarecell._kernels.matching import pair_up
 from rarecell.engine.drawing import NamesOfRecords, drawing_order, names_of_records
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.outcome.words import counted, number, percent
-from rarecell.swap.units import CodedColumn, ColumnValues, code_column
+from rarecell.table.columns import CodedColumn, ColumnValues, code_column
 
 MOST_DRAWS = 12
 """Largest number of rounds in which further units are drawn at random because earlier ones found no partner."""

@@ -28,11 +28,23 @@ from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.swap.matching import Matching, match
 from rarecell.swap.partners import N_PROBES, Candidates, Move, PartnerSearch, in_threads
 from rarecell.swap.plan import SwapPlan
-from rarecell.swap.planner import DECOYS, ENOUGH, EXPOSED, MENDING, MOST_MENDED, SAFE, WIDER, Untouched, row_numbers
-from rarecell.swap.pricing import CHANCE, chance, priced_exchanges
+from rarecell.swap.planner import (
+    CHANCE,
+    DECOYS,
+    ENOUGH,
+    EXPOSED,
+    MENDING,
+    MOST_MENDED,
+    SAFE,
+    WIDER,
+    Untouched,
+    chance,
+    priced_exchanges,
+    row_numbers,
+)
 from rarecell.swap.reasons import DROPPED, NO_HOUSEHOLD, TAKEN, UNTOUCHED, Unswapped
 from rarecell.swap.task import SwapTask
-from rarecell.swap.units import code_column
+from rarecell.table.columns import code_column
 
 if TYPE_CHECKING:
     from rarecell.edges import Array, Json

@@ -24,14 +24,14 @@ from rarecell._kernels import swapping as kernels
 from rarecell._kernels.hashing import fill_slots, free_slots
 from rarecell._kernels.neighbours import Around
 from rarecell.graph.masks import all_below, components, mask_of, members
-from rarecell.intruder.persons import nearness as intruder_nearness
+from rarecell.intruder.register import nearness as intruder_nearness
 from rarecell.machine.threads import n_cores, on_all_cores
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.swap.distance import Distances
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.rules import matching_levels
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import Units
+from rarecell.table.distance import Distances
 from rarecell.table.structural_zeros import compatibility
 
 if TYPE_CHECKING:

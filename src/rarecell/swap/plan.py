@@ -25,15 +25,15 @@ from rarecell.model.protocol import CellModel
 from rarecell.outcome.showing import Shown, in_library_of
 from rarecell.progress import SILENT, Progress
 from rarecell.swap.apply import apply_plan
-from rarecell.swap.distance import Distances
 from rarecell.swap.interactions import Interactions
-from rarecell.swap.planner import Planner, row_numbers
-from rarecell.swap.pricing import exchanged_cells
+from rarecell.swap.planner import Planner, exchanged_cells, row_numbers
 from rarecell.swap.reasons import Unswapped
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.task import LINK_WEIGHT, SwapTask
-from rarecell.swap.units import ColumnValues, Units
+from rarecell.swap.units import Units
+from rarecell.table.columns import ColumnValues
 from rarecell.table.contingency import ContingencyTable
+from rarecell.table.distance import Distances
 
 if TYPE_CHECKING:
     from rarecell.edges import Array, Frame, Level, Places

@@ -18,17 +18,17 @@ from rarecell._kernels.counting import CellIndex
 from rarecell.graph.masks import all_below, single
 from rarecell.intruder.nearest import MovedLinks, moved_links
 from rarecell.intruder.register import Register
-from rarecell.intruder.release import Release
 from rarecell.progress import SILENT, Progress, checkpoint
+from rarecell.release.release import Release
 from rarecell.risk.scenarios import ScenarioRisk, Scenarios
 from rarecell.swap.apply import Exchange
-from rarecell.swap.distance import Distances
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.plan import SwapPlan, plan_task
 from rarecell.swap.reasons import TAKEN, UNTOUCHED, Unswapped
 from rarecell.swap.target import SwapTarget, spread_evenly
 from rarecell.swap.task import SwapTask
 from rarecell.table.contingency import ContingencyTable
+from rarecell.table.distance import Distances
 
 if TYPE_CHECKING:
     from rarecell.edges import Json, Level

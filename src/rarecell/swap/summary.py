@@ -10,12 +10,11 @@ import numpy as np
 
 from rarecell._kernels.distance import distances
 from rarecell.intruder.nearest import MovedLinks
+from rarecell.intruder.residual_risk import RiskAfter, links_of_plan, risk_after_exchange
 from rarecell.outcome.swap import AssociationChange, FrontierSummary, MarginDistances, NotSwapped, RiskNumbers, SwapSummary
+from rarecell.release.utility import MarginDistance, utility
 from rarecell.swap.partners import PartnerSearch
-from rarecell.swap.residual_risk import RiskAfter, links_of_plan, risk_after_exchange
-from rarecell.swap.units import ColumnValues
-from rarecell.swap.utility import MarginDistance, utility
-from rarecell.table.crossed import CrossedColumn
+from rarecell.table.columns import ColumnValues, CrossedColumn
 
 if TYPE_CHECKING:
     from rarecell.risk.records import RecordRisk

@@ -30,7 +30,8 @@ from rarecell.outcome.words import counted, listed, verb
 from rarecell.swap.interactions import Interactions, minimal_separators
 from rarecell.swap.partners import PartnerSearch
 from rarecell.swap.task import SwapTask
-from rarecell.swap.units import ColumnValues, Units, records_of
+from rarecell.swap.units import Units
+from rarecell.table.columns import ColumnValues
 from rarecell.table.contingency import ContingencyTable
 
 
@@ -106,7 +107,7 @@ class Swappability:
     def record_is_swappable(self) -> NDArray[np.bool_]:
         """Whether each record of the file has a partner; a record that was dropped for a missing key has none."""
         if self.of_units is None:
-            return np.append(self.is_swappable, False)[records_of(self.table)]
+            return np.append(self.is_swappable, False)[self.table.cell_of_record]
         units, is_swappable = self.of_units
         return np.append(is_swappable, False)[units.record_unit]
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from rarecell.errors import BadInput
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.register import Register
+from rarecell.intruder.residual_risk import RiskAfter, links_of_plan, risk_after
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.records import RecordRisk
 from rarecell.swap.plan import SwapPlan, plan_task
-from rarecell.swap.residual_risk import RiskAfter, links_of_plan, risk_after
 from rarecell.swap.task import SwapTask
 
 MOST_ATTEMPTS = 12

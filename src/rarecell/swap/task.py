@@ -14,15 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell.engine.drawing import NamesOfRecords
 from rarecell.errors import BadInput, UnknownColumns
-from rarecell.intruder.persons import Persons
-from rarecell.intruder.register import Register
+from rarecell.intruder.register import Persons, Register
 from rarecell.model.protocol import CellModel
 from rarecell.risk import formulas
 from rarecell.risk.records import RecordRisk
-from rarecell.swap.distance import Distances
 from rarecell.swap.rules import SwapConstraints
-from rarecell.swap.units import ColumnValues
+from rarecell.table.columns import ColumnValues
 from rarecell.table.contingency import ContingencyTable
+from rarecell.table.distance import Distances
 
 LINK_WEIGHT = 5.0
 """Cost of a certain link to the right person, where the change of one nominal value costs 1."""

@@ -9,30 +9,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
-from rarecell.errors import BadInput, UnknownColumns
+from rarecell.errors import UnknownColumns
 from rarecell.swap.rules import Condition, matching_levels
+from rarecell.table.columns import CodedColumn, ColumnValues, code_column
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
     from rarecell.edges import Level
-
-
-class CodedColumn(NamedTuple):
-    """A column as codes: ``levels[codes[r]]`` is the value of record r; missing values have the last level, None."""
-
-    codes: NDArray[np.int32]
-    levels: tuple[Level, ...]
-
-
-ColumnValues = ArrayLike | CodedColumn
-"""A column outside the keys: a value for each record, or its codes."""
 
 
 def coded_columns(data: Microdata, names: Sequence[str]) -> dict[str, ColumnValues]:
@@ -82,7 +72,7 @@ class Units:
         if not columns:
             cell = np.arange(table.n_cells)
             return cls(table, (), (), np.ascontiguousarray(of_vertices), table.counts, cell, table.record_cell)
-        record_cell = records_of(table)
+        record_cell = table.cell_of_record
         missing = [name for name in columns if name not in values]
         if missing:
             raise UnknownColumns.among(missing, [*table.keys, *values])
@@ -100,7 +90,7 @@ class Units:
     @cached_property
     def record_unit(self) -> NDArray[np.int64]:
         """Unit of every record; use :meth:`unit_of` for only a few of them."""
-        return records_of(self.table) if self.known_unit is None else self.known_unit
+        return self.table.cell_of_record if self.known_unit is None else self.known_unit
 
     def unit_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the units of records given by row number; −1 for a record that was dropped."""
@@ -143,32 +133,3 @@ class Units:
             return np.zeros(self.n_units, dtype=np.int64), 1
         found = collapse_records([self.codes[:, c] for c in columns], [self.column_levels[c] for c in columns])
         return found[2], len(found[1])
-
-
-def records_of(table: ContingencyTable) -> NDArray[np.int64]:
-    """Return the cell of each record; a table made from counts alone gets records in the order of its cells."""
-    if table.record_cell is not None:
-        return table.record_cell
-    return np.repeat(np.arange(table.n_cells), table.counts)
-
-
-def code_column(name: str, values: ColumnValues, n_records: int) -> CodedColumn:
-    """Return the codes of a column of any type and the values they stand for; missing values form the last level."""
-    if isinstance(values, CodedColumn):
-        if len(values.codes) != n_records:
-            raise BadInput(f"Column '{name}' was given for {len(values.codes):,} records; the file has {n_records:,}.")
-        return values
-    given = np.asarray(values)
-    if given.shape != (n_records,):
-        raise BadInput(f"Column '{name}' was given with the shape {given.shape}; the file has {n_records:,} records.")
-    if given.dtype != object:
-        distinct, codes = np.unique(given, return_inverse=True)
-        is_missing = distinct != distinct if distinct.dtype.kind in "fc" else np.zeros(len(distinct), dtype=bool)
-        levels = tuple(None if gone else level for level, gone in zip(distinct.tolist(), is_missing, strict=True))
-        return CodedColumn(codes.astype(np.int32), levels)
-    known: dict[Level, int] = {}
-    first = np.array([known.setdefault(None if value != value else value, len(known)) for value in given.tolist()])
-    ordered = sorted(known, key=lambda level: (level is None, type(level).__name__, str(level)))
-    rank = np.empty(len(known), dtype=np.int32)
-    rank[[known[level] for level in ordered]] = np.arange(len(ordered))
-    return CodedColumn(rank[first], tuple(ordered))

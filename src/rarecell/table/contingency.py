@@ -211,6 +211,11 @@ class ContingencyTable(Vertices, Shown):
             return np.asarray(self.record_cell[numbers])
         return np.searchsorted(self.first_row, numbers, side="right") - 1
 
+    @property
+    def cell_of_record(self) -> NDArray[np.int64]:
+        """The cell of every record, as by :meth:`cell_of`."""
+        return np.repeat(np.arange(self.n_cells), self.counts) if self.record_cell is None else self.record_cell
+
     # ------------------------------------------------------------------ vertices
 
     def with_coarsenings(self, coarsenings: Iterable[Coarsening]) -> ContingencyTable:

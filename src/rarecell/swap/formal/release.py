@@ -28,10 +28,17 @@ from rarecell.outcome.formal import EdgeStatement, FormalStatement
 from rarecell.outcome.showing import in_library_of
 from rarecell.progress import SILENT, Progress
 from rarecell.swap.apply import apply_plan
-from rarecell.swap.formal.calibration import Calibrated, Calibration, reference_file
-from rarecell.swap.formal.mechanism import Rearranged, RootedTree, rearranged, rooted_tree
+from rarecell.swap.formal.mechanism import (
+    Calibrated,
+    Calibration,
+    Rearranged,
+    RootedTree,
+    rearranged,
+    reference_file,
+    rooted_tree,
+)
 from rarecell.swap.interactions import Interactions
-from rarecell.swap.units import Units, records_of
+from rarecell.swap.units import Units
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
@@ -203,7 +210,7 @@ def formal_swaps(
     _check_arguments(table, model, epsilon, rate, rare)
     for_reference, for_release = np.random.default_rng(seed).spawn(2)
     kept = np.flatnonzero(table.cell_of(np.arange(table.n_rows)) >= 0)
-    codes = np.asfortranarray(table.cells[records_of(table)[kept]])
+    codes = np.asfortranarray(table.cells[table.cell_of_record[kept]])
     calibration = Calibration(table, model.graph, reference_file(table, codes, model.graph, for_reference), rare=rare)
     calibrated = _calibrated(calibration, model, epsilon, rate, root)
     expected = _expected_shares(table, calibration.reference, calibrated, rare, for_reference)

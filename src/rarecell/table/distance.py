@@ -28,8 +28,8 @@ from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.graph.masks import holds
 
 if TYPE_CHECKING:
-    from rarecell._kernels.distance import Nearness
     from rarecell.table.contingency import Categories, ContingencyTable
+
 
 KINDS = ("ordinal", "numeric", "nominal")
 NOMINAL, PLACED, TABLED = 0, 1, 2

@@ -20,6 +20,7 @@ from rarecell.table.contingency import Categories, ContingencyTable
 if TYPE_CHECKING:
     from rarecell.swap.apply import Exchange
 
+
 Cells = NDArray[np.int32]
 
 

@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 
 from rarecell.intruder.nearest import MovedLinks, moved_links
 from rarecell.intruder.register import Register
-from rarecell.intruder.release import Release
+from rarecell.release.release import Release
 
 if TYPE_CHECKING:
     from rarecell.edges import Array, Integers
     from rarecell.risk.records import RecordRisk
     from rarecell.swap.apply import Exchange
     from rarecell.swap.plan import SwapPlan
+
 
 Floats = NDArray[np.float64]
 

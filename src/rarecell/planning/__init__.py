@@ -1,0 +1,5 @@
+"""Recodings and swaps combined to reach a target, and what they cost."""
+
+from rarecell.planning.planner import ReleaseFrontier, ReleasePoint, ReleaseTarget, plan_release
+
+__all__ = ["ReleaseFrontier", "ReleasePoint", "ReleaseTarget", "plan_release"]

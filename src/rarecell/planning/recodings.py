@@ -1,0 +1,345 @@
+"""At which coarser levels could a key be released?
+
+A key has a ladder of steps: as it is, then coarser and coarser. If the user gave a hierarchy for the key, its levels are the
+steps. Whole numbers get bands of a round width, which people understand; other keys with many levels get groups found from
+the data, the same as in the table of what each key costs. Every step states its recoding in words that can be copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.data.coding import Coding, code_levels
+from rarecell.data.counting import group_levels
+from rarecell.data.levels import RawLevels
+from rarecell.data.recoding_text import AS_IT_IS, boundaries, words_for
+from rarecell.errors import BadInput
+from rarecell.swap.plan import SwapPlan
+from rarecell.table.coarsening import coarsening_with, key_coarsenings
+from rarecell.table.contingency import Categories, Coarsening, ContingencyTable
+
+ROUND_WIDTHS = tuple(digit * 10**power for power in range(7) for digit in (1, 2, 5))[1:]
+"""Band widths on offer: 2, 5, 10, 20, 50 …"""
+
+MANY_NUMBERS = 20
+"""Whole numbers with fewer levels than this are more likely codes than measurements, and get groups instead of bands."""
+
+MOST_BANDS = 3
+"""At most this many widths are offered for one key."""
+
+_NEARLY_AS_MANY = 1.35
+"""Groups are offered beside bands when all bands have more than this many times as many levels."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A key at one of its resolutions.
+
+    Attributes
+    ----------
+    key : str
+        The key.
+    words : str
+        The recoding as written in an option, ``"as it is"`` for none.
+    coarsening : Coarsening or None
+        The groups; None when the key is not recoded.
+    n_levels : int
+        Number of levels of the key at this step.
+    groups : tuple of str
+        What each group contains, in words.
+    """
+
+    key: str
+    words: str
+    coarsening: Coarsening | None
+    n_levels: int
+    groups: tuple[str, ...] = ()
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the groups are found from the data, so that they depend on the other keys."""
+        return self.words.endswith(" groups")
+
+
+def ladder(table: ContingencyTable, key: str) -> tuple[Step, ...]:
+    """The steps of one key, finest first."""
+    k = table.keys.index(key)
+    categories = table.categories[k]
+    own = [c for c in table.coarsenings if c.key == key]
+    if own:
+        found = [_step(categories, f"level {number}", coarsening) for number, coarsening in enumerate(own, start=1)]
+    else:
+        found = [_step(categories, f"bands of {width}", bands) for width, bands in _bands(table, k)]
+        fewest = min((step.n_levels for step in found), default=categories.n_levels + 1)
+        # Groups of a size between two bands would only be harder to explain.
+        coarser = [c for c in key_coarsenings(table, k) if not found or c.n_levels * _NEARLY_AS_MANY < fewest]
+        found += [_step(categories, words_for(categories, c), c) for c in coarser]
+    in_order = sorted(found, key=lambda step: -step.n_levels)
+    return (Step(key, AS_IT_IS, None, categories.n_levels), *in_order)
+
+
+def ladders(table: ContingencyTable, keys: Sequence[str] | None = None) -> tuple[tuple[Step, ...], ...]:
+    """The steps of every key, in the order of the keys; keys that are not among ``keys`` stay as they are."""
+    free = set(table.keys if keys is None else keys)
+    return tuple(ladder(table, key) if key in free else ladder(table, key)[:1] for key in table.keys)
+
+
+def recoded(table: ContingencyTable, steps: Sequence[Step]) -> ContingencyTable:
+    """The table as if the file were released with these steps; without coarsenings."""
+    plain = table.with_coarsenings(())
+    for step in steps:
+        if step.coarsening is not None:
+            plain = plain.recode(step.coarsening)
+    return plain
+
+
+def settled(table: ContingencyTable, steps: Sequence[Step]) -> list[Step]:
+    """The same steps with the groups that a release has: those found from the data are found after numbers are in bands."""
+    banded = [step for step in steps if step.coarsening is not None and step.words.startswith(("bands", "edges"))]
+    if not banded or not any(step.is_found for step in steps):
+        return list(steps)
+    seen = recoded(table, banded)
+    return [_found_again(seen, step) if step.is_found else step for step in steps]
+
+
+def _found_again(table: ContingencyTable, step: Step) -> Step:
+    coarsening = coarsening_with(table, step.key, step.n_levels)
+    categories = table.categories[table.keys.index(step.key)]
+    return replace(step, coarsening=coarsening, groups=boundaries(categories, coarsening))
+
+
+def _step(categories: Categories, words: str, coarsening: Coarsening) -> Step:
+    return Step(categories.key, words, coarsening, coarsening.n_levels, boundaries(categories, coarsening))
+
+
+def _bands(table: ContingencyTable, key: int) -> list[tuple[int, Coarsening]]:
+    """Bands of a key of whole numbers, the narrowest first."""
+    categories = table.categories[key]
+    numbers = categories.levels[: categories.n_levels - categories.has_missing]
+    if len(numbers) < MANY_NUMBERS or not categories.is_ordered or not all(isinstance(number, int) for number in numbers):
+        return []
+    found: list[tuple[int, Coarsening]] = []
+    for width in ROUND_WIDTHS:
+        raw = RawLevels(tuple(numbers), is_ordered=True, is_numeric=True)
+        coded = code_levels(categories.key, raw, np.ones(len(numbers), dtype=np.int64), Coding(width=width))
+        if len(coded.levels) < 2:
+            break
+        if 2 * len(coded.levels) > len(numbers):
+            continue
+        groups, labels = coded.code_of_value, tuple(str(level) for level in coded.levels)
+        if categories.has_missing:
+            groups, labels = np.append(groups, len(labels)).astype(np.int32), (*labels, "missing")
+        found.append((width, Coarsening(f"{categories.key} in bands of {width}", categories.key, groups, labels)))
+        if len(found) == MOST_BANDS:
+            break
+    return found
+
+
+# What do the users of a file lose by a recoding?
+#
+# The information in a key is its entropy; groups have less of it. The association of a key with another column is their
+# mutual information, which neither merging levels nor swapping at random can raise. Both are computed from counts.
+
+
+Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class OtherColumn:
+    """A column outside the keys: for each key, the number of records of each pair of levels; and the code of each record.
+
+    ``codes`` is None when records are not known; the effect of swaps on the column is then unknown.
+    """
+
+    name: str
+    joint: Mapping[str, Counts]
+    codes: NDArray[np.int32] | None = None
+
+    @classmethod
+    def of_records(cls, table: ContingencyTable, name: str, codes: NDArray[np.int32]) -> OtherColumn:
+        """Count a column whose code is known for each record."""
+        assert table.record_cell is not None, "a table of counts does not know the column of a record"
+        kept = table.record_cell >= 0
+        n_levels = int(codes.max(initial=0)) + 1
+        joint = {}
+        for k, categories in enumerate(table.categories):
+            pairs = table.cells[table.record_cell[kept], k].astype(np.int64) * n_levels + codes[kept]
+            counted = np.bincount(pairs, minlength=categories.n_levels * n_levels)
+            joint[categories.key] = counted.reshape(categories.n_levels, n_levels)
+        return cls(name, joint, codes)
+
+
+def entropy(counts: NDArray[np.int64]) -> float:
+    """Bits of information in a table of counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> entropy(np.array([2, 1, 1]))
+    1.5
+    """
+    shares = counts[counts > 0] / counts.sum()
+    return float(-(shares * np.log2(shares)).sum())
+
+
+def mutual_information(joint: Counts) -> float:
+    """Bits that the rows of a table say about its columns."""
+    return entropy(joint.sum(axis=1)) + entropy(joint.sum(axis=0)) - entropy(joint.ravel())
+
+
+def key_counts(table: ContingencyTable) -> dict[str, Counts]:
+    """Number of records at each level of each key."""
+    return {
+        c.key: np.bincount(table.cells[:, k], weights=table.counts, minlength=c.n_levels).astype(np.int64)
+        for k, c in enumerate(table.categories)
+    }
+
+
+def bits_lost(counts: Mapping[str, Counts], steps: Sequence[Step]) -> dict[str, float]:
+    """Entropy that each recoded key loses."""
+    return {
+        step.key: entropy(counts[step.key]) - entropy(merged_rows(counts[step.key], step))
+        for step in steps
+        if step.coarsening is not None
+    }
+
+
+def merged_rows(counts: Counts, step: Step) -> Counts:
+    """Counts by the groups of a step instead of the levels of its key."""
+    return counts if step.coarsening is None else merged_counts(counts, step.coarsening.group_of_level, step.n_levels)
+
+
+def merged_counts(counts: Counts, group_of_level: NDArray[np.int32], n_groups: int) -> Counts:
+    """Counts by groups instead of levels."""
+    merged = np.zeros((n_groups, *counts.shape[1:]), dtype=np.int64)
+    np.add.at(merged, group_of_level, counts)
+    return merged
+
+
+def association_kept(columns: Sequence[OtherColumn], steps: Sequence[Step], plan: SwapPlan | None) -> float | None:
+    """Share of the mutual information between keys and other columns that is left.
+
+    None when there are no such columns or no such information. ``plan`` swaps values of the recoded keys; None for no swaps.
+    """
+    before = after = 0.0
+    for column in columns:
+        for step in steps:
+            joint = column.joint[step.key]
+            before += mutual_information(joint)
+            merged = merged_rows(joint, step)
+            if plan is not None and column.codes is not None and len(plan):
+                merged = _swapped(merged, column.codes, plan, step.key)
+            after += mutual_information(merged)
+    return after / before if before > 0.0 else None
+
+
+def _swapped(joint: Counts, codes: NDArray[np.int32], plan: SwapPlan, key: str) -> Counts:
+    k = plan.table.keys.index(key)
+    after = joint.copy()
+    np.add.at(after, (plan.table.cells[plan.table.cell_of(plan.rows), k], codes[plan.rows]), -1)
+    np.add.at(after, (plan.new_cells[:, k], codes[plan.rows]), 1)
+    return after
+
+
+# What would a recoding do to the table of a file, and what would it cost?
+#
+# Computed from counts, without reading the file again. The fine table has every key as it is. A coding merges the levels of a
+# key just as it would when the file is read with it: first numbers into bands, then levels into groups, which are found in
+# the table with all bands.
+
+
+@dataclass(frozen=True, eq=False)
+class RecodedKey:
+    """A key before and after a recoding.
+
+    Attributes
+    ----------
+    key : str
+        The key.
+    labels, counts : tuple of str, ndarray of int64
+        Its levels and their numbers of records, before.
+    labels_after, counts_after : tuple of str, ndarray of int64
+        The same after recoding.
+    group_of_level : ndarray of int32
+        For each level before, its position among the levels after.
+    """
+
+    key: str
+    labels: tuple[str, ...]
+    counts: NDArray[np.int64]
+    labels_after: tuple[str, ...]
+    counts_after: NDArray[np.int64]
+    group_of_level: NDArray[np.int32]
+
+    @property
+    def is_changed(self) -> bool:
+        return len(self.labels) != len(self.labels_after)
+
+    @property
+    def bits(self) -> tuple[float, float]:
+        """Entropy before and after."""
+        return entropy(self.counts), entropy(self.counts_after)
+
+
+def recoded_by(table: ContingencyTable, codings: Mapping[str, Coding]) -> tuple[ContingencyTable, tuple[RecodedKey, ...]]:
+    """The table as if the file were read with some codings, and every key before and after.
+
+    Parameters
+    ----------
+    table : ContingencyTable
+        The file with every key as it is; its coarsenings are the user's hierarchies.
+    codings : mapping of str to Coding
+        How keys are to be recoded; other keys stay as they are.
+    """
+    place_of: dict[str, NDArray[np.int32]] = {c.key: np.arange(c.n_levels, dtype=np.int32) for c in table.categories}
+    changed = table
+    for key, coding in codings.items():
+        made = _coded(changed.categories[changed.keys.index(key)], _counts(changed, key), coding)
+        if made is not None:
+            coarsening, is_ordered = made
+            changed = _with_order(changed.recode(coarsening), key, is_ordered)
+            place_of[key] = coarsening.group_of_level[place_of[key]]
+    # The groups of all keys are found before any key is put into groups.
+    groups = {key: group_levels(changed, key, coding) for key, coding in codings.items() if coding.groups_levels}
+    for key, coarsening in groups.items():
+        changed = changed.recode(coarsening)
+        place_of[key] = coarsening.group_of_level[place_of[key]]
+    keys = [
+        RecodedKey(
+            before.key,
+            before.labels,
+            _counts(table, before.key),
+            after.labels,
+            _counts(changed, before.key),
+            place_of[before.key],
+        )
+        for before, after in zip(table.categories, changed.categories, strict=True)
+    ]
+    return changed, tuple(keys)
+
+
+def _counts(table: ContingencyTable, key: str) -> NDArray[np.int64]:
+    k = table.keys.index(key)
+    return np.bincount(table.cells[:, k], weights=table.counts, minlength=table.categories[k].n_levels).astype(np.int64)
+
+
+def _with_order(table: ContingencyTable, key: str, is_ordered: bool) -> ContingencyTable:
+    categories = tuple(replace(c, is_ordered=is_ordered) if c.key == key else c for c in table.categories)
+    return replace(table, categories=categories)
+
+
+def _coded(categories: Categories, counts: NDArray[np.int64], coding: Coding) -> tuple[Coarsening, bool] | None:
+    """The bands or merged levels of a coding, and whether they are ordered; None when the coding makes none."""
+    if not (coding.bounds_numbers or coding.merge or coding.missing):
+        return None
+    real = categories.levels[: categories.n_levels - categories.has_missing]
+    raw = RawLevels(categories.levels, categories.is_ordered, all(isinstance(level, int | float) for level in real))
+    coded = code_levels(categories.key, raw, counts, coding, level_order=real)
+    labels = tuple("missing" if level is None else str(level) for level in coded.levels)
+    if len(labels) < 2:
+        raise BadInput(f"Key '{categories.key}' would have a single level then, which tells nothing. Choose finer groups.")
+    return Coarsening(f"{categories.key}, recoded", categories.key, coded.code_of_value, labels), coded.is_ordered

@@ -174,7 +174,7 @@ class Copula:
         scale = np.sqrt(np.diag(matrix))
         return cls(marginals, matrix / np.outer(scale, scale))
 
-    def probability(self, codes: Codes, *, n_points: int = 512, seed: int = 0) -> Floats:
+    def probability(self, codes: Codes, *, n_points: int = 256, seed: int = 0) -> Floats:
         """Probability of the box of each row, by Genz's separation of variables on a Sobol sequence."""
         lower = np.linalg.cholesky(self.correlation)
         n_keys = codes.shape[1]

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
-
 from benchmarks.copula import Copula, copula_of, correlation_of, cut_copula, edges_of, marginal_of, mutual_information, uniqueness
+from scipy import stats
 
 SHARES = (np.array([0.5, 0.3, 0.2]), np.array([0.7, 0.3]), np.array([0.4, 0.35, 0.25]))
 MATRIX = np.array([[1.0, 0.5, 0.2], [0.5, 1.0, 0.4], [0.2, 0.4, 1.0]])

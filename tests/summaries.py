@@ -108,6 +108,7 @@ def census_summary() -> dict[str, Any]:
                 "starts": 0,
                 "times_met": 1,
                 "sentence": "Exact search: no decomposable model of these vertices has a better AIC.",
+                "conclusion": "Exact search: no decomposable model of these vertices has a better AIC.",
             },
         },
         "risk": {
@@ -163,6 +164,7 @@ def census_summary() -> dict[str, Any]:
             ],
             "diagnostics": {
                 "sentence": "The model fits about right: neither over- nor understatement of risk stands out.",
+                "conclusion": "The model fits about right: neither over- nor understatement of risk stands out.",
                 "statistics": [
                     {"name": "B1", "value": 12.4, "standard_error": 15.1, "z": 0.82},
                     {"name": "B2", "value": 20.9, "standard_error": 24.7, "z": 0.85},

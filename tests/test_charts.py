@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rarecell.outcome.summary import KeyCostSummary, RunSummary
 from rarecell.outcome.words import power_of_ten
 from rarecell.report import charts
 from rarecell.report.drawing import WIDTH, Scale
@@ -17,15 +18,17 @@ from tests.summaries import demo_summary, protected_summary
 
 RISK = demo_summary()["risk"]
 SWAP = protected_summary()["swap"]
+TYPED = RunSummary.from_dict(protected_summary())
+FRONTIER = TYPED.swap.frontier if TYPED.swap is not None else ()
 
 EVERY_CHART = {
     "decades": lambda: charts.cell_probability_decades(RISK["cell_probability_decades"]),
     "merged decades": lambda: charts.cell_probability_decades([("10⁻³–10⁻⁴", 234), ("10⁻⁵", 854)]),
     "histogram": lambda: charts.record_risk_histogram(RISK["histogram"]["edges"], RISK["histogram"]["counts"], threshold=0.2),
     "estimators": lambda: charts.estimators(RISK["estimators"], interval=RISK["interval"], truth=179),
-    "key costs": lambda: charts.key_costs(RISK["key_costs"], with_all=201.9),
-    "sizes": lambda: charts.size_indices(RISK["diagnostics"]["size_indices"]),
-    "frontier": lambda: charts.frontier(SWAP["frontier"], target=170),
+    "key costs": lambda: charts.key_costs(TYPED.risk.key_costs, with_all=201.9),
+    "sizes": lambda: charts.size_indices(TYPED.risk.diagnostics.size_indices if TYPED.risk.diagnostics else ()),
+    "frontier": lambda: charts.frontier(FRONTIER, target=170),
     "before and after": lambda: charts.before_after(SWAP["risk_before"], SWAP["risk_after"]),
 }
 
@@ -105,9 +108,9 @@ def test_no_text_leaves_the_picture(rows: list[tuple[str, int]], name: str) -> N
 
 
 def test_the_target_is_drawn_where_it_is() -> None:
-    with_target = drawn(charts.frontier(SWAP["frontier"], target=170))
+    with_target = drawn(charts.frontier(FRONTIER, target=170))
     assert "target 170" in texts(with_target)
-    assert not any("target" in text for text in texts(drawn(charts.frontier(SWAP["frontier"]))))
+    assert not any("target" in text for text in texts(drawn(charts.frontier(FRONTIER))))
 
 
 def test_a_chart_shows_itself_in_a_notebook() -> None:
@@ -127,7 +130,7 @@ def test_far_apart_estimates_share_a_logarithmic_axis_and_zero_keeps_it_linear()
 
 
 def test_names_of_keys_cannot_break_out_of_the_picture() -> None:
-    costs = [{"key": '<script>alert("x")</script>', "without": 1.0, "coarsened": []}]
+    costs = [KeyCostSummary(key='<script>alert("x")</script>', without=1.0)]
     svg = charts.key_costs(costs, with_all=2.0).svg(name="c", title="<b>", description="</svg>")
     assert "<script" not in svg
     assert "<b>" not in svg

@@ -283,7 +283,7 @@ def test_a_summary_that_lacks_a_part_makes_a_page_or_is_refused_by_name(
     path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Charts are tested elsewhere and take most of the time.
-    monkeypatch.setattr("rarecell.report.pictures._drawn_chart", lambda *_: "<svg></svg>")
+    monkeypatch.setattr("rarecell.report.drawing.Chart.svg", lambda *_, **__: "<svg></svg>")
     monkeypatch.setattr("rarecell.report.pictures._model_svgs", lambda _: ("<svg></svg>", "<svg></svg>"))
     summary = copy.deepcopy(protected_summary())
     inner = summary

@@ -482,16 +482,18 @@ def test_no_sentence_of_the_external_edition_has_an_exact_number() -> None:
     summary["model"]["search"] |= {
         "certified_optimal": True,
         "sentence": "Certified: no decomposable model has a better aic score (exact search, 48 sets scored).",
+        "conclusion": "Certified: no decomposable model has a better aic score.",
     }
     said = "The sample gives no sign that the risk is over- or understated (z = -0.2 (1); 213 sample uniques, 206 expected)."
-    summary["risk"]["diagnostics"] = {"sentence": said, "statistics": []}
+    summary["risk"]["diagnostics"] = {"sentence": said, "conclusion": f"{said.partition(' (')[0]}.", "statistics": []}
     shown = external(typed(summary))
     assert "1,490" not in repr(shown)
     assert shown.model.search.sentence == "Certified: no decomposable model has a better aic score."
     assert shown.risk.diagnostics is not None
     assert shown.risk.diagnostics.sentence == "The sample gives no sign that the risk is over- or understated."
     assert (shown.model.aic, shown.model.log_likelihood, shown.model.deviance) == (None, None, None)
-    summary["model"]["search"] |= {"certified_optimal": False, "method": "given", "sentence": "The model was named by the user."}
+    named = "The model was named by the user."
+    summary["model"]["search"] |= {"certified_optimal": False, "method": "given", "sentence": named, "conclusion": named}
     assert external(typed(summary)).model.search.sentence == "The model was named by the user."
 
 

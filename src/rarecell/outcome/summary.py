@@ -119,13 +119,14 @@ class Separator(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class SearchSummary(Plain):
-    """How the model was found, and what that proves."""
+    """How the model was found, and what that proves; ``conclusion`` says it without a number, if it proves anything."""
 
     method: str
     certified_optimal: bool
     starts: int
     times_met: int
     sentence: str
+    conclusion: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,9 +189,10 @@ class SizeIndex(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class FitSummary(Plain):
-    """Whether the risk is likely over- or understated, and the numbers behind the sentence."""
+    """Whether the risk is likely over- or understated; ``conclusion`` is the sentence without the numbers behind it."""
 
     sentence: str
+    conclusion: str = ""
     statistics: tuple[FitStatistic, ...] = ()
     size_indices: tuple[SizeIndex, ...] = ()
 

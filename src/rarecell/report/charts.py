@@ -9,9 +9,11 @@ title and description for screen readers. Bars begin at zero; on a logarithmic a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
 
+from rarecell.outcome.roles import AreaSummary, Concentration, GroupRisk
+from rarecell.outcome.summary import KeyCostSummary, SizeIndex
+from rarecell.outcome.swap import FrontierSummary
 from rarecell.outcome.words import decade, expected, number
 from rarecell.report.drawing import (
     FONT_SIZE,
@@ -24,9 +26,6 @@ from rarecell.report.drawing import (
     text_width,
     value_axis,
 )
-
-if TYPE_CHECKING:
-    from rarecell.edges import ReadJson
 
 _PLOT_HEIGHT = 200.0
 _ROW = 46.0
@@ -112,11 +111,11 @@ def _paired_columns(labels: Sequence[str], before: Sequence[int], after: Sequenc
     return chart
 
 
-def size_indices(rows: Sequence[ReadJson]) -> Chart:
+def size_indices(rows: Sequence[SizeIndex]) -> Chart:
     """Number of cells of each size, observed and expected under the model, as pairs of marks."""
     top, bottom = 62.0, 62.0 + _PLOT_HEIGHT
     chart = Chart(bottom + _FOOT)
-    values = [float(row[kind]) for row in rows for kind in ("observed", "expected") if row[kind] > 0]
+    values = [float(cells) for row in rows for cells in (row.observed, row.expected) if cells > 0]
     scale = Scale.of(values or [1.0], bottom, top, may_be_log=True, most_ratio=20.0)
     left = height_room(scale)
     height_axis(chart, scale, "cells", left=left, right=WIDTH)
@@ -124,11 +123,11 @@ def size_indices(rows: Sequence[ReadJson]) -> Chart:
     step = (WIDTH - left) / max(len(rows), 1)
     for place, row in enumerate(rows):
         x = left + step * (place + 0.5)
-        seen, hoped = (scale(max(float(row[kind]), scale.low)) for kind in ("observed", "expected"))
+        seen, hoped = (scale(max(float(cells), scale.low)) for cells in (row.observed, row.expected))
         chart.line(x, seen, x, hoped, "line", width=3)
         chart.dot(x, seen, "accent")
         chart.dot(x, hoped, "risk", is_diamond=True, size=5)
-        chart.text(x, bottom + 18, str(row["size"]), role="muted", anchor="middle", size=12)
+        chart.text(x, bottom + 18, str(row.size), role="muted", anchor="middle", size=12)
     chart.text((left + WIDTH) / 2, bottom + 40, "records in the cell", role="muted", anchor="middle", size=13)
     return chart
 
@@ -159,23 +158,22 @@ def estimators(
     return chart
 
 
-def key_costs(costs: Sequence[ReadJson], *, with_all: float) -> Chart:
+def key_costs(costs: Sequence[KeyCostSummary], *, with_all: float) -> Chart:
     """Expected population uniques if one key is left out or made coarser, compared with those for all keys."""
-    ordered = sorted(costs, key=lambda cost: float(cost["without"]))
-    steps = [[float(step["expected_population_uniques"]) for step in cost.get("coarsened", ())] for cost in ordered]
+    ordered = sorted(((cost.without, cost) for cost in costs if cost.without is not None), key=lambda left_out: left_out[0])
+    steps = [[step.expected_population_uniques for step in cost.coarsened] for _, cost in ordered]
     top = 64.0
     bottom = top + _ROW * len(ordered)
     chart = Chart(bottom + _FOOT)
-    every = [with_all, *(float(cost["without"]) for cost in ordered), *itertools.chain.from_iterable(steps)]
+    every = [with_all, *(without for without, _ in ordered), *itertools.chain.from_iterable(steps)]
     scale = Scale.of(every, 10.0, WIDTH - 14.0)
     legend(chart, [("the key is left out", "accent", False), ("the key is coarser", "soft", True)], y=16.0)
     value_axis(chart, scale, "expected population uniques", top=top, bottom=bottom)
     chart.line(scale(with_all), top, scale(with_all), bottom, "risk", width=1.5, dash="5 3")
     chart.text(scale(with_all), top - 8, f"all keys: {expected(with_all)}", role="risk", anchor="end", is_bold=True)
-    for place, (cost, coarser) in enumerate(zip(ordered, steps, strict=True)):
+    for place, ((without, cost), coarser) in enumerate(zip(ordered, steps, strict=True)):
         y = top + _ROW * place
-        chart.text(4, y + 15, str(cost["key"]))
-        without = float(cost["without"])
+        chart.text(4, y + 15, cost.key)
         chart.line(scale(min([without, *coarser])), y + 31, scale(with_all), y + 31, "line", width=4)
         for value in coarser:
             chart.dot(scale(value), y + 31, "soft", is_diamond=True)
@@ -213,41 +211,42 @@ def _apart(places: Sequence[float], words: Sequence[str]) -> list[float]:
     return [places[0] - missing, places[1] + missing] if first_is_left else [places[0] + missing, places[1] - missing]
 
 
-def ranked_areas(areas: Sequence[ReadJson]) -> Chart:
-    """Expected population uniques of each area as a dot, riskiest on top; ``drives`` marks small areas that drive the risk."""
+def ranked_areas(areas: Sequence[AreaSummary], *, drivers: Collection[str] = ()) -> Chart:
+    """Expected population uniques of each area as a dot, riskiest on top; ``drivers`` are small areas that drive the risk."""
     top, row = 6.0, 22.0
     bottom = top + row * len(areas)
     chart = Chart(bottom + _FOOT)
-    left = min(240.0, 18.0 + max((text_width(str(area["area"])[:30]) for area in areas), default=0.0))
-    scale = Scale.of([float(area["value"]) for area in areas], left, WIDTH - 14.0)
+    left = min(240.0, 18.0 + max((text_width(area.area[:30]) for area in areas), default=0.0))
+    scale = Scale.of([area.expected_population_uniques for area in areas], left, WIDTH - 14.0)
     value_axis(chart, scale, "expected population uniques", top=top, bottom=bottom)
     for place, area in enumerate(areas):
-        y, role = top + row * place + row / 2, "risk" if area["drives"] else "accent"
-        chart.text(4, y + 5, str(area["area"])[:30], role=role)
-        chart.dot(scale(float(area["value"])), y, role)
+        y, role = top + row * place + row / 2, "risk" if area.area in drivers else "accent"
+        chart.text(4, y + 5, area.area[:30], role=role)
+        chart.dot(scale(area.expected_population_uniques), y, role)
     return chart
 
 
-def group_risk(groups: Sequence[ReadJson]) -> Chart:
+def group_risk(groups: Sequence[GroupRisk]) -> Chart:
     """Expected population uniques of each group before and, if known, after: a pair of dots on one line."""
-    has_after = any(group["after"] is not None for group in groups)
+    has_after = any(group.expected_population_uniques_after is not None for group in groups)
     top, row = (38.0 if has_after else 6.0), 24.0
     bottom = top + row * len(groups)
     chart = Chart(bottom + _FOOT)
-    labels = [f"{str(group['level'])[:22]} ({number(group['records'])})" for group in groups]
+    labels = [f"{group.level[:22]} ({number(group.records)})" for group in groups]
     left = min(240.0, 18.0 + max((text_width(label, 13) for label in labels), default=0.0))
-    reach = [float(group["before"]) for group in groups] + [float(group["after"] or 0.0) for group in groups]
+    reach = [group.expected_population_uniques for group in groups]
+    reach += [group.expected_population_uniques_after or 0.0 for group in groups]
     scale = Scale.of(reach, left, WIDTH - 14.0)
     if has_after:
         legend(chart, [("before", "risk", False), ("after", "accent", True)], y=16.0)
     value_axis(chart, scale, "expected population uniques", top=top, bottom=bottom)
     for place, (group, label) in enumerate(zip(groups, labels, strict=True)):
-        y, before = top + row * place + row / 2, float(group["before"])
+        y, before, after = top + row * place + row / 2, group.expected_population_uniques, group.expected_population_uniques_after
         chart.text(4, y + 5, label, size=13)
-        if group["after"] is not None:
-            chart.line(scale(before), y, scale(float(group["after"])), y, "line", width=3)
+        if after is not None:
+            chart.line(scale(before), y, scale(after), y, "line", width=3)
             chart.dot(scale(before), y, "risk", size=5)
-            chart.dot(scale(float(group["after"])), y, "accent", is_diamond=True, size=5)
+            chart.dot(scale(after), y, "accent", is_diamond=True, size=5)
         else:
             chart.dot(scale(before), y, "accent", size=5)
     return chart
@@ -256,17 +255,17 @@ def group_risk(groups: Sequence[ReadJson]) -> Chart:
 # ---------------------------------------------------------------------- risk against change
 
 
-def frontier(points: Sequence[Mapping[str, float]], *, target: float | None = None) -> Chart:
+def frontier(points: Sequence[FrontierSummary], *, target: float | None = None) -> Chart:
     """Expected population uniques that remain after a given number of changed values."""
     top, bottom = 34.0, 34.0 + _PLOT_HEIGHT + 20
     chart = Chart(bottom + _FOOT)
-    uniques = [float(point["expected_population_uniques"]) for point in points]
+    uniques = [point.expected_population_uniques for point in points]
     heights = Scale.of([*uniques, *([target] if target is not None else [])], bottom, top)
     left = height_room(heights)
-    across = Scale.of([float(point["values_changed"]) for point in points], left, WIDTH - 14.0)
+    across = Scale.of([float(point.values_changed) for point in points], left, WIDTH - 14.0)
     height_axis(chart, heights, "expected population uniques left", left=left, right=WIDTH)
     value_axis(chart, across, "values changed", top=bottom, bottom=bottom)
-    places = [(across(float(point["values_changed"])), heights(value)) for point, value in zip(points, uniques, strict=True)]
+    places = [(across(float(point.values_changed)), heights(value)) for point, value in zip(points, uniques, strict=True)]
     chart.path(places, "accent")
     if len(places) <= 40:
         for x, y in places:
@@ -279,13 +278,13 @@ def frontier(points: Sequence[Mapping[str, float]], *, target: float | None = No
     return chart
 
 
-def concentration(points: Sequence[Mapping[str, float]], after: Sequence[Mapping[str, float]] = ()) -> Chart:
+def concentration(points: Sequence[Concentration], after: Sequence[Concentration] = ()) -> Chart:
     """Share of the expected population uniques that the riskiest records account for together, before and after."""
     top, bottom = 62.0 if after else 34.0, 62.0 + _PLOT_HEIGHT
     chart = Chart(bottom + _FOOT)
     heights = Scale.of([0.0, 100.0], bottom, top)
     left = height_room(heights)
-    across = Scale.of([0.0, *(float(point["records"]) for point in (*points, *after))], left, WIDTH - 14.0)
+    across = Scale.of([0.0, *(float(point.records) for point in (*points, *after))], left, WIDTH - 14.0)
     height_axis(chart, heights, "% of the expected population uniques", left=left, right=WIDTH)
     value_axis(chart, across, "riskiest records", top=bottom, bottom=bottom)
     if after:
@@ -293,7 +292,7 @@ def concentration(points: Sequence[Mapping[str, float]], after: Sequence[Mapping
     for curve, role in ((points, "risk" if after else "accent"), (after, "accent")):
         if not curve:
             continue
-        places = [(across(float(point["records"])), heights(100.0 * point["share"])) for point in curve]
+        places = [(across(float(point.records)), heights(100.0 * point.share)) for point in curve]
         chart.path([(across(0.0), heights(0.0)), *places], role)
         for x, y in places:
             chart.dot(x, y, role, is_diamond=role == "accent" and bool(after), size=4)

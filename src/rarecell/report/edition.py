@@ -109,12 +109,7 @@ def _structure(model: ModelSummary) -> str:
 def _model(model: ModelSummary, structure: str) -> ModelSummary:
     """The structure, which the kept tables reveal anyway."""
     search = model.search
-    if search.certified_optimal:
-        sentence = _without_brackets(search.sentence)
-    elif search.method == "given":
-        sentence = search.sentence
-    else:
-        sentence = f"Found by a {search.method} search: a better one may exist."
+    sentence = search.conclusion or f"Found by a {search.method} search: a better one may exist."
     return replace(
         model,
         log_likelihood=None,
@@ -125,12 +120,6 @@ def _model(model: ModelSummary, structure: str) -> ModelSummary:
         describe=structure,
         search=replace(search, starts=0, times_met=0, sentence=sentence),
     )
-
-
-def _without_brackets(sentence: str) -> str:
-    """A sentence without the numbers that it gives in brackets."""
-    first, last = sentence.find(" ("), sentence.rfind(")")
-    return sentence if first < 0 or last < first else sentence[:first] + sentence[last + 1 :]
 
 
 def _totals(risk: RiskSummary, structure: str) -> RiskSummary:
@@ -218,7 +207,7 @@ def _fit(fit: FitSummary) -> FitSummary:
     statistics = tuple(
         replace(row, value=rough(row.value), standard_error=rough(row.standard_error), z=rough(row.z)) for row in fit.statistics
     )
-    return replace(fit, sentence=_without_brackets(fit.sentence), statistics=statistics, size_indices=())
+    return FitSummary(sentence=fit.conclusion, conclusion=fit.conclusion, statistics=statistics)
 
 
 def _household(household: HouseholdRisk) -> HouseholdRisk:

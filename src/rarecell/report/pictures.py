@@ -6,26 +6,20 @@ Each is drawn only if the summary has its numbers, and comes with a sentence tha
 from __future__ import annotations
 
 import functools
-import json
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from rarecell.outcome.roles import Concentration, GroupRisk
-from rarecell.outcome.summary import ModelSummary, RiskSummary, RunSummary
+from rarecell.outcome.summary import Count, ModelSummary, RiskSummary, RunSummary
 from rarecell.outcome.swap import SwapSummary
 from rarecell.outcome.words import counted, decade, expected, number, percent, verb
 from rarecell.report import charts
-from rarecell.report.charts import group_risk
-from rarecell.report.drawing import Chart, finished_svg
+from rarecell.report.drawing import finished_svg
 from rarecell.report.graph_picture import ModelPicture, graph_svg, junction_tree_svg
 from rarecell.report.sentences import estimator_name
 from rarecell.report.tables import MEASURES, MOST_AREAS, labelled_decades
-
-if TYPE_CHECKING:
-    from rarecell.edges import ReadJson
 
 
 def all_pictures(summary: RunSummary) -> dict[str, Picture]:
@@ -63,17 +57,6 @@ def all_pictures(summary: RunSummary) -> dict[str, Picture]:
 def _model_svgs(model: ModelSummary) -> tuple[str, str]:
     shape = ModelPicture.of(model)
     return graph_svg(shape), junction_tree_svg(shape)
-
-
-def _chart(kind: str, values: ReadJson, *, name: str, title: str, description: str) -> str:
-    """The SVG of a chart of :mod:`rarecell.report.charts`; drawn once if both editions show the same numbers."""
-    return _drawn_chart(kind, json.dumps(values), name, title, description)
-
-
-@functools.lru_cache(maxsize=64)
-def _drawn_chart(kind: str, values: str, name: str, title: str, description: str) -> str:
-    chart: Chart = getattr(charts, kind)(**json.loads(values))
-    return chart.svg(name=name, title=title, description=description)
 
 
 def _funnel(summary: RunSummary) -> Picture | None:
@@ -127,14 +110,8 @@ def _areas(risk: RiskSummary) -> Picture | None:
     if not risk.areas or not risk.areas[-1].areas:
         return None
     level = risk.areas[-1]
-    shown = [
-        {"area": area.area, "value": area.expected_population_uniques, "drives": area.area in level.drivers}
-        for area in level.areas[:MOST_AREAS]
-    ]
-    first = f"{shown[0]['area']} has most, {expected(level.areas[0].expected_population_uniques)}"
-    svg = _chart(
-        "ranked_areas",
-        {"areas": shown},
+    first = f"{level.areas[0].area} has most, {expected(level.areas[0].expected_population_uniques)}"
+    svg = charts.ranked_areas(level.areas[:MOST_AREAS], drivers=level.drivers).svg(
         name="areas",
         title=f"Expected population uniques by {level.column}",
         description=f"One dot for each area, the riskiest first; {first}.",
@@ -152,9 +129,8 @@ def _decades(risk: RiskSummary) -> Picture | None:
     decades = risk.cell_probability_decades
     if not decades or not all(isinstance(n, int) for n in decades.values()):
         return None
-    svg = _chart(
-        "cell_probability_decades",
-        {"decades": labelled_decades(decades)},
+    counts = [(label, n) for label, n in labelled_decades(decades) if isinstance(n, int)]
+    svg = charts.cell_probability_decades(counts).svg(
         name="decades",
         title="Cell probabilities of the sample uniques",
         description="Columns with the number of sample-unique records in each decade of cell probability; the table has the numbers.",
@@ -172,9 +148,7 @@ def _histogram(risk: RiskSummary, swap: SwapSummary | None) -> Picture | None:
         return None
     # A class whose count is given in words has no column.
     counts = [n if isinstance(n, int) else 0 for n in histogram.counts]
-    svg = _chart(
-        "record_risk_histogram",
-        {"edges": list(histogram.edges), "counts": counts, "threshold": risk.threshold},
+    svg = charts.record_risk_histogram(histogram.edges, counts, threshold=risk.threshold).svg(
         name="histogram",
         title="Sample uniques by risk",
         description="Columns with the number of records in each class of risk; the table has the numbers.",
@@ -191,15 +165,11 @@ def _histogram_after(swap: SwapSummary, risk: RiskSummary) -> Picture | None:
     if state is None or not state.counts:
         return None
     threshold = risk.threshold
-    has_same_classes = before.edges == state.edges and all(isinstance(n, int) for n in before.counts)
-    svg = _chart(
-        "record_risk_histogram",
-        {
-            "edges": state.edges,
-            "counts": state.counts,
-            "threshold": threshold,
-            "before": before.counts if has_same_classes else None,
-        },
+    counts_before = [n for n in before.counts if isinstance(n, int)]
+    has_same_classes = before.edges == state.edges and len(counts_before) == len(before.counts)
+    svg = charts.record_risk_histogram(
+        state.edges, state.counts, threshold=threshold, before=counts_before if has_same_classes else None
+    ).svg(
         name="histogram-after",
         title="Sample uniques by risk, after protection and before",
         description="The number of records in each class of risk in the released file, beside that before; the table has the numbers.",
@@ -218,9 +188,7 @@ def _concentration(summary: RunSummary) -> Picture | None:
     after = () if swap is None or swap.released is None else swap.released.concentration
     if len(before) < 3:
         return None
-    svg = _chart(
-        "concentration",
-        {"points": [point.to_dict() for point in before], "after": [point.to_dict() for point in after]},
+    svg = charts.concentration(before, after).svg(
         name="concentration",
         title="How risk is concentrated",
         description="A curve of the share of the expected population uniques that the riskiest records hold; the table has the numbers.",
@@ -242,12 +210,9 @@ def _half_of(points: Sequence[Concentration]) -> str:
 
 
 def _key_costs(risk: RiskSummary) -> Picture | None:
-    costs = [cost.to_dict() for cost in risk.key_costs if cost.without is not None]
-    if not costs:
+    if not any(cost.without is not None for cost in risk.key_costs):
         return None
-    svg = _chart(
-        "key_costs",
-        {"costs": costs, "with_all": risk.expected_population_uniques},
+    svg = charts.key_costs(risk.key_costs, with_all=risk.expected_population_uniques).svg(
         name="costs",
         title="What each key costs",
         description="For each key the expected number of population uniques when it is left out or made coarser; the table has the numbers.",
@@ -269,14 +234,12 @@ def _estimators(summary: RunSummary) -> Picture | None:
     truth = None if summary.truth is None else summary.truth.population_uniques
     # The interval belongs to the estimator behind the run's own number.
     main = min(values, key=lambda name: abs(values[name] - risk.expected_population_uniques))
-    svg = _chart(
-        "estimators",
-        {
-            "values": {estimator_name(name): value for name, value in values.items()},
-            "interval": risk.interval,
-            "truth": float(truth) if isinstance(truth, int) else None,
-            "main": estimator_name(main),
-        },
+    svg = charts.estimators(
+        {estimator_name(name): value for name, value in values.items()},
+        interval=risk.interval,
+        truth=float(truth) if isinstance(truth, int) else None,
+        main=estimator_name(main),
+    ).svg(
         name="estimators",
         title="Estimates of the number of population uniques",
         description="A dot for each estimator on one axis; the table has the numbers and what each assumes.",
@@ -293,9 +256,7 @@ def _sizes(risk: RiskSummary) -> Picture | None:
     rows = () if risk.diagnostics is None else risk.diagnostics.size_indices
     if not rows:
         return None
-    svg = _chart(
-        "size_indices",
-        {"rows": [row.to_dict() for row in rows]},
+    svg = charts.size_indices(rows).svg(
         name="sizes",
         title="Cells by size, observed and expected",
         description="Columns are the observed numbers of cells, lines those expected under the model; the table has the numbers.",
@@ -310,9 +271,9 @@ def _sizes(risk: RiskSummary) -> Picture | None:
 
 def _before_after(swap: SwapSummary) -> Picture:
     pairs = [(name, of(swap.risk_before), of(swap.risk_after)) for name, of in MEASURES[:2]]
-    svg = _chart(
-        "before_after",
-        {"before": {name: before for name, before, _ in pairs}, "after": {name: after for name, _, after in pairs}},
+    svg = charts.before_after(
+        {name: before or 0.0 for name, before, _ in pairs}, {name: after or 0.0 for name, _, after in pairs}
+    ).svg(
         name="before-after",
         title="Risk before and after swapping",
         description="; ".join(f"{name}: {number(before)} before, {number(after)} after" for name, before, after in pairs) + ".",
@@ -328,15 +289,8 @@ def _before_after(swap: SwapSummary) -> Picture:
 def _frontier(swap: SwapSummary) -> Picture | None:
     if len(swap.frontier) < 2:
         return None
-    svg = _chart(
-        "frontier",
-        {
-            "points": [
-                {"values_changed": p.values_changed, "expected_population_uniques": p.expected_population_uniques}
-                for p in swap.frontier
-            ],
-            "target": None if swap.target is None else swap.target.max_population_uniques,
-        },
+    target = None if swap.target is None else swap.target.max_population_uniques
+    svg = charts.frontier(swap.frontier, target=target).svg(
         name="frontier",
         title="Risk left against values changed",
         description="A falling line: the more values are changed, the fewer population uniques are left; the table has the numbers.",
@@ -351,7 +305,7 @@ def _frontier(swap: SwapSummary) -> Picture | None:
     )
 
 
-def _commonest_decade(decades: ReadJson) -> str:
+def _commonest_decade(decades: Mapping[str, Count]) -> str:
     label, n = max(labelled_decades(decades), key=lambda row: row[1])
     total = sum(int(n) for n in decades.values())
     return (
@@ -383,18 +337,8 @@ def _share(group: GroupRisk) -> float:
 
 def _picture(column: str, groups: Sequence[GroupRisk], place: int) -> Picture:
     has_after = groups[0].expected_population_uniques_after is not None
-    rows = [
-        {
-            "level": group.level,
-            "records": group.records,
-            "before": group.expected_population_uniques,
-            "after": group.expected_population_uniques_after,
-        }
-        for group in groups[:MOST_GROUPS]
-    ]
-    chart: Chart = group_risk(rows)
     riskiest = max(groups, key=_share)
-    svg = chart.svg(
+    svg = charts.group_risk(groups[:MOST_GROUPS]).svg(
         name=f"groups-{place}",
         title=f"Expected population uniques by {column}",
         description=f"A line for each group of {column}, the riskiest first; the table of groups has the numbers.",

@@ -175,16 +175,23 @@ class FitDiagnostics:
             return "The sample is the whole population, so that no model is needed and nothing can be over- or understated."
         if not self.scores:
             return "Whether the risk is over- or understated was not checked: the model was not fitted to parts of the file."
+        return self._worded(f" ({'; '.join(said for _, said in self.scores)})")
+
+    @property
+    def conclusion(self) -> str:
+        """The same without the numbers behind it."""
+        return self._worded("") if self.scores and not self.is_census else self.verdict
+
+    def _worded(self, numbers: str) -> str:
         suspicious = self.suspicious_from
         low, high = min(score for score, _ in self.scores), max(score for score, _ in self.scores)
-        words = "; ".join(said for _, said in self.scores)
         if high > suspicious and low < -suspicious:
-            return f"The model does not fit, and the checks do not agree which way ({words}): the risk may be off either way."
+            return f"The model does not fit, and the checks do not agree which way{numbers}: the risk may be off either way."
         if high > suspicious:
-            return f"The model misses some dependence between the keys ({words}): the risk is likely overstated."
+            return f"The model misses some dependence between the keys{numbers}: the risk is likely overstated."
         if low < -suspicious:
-            return f"The model follows the sample too closely ({words}): the risk is likely understated."
-        return f"The sample gives no sign that the risk is over- or understated ({words})."
+            return f"The model follows the sample too closely{numbers}: the risk is likely understated."
+        return f"The sample gives no sign that the risk is over- or understated{numbers}."
 
     def __str__(self) -> str:
         return self.verdict

@@ -616,6 +616,7 @@ def of_fit(fit: FitDiagnostics) -> FitSummary:
     named = (("B1, population uniques", fit.unique_test), ("B2, correct matches", fit.match_test)) if fit.is_plugged_in else ()
     return FitSummary(
         sentence=fit.verdict,
+        conclusion=fit.conclusion,
         statistics=tuple(
             FitStatistic(name=name, value=test.statistic, standard_error=float(np.sqrt(test.variance)), z=test.z)
             for name, test in named

@@ -79,14 +79,15 @@ class ModelChoice:
     def search_summary(self) -> SearchSummary:
         """How the best model was found, and what the search proves."""
         if self.found is None:
-            sentence = "The model was named by the user."
-            return SearchSummary(method="given", certified_optimal=False, starts=0, times_met=0, sentence=sentence)
+            named = "The model was named by the user."
+            return SearchSummary(method="given", certified_optimal=False, starts=0, times_met=0, sentence=named, conclusion=named)
         return SearchSummary(
             method=self.found.method,
             certified_optimal=self.found.certified_optimal,
             starts=self.found.starts,
             times_met=self.found.times_met,
             sentence=f"{self.found.proof}.",
+            conclusion=self.found.conclusion and f"{self.found.conclusion}.",
         )
 
 

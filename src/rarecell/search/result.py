@@ -74,9 +74,20 @@ class SearchResult(Shown):
     reached_optimum: bool = True
 
     @property
+    def conclusion(self) -> str:
+        """What the search proves, without the numbers of sets, climbs and moves; empty unless it proves the optimum."""
+        if not self.certified_optimal:
+            return ""
+        return f"Certified: no decomposable model{self._within} has a better {self.criterion} score"
+
+    @property
+    def _within(self) -> str:
+        return "" if self.max_clique is None else f" with at most {self.max_clique} keys in a clique"
+
+    @property
     def proof(self) -> str:
         """One sentence on what was done and what that proves; the same in every run."""
-        within = "" if self.max_clique is None else f" with at most {self.max_clique} keys in a clique"
+        within = self._within
         if not self.reached_optimum:
             gained = self.path[-1] - self.path[0]
             last = self.path[-1] - self.path[-2] if len(self.path) > 1 else 0.0
@@ -86,7 +97,7 @@ class SearchResult(Shown):
                 f"{gained:,.0f}, the last of them by {last:,.1f}; more time (--time-limit) finds a better model"
             )
         elif self.certified_optimal:
-            proof = f"Certified: no decomposable model{within} has a better {self.criterion} score"
+            proof = self.conclusion
         else:
             proof = (
                 f"Not certified: of {_count(len(self.optima), 'local optimum', 'local optima')}{within} from "

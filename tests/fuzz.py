@@ -43,7 +43,7 @@ import pyarrow.parquet as pq
 
 from rarecell.data.levels import MISSING_WORDS
 from rarecell.data.microdata import Microdata
-from rarecell.engine.files import CsvSource
+from rarecell.engine.csv_source import CsvSource
 from rarecell.errors import RarecellError
 from rarecell.machine.disk import remove
 from rarecell.run.config import CHOICES, RunConfig

@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from rarecell.engine.columnar import ParquetSource
 from rarecell.engine.duck import EngineSettings, private_directory
 from rarecell.engine.encoded import EncodedColumn, GroupedCounts
 from rarecell.engine.files import FileSource
@@ -44,8 +42,9 @@ class CachedSource(Source):
     def _fill(self, path: Path) -> None:
         """Write all records to a new file."""
 
+    @abstractmethod
     def _open_copy(self, path: Path) -> FileSource:
-        return ParquetSource(path, settings=self.settings)
+        """Open the file that :meth:`_fill` wrote."""
 
     @cached_property
     def _inner(self) -> FileSource:
@@ -82,18 +81,3 @@ class CachedSource(Source):
 
     def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
         return self._inner.write_levels(path, recodes)
-
-
-def write_parquet_copy(source: Source, path: Path) -> None:
-    """Write all records of a source to a Parquet file."""
-    names = [column.name for column in source.columns()]
-    writer: pq.ParquetWriter | None = None
-    try:
-        for batch in source.batches(names):
-            writer = writer or pq.ParquetWriter(path, batch.schema)
-            writer.write_batch(batch)
-        if writer is None:
-            writer = pq.ParquetWriter(path, pa.schema([(name, pa.string()) for name in names]))
-    finally:
-        if writer is not None:
-            writer.close()

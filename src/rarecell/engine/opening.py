@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from pathlib import Path
 
-from rarecell.engine import csv
 from rarecell.engine.columnar import ArrowSource, ParquetSource
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.files import CsvSource
-from rarecell.engine.reach import reachable, regular_file
+from rarecell.engine.parquet_parts import ParquetPartsSource
+from rarecell.engine.parts import find_parts
 from rarecell.engine.source import Source
 from rarecell.engine.suffixes import (
     ARROW_SUFFIXES,
@@ -20,7 +18,9 @@ from rarecell.engine.suffixes import (
     TEXT_SUFFIXES,
     WORKBOOK_SUFFIXES,
 )
-from rarecell.errors import BadInput, nearest_names
+from rarecell.engine.text_parts import TextPartsSource, open_text
+from rarecell.engine.wildcards import existing_file, is_wildcard
+from rarecell.errors import BadInput
 
 _ELSEWHERE = {
     ".rds": "an R object. Write it with arrow::write_parquet() or write.csv()",
@@ -34,8 +34,6 @@ def open_file(path: str | Path, *, settings: EngineSettings | None = None) -> So
     """Open the source for a file by its name's ending, or for a folder or wildcard of Parquet or CSV files."""
     chosen = settings or EngineSettings()
     if os.path.isdir(path) or is_wildcard(path):
-        from rarecell.engine.parts import open_parts
-
         return open_parts(path, settings=chosen)
     found = existing_file(path)
     suffixes = [suffix.lower() for suffix in found.suffixes]
@@ -58,36 +56,8 @@ def open_file(path: str | Path, *, settings: EngineSettings | None = None) -> So
     raise BadInput(f"{found} is {what}, and name that file. These are read: {FORMATS}.")
 
 
-def open_text(path: Path, *, settings: EngineSettings) -> Source:
-    """Open the source for delimited text: directly when it is UTF-8, otherwise through a UTF-8 copy."""
-    encoding = csv.encoding_of(path, settings.encoding)
-    if encoding is None:
-        return CsvSource(path, settings=settings)
-    from rarecell.engine.transcoded import TranscodedSource
-
-    return TranscodedSource(path, encoding, settings=settings)
-
-
-def is_wildcard(path: str | Path) -> bool:
-    """Whether this is a pattern such as ``data/*.parquet`` that is not itself the name of a file."""
-    return glob.has_magic(str(path)) and not os.path.lexists(path)
-
-
-def existing_file(path: str | Path) -> Path:
-    """Return the path when it names a readable file."""
-    given = reachable(path)
-    try:
-        if given.is_dir():
-            raise BadInput(f"{given} is a folder; name a file in it.")
-        if not given.exists():
-            siblings = [entry.name for entry in given.parent.iterdir()] if given.parent.is_dir() else []
-            near = nearest_names(given.name, siblings)
-            hint = f" Did you mean {' or '.join(str(given.parent / name) for name in near)}?" if near else ""
-            if not given.parent.is_dir():
-                hint = f" The folder {given.parent} does not exist either."
-            raise BadInput(f"There is no file {given}.{hint}")
-        with open(regular_file(given), "rb"):
-            return given
-    except (OSError, ValueError) as problem:
-        reason = getattr(problem, "strerror", None) or problem
-        raise BadInput(f"{given} cannot be read: {reason}. Check its name and that you may read it.") from None
+def open_parts(path: str | Path, *, settings: EngineSettings) -> Source:
+    """Open the source for a folder or wildcard."""
+    if find_parts(path).kind == "CSV":
+        return TextPartsSource(path, settings=settings)
+    return ParquetPartsSource(path, settings=settings)

@@ -21,15 +21,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rarecell.engine.addresses import is_server, redacted
-from rarecell.engine.cached import CachedSource, write_parquet_copy
+from rarecell.engine.cached import CachedSource
 from rarecell.engine.columnar import ParquetSource
 from rarecell.engine.csv import refuse_duplicates
+from rarecell.engine.csv_source import CsvSource
 from rarecell.engine.duck import EngineSettings, arrow_batches, connect, private_directory
-from rarecell.engine.files import CsvSource
-from rarecell.engine.opening import existing_file, is_wildcard, open_file
+from rarecell.engine.files import FileSource
+from rarecell.engine.opening import open_file
 from rarecell.engine.reach import refuse_when_confined
-from rarecell.engine.source import BATCH_ROWS, Column
+from rarecell.engine.source import BATCH_ROWS, Column, Source
 from rarecell.engine.unchanged import file_hash
+from rarecell.engine.wildcards import existing_file, is_wildcard
 from rarecell.errors import BadInput
 from rarecell.machine.disk import new_private_file
 
@@ -60,6 +62,9 @@ class SqlSource(CachedSource):
             return column.kind == "text" and column.name in self._untyped
 
         return tuple(replace(column, kind="untyped") if is_untyped(column) else column for column in self._inner.columns())
+
+    def _open_copy(self, path: Path) -> FileSource:
+        return ParquetSource(path, settings=self.settings)
 
     def _fill(self, path: Path) -> None:
         if self.database is not None and self._kind == "sqlite":
@@ -101,7 +106,7 @@ class SqlSource(CachedSource):
             else:
                 # Read by its own rules into a private copy. The values of delimited text decide later what is a number.
                 copy = new_private_file(private_directory(self, self.settings) / "data.parquet")
-                write_parquet_copy(source, copy)
+                _write_parquet_copy(source, copy)
                 relation = connection.read_parquet(str(copy))
             relation.create_view("data")
             return isinstance(source, CsvSource)
@@ -109,6 +114,21 @@ class SqlSource(CachedSource):
         connection.execute(f"ATTACH '{quoted}' AS source (READ_ONLY)")
         connection.execute("USE source")
         return False
+
+
+def _write_parquet_copy(source: Source, path: Path) -> None:
+    """Write all records of a source to a Parquet file."""
+    names = [column.name for column in source.columns()]
+    writer: pq.ParquetWriter | None = None
+    try:
+        for batch in source.batches(names):
+            writer = writer or pq.ParquetWriter(path, batch.schema)
+            writer.write_batch(batch)
+        if writer is None:
+            writer = pq.ParquetWriter(path, pa.schema([(name, pa.string()) for name in names]))
+    finally:
+        if writer is not None:
+            writer.close()
 
 
 def _kind_of_database(database: str | None) -> str:

@@ -22,8 +22,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rarecell.engine.cached import CachedSource
+from rarecell.engine.columnar import ParquetSource
 from rarecell.engine.csv import refuse_duplicates
 from rarecell.engine.duck import EngineSettings
+from rarecell.engine.files import FileSource
 from rarecell.engine.output import atomic_path
 from rarecell.engine.source import BATCH_ROWS, Column
 from rarecell.engine.stata import write_changed
@@ -107,6 +109,9 @@ class StatisticsSource(CachedSource):
         if measure in ("ordinal", "nominal", "scale"):
             return replace(found, is_ordered=measure != "nominal")
         return replace(found, is_ordered=False) if is_number and len(named) >= MANY_LABELS else found
+
+    def _open_copy(self, path: Path) -> FileSource:
+        return ParquetSource(path, settings=self.settings)
 
     def _fill(self, path: Path) -> None:
         names = list(self.metadata.column_names)

@@ -15,14 +15,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from rarecell.engine import csv
 from rarecell.engine.arrow import as_arrow
 from rarecell.engine.csv_output import Forms
+from rarecell.engine.csv_source import CsvSource
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.files import CsvSource
-from rarecell.engine.opening import open_text
 from rarecell.engine.output import atomic_folder
 from rarecell.engine.parts import SeveralFiles, find_parts
 from rarecell.engine.source import Column, Source
+from rarecell.engine.transcoded import TranscodedSource
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
@@ -116,3 +117,11 @@ def _refuse_other_form(first_name: str, first: Sequence[str], decimal_mark: str,
         raise BadInput(
             f"{first_name} and {name} are separated by different characters, so that a comma means different things. {remedy}"
         )
+
+
+def open_text(path: Path, *, settings: EngineSettings) -> Source:
+    """Open the source for delimited text: directly when it is UTF-8, otherwise through a UTF-8 copy."""
+    encoding = csv.encoding_of(path, settings.encoding)
+    if encoding is None:
+        return CsvSource(path, settings=settings)
+    return TranscodedSource(path, encoding, settings=settings)

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from rarecell.engine import csv
 from rarecell.engine.cached import CachedSource
 from rarecell.engine.compressed import is_gzipped, read_up_to, reading, writing
+from rarecell.engine.csv_source import CsvSource
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.files import CsvSource, FileSource
+from rarecell.engine.files import FileSource
 from rarecell.engine.output import atomic_path, temporary_folder
 from rarecell.engine.unchanged import FileStamp
 from rarecell.errors import BadInput

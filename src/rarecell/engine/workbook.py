@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from rarecell.engine import csv
 from rarecell.engine.cached import CachedSource
+from rarecell.engine.csv_source import CsvSource
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.files import CsvSource, FileSource
+from rarecell.engine.files import FileSource
 from rarecell.engine.source import Column
 from rarecell.engine.unchanged import FileStamp
 from rarecell.errors import BadInput, MissingExtra, nearest_names

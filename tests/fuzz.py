@@ -43,7 +43,7 @@ import pyarrow.parquet as pq
 
 from rarecell.data.levels import MISSING_WORDS
 from rarecell.data.microdata import Microdata
-from rarecell.engine.csv_source import CsvSource
+from rarecell.engine.text.source import CsvSource
 from rarecell.errors import RarecellError
 from rarecell.machine.disk import remove
 from rarecell.run.config import CHOICES, RunConfig
@@ -280,7 +280,7 @@ def fuzz_csv(rng: random.Random, folder: Path, *, weights: bool = False) -> str:
 
 
 def _some_key(path: Path) -> list[str]:
-    from rarecell.engine.csv import read_dialect
+    from rarecell.engine.text.scan import read_dialect
 
     return [read_dialect(path).names[0]]
 

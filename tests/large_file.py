@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rarecell.engine.columnar import ParquetSource
+from rarecell.engine.columnar.source import ParquetSource
 
 
 class LargeFile(ParquetSource):

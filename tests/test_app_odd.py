@@ -18,8 +18,7 @@ import pytest
 from rarecell.app.folder import ChosenFolder, OutsideFolder
 from rarecell.app.jobs import made_in_time
 from rarecell.engine import open_source, open_table
-from rarecell.engine.reach import confined
-from rarecell.engine.wildcards import existing_file
+from rarecell.engine.places import confined, existing_file
 from rarecell.errors import BadInput
 from rarecell.run.config import RunConfig
 from tests.app_client import Browser, write_run

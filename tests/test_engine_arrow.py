@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from rarecell.engine.arrow import as_arrow, as_numpy, texts
+from rarecell.engine.arrays import as_arrow, as_numpy, texts
 
 NUMBERS = st.one_of(
     arrays.integer_dtypes(endianness="="),

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rarecell.engine import csv, open_source
+from rarecell.engine import open_source
+from rarecell.engine.text import scan
 from rarecell.errors import BadInput
 from tests.naive import text as naive
 
@@ -109,10 +110,10 @@ def test_what_any_writer_wrote_is_read(
 def test_the_scanner_agrees_with_its_slow_twin(tmp_path_factory, body: str, n_columns: int) -> None:
     path = tmp_path_factory.mktemp("csv") / "a.csv"
     path.write_text(",".join("xyz"[:n_columns]) + "\n" + body, encoding="utf-8", newline="")
-    dialect = csv.Dialect(tuple("xyz"[:n_columns]), ord(","), 10, 2 * n_columns, 1, False)
+    dialect = scan.Dialect(tuple("xyz"[:n_columns]), ord(","), 10, 2 * n_columns, 1, False)
     expected = naive.records(body, ",", n_columns)
     try:
-        batches = list(csv.read_columns(path, dialect, dialect.names))
+        batches = list(scan.read_columns(path, dialect, dialect.names))
     except BadInput:
         assert expected is None
     else:
@@ -124,8 +125,8 @@ def test_the_scanner_agrees_with_its_slow_twin(tmp_path_factory, body: str, n_co
 def test_records_longer_than_a_piece_are_read(write, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write("x,y\n" + "".join(f'{number},"{"long " * number}\n"\n' for number in range(60)))
     whole = columns_of(path)
-    dialect = csv.read_dialect(path)
-    pieces = list(csv.read_records(path, dialect, chunk=7))
+    dialect = scan.read_dialect(path)
+    pieces = list(scan.read_records(path, dialect, chunk=7))
     assert len(pieces) > 50
     assert sum(len(piece.starts) for piece in pieces) == len(whole["x"]) == 60
 

@@ -20,7 +20,7 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
 from rarecell.engine.duck import EngineSettings, connect
 from rarecell.engine.output import atomic_path, write_parquet
-from rarecell.engine.statistics import StatisticsSource
+from rarecell.engine.statistics.source import StatisticsSource
 from rarecell.errors import BadInput, MissingExtra, NotWritten
 from rarecell.machine.memory import MemoryLimit
 
@@ -333,7 +333,7 @@ def test_an_extension_is_not_fetched_unasked(query: str, extension: str) -> None
 
 
 def test_an_error_of_a_server_does_not_repeat_its_password() -> None:
-    from rarecell.engine.addresses import redacted
+    from rarecell.engine.places import redacted
 
     told = redacted("no connection to postgresql://me:s3cret@db/census or host=db password=s3cret user=me")
     assert told == "no connection to postgresql://me:…@db/census or host=db password=… user=me"

@@ -35,7 +35,7 @@ from rarecell import datasets
 from rarecell.cli.commands import main
 from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
-from rarecell.engine.addresses import connection_string, without_password
+from rarecell.engine.places import connection_string, without_password
 from rarecell.errors import BadInput, MissingExtra, RarecellError
 from rarecell.run.config import ProtectConfig, RunConfig
 

@@ -11,7 +11,7 @@ import pytest
 import rarecell as rc
 from rarecell.data.microdata import Microdata
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION, census_sample
-from rarecell.engine.spark import SparkSource
+from rarecell.engine.spark.source import SparkSource
 from rarecell.errors import BadInput, NotChordal, TooLarge, UnknownColumns
 from rarecell.swap.plan import plan_swaps
 from tests.reference import cliques_by_number
@@ -166,7 +166,7 @@ def test_what_spark_cannot_do_is_told(spark: Any) -> None:
 
 
 def test_a_new_session_keeps_others_out() -> None:
-    from rarecell.engine.spark_session import private_settings
+    from rarecell.engine.spark.joins import private_settings
 
     loopback = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     assert private_settings({}) == {"spark.ui.enabled": "false", **loopback}

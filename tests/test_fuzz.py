@@ -17,7 +17,7 @@ import pytest
 
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
-from rarecell.engine.encoded import code_chunk, unified
+from rarecell.engine.arrays import code_chunk, unified
 from rarecell.errors import BadInput, RarecellError, UnknownChoice
 from rarecell.run.config import RunConfig
 from rarecell.search.score import make_score

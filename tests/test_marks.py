@@ -238,7 +238,7 @@ def test_a_swapped_file_of_a_statistics_package_is_the_one_of_the_swapped_values
 
 
 def test_what_a_program_left_behind_the_texts_of_a_stata_file_tells_nothing(tmp_path: Path) -> None:
-    from rarecell.engine.stata import read_layout
+    from rarecell.engine.statistics.stata import read_layout
 
     path = tmp_path / "a.dta"
     regions = [region[:8] for region in REGION]
@@ -356,7 +356,7 @@ def pages_of(path: Path) -> tuple[bytes, dict[str, Any]]:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_the_parts_that_spark_writes_are_those_of_the_swapped_values(spark: Any, tmp_path: Path) -> None:
-    from rarecell.engine.spark import SparkSource
+    from rarecell.engine.spark.source import SparkSource
 
     def parts(ages: list[Any], regions: list[Any], rows: np.ndarray, new: dict[str, list[Any]], name: str) -> list[Any]:
         frame = spark.createDataFrame(table(ages, regions, dictionary=False))

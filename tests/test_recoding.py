@@ -156,7 +156,7 @@ def test_bytes_of_other_fields_stay(
     path.write_bytes(path.read_bytes() + b"\r\n\r\n")
     data = Microdata(path, KEYS, coding=coding)
     out = released(data, folder).read_bytes()
-    from rarecell.engine.csv import field_spans
+    from rarecell.engine.text.scan import field_spans
 
     before, after = (text.split(b"\r\n") for text in (path.read_bytes(), out))
     assert len(before) == len(after)

@@ -56,7 +56,7 @@ def test_nobody_outside_the_engines_asks_which_engine_it_is(path: Path) -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "from rarecell.engine.spark import SparkSource",
+        "from rarecell.engine.spark.source import SparkSource",
         "def f(data):\n    import pyspark.sql",
         "def f(data):\n    return data.spark is None",
         "def f(source):\n    return isinstance(source, (ParquetSource, str))",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell._kernels import swapping as kernels
 from rarecell.datasets import CENSUS_POPULATION, census_sample
-from rarecell.engine.drawing import drawing_order
+from rarecell.engine.streaming import drawing_order
 from rarecell.errors import BadInput, Cancelled
 from rarecell.intruder.nearest import nearest_links
 from rarecell.intruder.residual_risk import links_of_plan, risk_after

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rarecell as rc
-from rarecell.engine.columnar import ParquetSource
+from rarecell.engine.columnar.source import ParquetSource
 from rarecell.engine.duck import EngineSettings
 from rarecell.swap.scenarios import Chosen
 from tests.large_file import LargeFile

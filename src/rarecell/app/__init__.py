@@ -14,7 +14,7 @@ import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rarecell.engine.addresses import redacted
+from rarecell.engine.places import redacted
 from rarecell.errors import BadInput, MissingExtra
 
 if TYPE_CHECKING:

@@ -12,9 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rarecell.choices import ZEROS
-from rarecell.engine.addresses import is_server
-from rarecell.engine.reach import OutsideFolder, place_inside
-from rarecell.engine.suffixes import DATA_SUFFIXES
+from rarecell.engine.places import DATA_SUFFIXES, OutsideFolder, is_server, place_inside
 from rarecell.errors import BadInput
 from rarecell.run.config import RunConfig
 from rarecell.run.folder import finish_publishing

@@ -17,7 +17,7 @@ from rarecell.app.forms import ROLES_OF_A_COLUMN, assess_config, first, form_of
 from rarecell.app.runs import FinishedRun
 from rarecell.data.roles import MANY_LEVELS
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION
-from rarecell.engine.reach import confined
+from rarecell.engine.places import confined
 from rarecell.errors import BadInput, PopulationTooSmall, RarecellError
 from rarecell.run.config import CHOICES, RunConfig
 

@@ -28,7 +28,7 @@ from rarecell.app.run_pages import RunPages
 from rarecell.app.runs import DOWNLOADS, TABLE_OF_THRESHOLDS, Drafts, FinishedRun
 from rarecell.app.security import Gate, read_form, shown_report
 from rarecell.datasets import census_sample_path
-from rarecell.engine.suffixes import FORMATS
+from rarecell.engine.places import FORMATS
 from rarecell.errors import BadInput, OutputExists, RarecellError
 from rarecell.report import report_environment
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from rarecell.app.forms import decimal_number, first
 from rarecell.app.runs import FinishedRun
-from rarecell.engine.reach import confined
+from rarecell.engine.places import confined
 from rarecell.errors import BadInput
 from rarecell.planning.recodings import MANY_NUMBERS
 from rarecell.report import report_context

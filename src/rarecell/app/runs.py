@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rarecell.engine.reach import regular_file
+from rarecell.engine.places import regular_file
 from rarecell.errors import BadInput
 from rarecell.run.saved import SavedRun
 

@@ -68,7 +68,7 @@ def _planned(config: RunConfig, progress: ToldProgress) -> Json:
 
 def _try_recodings(request: Json, progress: ToldProgress) -> int:
     """Count the file once, then answer every further line, each of which is a recoding."""
-    from rarecell.engine.reach import confined
+    from rarecell.engine.places import confined
     from rarecell.errors import RarecellError
     from rarecell.run.config import RunConfig
     from rarecell.run.plan import Trials
@@ -91,7 +91,7 @@ def _try_recodings(request: Json, progress: ToldProgress) -> int:
 
 
 def main() -> int:
-    from rarecell.engine.reach import confined
+    from rarecell.engine.places import confined
     from rarecell.errors import Cancelled, RarecellError
     from rarecell.machine.signals import when_asked_to_end
 

@@ -15,7 +15,7 @@ import click
 
 from rarecell.choices import FORMS, MISSING, MODELS, RESOLUTIONS, SEARCHES
 from rarecell.data.names import names_in
-from rarecell.engine.addresses import without_password
+from rarecell.engine.places import without_password
 from rarecell.errors import BadInput
 from rarecell.machine.numbers import LARGEST_COUNT, LARGEST_INTEGER
 from rarecell.run.config import RunConfig

@@ -19,7 +19,7 @@ from rarecell._kernels.counting import collapse_records, count_values
 from rarecell.data.coding import CodedLevels, Coding, code_levels
 from rarecell.data.hierarchies import read_hierarchy
 from rarecell.data.levels import settle
-from rarecell.engine.encoded import EncodedColumn, code_by_value, plain_value
+from rarecell.engine.arrays import EncodedColumn, code_by_value, plain_value
 from rarecell.engine.source import Column, Source
 from rarecell.errors import BadInput
 from rarecell.table.coarsening import coarsening_with

@@ -16,7 +16,7 @@ from rarecell.data.coding import Coding, code_levels
 from rarecell.data.counting import number_of_each
 from rarecell.data.levels import settle
 from rarecell.data.microdata import Microdata
-from rarecell.engine.encoded import Pairs, code_chunk, unified
+from rarecell.engine.arrays import Pairs, code_chunk, unified
 from rarecell.table.columns import CrossedColumn
 from rarecell.table.contingency import Categories, ContingencyTable
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.engine.wildcards import existing_file
+from rarecell.engine.places import existing_file
 from rarecell.errors import BadInput
 
 _MISSING = "missing"

@@ -21,7 +21,7 @@ from rarecell.data.counting import Counted, KeyCounting, number_of_each
 from rarecell.data.levels import settle
 from rarecell.data.names import check_names, nested_areas
 from rarecell.engine import open_source
-from rarecell.engine.encoded import EncodedColumn, KeyCells, code_chunk, unified
+from rarecell.engine.arrays import EncodedColumn, KeyCells, code_chunk, unified
 from rarecell.engine.source import Source
 from rarecell.engine.streaming import record_cells
 from rarecell.errors import UnknownChoice, UnknownColumns
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from rarecell.edges import Array, Columns, Frame, Level, Places, ReadJson
+    from rarecell.engine.changes import Recodes
     from rarecell.engine.duck import EngineSettings
     from rarecell.engine.source import ProductColumns
-    from rarecell.engine.written_levels import Recodes
 
 CODES_IN_MEMORY = 512 * 2**20
 """Records are coded in memory up to this many bytes of codes; larger data are counted by their engine."""

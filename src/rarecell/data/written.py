@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from rarecell.data.coding import Coding
 from rarecell.data.levels import settle
+from rarecell.engine.changes import Recodes, WrittenLevels
 from rarecell.engine.source import Source
-from rarecell.engine.written_levels import Recodes, WrittenLevels
 from rarecell.table.contingency import Categories
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rarecell.engine.addresses import check_place
+from rarecell.engine.places import check_place
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame
@@ -33,7 +33,7 @@ def open_source(data: Frame, *, sql: str | None = None, settings: EngineSettings
     if isinstance(data, str):
         check_place(data, has_query=sql is not None)
     if sql is not None:
-        from rarecell.engine.sql import SqlSource
+        from rarecell.engine.sql.source import SqlSource
 
         return SqlSource(sql, database=data, settings=settings)
     if isinstance(data, Source):
@@ -49,6 +49,6 @@ def open_source(data: Frame, *, sql: str | None = None, settings: EngineSettings
 
 def open_table(name: str) -> Source:
     """Open the source for a table that Spark knows by name, or for a path that Spark reads."""
-    from rarecell.engine.spark_tables import open_spark_table
+    from rarecell.engine.spark.source import open_spark_table
 
     return open_spark_table(name)

@@ -1,31 +1,37 @@
 """Which file is it, and how is it read and written back?
 
-:mod:`rarecell.engine.csv` reads delimited text, Arrow reads Parquet and Arrow files, and DuckDB counts all of them,
-spilling to disk when memory runs out. Files of statistics packages are in :mod:`rarecell.engine.statistics`, queries
-in :mod:`rarecell.engine.sql`. A file is never loaded as a whole, and is written back in its own format, record by
+:mod:`rarecell.engine.text.scan` reads delimited text, Arrow reads Parquet and Arrow files, and DuckDB counts all of them,
+spilling to disk when memory runs out. Files of statistics packages are in :mod:`rarecell.engine.statistics.source`, queries
+in :mod:`rarecell.engine.sql.source`. A file is never loaded as a whole, and is written back in its own format, record by
 record.
 """
 
 from __future__ import annotations
 
 import contextlib
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
+from numpy.typing import NDArray
 
-from rarecell.engine.duck import EngineSettings, connect, renamed
-from rarecell.engine.encoded import EncodedColumn, GroupedCounts
-from rarecell.engine.recoding import recoded_batches
-from rarecell.engine.source import Source
-from rarecell.engine.unchanged import FileStamp
+from rarecell.engine.arrays import EncodedColumn, GroupedCounts, recoded_batches
+from rarecell.engine.duck import EngineSettings, connect, private_directory, renamed
+from rarecell.engine.places import FileStamp, confined
+from rarecell.engine.source import Column, Source
 from rarecell.errors import BadInput, RarecellError
+from rarecell.machine.disk import new_private_file
 
 if TYPE_CHECKING:
     import duckdb
+
+    from rarecell.edges import Columns
+    from rarecell.engine.changes import Recodes
 
 
 class FileSource(Source):
@@ -66,7 +72,7 @@ class FileSource(Source):
     ) -> GroupedCounts:
         import narwhals.stable.v2 as nw
 
-        from rarecell.engine.grouping import count_groups, new_names
+        from rarecell.engine.frames import count_groups, new_names
 
         self._refuse_change()
         # Errors of our own reading pass through the engine, which wraps them in words of its own.
@@ -144,3 +150,64 @@ def readable_errors(path: str | Path) -> Iterator[None]:
             f"{path} is damaged or not what its name says: {reason}. It may have been copied or downloaded only in part; copy it "
             f"anew or write it again. ({type(problem).__name__})"
         ) from None
+
+
+# Data that are slow or unsafe to read twice are read once into a private file.
+#
+# A statistics file is decoded value by value, and a query need not return its rows in the same order when it is run again.
+# A copy that only its owner can read, and that vanishes at the end, makes both as good as a Parquet file. Text in another
+# encoding and workbooks become UTF-8 text.
+
+
+class CachedSource(Source):
+    """A source that fills a file of its own (see :meth:`_fill`) when it is first read."""
+
+    copy_name = "records.parquet"
+
+    def __init__(self, name: str, *, settings: EngineSettings) -> None:
+        self.name = name
+        self.settings = settings
+
+    @abstractmethod
+    def _fill(self, path: Path) -> None:
+        """Write all records to a new file."""
+
+    @abstractmethod
+    def _open_copy(self, path: Path) -> FileSource:
+        """Open the file that :meth:`_fill` wrote."""
+
+    @cached_property
+    def _inner(self) -> FileSource:
+        path = new_private_file(private_directory(self, self.settings) / self.copy_name)
+        self._fill(path)
+        # The copy is in a private folder, outside the folder that the app is confined to.
+        with confined(None):
+            inner = self._open_copy(path)
+        inner.name = self.name
+        inner.path_in_messages = self.name
+        return inner
+
+    @property
+    def settings_of_output(self) -> EngineSettings | None:
+        return self.settings
+
+    def columns(self) -> tuple[Column, ...]:
+        return self._inner.columns()
+
+    @property
+    def n_rows(self) -> int:
+        return self._inner.n_rows
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        return self._inner.batches(columns)
+
+    def counts(
+        self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
+    ) -> GroupedCounts:
+        return self._inner.counts(columns, weight=weight, recodes=recodes)
+
+    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
+        return self._inner.write_with_replacements(path, rows, columns)
+
+    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
+        return self._inner.write_levels(path, recodes)

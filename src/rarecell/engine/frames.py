@@ -17,19 +17,28 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from rarecell.engine.arrays import (
+    LARGEST_WEIGHT,
+    WEIGHT_UNITS,
+    EncodedColumn,
+    GroupedCounts,
+    Kind,
+    check_weights,
+    code_chunk,
+    kind_of,
+    unified,
+)
+from rarecell.engine.changes import recoded_table
+from rarecell.engine.columnar.write import replaced_table
 from rarecell.engine.duck import renamed
-from rarecell.engine.encoded import EncodedColumn, GroupedCounts
-from rarecell.engine.grouping import count_groups, new_names
-from rarecell.engine.kinds import Kind, kind_of
 from rarecell.engine.output import atomic_path
-from rarecell.engine.replacing import replaced_table
 from rarecell.engine.source import BATCH_ROWS, Column, Source
-from rarecell.engine.written_levels import recoded_table
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
     from rarecell.edges import Columns, Frame, Level
-    from rarecell.engine.written_levels import Recodes
+    from rarecell.engine.changes import Recodes
+
 
 _LIBRARIES = "pandas, polars, pyarrow, DuckDB or Spark"
 
@@ -47,7 +56,7 @@ def open_frame(native: Frame) -> Source:
         # narwhals refuses frames whose columns it cannot name, with exception classes that differ between its versions.
         raise BadInput(f"The {type(native).__name__} cannot be read: {_first_sentence(problem)}.") from None
     if frame.implementation.is_spark_like():
-        from rarecell.engine.spark import SparkSource
+        from rarecell.engine.spark.source import SparkSource
 
         return SparkSource(frame)
     return FrameSource(frame)
@@ -236,3 +245,45 @@ def _scattered(frame: nw.DataFrame[Any], rows: NDArray[np.int64], columns: Colum
 
 def _first_sentence(problem: Exception) -> str:
     return str(problem).strip().split("\n")[0].rstrip(".")
+
+
+# How many records has each combination of values, as counted by the engine that holds the data?
+#
+# The same few lines count in DuckDB, polars and Spark, through narwhals. Only the combinations are returned, never records.
+
+
+def new_names(n_names: int, kind: str = "value") -> list[str]:
+    """Names that no user's column has and that every engine takes as plain names."""
+    return [f"__rarecell_{kind}_{number}" for number in range(n_names)]
+
+
+def count_groups(frame: nw.LazyFrame[Any], n_columns: int, *, weight: str | None, name: str) -> GroupedCounts:
+    """Group a frame by its first ``n_columns`` columns.
+
+    The columns are named by :func:`new_names`, because engines give dots and asterisks in names a special meaning. The
+    weight column, if any, follows the grouped ones. ``weight`` and ``name`` are the user's words for the weights and the data.
+    """
+    names = new_names(n_columns + 1)
+    n, total, smallest, usable = new_names(4, "sum")
+    wanted = [nw.len().alias(n)]
+    if weight is not None:
+        value = nw.col(names[-1]).cast(nw.Float64)
+        is_usable = value.is_finite() & (value.abs() < LARGEST_WEIGHT)
+        units = nw.when(is_usable).then((value * WEIGHT_UNITS).round(0)).otherwise(0.0)
+        wanted += [
+            units.cast(nw.Int64).sum().alias(total),
+            nw.when(is_usable).then(value).otherwise(1.0).min().alias(smallest),
+            nw.when(is_usable).then(1).otherwise(0).sum().alias(usable),
+        ]
+    grouped = frame.group_by(names[:-1]).agg(*wanted).collect("pyarrow").to_arrow()
+    counts = grouped.column(n).to_numpy().astype(np.int64)
+    sums = None
+    if weight is not None:
+        n_usable = sum(grouped.column(usable).to_pylist())
+        check_weights(name, weight, min(grouped.column(smallest).to_pylist(), default=1.0), int(counts.sum()) - n_usable)
+        sums = np.array(grouped.column(total).to_pylist(), dtype=np.float64) / WEIGHT_UNITS
+    return GroupedCounts(tuple(_encoded(grouped.column(column)) for column in names[:-1]), counts, sums)
+
+
+def _encoded(column: pa.ChunkedArray) -> EncodedColumn:
+    return unified([code_chunk(chunk) for chunk in column.chunks])

@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rarecell.engine.columnar import ArrowSource, ParquetSource
+from rarecell.engine.columnar.source import ArrowSource, ParquetPartsSource, ParquetSource
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.parquet_parts import ParquetPartsSource
 from rarecell.engine.parts import find_parts
-from rarecell.engine.source import Source
-from rarecell.engine.suffixes import (
+from rarecell.engine.places import (
     ARROW_SUFFIXES,
     FORMATS,
     PARQUET_SUFFIXES,
     STATISTICS_SUFFIXES,
     TEXT_SUFFIXES,
     WORKBOOK_SUFFIXES,
+    existing_file,
+    is_wildcard,
 )
-from rarecell.engine.text_parts import TextPartsSource, open_text
-from rarecell.engine.wildcards import existing_file, is_wildcard
+from rarecell.engine.source import Source
+from rarecell.engine.text.source import TextPartsSource, open_text
 from rarecell.errors import BadInput
 
 _ELSEWHERE = {
@@ -49,7 +49,7 @@ def open_file(path: str | Path, *, settings: EngineSettings | None = None) -> So
     if last in ARROW_SUFFIXES:
         return ArrowSource(found, settings=chosen)
     if last in STATISTICS_SUFFIXES:
-        from rarecell.engine.statistics import StatisticsSource
+        from rarecell.engine.statistics.source import StatisticsSource
 
         return StatisticsSource(found, settings=chosen)
     what = _ELSEWHERE.get(last, f"of a kind that is not known by its ending '{last}'. Convert it")

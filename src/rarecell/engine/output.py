@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rarecell.engine.arrow import as_arrow
+from rarecell.engine.arrays import as_arrow
 from rarecell.errors import NotWritten
 from rarecell.machine.disk import flush_to_disk, remove
 

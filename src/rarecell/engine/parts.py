@@ -2,7 +2,7 @@
 
 Spark and DuckDB write a large table as a folder of parts. The parts, in the order of their names, are one file: their
 records are numbered consecutively, their columns must agree, and they are written back under the same names. Where
-folders have names such as ``year=2020``, the name is the value of a column. :mod:`rarecell.engine.text_parts` handles CSV.
+folders have names such as ``year=2020``, the name is the value of a column. :mod:`rarecell.engine.text.source` handles CSV.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from rarecell.engine.files import FileSource
-from rarecell.engine.reach import reachable, regular_file
-from rarecell.engine.suffixes import PARQUET_SUFFIXES, PART_SUFFIXES
-from rarecell.engine.wildcards import is_wildcard
+from rarecell.engine.places import PARQUET_SUFFIXES, PART_SUFFIXES, is_wildcard, reachable, regular_file
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:

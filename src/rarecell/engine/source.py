@@ -22,21 +22,32 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.engine import open_source
-from rarecell.engine.arrow import as_arrow, as_numpy
-from rarecell.engine.encoded import CodedChunk, EncodedColumn, EncodedRecords, GroupedCounts, KeyCells, Pairs, code_chunk, unified
-from rarecell.engine.kinds import Kind, kind_of
+from rarecell.engine.arrays import (
+    CodedChunk,
+    EncodedColumn,
+    EncodedRecords,
+    GroupedCounts,
+    KeyCells,
+    Kind,
+    Pairs,
+    as_arrow,
+    as_numpy,
+    check_record_weights,
+    code_chunk,
+    kind_of,
+    recoded_column,
+    unified,
+)
+from rarecell.engine.columnar.write import replaced_table
 from rarecell.engine.output import temporary_folder
-from rarecell.engine.recoding import recoded_column
-from rarecell.engine.replacing import replaced_table
+from rarecell.engine.places import Watch, files_hash
 from rarecell.engine.streaming import counted_pairs, drawn_rows
-from rarecell.engine.unchanged import Watch, files_hash
-from rarecell.engine.weights import check_record_weights
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
     from rarecell.edges import Array, Columns, Frame, Level, Places
+    from rarecell.engine.changes import Recodes, WrittenLevels
     from rarecell.engine.duck import EngineSettings
-    from rarecell.engine.written_levels import Recodes, WrittenLevels
 
 BATCH_ROWS = 262_144
 """Number of records handed out at a time."""

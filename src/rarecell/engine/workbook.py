@@ -16,13 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rarecell.engine import csv
-from rarecell.engine.cached import CachedSource
-from rarecell.engine.csv_source import CsvSource
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.files import FileSource
+from rarecell.engine.files import CachedSource, FileSource
+from rarecell.engine.places import FileStamp
 from rarecell.engine.source import Column
-from rarecell.engine.unchanged import FileStamp
+from rarecell.engine.text import scan
+from rarecell.engine.text.source import CsvSource
 from rarecell.errors import BadInput, MissingExtra, nearest_names
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ class WorkbookSource(CachedSource):
         if header is None:
             raise BadInput(f"Sheet '{self.sheet}' of {self.path} is empty. Choose another one with --sheet.")
         try:
-            csv.read_dialect(path)
+            scan.read_dialect(path)
         except BadInput as problem:
             raise BadInput(str(problem).replace(str(path), f"sheet '{self.sheet}' of {self.path}")) from None
 

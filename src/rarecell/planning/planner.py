@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rarecell.engine.drawing import NamesOfRecords
+from rarecell.engine.streaming import NamesOfRecords
 from rarecell.errors import BadInput
 from rarecell.intruder.register import N_DRAWS, Register
 from rarecell.model.protocol import CellModel

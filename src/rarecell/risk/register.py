@@ -25,7 +25,7 @@ from rarecell._kernels.counting import CellIndex
 from rarecell.data.coding import Coding, code_levels
 from rarecell.data.levels import RawLevels, settle
 from rarecell.engine import open_source
-from rarecell.engine.encoded import EncodedColumn
+from rarecell.engine.arrays import EncodedColumn
 from rarecell.engine.source import Column, Source
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.risk.records import RecordRisk

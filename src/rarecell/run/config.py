@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from rarecell import choices
 from rarecell.data.names import all_keys, check_scenarios, nested_areas, scenario_keys
-from rarecell.engine.addresses import without_password
-from rarecell.engine.reach import read_small_text
+from rarecell.engine.places import read_small_text, without_password
 from rarecell.errors import BadInput, UnknownChoice, nearest_names
 from rarecell.machine.memory import MemoryLimit
 from rarecell.machine.numbers import LARGEST_COUNT, check_numbers, check_range

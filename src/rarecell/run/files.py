@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rarecell.data.written import recode_csv
-from rarecell.engine.addresses import without_password
 from rarecell.engine.output import write_parquet
-from rarecell.engine.unchanged import files_below, files_hash
+from rarecell.engine.places import files_below, files_hash, without_password
 from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.roles import Provenance
 from rarecell.outcome.summary import RunSummary

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rarecell.engine.output import atomic_path
-from rarecell.engine.reach import read_small_text
+from rarecell.engine.places import read_small_text
 from rarecell.errors import BadInput, NotWritten, OutputExists, RarecellError
 from rarecell.machine import system
 from rarecell.run import publishing

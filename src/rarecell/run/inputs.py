@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from rarecell import choices
 from rarecell.data.microdata import Microdata
-from rarecell.engine.addresses import named_places
+from rarecell.engine.places import named_places
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.release.analyses import Analysis
 from rarecell.run.config import ProtectConfig, RunConfig

@@ -17,7 +17,7 @@ import numpy as np
 from rarecell.choices import MATCHES_ANYTHING
 from rarecell.data.crossing import wider_table
 from rarecell.data.microdata import Microdata
-from rarecell.engine.reach import reachable, read_small_text
+from rarecell.engine.places import reachable, read_small_text
 from rarecell.errors import BadInput
 from rarecell.machine.memory import MemoryLimit, Size
 from rarecell.machine.threads import on_all_cores

@@ -16,7 +16,7 @@ import numpy as np
 from rarecell.data.coding import Coding, joined_codings
 from rarecell.data.microdata import Microdata
 from rarecell.data.names import joined_names
-from rarecell.engine.addresses import without_password
+from rarecell.engine.places import without_password
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.outcome.planned import Trial, TriedKey, TriedRisk
 from rarecell.planning.planner import (

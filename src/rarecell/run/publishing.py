@@ -18,7 +18,7 @@ import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rarecell.engine.reach import read_small_text
+from rarecell.engine.places import read_small_text
 from rarecell.errors import BadInput, NotWritten, OutputExists
 from rarecell.machine import system
 from rarecell.machine.disk import flush_to_disk, flush_tree, make_private, new_private_file, remove

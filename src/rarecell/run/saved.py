@@ -19,7 +19,7 @@ from rarecell.data.microdata import Microdata
 from rarecell.data.names import names_in
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.opening import open_file
-from rarecell.engine.reach import read_small_text
+from rarecell.engine.places import read_small_text
 from rarecell.engine.source import Source
 from rarecell.errors import BadInput
 from rarecell.model.decomposable import DecomposableModel

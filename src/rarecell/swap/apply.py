@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from rarecell._kernels.counting import collapse_records
 from rarecell.data.microdata import Microdata
 from rarecell.data.written import coding_of_output
-from rarecell.engine.arrow import as_arrow
+from rarecell.engine.arrays import as_arrow
 from rarecell.errors import BadInput
 from rarecell.graph.masks import members
 from rarecell.machine.disk import remove

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from rarecell._kernels.counting import collapse_records
 from rarecell._kernels.hashing import mixed_many
 from rarecell._kernels.matching import pair_up
-from rarecell.engine.drawing import NamesOfRecords, drawing_order, names_of_records
+from rarecell.engine.streaming import NamesOfRecords, drawing_order, names_of_records
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.outcome.words import counted, number, percent
 from rarecell.table.columns import CodedColumn, ColumnValues, code_column

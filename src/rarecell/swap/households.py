@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from rarecell._kernels import swapping as kernels
 from rarecell._kernels.distance import distances
 from rarecell._kernels.hashing import mixed_many
-from rarecell.engine.drawing import drawing_order, names_of_records
+from rarecell.engine.streaming import drawing_order, names_of_records
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.swap.matching import Matching, match
 from rarecell.swap.partners import N_PROBES, Candidates, Move, PartnerSearch, in_threads

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rarecell.data.names import joined_names
-from rarecell.engine.drawing import NamesOfRecords
+from rarecell.engine.streaming import NamesOfRecords
 from rarecell.graph.masks import holds
 from rarecell.intruder.register import Register
 from rarecell.model.protocol import CellModel

@@ -19,7 +19,7 @@ from rarecell._kernels import hashing
 from rarecell._kernels.distance import distances
 from rarecell._kernels.neighbours import Around, are_covered
 from rarecell._kernels.swapping import Lists
-from rarecell.engine.drawing import drawing_order, names_of_records
+from rarecell.engine.streaming import drawing_order, names_of_records
 from rarecell.errors import BadInput
 from rarecell.intruder.register import WEIGHTS
 from rarecell.progress import Progress, checkpoint

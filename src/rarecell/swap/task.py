@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rarecell.engine.drawing import NamesOfRecords
+from rarecell.engine.streaming import NamesOfRecords
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.intruder.register import Persons, Register
 from rarecell.model.protocol import CellModel

@@ -15,10 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rarecell.engine.arrow import as_arrow
+from rarecell.engine.arrays import as_arrow
 
 if TYPE_CHECKING:
     from rarecell.edges import Columns, Level
+
 
 DictionaryForms = Mapping[str, pa.Array | None]
 """The dictionary that every piece of a column gets; None means the values of each piece in sorted order."""

@@ -2,7 +2,7 @@
 
 DuckDB runs it: over files that it names itself, over a DuckDB database, or over a data file, which the query calls
 ``data``. SQLite databases are queried through Python's own library, PostgreSQL servers through
-:mod:`rarecell.engine.postgres`. A database is opened read-only, and the query must be a single SELECT. Its rows are kept
+:mod:`rarecell.engine.sql.postgres`. A database is opened read-only, and the query must be a single SELECT. Its rows are kept
 in a private file while the program works, so that their order stays the same; the protected data are written as Parquet.
 """
 
@@ -20,18 +20,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rarecell.engine.addresses import is_server, redacted
-from rarecell.engine.cached import CachedSource
-from rarecell.engine.columnar import ParquetSource
-from rarecell.engine.csv import refuse_duplicates
-from rarecell.engine.csv_source import CsvSource
+from rarecell.engine.columnar.source import ParquetSource
 from rarecell.engine.duck import EngineSettings, arrow_batches, connect, private_directory
-from rarecell.engine.files import FileSource
+from rarecell.engine.files import CachedSource, FileSource
 from rarecell.engine.opening import open_file
-from rarecell.engine.reach import refuse_when_confined
+from rarecell.engine.places import existing_file, file_hash, is_server, is_wildcard, redacted, refuse_when_confined
 from rarecell.engine.source import BATCH_ROWS, Column, Source
-from rarecell.engine.unchanged import file_hash
-from rarecell.engine.wildcards import existing_file, is_wildcard
+from rarecell.engine.text.scan import refuse_duplicates
+from rarecell.engine.text.source import CsvSource
 from rarecell.errors import BadInput
 from rarecell.machine.disk import new_private_file
 
@@ -70,7 +66,7 @@ class SqlSource(CachedSource):
         if self.database is not None and self._kind == "sqlite":
             _copy_from_sqlite(self.database, self.query, path)
         elif self.database is not None and self._kind == "postgres":
-            from rarecell.engine.postgres import copy_query
+            from rarecell.engine.sql.postgres import copy_query
 
             self._untyped = copy_query(self.database, self.query, path)
         else:

@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rarecell.engine.addresses import connection_string, redacted
-from rarecell.engine.csv import refuse_duplicates
+from rarecell.engine.places import connection_string, redacted
+from rarecell.engine.text.scan import refuse_duplicates
 from rarecell.errors import BadInput, MissingExtra
 
 _MOST_DIGITS = 38

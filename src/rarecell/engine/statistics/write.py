@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rarecell.engine.changes import Recodes, WrittenLevels
 from rarecell.engine.output import temporary_folder
-from rarecell.engine.stata import read_layout
-from rarecell.engine.stata_levels import WHOLE_NUMBERS, StataRecode, write_stata_levels
-from rarecell.engine.written_levels import Recodes, WrittenLevels
+from rarecell.engine.statistics.stata import WHOLE_NUMBERS, StataRecode, read_layout, write_stata_levels
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
     from rarecell.edges import Level
-    from rarecell.engine.statistics import StatisticsSource
+    from rarecell.engine.statistics.source import StatisticsSource
 
 
 class NewColumn(NamedTuple):

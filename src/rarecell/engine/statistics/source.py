@@ -21,22 +21,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from rarecell.engine.cached import CachedSource
-from rarecell.engine.columnar import ParquetSource
-from rarecell.engine.csv import refuse_duplicates
+from rarecell.engine.columnar.source import ParquetSource
 from rarecell.engine.duck import EngineSettings
-from rarecell.engine.files import FileSource
+from rarecell.engine.files import CachedSource, FileSource
 from rarecell.engine.output import atomic_path
+from rarecell.engine.places import FileStamp
 from rarecell.engine.source import BATCH_ROWS, Column
-from rarecell.engine.stata import write_changed
-from rarecell.engine.statistics_levels import codes_of, write_statistics_levels
-from rarecell.engine.unchanged import FileStamp
+from rarecell.engine.statistics.stata import write_changed
+from rarecell.engine.statistics.write import codes_of, write_statistics_levels
+from rarecell.engine.text.scan import refuse_duplicates
 from rarecell.errors import BadInput, MissingExtra, RarecellError
 
 if TYPE_CHECKING:
     from rarecell.edges import Columns, Level
-    from rarecell.engine.statistics_levels import NewColumn
-    from rarecell.engine.written_levels import Recodes, WrittenLevels
+    from rarecell.engine.changes import Recodes, WrittenLevels
+    from rarecell.engine.statistics.write import NewColumn
+
 
 MANY_LABELS = 3
 """A column of codes with at least this many labelled values is a list of categories without a natural order."""

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rarecell.engine.arrow import as_arrow, texts
-from rarecell.engine.encoded import code_chunk, plain_value
+from rarecell.engine.arrays import as_arrow, code_chunk, plain_value, texts
 
 if TYPE_CHECKING:
     from rarecell.edges import Level
+
 
 _STRANGE = -2
 _BOUND = re.compile(r"≤?(-?[0-9]+)(\+|–-?[0-9]+)?")

@@ -7,40 +7,44 @@ records that are swapped reach the driver.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from rarecell.engine.drawing import hashed_text
-from rarecell.engine.encoded import EncodedColumn, GroupedCounts, KeyCells, Pairs
-from rarecell.engine.frames import FrameSource
-from rarecell.engine.grouping import count_groups, new_names
-from rarecell.engine.kinds import Kind
-from rarecell.engine.source import ProductColumns, Source
-from rarecell.engine.spark_joins import (
+from rarecell.engine.arrays import EncodedColumn, GroupedCounts, KeyCells, Kind, Pairs
+from rarecell.engine.frames import FrameSource, count_groups, new_names
+from rarecell.engine.places import refuse_when_confined
+from rarecell.engine.source import BATCH_ROWS, ProductColumns, Source
+from rarecell.engine.spark.joins import (
     code_columns,
     counted_pairs,
     joined,
     looked_up,
+    new_session,
     quoted,
     recoded,
     sent,
+    spark_job,
     spark_table,
     with_cell,
 )
-from rarecell.engine.spark_session import spark_job
-from rarecell.errors import BadInput, TooLarge
+from rarecell.engine.streaming import hashed_text
+from rarecell.errors import BadInput, EngineFailed, MissingExtra, TooLarge
 from rarecell.machine.disk import remove
 
 if TYPE_CHECKING:
     from rarecell.edges import Columns, Frame, Places
-    from rarecell.engine.written_levels import Recodes
+    from rarecell.engine.changes import Recodes
+
 
 MOST_CELLS = 50_000_000
 """More occupied cells than this are not brought to the driver."""
@@ -62,7 +66,6 @@ class SparkSource(FrameSource):
         return self.frame.to_native()
 
     def numbered(self, id_column: str | None) -> Source:
-        from rarecell.engine.spark_rows import NumberedSpark
 
         return NumberedSpark(self, id_column)
 
@@ -351,3 +354,111 @@ class SparkSource(FrameSource):
 
     def write_with_replacements(self, path: str | Path, rows: Places, columns: Columns) -> Path:
         raise BadInput("A Spark frame is not written to a single file; change it with replaced_by_id and write it with Spark.")
+
+
+# How does a run look at single records that are spread over many machines?
+#
+# Records have no position in Spark. Where a run needs one, they are numbered in the order of their ids. Each column that
+# the run asks for reaches the driver as one array in this order; all other columns stay where they are. Random draws
+# depend on the ids, so the same seed gives the same result as on a file.
+
+
+class NumberedSpark(SparkSource):
+    """A Spark frame whose records are numbered in the order of their ids.
+
+    Parameters
+    ----------
+    source : SparkSource
+        The frame.
+    id_column : str, optional
+        The column that identifies each record; whole numbers or text, different in each record.
+    """
+
+    keeps_rows = True
+
+    def __init__(self, source: SparkSource, id_column: str | None) -> None:
+        super().__init__(nw.from_native(source.native), most_cells=source.most_cells)
+        self.name = source.name
+        self.id_column = id_column
+
+    @cached_property
+    def ids(self) -> pa.Array:
+        """The id of each record, in order."""
+        found = self._in_order([])[0]
+        name = self.usable_id(self.id_column)
+        if found.null_count:
+            raise BadInput(f"The id column '{name}' of {self.name} has missing values; each record needs an id.")
+        if len(found) > 1 and pc.any(pc.equal(found[1:], found[:-1])).as_py():
+            raise BadInput(f"The id column '{name}' of {self.name} has a value twice; each record needs another id.")
+        return found
+
+    def places(self, rows: NDArray[np.int64]) -> pa.Array:
+        return self.ids.take(pa.array(rows))
+
+    def rows_at(self, places: Any) -> NDArray[np.int64]:
+        return np.asarray(pc.index_in(places, value_set=self.ids).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        ids, *found = self._in_order(columns)
+        if not ids.equals(self.ids):
+            raise self._changed()
+        yield from pa.table(found, names=[str(k) for k in range(len(found))]).to_batches(BATCH_ROWS)
+
+    @spark_job("bringing columns of the records to the driver")
+    def _in_order(self, columns: Sequence[str]) -> list[pa.Array]:
+        """The ids and some columns of all records."""
+        from pyspark.sql import functions
+
+        names = [self.usable_id(self.id_column), *columns]
+        chosen = [functions.col(quoted(old)).alias(new) for old, new in zip(names, new_names(len(names)), strict=True)]
+        found = self.native.select(*chosen).orderBy(new_names(len(names))[0]).toArrow()
+        return [column.combine_chunks() for column in found.columns]
+
+    @spark_job("looking up records")
+    def take(self, rows: NDArray[np.int64], columns: Sequence[str]) -> dict[str, pa.Array]:
+        from pyspark.sql import functions
+
+        wanted, back = np.unique(np.asarray(rows, dtype=np.int64), return_inverse=True)
+        if not len(wanted):
+            return {name: pa.nulls(0) for name in columns}
+        native, (number, position) = self.native, new_names(2, "wanted")
+        small = spark_table(native, {number: self.places(wanted), position: np.arange(len(wanted))})
+        joined = native.join(sent(small, len(wanted)), native[quoted(self.usable_id(self.id_column))] == small[number])
+        renamed = [functions.col(quoted(column)).alias(f"{k}") for k, column in enumerate(columns)]
+        found = joined.select(position, *renamed).sort(position).toArrow()
+        if not np.array_equal(found.column(0).to_numpy(), np.arange(len(wanted))):
+            raise self._changed()
+        in_order = found.take(pa.array(back))
+        return {name: in_order.column(1 + k).combine_chunks() for k, name in enumerate(columns)}
+
+    def _changed(self) -> BadInput:
+        return BadInput(f"The records of {self.name} changed while they were read. Cache it, and run again.")
+
+
+# How is a Spark table found by its name?
+
+
+def open_spark_table(name: str) -> SparkSource:
+    """Open a Spark table, or a path that Spark reads in its default format, in the active session or a new one."""
+    refuse_when_confined("A Spark table")
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise MissingExtra.needed("A Spark table", "spark") from None
+
+    @spark_job(f"opening '{name}'")
+    def opened() -> Any:
+        session = SparkSession.getActiveSession() or new_session()
+        is_name = re.fullmatch(r"[^/\\]+", name) is not None
+        return session.table(name) if is_name and session.catalog.tableExists(name) else session.read.load(name)
+
+    try:
+        source = SparkSource(nw.from_native(opened()))
+    except EngineFailed as problem:
+        if "PATH_NOT_FOUND" in str(problem):
+            raise BadInput(
+                f"Spark knows no table '{name}', and there is no such path. Check the name and the catalogue."
+            ) from None
+        raise
+    source.name = f"the Spark table {name}"
+    return source

@@ -1,0 +1,1 @@
+"""Parquet and Arrow files, one file or a folder of parts."""

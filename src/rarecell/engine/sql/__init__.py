@@ -1,0 +1,1 @@
+"""Queries of files and of DuckDB, SQLite and PostgreSQL databases."""

@@ -1,0 +1,1 @@
+"""Delimited text in any encoding, one file or a folder of parts."""

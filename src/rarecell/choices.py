@@ -23,3 +23,6 @@ FORMS = ("multinomial", "poisson", "poisson-gamma")
 
 ZEROS = ("swaps", "detect", "off")
 """What to do about structural zeros, unless a file lists them."""
+
+CHECK_FORMATS = ("text", "json", "junit", "sarif")
+"""How a check is printed for a pipeline."""

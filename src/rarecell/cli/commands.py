@@ -9,18 +9,20 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rarecell import __version__
+from rarecell.choices import CHECK_FORMATS
 from rarecell.cli.options import (
     FiniteRange,
     config_of,
     data_options,
     gate_options,
+    model_options,
     plan_options,
     protect_options,
     run_options,
@@ -31,9 +33,9 @@ from rarecell.data.names import names_in
 from rarecell.errors import OutputExists, RarecellError
 from rarecell.machine.signals import interrupt, when_asked_to_end
 from rarecell.machine.system import make_output_printable
+from rarecell.outcome.check import Limits
 
 if TYPE_CHECKING:
-    from rarecell.outcome.summary import RunSummary
     from rarecell.run.config import RunConfig
     from rarecell.run.results import Assessment, Protection
 
@@ -41,19 +43,9 @@ if TYPE_CHECKING:
 # Does a file pass the rules that were named on the command line?
 
 
-def too_risky(summary: RunSummary, options: Mapping[str, Any]) -> Iterator[str]:
-    """Why the file does not pass the gates that were asked for, one sentence for each."""
-    limit, match, least = (options.get(name) for name in ("fail_above", "fail_above_match", "fail_below"))
-    if limit is not None and summary.highest_risk > limit:
-        yield f"the highest risk of a record is {summary.highest_risk:.3g}, above the {limit:g} of --fail-above."
-    highest = summary.risk.highest_match or 0.0
-    if match is not None and highest > match:
-        yield f"a match with a record would be right with probability {highest:.3g}, above the {match:g} of --fail-above-match."
-    if least is not None and summary.smallest_group < least:
-        yield (
-            f"some records share their key values with fewer than the {least} records of --fail-below: the smallest number is "
-            f"{summary.smallest_group}."
-        )
+def limits_of(options: Mapping[str, Any]) -> Limits:
+    """The rules by number that were asked for."""
+    return Limits(**{name: options.get(name) for name in ("fail_above", "fail_above_match", "fail_below")})
 
 
 # What would intruders find? The command that attacks a released file.
@@ -244,10 +236,10 @@ def _finish(result: Assessment | Protection, options: dict[str, Any]) -> None:
             click.echo(
                 "\nNo file was written: this was a trial. Give --out DIR to write the protected file and the report.", err=True
             )
-    reasons = list(too_risky(summary, options))
-    for reason in reasons:
-        click.echo(f"rarecell: {reason}", err=True)
-    if reasons:
+    broken = [rule for rule in limits_of(options).outcomes(summary) if not rule.passed]
+    for rule in broken:
+        click.echo(f"rarecell: {rule.sentence}", err=True)
+    if broken:
         sys.exit(_EXIT_RISKY)
 
 
@@ -278,6 +270,47 @@ def assess(**options: Any) -> None:
     from rarecell.run import assess
 
     _run(assess.assess, config_of(options), options)
+
+
+@main.command()
+@model_options
+@click.option("--fail-above", type=FiniteRange(0, 1), metavar="P", help="Fail when a record's risk is above P.")
+@gate_options
+@click.option(
+    "--format",
+    "check_format",
+    type=click.Choice(CHECK_FORMATS),
+    default="text",
+    show_default=True,
+    help="What to print: lines of text, JSON, JUnit XML, or SARIF.",
+)
+@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write it to FILE instead, replacing it.")
+def check(**options: Any) -> None:
+    """Hold FILE against rules, for a pipeline: exit code 0 when it keeps them, 3 when it does not.
+
+    \b
+    Example:
+        rarecell check survey.csv --keys age,sex,region \\
+            --population 1000000 --fail-above 0.2 --format junit
+    """
+    from rarecell.cli import terminal
+    from rarecell.outcome.check import check_of
+    from rarecell.report.pipelines import FORMATS, write_check
+    from rarecell.run import assess
+
+    limits, config = limits_of(options), config_of(options)
+    if limits == Limits():
+        raise click.UsageError("Name a rule to hold the file against, such as --fail-above 0.2 or --fail-below 3.")
+    with terminal.watched(quiet=options["quiet"]) as progress:
+        summary = assess.assess(config, progress=progress).summary
+    checked = check_of(config.input, summary, tuple(limits.outcomes(summary)))
+    form = "json" if options["as_json"] else options["check_format"]
+    if options["output"]:
+        write_check(Path(options["output"]), checked, form)
+    else:
+        click.echo(FORMATS[form](checked))
+    if checked.broken:
+        sys.exit(_EXIT_RISKY)
 
 
 @main.command()

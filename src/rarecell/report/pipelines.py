@@ -1,0 +1,101 @@
+"""How does a pipeline read a check: as JUnit XML, as SARIF, as JSON, or as lines of text?
+
+None of them has a value of a record: only rules, what was measured and what is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from xml.etree import ElementTree
+
+from rarecell import __version__
+from rarecell.engine.output import atomic_path
+from rarecell.outcome.check import Check, RuleOutcome
+
+DOCUMENTATION = "https://rarecell.readthedocs.io/"
+
+
+def as_text(check: Check) -> str:
+    """A line for each rule, and the verdict."""
+    lines = [f"{'ok  ' if rule.passed else 'FAIL'}  {rule.rule}: {rule.sentence}" for rule in check.rules]
+    return "\n".join([*lines, f"{check.file}: {check.verdict}"])
+
+
+def as_json(check: Check) -> str:
+    return json.dumps(check.to_dict(), indent=2, ensure_ascii=False)
+
+
+def as_junit(check: Check) -> str:
+    """A test case for each rule, as GitLab, Jenkins and Azure Pipelines show them."""
+    suites = ElementTree.Element("testsuites", name="rarecell check")
+    suite = ElementTree.SubElement(
+        suites,
+        "testsuite",
+        name=check.file,
+        tests=str(len(check.rules)),
+        failures=str(len(check.broken)),
+        errors="0",
+        skipped="0",
+    )
+    properties = ElementTree.SubElement(suite, "properties")
+    for name, value in (("rarecell", __version__), ("verdict", check.verdict), ("records", str(check.records))):
+        ElementTree.SubElement(properties, "property", name=name, value=value)
+    for rule in check.rules:
+        case = ElementTree.SubElement(suite, "testcase", classname="rarecell.check", name=f"{rule.rule}: {rule.says}")
+        if not rule.passed:
+            failure = ElementTree.SubElement(case, "failure", type=rule.rule, message=rule.sentence)
+            failure.text = _figures(rule)
+        else:
+            ElementTree.SubElement(case, "system-out").text = rule.sentence
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True)
+
+
+def as_sarif(check: Check) -> str:
+    """SARIF 2.1.0: a result for each broken rule, at the file, as code hosts show them beside a change."""
+    rules = [
+        {
+            "id": rule.rule,
+            "shortDescription": {"text": rule.says},
+            "helpUri": f"{DOCUMENTATION}howto/ci.html",
+            "defaultConfiguration": {"level": "error"},
+        }
+        for rule in check.rules
+    ]
+    places = [{"physicalLocation": {"artifactLocation": {"uri": Path(check.file).as_posix()}, "region": {"startLine": 1}}}]
+    results = [
+        {
+            "ruleId": rule.rule,
+            "ruleIndex": index,
+            "level": "error",
+            "message": {"text": f"{check.file}: {rule.sentence}"},
+            "locations": places,
+            "properties": {"measured": rule.measured, "allowed": rule.allowed},
+        }
+        for index, rule in enumerate(check.rules)
+        if not rule.passed
+    ]
+    driver = {"name": "rarecell", "version": __version__, "informationUri": DOCUMENTATION, "rules": rules}
+    run = {"tool": {"driver": driver}, "results": results, "properties": {"verdict": check.verdict}}
+    log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
+    return json.dumps(log, indent=2, ensure_ascii=False)
+
+
+def _figures(rule: RuleOutcome) -> str:
+    return "" if rule.measured is None or rule.allowed is None else f"measured {rule.measured:.6g}, allowed {rule.allowed:.6g}"
+
+
+FORMATS: Mapping[str, Callable[[Check], str]] = MappingProxyType(
+    {"text": as_text, "json": as_json, "junit": as_junit, "sarif": as_sarif}
+)
+"""Every form that a check can be written in, by the word of ``--format``."""
+
+
+def write_check(path: Path, check: Check, form: str) -> Path:
+    """Write a check in one of :data:`FORMATS`, readable by its owner alone."""
+    with atomic_path(path) as temporary:
+        temporary.write_text(FORMATS[form](check) + "\n", encoding="utf-8")
+    return path

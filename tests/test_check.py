@@ -1,0 +1,98 @@
+"""A check says the same in every form, without a value of a record, and its exit code stops a pipeline."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner, Result
+
+from rarecell.choices import CHECK_FORMATS
+from rarecell.cli import main
+from rarecell.outcome.check import Check, RuleOutcome
+from rarecell.report.pipelines import FORMATS, as_junit, as_sarif, as_text
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("check") / "people.csv"
+    rows = "".join(f"{20 + row % 60},{row % 7},{row % 2}\n" for row in range(600)) + "99,quaint,1\n"
+    path.write_text("age,region,sex\n" + rows, encoding="utf-8")
+    return path
+
+
+def checked(people: Path, *words: str) -> Result:
+    usual = [str(people), "--keys", "age,region,sex", "--population", "3000", "--model", "independence", "--quiet"]
+    return CliRunner().invoke(main, ["check", *usual, *words])
+
+
+RULES = (
+    RuleOutcome(
+        rule="highest-risk", says="no risk above 0.2", measured=0.5, allowed=0.2, passed=False, sentence="0.5 is <above> 0.2."
+    ),
+    RuleOutcome(rule="smallest-group", says="3 & more alike", measured=4, allowed=3, passed=True, sentence="4 records or more."),
+)
+CHECK = Check(file="data/people.csv", records=601, verdict="do not release", rules=RULES)
+
+
+def test_every_form_has_a_word() -> None:
+    assert tuple(FORMATS) == CHECK_FORMATS
+
+
+def test_junit_has_a_case_for_each_rule() -> None:
+    suite = ElementTree.fromstring(as_junit(CHECK)).find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures"), suite.get("name")) == ("2", "1", "data/people.csv")
+    broken, kept = suite.findall("testcase")
+    failure = broken.find("failure")
+    assert failure is not None
+    assert failure.get("message") == "0.5 is <above> 0.2."
+    assert failure.text == "measured 0.5, allowed 0.2"
+    assert kept.find("failure") is None
+
+
+def test_sarif_has_what_code_hosts_ask_for() -> None:
+    log = json.loads(as_sarif(CHECK))
+    assert log["version"] == "2.1.0"
+    (run,) = log["runs"]
+    assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["highest-risk", "smallest-group"]
+    (result,) = run["results"]
+    assert result["ruleId"] == run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == "highest-risk"
+    assert result["level"] == "error"
+    assert result["message"]["text"].endswith("0.5 is <above> 0.2.")
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "data/people.csv"
+
+
+def test_text_is_a_line_for_each_rule() -> None:
+    assert as_text(CHECK).splitlines() == [
+        "FAIL  highest-risk: 0.5 is <above> 0.2.",
+        "ok    smallest-group: 4 records or more.",
+        "data/people.csv: do not release",
+    ]
+
+
+@pytest.mark.parametrize("form", CHECK_FORMATS)
+def test_a_broken_rule_ends_with_exit_code_3_in_every_form(people: Path, form: str) -> None:
+    done = checked(people, "--fail-above", "0.01", "--fail-below", "1", "--format", form)
+    assert done.exit_code == 3, done.output
+    assert "highest-risk" in done.output
+    assert "quaint" not in done.output
+
+
+def test_a_file_that_keeps_the_rules_passes_and_can_be_written(people: Path, tmp_path: Path) -> None:
+    target = tmp_path / "check.json"
+    done = checked(people, "--fail-below", "1", "--format", "json", "--output", str(target))
+    assert done.exit_code == 0, done.output
+    assert done.stdout == ""
+    check = Check.from_dict(json.loads(target.read_text(encoding="utf-8")))
+    assert check.verdict in ("release", "look")
+    assert [rule.rule for rule in check.rules] == ["smallest-group"]
+    assert target.stat().st_mode & 0o077 == 0
+
+
+def test_a_check_without_a_rule_is_wrong_usage(people: Path) -> None:
+    done = checked(people)
+    assert done.exit_code == 2
+    assert "Name a rule" in done.output

@@ -246,9 +246,9 @@ def test_both_household_risks_are_those_of_the_members_together(people: pd.DataF
     risk = rc.assess(at_home, keys=KEYS, population=20_000, household="home").to_frame()
     for of_member, of_household in (
         ("unique_probability", "household_probability"),
-        ("match_probability", "household_match_probability"),
+        ("match_probability", "household_any_match_probability"),
     ):
         for _, members in risk.groupby(at_home["home"]):
             together = 1 - math.prod(1 - p for p in members[of_member])
             assert members[of_household].to_list() == pytest.approx([together] * len(members))
-    assert (risk["household_match_probability"] >= risk["household_probability"] - 1e-12).all()
+    assert (risk["household_any_match_probability"] >= risk["household_probability"] - 1e-12).all()

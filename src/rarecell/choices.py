@@ -21,6 +21,9 @@ RESOLUTIONS = ("multi", "full")
 FORMS = ("multinomial", "poisson", "poisson-gamma")
 """Distribution of the population count of a cell."""
 
+YES_NO = ("yes", "no")
+"""Whether an intruder knows who lives with whom."""
+
 ZEROS = ("swaps", "detect", "off")
 """What to do about structural zeros, unless a file lists them."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rarecell.choices import FORMS, MISSING, MODELS, RESOLUTIONS, SEARCHES
+from rarecell.choices import FORMS, MISSING, MODELS, RESOLUTIONS, SEARCHES, YES_NO
 from rarecell.data.names import names_in
 from rarecell.engine.places import without_password
 from rarecell.errors import BadInput
@@ -86,7 +86,19 @@ data_options = _options(
 
 model_options = _options(
     data_options,
-    click.option("--household", help="Column that identifies households."),
+    click.option(
+        "--household", metavar="COLUMNS", help="Column that identifies households; several that do so together: area,number."
+    ),
+    click.option(
+        "--household-order",
+        metavar="COLUMNS",
+        help="Columns that give the order of the members of a household (default: found from the data, householder and age first).",
+    ),
+    click.option(
+        "--households-known",
+        type=click.Choice(YES_NO),
+        help="Whether an intruder knows who lives with whom (default yes). With no, only persons are judged.",
+    ),
     click.option("--geography", help='Column of the area, or nested areas from coarse to fine: "region>district".'),
     click.option("--register", metavar="FILE", help="The whole population, if you hold it: exact numbers next to the estimates."),
     click.option(
@@ -264,6 +276,7 @@ _PASSED_ON = (
         "population",
         "weight",
         "household",
+        "households_known",
         "geography",
         "register",
         "strata",
@@ -308,6 +321,8 @@ def config_of(options: ReadJson, *, protect: ReadJson | None = None) -> RunConfi
         given["populations"] = {name.strip(): int(size) for name, _, size in sizes}
     if options.get("sensitive"):
         given["sensitive"] = list(_names(options["sensitive"]))
+    if options.get("household_order"):
+        given["household_order"] = list(_names(options["household_order"]))
     if options.get("id_column"):
         given["id"] = options["id_column"]
     if options.get("cliques"):

@@ -389,6 +389,7 @@ Rows = Callable[..., None]
 
 def show_roles(risk: RiskSummary, rows: Rows, say: Callable[[str], None]) -> None:
     """Print what the roles of the columns add to the risk, as far as the run names them."""
+    _show_families(risk, rows, say)
     _show_areas(risk, rows, say)
     _show_scenarios(risk, rows)
     if risk.attributes:
@@ -443,6 +444,44 @@ def show_aftermath(swap: SwapSummary, rows: Rows, say: Callable[[str], None]) ->
             f"Swaps fell most on {worst.column} {worst.level}: {worst.swapped:,} of {worst.records:,} records, {worst.ratio:.1f} times the "
             "share of the whole file."
         )
+
+
+def _show_families(risk: RiskSummary, rows: Rows, say: Callable[[str], None]) -> None:
+    """Print the risk of persons and of families beside each other."""
+    families = risk.families
+    if families is None:
+        return
+    lines = [
+        (
+            "as a person",
+            number(risk.sample_uniques),
+            number(risk.expected_population_uniques, 1),
+            number(risk.expected_population_uniques, 1),
+            number(risk.expected_correct_matches, 1),
+            span(risk.interval),
+        ),
+        (
+            "as a family",
+            number(families.sample_uniques),
+            number(families.expected_population_uniques, 1),
+            number(families.expected_persons, 1),
+            number(families.expected_correct_matches, 1),
+            span(families.interval),
+        ),
+    ]
+    headers = [
+        "recognised",
+        "unique in the file",
+        "expected population uniques",
+        "persons in them",
+        "correct matches",
+        "95 % interval",
+    ]
+    rows("Persons and families", headers, lines, right=range(1, 6))
+    if not families.known:
+        say(families.sentence)
+    if families.reliability is not None:
+        say(f"Reliability for families: {families.reliability.light}. {families.reliability.sentence}")
 
 
 def _bias(share: float | None) -> str:

@@ -19,7 +19,7 @@ from rarecell.data import written
 from rarecell.data.coding import Coding, code_levels
 from rarecell.data.counting import Counted, KeyCounting, number_of_each
 from rarecell.data.levels import settle
-from rarecell.data.names import check_names, nested_areas
+from rarecell.data.names import check_names, household_columns, nested_areas
 from rarecell.engine import open_source
 from rarecell.engine.arrays import EncodedColumn, KeyCells, code_chunk, unified
 from rarecell.engine.source import Source
@@ -54,7 +54,7 @@ class Microdata(Shown):
         Column of survey weights: the number of persons that each record represents.
     household, geography, strata, id : str, optional
         Further columns, each with one role. A geography or stratum may also be a key; nested areas are named from coarse
-        to fine, as in ``"region>district"``.
+        to fine, as in ``"region>district"``. Several columns that identify a household together are separated by commas.
     sensitive : sequence of str
         Columns whose values an intruder would like to learn.
     missing : str
@@ -252,15 +252,25 @@ class Microdata(Shown):
         """The weight of each record, or None without a weight column."""
         return None if self.weight is None else self.source.weights(self.weight)
 
-    def household_codes(self) -> NDArray[np.int32] | None:
+    @cached_property
+    def household_columns(self) -> tuple[str, ...]:
+        """The columns that identify a household together; empty without a household."""
+        return () if self.household is None else household_columns(self.household, self.columns)
+
+    def household_codes(self) -> NDArray[np.int64] | None:
         """A number for the household of each record, or None without such a column; a record without one is its own household."""
         if self.household is None:
             return None
-        codes, (categories,) = self.column_codes([self.household])
-        of_record = codes[:, 0].copy()
-        if categories.has_missing:
-            alone = np.flatnonzero(of_record == categories.n_levels - 1)
-            of_record[alone] = categories.n_levels - 1 + np.arange(len(alone))
+        codes, categories = self.column_codes(self.household_columns)
+        of_record = codes[:, 0].astype(np.int64)
+        lacks = np.zeros(len(codes), dtype=bool)
+        for k, of_column in enumerate(categories):
+            if k:
+                of_record = np.unique(of_record * of_column.n_levels + codes[:, k], return_inverse=True)[1]
+            if of_column.has_missing:
+                lacks |= codes[:, k] == of_column.n_levels - 1
+        alone = np.flatnonzero(lacks)
+        of_record[alone] = of_record.max(initial=0) + 1 + np.arange(len(alone))
         return of_record
 
     def values_at(self, rows: NDArray[np.int64], columns: Sequence[str]) -> dict[str, pa.Array]:

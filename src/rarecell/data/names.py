@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rarecell.errors import BadInput, UnknownColumns, nearest_names
@@ -57,6 +57,17 @@ def nested_areas(text: str) -> tuple[str, ...]:
     return columns
 
 
+def household_columns(text: str, columns: Container[str]) -> tuple[str, ...]:
+    """The columns that identify a household: the one of this name, or several that are separated by commas.
+
+    Examples
+    --------
+    >>> household_columns("area,number", {"area", "number", "age"})
+    ('area', 'number')
+    """
+    return (text,) if text in columns else names_in(text)
+
+
 def scenario_keys(scenario: Mapping[str, ReadJson]) -> dict[str, tuple[str, ...]]:
     """The keys that each intruder knows."""
     found = {}
@@ -96,9 +107,10 @@ def check_names(data: Microdata, coded: Sequence[str], with_hierarchy: Sequence[
     """Find everything that is wrong with the columns named for roles, and report it all at once."""
     from rarecell.graph.masks import MAX_VERTICES
 
-    single = {"weight": data.weight, "household": data.household, "stratum": data.strata, "id": data.id}
+    single = {"weight": data.weight, "stratum": data.strata, "id": data.id}
     roles = [("key", key) for key in data.keys]
     roles += [(role, name) for role, name in single.items() if name is not None]
+    roles += [("household", name) for name in data.household_columns]
     roles += [("geography", name) for name in data.areas]
     roles += [("sensitive column", name) for name in data.sensitive]
     available = list(data.columns)
@@ -114,7 +126,9 @@ def check_names(data: Microdata, coded: Sequence[str], with_hierarchy: Sequence[
     other += [f"Key '{key}' is named {data.keys.count(key)} times; name it once." for key in _repeated(data.keys)]
     for name in dict.fromkeys(name for _, name in roles):
         taken = [role for role, column in roles if column == name]
-        distinct = set(taken) - ({"geography", "stratum"} if "key" in taken else set())
+        # An area may be part of what identifies a household, because numbers of households often start anew in each.
+        also = {"geography", "stratum"} | ({"household"} if len(data.household_columns) > 1 else set())
+        distinct = set(taken) - (also if "key" in taken else set())
         if len(distinct) > 1:
             other.append(f"Column '{name}' is given as {' and as '.join(sorted(distinct))}; it has one role.")
     for key in dict.fromkeys(data.keys):

@@ -262,6 +262,43 @@ class Reliability(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FamilyCount(Plain):
+    """Households counted in a register: how many it has, how many of the file are unique in it, and the persons in these."""
+
+    households: int
+    population_uniques: Count
+    correct_matches: float
+    persons: Count
+    is_inside_interval: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class FamilySummary(Plain):
+    """Households as records: how many have a composition that no other household of the population has, and who lives in them.
+
+    ``known`` says whether the run takes an intruder to know who lives with whom. ``records_above_threshold`` counts persons at the
+    threshold or above, alone or with their household, and ``expected_records`` is the sum of the larger of both risks.
+    """
+
+    households: Count
+    sample_uniques: Count
+    expected_population_uniques: float
+    expected_correct_matches: float
+    expected_persons: float
+    interval: Interval
+    highest: float | None = None
+    above_threshold: Count
+    records_above_threshold: Count
+    expected_records: float
+    known: bool = True
+    places: int
+    ordered_by: tuple[str, ...] = ()
+    reliability: Reliability | None = None
+    register: FamilyCount | None = None
+    sentence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RiskSummary(Plain):
     """The risk of the file, how it is distributed, and how far it can be trusted."""
 
@@ -290,6 +327,7 @@ class RiskSummary(Plain):
     key_contributions: Mapping[str, float] = field(default_factory=dict)
     fixed_records: int | None = None
     household: HouseholdRisk | None = None
+    families: FamilySummary | None = None
     areas: tuple[AreaLevelSummary, ...] = ()
     finest_safe_area: str | None = None
     attributes: tuple[AttributeSummary, ...] = ()
@@ -302,12 +340,22 @@ class RiskSummary(Plain):
 
     @property
     def records_at_risk(self) -> Count | None:
-        """Records to protect: population uniques by the register, or else records at the threshold or above in any scenario."""
+        """Records to protect: population uniques by the register, or else records at the threshold or above in any scenario.
+
+        Where households are known, a record is at risk with its family as well.
+        """
+        together = self.known_families
         if self.register is not None:
-            return self.register.population_uniques
-        counts = (self.records_above_threshold, self.above_in_a_scenario)
+            return self.register.population_uniques if together is None else together.records_above_threshold
+        of_families = None if together is None else together.records_above_threshold
+        counts = (self.records_above_threshold, self.above_in_a_scenario, of_families)
         known = [n for n in counts if isinstance(n, int)]
         return max(known) if known else self.records_above_threshold
+
+    @property
+    def known_families(self) -> FamilySummary | None:
+        """The households of the file, if an intruder knows who lives with whom."""
+        return self.families if self.families is not None and self.families.known else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -375,9 +423,10 @@ class RunSummary(Plain):
         """The highest risk of a record in the file as it would be released."""
         if self.swap is not None:
             return self.swap.risk_after.highest
+        families = 0.0 if self.risk.known_families is None else self.risk.known_families.highest or 0.0
         if self.risk.register is not None:
-            return 0.0 if self.risk.register.population_uniques == 0 else 1.0
-        return self.risk.highest or 0.0
+            return max(families, 0.0 if self.risk.register.population_uniques == 0 else 1.0)
+        return max(families, self.risk.highest or 0.0)
 
     @property
     def smallest_group(self) -> int:

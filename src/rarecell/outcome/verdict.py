@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rarecell.outcome.roles import RegisterSummary
-from rarecell.outcome.summary import RunSummary
+from rarecell.outcome.summary import FamilySummary, RunSummary
 from rarecell.outcome.swap import SwapSummary
-from rarecell.outcome.words import about, about_times, counted, expected, number, percent, verb
+from rarecell.outcome.words import about, about_times, counted, expected, number, percent, span, verb
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ def judged(summary: RunSummary) -> RunSummary:
 
 def before_protection(summary: RunSummary) -> Verdict:
     risk = summary.risk
+    if risk.known_families is not None:
+        return _with_families(risk.known_families, summary)
     if risk.register is not None:
         return _counted_in(risk.register, summary)
     above, records = risk.records_above_threshold, number(summary.records)
@@ -71,6 +73,40 @@ def before_protection(summary: RunSummary) -> Verdict:
         "risk" if is_risky else "safe",
         f"{_records(risk.expected_population_uniques)} could be recognised",
         (judgement, f"An intruder{_matching(risk.expected_correct_matches)}"),
+    )
+
+
+def family_sentence(families: FamilySummary) -> str:
+    """The risk of the households of a file, in words."""
+    counted_there = families.register
+    if counted_there is not None:
+        uniques, how = counted_there.population_uniques, "as counted in the register of households"
+        return (
+            f"Somebody who knows a family finds it by what its members have together: {counted(uniques, 'household')} of "
+            f"{number(families.households)}, with {counted(counted_there.persons, 'person')}, {verb(uniques, 'is', 'are')} the only one of "
+            f"{verb(uniques, 'its', 'their')} kind, {how}; the model expected {number(families.expected_population_uniques, 1)}."
+        )
+    return (
+        f"Somebody who knows a family finds it by what its members have together: {about(families.expected_population_uniques)} of "
+        f"{counted(families.households, 'household')}, with {about(families.expected_persons)} persons, are expected to be the only one of "
+        f"their kind in the population (between {span(families.interval)})."
+    )
+
+
+def _with_families(families: FamilySummary, summary: RunSummary) -> Verdict:
+    """Judge by the larger of two risks: of being recognised as a person, and with the family."""
+    above, records = families.records_above_threshold, number(summary.records)
+    threshold = f"a risk of {summary.risk.threshold:g} or more, the threshold of this run, alone or with the family"
+    if above == 0:
+        tone, judgement = "safe", f"No record of {records} has {threshold}."
+    else:
+        tone = "risk"
+        judgement = f"This file is not safe to release as it stands: {counted(above, 'record')} of {records} {verb(above, 'has', 'have')} {threshold}."
+    return Verdict(
+        tone,
+        f"{_records(families.expected_records)} could be recognised, {expected(summary.risk.expected_population_uniques)} of them without "
+        "their family",
+        (judgement, family_sentence(families)),
     )
 
 

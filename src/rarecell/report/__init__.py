@@ -194,6 +194,7 @@ def report_context(
         "folder": FILE_NAMES[edition][1],
         "missing_sentence": sentences.missing_sentence(summary),
         "household": sentences.household_sentence(summary),
+        "families": sentences.family_sentences(summary),
         "fixed": sentences.fixed_sentence(summary),
         "recoded": sentences.recoded_sentence(summary),
         "model_sentences": sentences.model_sentences(summary),

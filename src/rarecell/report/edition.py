@@ -20,6 +20,7 @@ from rarecell.outcome.summary import (
     Count,
     DesignSummary,
     EstimatorDetail,
+    FamilySummary,
     FitSummary,
     Histogram,
     HouseholdRisk,
@@ -30,6 +31,7 @@ from rarecell.outcome.summary import (
     RunSummary,
 )
 from rarecell.outcome.swap import FrontierSummary, IntruderSummary, NotSwapped, RiskNumbers, SuppressionSummary, SwapSummary
+from rarecell.outcome.verdict import family_sentence
 from rarecell.report.rounding import rough, rough_change, rough_count, rough_interval, rough_up
 
 MODEL_WORDS = {
@@ -159,6 +161,7 @@ def _risk(risk: RiskSummary, structure: str) -> RiskSummary:
         unsafe_combinations=unsafe,
         key_contributions={key: rough(share) for key, share in risk.key_contributions.items()},
         household=risk.household and _household(risk.household),
+        families=risk.families and _families(risk.families),
         register=risk.register and _register(risk.register),
         design=risk.design and _design(risk.design),
     )
@@ -220,6 +223,26 @@ def _household(household: HouseholdRisk) -> HouseholdRisk:
         else rough_up(household.expected_with_a_correct_match),
         above_threshold=rough_shown(household.above_threshold),
     )
+
+
+def _families(families: FamilySummary) -> FamilySummary:
+    """Rounded as the numbers of records are; how the estimate compares with a register is not told."""
+    told = replace(
+        families,
+        households=rough_shown(families.households),
+        sample_uniques=rough_shown(families.sample_uniques),
+        expected_population_uniques=rough_up(families.expected_population_uniques),
+        expected_correct_matches=rough_up(families.expected_correct_matches),
+        expected_persons=rough_up(families.expected_persons),
+        interval=rough_interval(families.interval),
+        highest=None,
+        above_threshold=rough_shown(families.above_threshold),
+        records_above_threshold=rough_shown(families.records_above_threshold),
+        expected_records=rough_up(families.expected_records),
+        reliability=families.reliability and replace(families.reliability, reasons=(), sentence=""),
+        register=None,
+    )
+    return replace(told, sentence=family_sentence(told))
 
 
 def _key_cost(cost: KeyCostSummary) -> KeyCostSummary:

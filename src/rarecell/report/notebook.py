@@ -30,7 +30,7 @@ from rarecell.report import charts, style_sheet
 from rarecell.report.card import card as card_of_run
 from rarecell.report.drawing import PALETTE
 from rarecell.report.graph_picture import ModelPicture, graph_svg
-from rarecell.report.sentences import fixed_sentence, household_sentence, model_sentences, steps
+from rarecell.report.sentences import family_sentences, fixed_sentence, household_sentence, model_sentences, steps
 from rarecell.risk.records import RecordRisk
 from rarecell.search.result import SearchResult
 from rarecell.swap.apply import SwapResult
@@ -296,7 +296,7 @@ def explain(result: Any) -> Explanation:
         f"every unique record would be right {about_times(risk.expected_correct_matches)}."
     )
     model = "Where that comes from. " + " ".join(model_sentences(summary, is_drawn=False))
-    rest = [text for text in (household_sentence(summary), fixed_sentence(summary)) if text]
+    rest = [text for text in (family_sentences(summary), household_sentence(summary), fixed_sentence(summary)) if text]
     judged = f"The judgement. {verdict(summary)}"
     following = "What to do next. " + " ".join(
         f"{step.text}: {step.command}." if step.command else _capital(step.text) for step in steps(summary)

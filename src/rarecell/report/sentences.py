@@ -310,6 +310,19 @@ def household_sentence(summary: RunSummary) -> str:
     )
 
 
+def family_sentences(summary: RunSummary) -> str:
+    """The risk of households as records, how they became rows, and how far that can be trusted."""
+    families = summary.risk.families
+    if families is None:
+        return ""
+    light = "" if families.reliability is None else f" Reliability: {families.reliability.light}. {families.reliability.sentence}"
+    above = families.above_threshold
+    return (
+        f"{families.sentence} {counted(above, 'household')} {verb(above, 'reaches', 'reach')} the threshold. Person by person, "
+        f"{about(summary.risk.expected_population_uniques)} records are expected to be alone in the population.{light}"
+    )
+
+
 def _households_after(summary: RunSummary) -> str:
     """The risk of households in the released file."""
     after = None if summary.swap is None or summary.swap.released is None else summary.swap.released.households

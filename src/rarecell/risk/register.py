@@ -246,6 +246,47 @@ def register_counts(
     return RegisterCounts(counted_for, in_register, int(grouped.counts.sum()), people, place)
 
 
+def register_records(
+    data: Microdata, register: Frame, columns: Sequence[str], *, settings: EngineSettings | None = None
+) -> tuple[NDArray[np.int32], tuple[Categories, ...], NDArray[np.int64]]:
+    """The people of a register one by one: their keys in the combined levels of file and register, and a number for ``columns``.
+
+    A value of a banded key that lies in no band of the file becomes a level of its own. The number is the same for people who
+    agree on all of ``columns``.
+    """
+    source = open_source(register, settings=settings)
+    known = {column.name: column for column in source.columns()}
+    unknown = [name for name in (*data.keys, *columns) if name not in known]
+    if unknown:
+        raise UnknownColumns.among(unknown, list(known), role="column of the register")
+    encoded = source.encode([*data.keys, *columns]).columns
+    codes, categories = [], []
+    for key, of_key, column in zip(data.keys, data.table().categories, encoded, strict=False):
+        in_file = _FileKey.of(data, key)
+        raw = settle(column.values, known[key], decimal_mark=source.decimal_mark)
+        if in_file.coding.bounds_numbers:
+            of_value = in_file.banded_codes_of(raw)
+            joint = _Joint(of_key, of_value)
+            if (of_value < 0).any():
+                real = of_key.levels[: of_key.n_levels - of_key.has_missing]
+                wider = Categories(key, (*real, _OUTSIDE, *of_key.levels[len(real) :]), of_key.is_ordered)
+                place = places(of_key.levels, wider.levels)
+                joint = _Joint(wider, np.where(of_value < 0, len(real), place[of_value]).astype(np.int32))
+        else:
+            of_value = in_file.codes_of(raw)
+            joint = _Joint.of(of_key, in_file.plain(raw), of_value)
+        _refuse_nothing_in_common(of_key, of_value, source)
+        codes.append(joint.codes[column.codes])
+        categories.append(joint.categories)
+    of_columns = np.zeros(len(codes[0]), dtype=np.int64)
+    for column in encoded[len(data.keys) :]:
+        of_columns = np.unique(of_columns * (len(column.values) + 1) + column.codes, return_inverse=True)[1]
+    return np.stack(codes, axis=1), tuple(categories), of_columns
+
+
+_OUTSIDE = "outside the bands of the file"
+
+
 @dataclass(frozen=True, eq=False)
 class _Joint:
     """Combined levels of a key in the file and the register, and the code of each value of the register; −1 for none."""

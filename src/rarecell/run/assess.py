@@ -31,6 +31,8 @@ from rarecell.outcome.summary import (
     Coarser,
     DesignSummary,
     EstimatorDetail,
+    FamilyCount,
+    FamilySummary,
     FitStatistic,
     FitSummary,
     Histogram,
@@ -51,7 +53,7 @@ from rarecell.outcome.summary import (
     UnsafeCombination,
     Vertex,
 )
-from rarecell.outcome.verdict import judged
+from rarecell.outcome.verdict import family_sentence, judged
 from rarecell.outcome.words import number
 from rarecell.progress import SILENT, Progress
 from rarecell.risk.design_effect import DesignEffect, design_effect
@@ -66,6 +68,7 @@ from rarecell.risk.reliability import Counted, Trust, reliability
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity, unsafe_combinations
 from rarecell.run import files, models, swaps
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.families import HouseholdFindings, find_families
 from rarecell.run.inputs import inputs_of, refuse_unknown_names
 from rarecell.run.keywords import NO_FRAMES, Frames, RunOptions, as_config, paper_table
 from rarecell.run.models import ModelChoice, with_design_weights
@@ -180,14 +183,22 @@ def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, w
         roles = find_roles(data, risk, config, register=frames.register)
     judgement = _judged(data, risk, chosen, config, stages)
     of_households = _of_households(data, risk)
-    found = Findings(config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles, (own, anything))
+    families = None
+    if of_households is not None:
+        with stages.stage(Stage.FAMILIES):
+            families = find_families(data, risk, config, register=frames.register)
+    found = Findings(
+        config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles, (own, anything), families
+    )
     whole = judged(of_findings(found))
     alone = risk.unique_probability[risk.sample_count == 1]
     whole = replace(
         whole, groups=groups_of(risk, columns=role_columns(data, config, risk)), concentration=concentration_of(alone)
     )
     riskiest = _explained(chosen.best, risk, unsafe)
-    return Assessment(config, data, table, zeros, chosen, risk, can_swap, unsafe, roles, riskiest, whole, stages.seconds)
+    return Assessment(
+        config, data, table, zeros, chosen, risk, can_swap, unsafe, roles, riskiest, whole, stages.seconds, families
+    )
 
 
 def _counted(
@@ -310,7 +321,9 @@ class Judgement:
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """The data, the models and the risk of a run; ``households`` has the risk of each household, if there are any.
+    """The data, the models and the risk of a run.
+
+    ``households`` has the risk that a member of each household is recognised, ``families`` that of the households themselves.
 
     ``by_missing`` has the risk with missing values as levels of their own, and with missing values matching every level.
     """
@@ -326,6 +339,7 @@ class Findings:
     households: NDArray[np.float64] | None
     roles: Roles
     by_missing: tuple[RecordRisk, RecordRisk]
+    families: HouseholdFindings | None = None
 
     @property
     def table(self) -> ContingencyTable:
@@ -348,7 +362,7 @@ def of_findings(found: Findings) -> RunSummary:
         sampling_fraction=table.n_records / risk.population,
         records_dropped=data.n_dropped,
         missing=of_missing(found),
-        notes=(*lines[:1], *lines[2:], *risk.notes, *ignored_options(found)),
+        notes=(*lines[:1], *lines[2:], *risk.notes, *ignored_options(found), *_of_family_notes(found)),
         keys=of_keys(table, data),
         cells=Cells(
             formal=table.n_formal_cells,
@@ -510,6 +524,7 @@ def of_risk(found: Findings) -> RiskSummary:
         key_contributions={key: float(share) for key, share in found.unsafe.key_contributions.items()},
         fixed_records=int(table.counts[found.swappability.fixed_cells].sum()),
         household=None if found.households is None else of_households(found.households, threshold),
+        families=of_families(found),
         design=of_design(judgement.design),
         reliability=of_reliability(
             reliability(risk, judgement.fit, judgement.design, judgement.doubles, _register_counts(found))
@@ -554,6 +569,62 @@ def of_households(probability: NDArray[np.float64], threshold: float) -> Househo
         expected_with_a_correct_match=float(matched.sum()),
         above_threshold=int((alone >= threshold).sum()),
     )
+
+
+def _of_family_notes(found: Findings) -> tuple[str, ...]:
+    """How households became rows, or why they did not; and what it means that nobody is taken to know them."""
+    if found.families is None:
+        return ()
+    unknown = (
+        "Nobody is taken to know who lives with whom (--households-known no), so only persons are judged. That assumes that the "
+        "released file has neither a household number nor rows or values that put a household together again.",
+    )
+    said_no = found.config.households_known == "no"
+    return (*found.families.notes, *(unknown if said_no and found.families.families is not None else ()))
+
+
+def of_families(found: Findings) -> FamilySummary | None:
+    """The risk of households as records."""
+    families = None if found.families is None else found.families.families
+    if families is None:
+        return None
+    risk, threshold, size = families.risk, found.config.threshold, families.size
+    together = families.larger(_known_risk(found).per_record()["unique_probability"])
+    at_risk = (families.unique_probability >= threshold) & families.is_alone
+    low, high = families.interval.population_uniques
+    register = None
+    if families.register is not None:
+        counted_uniques = families.register.population_uniques
+        register = FamilyCount(
+            households=families.register.n_register,
+            population_uniques=counted_uniques,
+            correct_matches=families.register.correct_matches,
+            persons=int(size[families.unique_probability == 1.0].sum()),
+            is_inside_interval=low <= counted_uniques <= high,
+        )
+    summary = FamilySummary(
+        households=len(size),
+        sample_uniques=int(families.is_alone.sum()),
+        expected_population_uniques=risk.expected_population_uniques,
+        expected_correct_matches=risk.expected_correct_matches,
+        expected_persons=families.expected_persons,
+        interval=families.interval.population_uniques,
+        highest=float(families.unique_probability.max(initial=0.0)),
+        above_threshold=int(at_risk.sum()),
+        records_above_threshold=int((together[together > 0.0] >= threshold).sum()),
+        expected_records=float(together.sum()),
+        known=found.config.households_known == "yes",
+        places=families.rows.layout.n_places,
+        ordered_by=families.rows.layout.placed_by,
+        reliability=of_reliability(families.trust),
+        register=register,
+    )
+    return replace(summary, sentence=family_sentence(summary))
+
+
+def _known_risk(found: Findings) -> RecordRisk:
+    register = found.roles.register
+    return found.risk if register is None else register.risk(found.risk)
 
 
 def of_estimates(estimates: Sequence[UniquesEstimate]) -> tuple[EstimatorDetail, ...]:

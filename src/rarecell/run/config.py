@@ -29,6 +29,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "model": choices.MODELS,
     "resolution": choices.RESOLUTIONS,
     "form": choices.FORMS,
+    "households_known": choices.YES_NO,
 }
 """Options that take one word from a short list."""
 
@@ -141,7 +142,10 @@ class RunConfig:
     keys : columns an intruder could know
     population : number of units the sample was drawn from; None takes it from the weights or the strata
     populations : with ``strata``, the number of units of each stratum
-    weight, household, sensitive, id, strata : columns with other roles
+    weight, household, sensitive, id, strata : columns with other roles; several that identify a household together are separated
+        by commas
+    household_order : columns that give the order of the members of a household; found from the data unless given
+    households_known : whether an intruder knows who lives with whom; with ``"no"`` only persons are judged
     geography : column of the area, or nested areas from coarse to fine, as in ``"region>district"``; risk is reported by level
     register : the population, in any file format the program reads: gives exact numbers next to the estimates
     analysis : what users want to learn from the file, run on the protected file as well, such as
@@ -182,6 +186,8 @@ class RunConfig:
     population: int | None = None
     weight: str | None = None
     household: str | None = None
+    household_order: tuple[str, ...] = ()
+    households_known: str = "yes"
     geography: str | None = None
     strata: str | None = None
     populations: Mapping[str, int] = field(default_factory=dict)

@@ -33,6 +33,8 @@ class RunOptions(TypedDict, total=False):
     population: int | None
     weight: str | None
     household: str | None
+    household_order: Sequence[str]
+    households_known: str
     geography: str | None
     strata: str | None
     populations: Mapping[str, int]

@@ -23,9 +23,11 @@ from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import Verdict, verdict
 from rarecell.progress import SILENT, Progress
 from rarecell.release.travel import Carried
+from rarecell.risk.families import Families
 from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.unsafe import UnsafeCombinations, individual_risk
 from rarecell.run.config import RunConfig
+from rarecell.run.families import HouseholdFindings
 from rarecell.run.models import ModelChoice
 from rarecell.run.roles import Roles
 from rarecell.run.stages import Stage, Stages
@@ -72,6 +74,8 @@ class Assessment:
         Every number of the run, without any record.
     seconds : mapping of Stage to float
         How long each stage took.
+    households : HouseholdFindings or None
+        The households as records, if the run names them.
     """
 
     config: RunConfig
@@ -86,6 +90,17 @@ class Assessment:
     riskiest: tuple[RiskyRecord, ...]
     summary: RunSummary
     seconds: Mapping[Stage, float]
+    households: HouseholdFindings | None = None
+
+    @property
+    def families(self) -> Families | None:
+        """The households as records, with their risk; None without households, or if their composition is unknown."""
+        return None if self.households is None else self.households.families
+
+    @property
+    def known_families(self) -> Families | None:
+        """The same, if the run takes an intruder to know who lives with whom."""
+        return self.families if self.config.households_known == "yes" else None
 
     @property
     def model(self) -> DecomposableModel:
@@ -225,8 +240,11 @@ def risk_pieces(found: Assessment, last_row: NDArray[np.int64]) -> Iterator[Json
         of_record = found.risk.per_record()
         household = {
             "household_probability": household_risk(of_record["unique_probability"], codes),
-            "household_match_probability": household_risk(of_record["match_probability"], codes),
+            "household_any_match_probability": household_risk(of_record["match_probability"], codes),
         }
+        if found.families is not None:
+            unique, match = found.families.of_records()
+            household |= {"household_unique_probability": unique, "household_match_probability": match}
     first = 0
     for cells in _record_cells(found):
         dropped = np.flatnonzero(cells < 0)

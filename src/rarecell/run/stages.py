@@ -22,6 +22,7 @@ class Stage(StrEnum):
     UNSAFE = "unsafe"
     RISK = "risk"
     ROLES = "roles"
+    FAMILIES = "families"
     JUDGEMENT = "judgement"
     CHECKS = "checks"
     KEY_COSTS = "key_costs"
@@ -47,6 +48,7 @@ _LABELS = {
     Stage.UNSAFE: "unsafe combinations",
     Stage.RISK: "risk of every record",
     Stage.ROLES: "areas, groups, scenarios and register",
+    Stage.FAMILIES: "risk of every household",
     Stage.JUDGEMENT: "interval, checks and comparisons",
     Stage.CHECKS: "checks of fit",
     Stage.KEY_COSTS: "what each key costs",

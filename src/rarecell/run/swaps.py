@@ -286,7 +286,7 @@ def _values_of(data: Microdata, names: list[str]) -> dict[str, NDArray[np.int32]
 
 def other_columns(data: Microdata, plan: Exchange) -> Mapping[str, ColumnValues | CrossedColumn]:
     """Columns outside the keys whose association with the swapped keys is worth reporting: not names, weights or households."""
-    left_out = {*plan.table.keys, data.weight, data.household, data.id}
+    left_out = {*plan.table.keys, data.weight, *data.household_columns, data.id}
     names = [column.name for column in data.source.columns() if column.name not in left_out and column.kind != "other"]
     most = min(MOST_LEVELS, max(50, data.n_records // 100))
     if plan.table.record_cell is None:
@@ -374,7 +374,11 @@ def _households(wanted: ProtectConfig, found: Assessment) -> CodedColumn:
         raise BadInput(
             "Whole households are to change places, but no column identifies the households; name it with --household."
         )
-    codes, (categories,) = found.data.column_codes([found.config.household])
+    if len(found.data.household_columns) > 1:
+        numbers = found.data.household_codes()
+        assert numbers is not None
+        return CodedColumn(numbers.astype(np.int32), tuple(range(int(numbers.max()) + 1)))
+    codes, (categories,) = found.data.column_codes(found.data.household_columns)
     return CodedColumn(np.ascontiguousarray(codes[:, 0]), categories.levels)
 
 

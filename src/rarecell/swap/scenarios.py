@@ -311,7 +311,7 @@ def plan_scenarios_to_target(
     target: SwapTarget,
     *,
     plan: Planning = plan_single,
-    households: NDArray[np.int32] | None = None,
+    households: NDArray[np.int64] | None = None,
     seed: int = 0,
     progress: Progress = SILENT,
 ) -> ScenarioTarget:
@@ -384,7 +384,7 @@ def _enough(
     trials: list[ScenarioTrial],
     target: SwapTarget,
     scenarios: Scenarios,
-    households: NDArray[np.int32] | None,
+    households: NDArray[np.int64] | None,
 ) -> SwapPlan:
     """The fewest pairs of records or households that are enough, riskiest first."""
     group = np.arange(len(plan))

@@ -1,0 +1,194 @@
+"""How likely is it that a household is the only one of its kind in the population?
+
+An intruder who knows one person knows the family. Written as a row (:mod:`rarecell.table.household_rows`), a household is a record
+like any other, and its risk is that of a record: the probability that no other household of the population has the same row.
+A person is then recognised alone or with the family, whichever is more likely.
+
+The product over the members, 1 − Π(1−r), which other programs call household risk, is something else: it takes the members one by
+one and misses that their combination is what is rare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.outcome.words import counted, listed, percent
+from rarecell.risk.interval import RiskInterval
+from rarecell.risk.records import RecordRisk
+from rarecell.risk.register import RegisterCounts
+from rarecell.risk.reliability import Trust
+from rarecell.table.categories import Categories
+from rarecell.table.household_rows import NOBODY, HouseholdRows, Members, householder
+
+Floats = NDArray[np.float64]
+
+FEW_TOGETHER = 1.15
+"""With fewer sampled members a household on average, the sample drew persons rather than households."""
+
+SAME_SIZE = 0.9
+"""A column is taken to be the household size if it is at least the number of records in this share of the households."""
+
+
+@dataclass(frozen=True, eq=False)
+class Families:
+    """The households of a file as records, with their risk.
+
+    Attributes
+    ----------
+    rows : HouseholdRows
+        A row for each household.
+    risk : RecordRisk
+        The risk of every row under the model.
+    interval : RiskInterval
+        Interval for the number of households that are unique in the population.
+    trust : Trust
+        How far the estimate can be trusted.
+    register : RegisterCounts or None
+        Households of the register with the same row, if the run has a register of households.
+    """
+
+    rows: HouseholdRows
+    risk: RecordRisk
+    interval: RiskInterval
+    trust: Trust
+    register: RegisterCounts | None = None
+
+    @cached_property
+    def known_risk(self) -> RecordRisk:
+        """The risk of every row: counted if there is a register of households, otherwise estimated."""
+        return self.risk if self.register is None else self.register.risk(self.risk)
+
+    @property
+    def size(self) -> NDArray[np.int64]:
+        """Number of members of each household."""
+        return self.rows.members.size
+
+    @property
+    def cell(self) -> NDArray[np.int64]:
+        """The cell of each household."""
+        assert self.rows.table.record_cell is not None
+        return self.rows.table.record_cell
+
+    @cached_property
+    def is_alone(self) -> NDArray[np.bool_]:
+        """Which households are unique in the file."""
+        return np.asarray(self.risk.sample_count[self.cell] == 1)
+
+    @cached_property
+    def unique_probability(self) -> Floats:
+        """Probability that each household is unique in the population."""
+        return self.known_risk.unique_probability[self.cell]
+
+    @cached_property
+    def match_probability(self) -> Floats:
+        """E(1/F) of each household."""
+        return self.known_risk.match_probability[self.cell]
+
+    @property
+    def expected_persons(self) -> float:
+        """Persons who live in a household that is unique in the population, by expectation."""
+        return float((self.size * self.risk.unique_probability[self.cell]).sum())
+
+    def of_records(self) -> tuple[Floats, Floats]:
+        """Both probabilities of the household of every record; 0 in institutions."""
+        return self.rows.members.spread(self.unique_probability), self.rows.members.spread(self.match_probability)
+
+    def larger(self, unique_probability: Floats) -> Floats:
+        """For every record, the larger of its own probability and that of its household; a record that was dropped has none of its own."""
+        return np.maximum(np.nan_to_num(unique_probability), self.of_records()[0])
+
+    def riskiest(self, k: int) -> NDArray[np.int64]:
+        """Rows of the ``k`` households most likely to be unique; larger ones first among equals."""
+        order = np.lexsort((np.arange(len(self.size)), -self.size, -self.unique_probability))
+        return order[: max(k, 0)][self.unique_probability[order[: max(k, 0)]] > 0.0]
+
+    def telling_columns(self, row: int) -> tuple[int, ...]:
+        """A smallest set of columns, none of which can be left out, that no other household of the file shares with this one.
+
+        Columns are left out one by one, those with the commonest values first.
+        """
+        codes = self.rows.codes
+        differs = codes != codes[row]
+        differs[row] = True
+        n_alike = (~differs).sum(axis=0)
+        kept = list(range(codes.shape[1]))
+        for column in np.argsort(-n_alike, kind="stable").tolist():
+            fewer = [k for k in kept if k != column]
+            if fewer and differs[:, fewer].any(axis=1).all():
+                kept = fewer
+        return tuple(kept)
+
+    def sentence_of(self, row: int) -> str:
+        """Why a household is recognised, with its values: for internal use only."""
+        columns, categories = self.rows.layout.columns, self.rows.table.categories
+        told: dict[int, list[str]] = {}
+        for k in self.telling_columns(row):
+            label = categories[k].labels[self.rows.codes[row, k]]
+            name = columns[k].name if columns[k].place < 0 else self.rows.layout.keys[columns[k].key].key
+            told.setdefault(columns[k].place, []).append(f"{name} {label}")
+        parts = [
+            ", ".join(values) if place < 0 else f"a member {place + 1} of {', '.join(values)}"
+            for place, values in sorted(told.items())
+            if not all(value.endswith(f" {NOBODY}") for value in values)
+        ]
+        return f"No other household of the file has {listed(parts)}." if parts else "No other household of the file has its size."
+
+
+# ---------------------------------------------------------------------- is the composition known?
+
+
+def why_incomplete(codes: NDArray[np.int32], keys: Sequence[Categories], members: Members, *, fraction: float) -> str | None:
+    """Why households seem to lack members in the file, so that their composition is unknown; None if nothing says so.
+
+    1. A key says how many members a household has, and many have fewer records.
+    2. Hardly any household has two records, as when persons are drawn one by one, unless nearly all have a householder.
+    """
+    if fraction >= 1.0 or not members.n_households:
+        return None
+    size, first = members.size, members.at[:, 0]
+    lives = members.of_record >= 0
+    for k, of_key in enumerate(keys):
+        stated = _stated_sizes(of_key)
+        if stated is None:
+            continue
+        says = stated[codes[first, k]]
+        others = stated[codes[lives, k]]
+        if (others == says[members.of_record[lives]]).all() and (says >= size).mean() >= SAME_SIZE:
+            short = float((says > size).mean())
+            if short > 1.0 - SAME_SIZE:
+                return f"the key '{of_key.key}' says that {percent(short)} of them have more members than the file has records of them"
+    mean = float(size.mean())
+    if mean < FEW_TOGETHER and householder(codes, keys, members, range(len(keys))) is None:
+        return f"they have {mean:.2f} records on average, as when persons are drawn one by one"
+    return None
+
+
+def _stated_sizes(of_key: Categories) -> NDArray[np.float64] | None:
+    """The numbers of a key whose levels are whole numbers from 1 to 30; NaN for a missing value."""
+    real = of_key.levels[: of_key.n_levels - of_key.has_missing]
+    values = [_whole(level) for level in real]
+    if len(real) < 2 or any(value is None or not 1 <= value <= 30 for value in values):
+        return None
+    return np.array([*(float(value) for value in values if value is not None), *([np.nan] if of_key.has_missing else [])])
+
+
+def _whole(level: object) -> int | None:
+    try:
+        value = float(str(level))
+    except ValueError:
+        return None
+    return int(value) if value == int(value) else None
+
+
+def unknown_composition(reason: str, n_households: int) -> str:
+    """What is said instead of a risk of households."""
+    return (
+        f"The composition of the {counted(n_households, 'household')} is not known, because {reason}: what a family looks like cannot be "
+        "told from some of its members, so only persons are judged. Somebody who knows the file and the families could still put "
+        "together what is there."
+    )

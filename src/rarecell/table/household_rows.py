@@ -1,0 +1,374 @@
+"""How does a household become one record?
+
+Somebody who knows one person knows the family, so what identifies is the household: its size and what is known of each member.
+A household is written as one row. Values that all members of every household share (a region, a dwelling) stand there once. The
+members take places in a fixed order, and each place has the keys of its member; a place that is not taken has a level of its own.
+Columns that are constant drop out. Everything that works on records then works on households.
+
+The order of the members must follow from their values, so that two households with the same members have the same row: first a
+column in which one level marks exactly one member of nearly every household (the householder), then the ordered key with most
+levels (an age), the highest first, then the other keys. The user may name columns instead.
+
+Households of more than :data:`LARGEST_FAMILY` members are institutions. Nobody knows their members as a family, so they have no
+row, and their members count as persons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels.counting import collapse_records
+from rarecell.graph.masks import MAX_VERTICES
+from rarecell.outcome.words import counted, number, verb
+from rarecell.table.contingency import Categories, ContingencyTable
+
+Codes = NDArray[np.int32]
+Numbers = NDArray[np.int64]
+
+LARGEST_FAMILY = 12
+"""A household with more members is an institution."""
+
+SIZE = "household size"
+"""Name of the column that holds the number of members."""
+
+NOBODY = "nobody"
+"""The level of a place that is not taken."""
+
+HEAD_SHARE = 0.95
+"""A level that exactly one member has in this share of the households marks the householder."""
+
+FEWEST_AGES = 12
+"""An ordered key with fewer levels than this does not place the members."""
+
+MOST_BEYOND = 0.05
+"""There are places for all but this share of the members."""
+
+TOLD_APART = 0.998
+"""The places tell this share of the households apart that all members together do."""
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A column of household rows: the key (its position among the keys, −1 for the size) and the place, or −1 if all members share it."""
+
+    name: str
+    key: int
+    place: int
+
+
+@dataclass(frozen=True, eq=False)
+class Placing:
+    """A key by which members are placed, and the rank of each of its levels; lower ranks come first."""
+
+    key: int
+    rank: Numbers
+    is_descending: bool = False
+
+    def with_levels(self, known: Categories, levels: Categories) -> Placing:
+        """The same order among further levels: by their own order if the highest comes first, else after those that are known."""
+        if self.is_descending:
+            return replace(self, rank=-np.arange(levels.n_levels))
+        rank_of = dict(zip(known.levels, self.rank.tolist(), strict=True))
+        rank = [rank_of.get(level, len(self.rank) + further) for further, level in enumerate(levels.levels)]
+        return replace(self, rank=np.array(rank, dtype=np.int64))
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """How members take their places and which columns a row has: the same for a file, its release and a register.
+
+    Attributes
+    ----------
+    keys : tuple of Categories
+        What is known of a person.
+    order : tuple of Placing
+        The keys by which members are placed, most important first.
+    shared : tuple of int
+        Keys whose value all members of every household share.
+    columns : tuple of Column
+        The columns of a row.
+    """
+
+    keys: tuple[Categories, ...]
+    order: tuple[Placing, ...]
+    shared: tuple[int, ...]
+    columns: tuple[Column, ...]
+
+    @property
+    def n_places(self) -> int:
+        return 1 + max(column.place for column in self.columns)
+
+    @property
+    def placed_by(self) -> tuple[str, ...]:
+        """The keys that decide the order of the members before any other does."""
+        return tuple(self.keys[placing.key].key for placing in self.order)
+
+    def categories(self) -> tuple[Categories, ...]:
+        """The levels of each column: those of its key, and one for a place that is not taken."""
+        made = []
+        for column in self.columns:
+            if column.key < 0:
+                made.append(Categories(SIZE, tuple(range(1, LARGEST_FAMILY + 1)), is_ordered=True))
+                continue
+            of_key = self.keys[column.key]
+            if column.place < 0:
+                made.append(replace(of_key, key=column.name))
+            else:
+                made.append(Categories(column.name, (NOBODY, *of_key.levels), of_key.is_ordered))
+        return tuple(made)
+
+    def with_levels(self, keys: Sequence[Categories]) -> Layout:
+        """The same layout for keys with further levels, as a register has them; unknown levels of an order come last."""
+        order = tuple(placing.with_levels(self.keys[placing.key], keys[placing.key]) for placing in self.order)
+        return replace(self, keys=tuple(keys), order=order)
+
+    def rows(self, codes: Codes, household: NDArray[np.integer], *, before: Sequence[Numbers] = ()) -> HouseholdRows:
+        """Write the households of a file as rows.
+
+        Parameters
+        ----------
+        codes : array of int
+            A row for each record: the level of each key.
+        household : array of int
+            Number of the household of each record.
+        before : sequence of arrays of int, optional
+            Ranks of the records by columns that the user named for the order of the members.
+        """
+        members = Members.of(codes, household, self, before)
+        size = members.size
+        columns = []
+        for column in self.columns:
+            if column.key < 0:
+                columns.append((size - 1).astype(np.int32))
+                continue
+            if column.place < 0:
+                columns.append(codes[members.at[:, 0], column.key])
+                continue
+            record = members.at[:, column.place]
+            columns.append(np.where(record >= 0, codes[record, column.key] + 1, 0).astype(np.int32))
+        return HouseholdRows(self, members, np.asfortranarray(np.column_stack(columns)))
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """Who lives in which household, at which place.
+
+    Attributes
+    ----------
+    of_record : ndarray of int
+        The row of each record's household; −1 for a record of an institution.
+    place : ndarray of int
+        Place of each record in its household, from 0.
+    size : ndarray of int
+        Number of members of each household with a row.
+    at : ndarray of int
+        Record at each place of each household; −1 where the place is not taken. Has :data:`LARGEST_FAMILY` columns.
+    number : ndarray of int
+        Number of each household with a row, as given.
+    n_institutions, n_inmates : int
+        Households that are too large for a family, and their members.
+    """
+
+    of_record: Numbers
+    place: Numbers
+    size: Numbers
+    at: Numbers
+    number: Numbers
+    n_institutions: int
+    n_inmates: int
+
+    @classmethod
+    def of(
+        cls, codes: Codes, household: NDArray[np.integer], layout: Layout | None = None, before: Sequence[Numbers] = ()
+    ) -> Members:
+        """Put the records into the places of their households; without a layout, in the order of all their values."""
+        order = () if layout is None else layout.order
+        ranks = [*before, *(placing.rank[codes[:, placing.key]] for placing in order), *codes.T]
+        sequence = np.lexsort((*ranks[::-1], household))
+        numbers, start, size = np.unique(household[sequence], return_index=True, return_counts=True)
+        place = np.empty(len(codes), dtype=np.int64)
+        place[sequence] = np.arange(len(codes)) - np.repeat(start, size)
+        is_family = size <= LARGEST_FAMILY
+        row = np.where(is_family, np.cumsum(is_family) - 1, -1)
+        of_record = np.empty(len(codes), dtype=np.int64)
+        of_record[sequence] = np.repeat(row, size)
+        at = np.full((int(is_family.sum()), LARGEST_FAMILY), -1, dtype=np.int64)
+        lives = np.flatnonzero(of_record >= 0)
+        at[of_record[lives], place[lives]] = lives
+        return cls(
+            of_record,
+            place,
+            size[is_family],
+            at,
+            numbers[is_family],
+            int((~is_family).sum()),
+            int(size[~is_family].sum()),
+        )
+
+    @property
+    def n_households(self) -> int:
+        return len(self.size)
+
+    def spread(self, of_household: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give every record the number of its household; 0 in institutions."""
+        return np.append(of_household, 0.0)[self.of_record]
+
+
+@dataclass(frozen=True, eq=False)
+class HouseholdRows:
+    """The households of a file as records: their layout, their members, and the code of each column."""
+
+    layout: Layout
+    members: Members
+    codes: Codes
+
+    @cached_property
+    def table(self) -> ContingencyTable:
+        """The table of the rows, each of which is a record."""
+        return ContingencyTable.from_codes(self.codes, self.layout.categories())
+
+    def weighed(self, weights: NDArray[np.float64]) -> ContingencyTable:
+        """The same table, with the mean weight of its members as the weight of a household."""
+        members = self.members
+        lives = members.of_record >= 0
+        mean = np.bincount(members.of_record[lives], weights=weights[lives]) / members.size
+        return ContingencyTable.from_codes(self.codes, self.layout.categories(), weights=mean)
+
+    @property
+    def n_beyond(self) -> int:
+        """Number of members who have no place in the rows and are known by their number alone."""
+        return int(np.maximum(self.members.size - self.layout.n_places, 0).sum())
+
+    def sentences(self) -> list[str]:
+        """What a reader must know about the rows."""
+        members, n_places = self.members, self.layout.n_places
+        by = self.layout.placed_by
+        told = [
+            f"{counted(members.n_households, 'household')} {verb(members.n_households, 'is', 'are')} written as "
+            f"{verb(members.n_households, 'one row', 'rows')} of size and {counted(n_places, 'place')} for members"
+            + (f", ordered by {' and '.join(by)}." if by else ", ordered by all their values.")
+        ]
+        if self.n_beyond:
+            n_large = int((members.size > n_places).sum())
+            told.append(
+                f"{counted(self.n_beyond, 'member')} of {counted(n_large, 'large household')} {verb(self.n_beyond, 'has', 'have')} no place "
+                f"there: an intruder is taken to know that {verb(self.n_beyond, 'this member exists', 'these members exist')}, and nothing else."
+            )
+        if members.n_institutions:
+            told.append(
+                f"{counted(members.n_institutions, 'household')} of more than {LARGEST_FAMILY} members, with {number(members.n_inmates)} persons, "
+                f"{verb(members.n_institutions, 'is not a family', 'are not families')}: these persons count one by one."
+            )
+        return told
+
+
+# ---------------------------------------------------------------------- finding a layout
+
+
+def find_layout(
+    codes: Codes, keys: Sequence[Categories], household: NDArray[np.integer], *, before: Sequence[Numbers] = ()
+) -> Layout:
+    """Choose the order of the members, the number of places and the columns, from the data.
+
+    ``before`` are the ranks of the records by columns that the user named for the order; the data decide otherwise.
+    """
+    plain = Members.of(codes, household)
+    shared = shared_keys(codes, plain)
+    own = [k for k in range(len(keys)) if k not in shared]
+    order = () if len(before) else _order(codes, keys, plain, own)
+    layout = Layout(tuple(keys), order, shared, ())
+    members = Members.of(codes, household, layout, before)
+    n_places = _n_places(codes, members, shared, own)
+    size = Column(SIZE, -1, -1)
+    columns = [*(Column(keys[k].key, k, -1) for k in shared)]
+    columns += [Column(f"{keys[k].key} {place + 1}", k, place) for place in range(n_places) for k in own]
+    whole = replace(layout, columns=(size, *columns))
+    rows = whole.rows(codes, household, before=before).codes
+    varies = [column for j, column in enumerate(whole.columns) if len(rows) and (rows[:, j] != rows[0, j]).any()]
+    # The first place is always taken, so a row has at least one column even if all households are alike.
+    return replace(layout, columns=tuple(varies) if any(c.place >= 0 for c in varies) else whole.columns)
+
+
+def shared_keys(codes: Codes, members: Members) -> tuple[int, ...]:
+    """Keys whose value all members of every household share; none if no household has two members."""
+    lives = np.flatnonzero((members.of_record >= 0) & (members.place > 0))
+    if not len(lives):
+        return ()
+    first = members.at[members.of_record[lives], 0]
+    return tuple(k for k in range(codes.shape[1]) if (codes[lives, k] == codes[first, k]).all())
+
+
+def _order(codes: Codes, keys: Sequence[Categories], members: Members, own: Sequence[int]) -> tuple[Placing, ...]:
+    """The householder first, then the highest age: the keys that say so, with the rank of each level."""
+    found: list[Placing] = []
+    head = householder(codes, keys, members, own)
+    if head is not None:
+        key, level, _ = head
+        rank = np.arange(keys[key].n_levels)
+        if not keys[key].is_ordered:
+            # Whoever is at most one of a household, such as a spouse, comes before those who are several.
+            alone = [_once(codes[:, key] == code, members) for code in rank.tolist()]
+            rank = np.lexsort((rank, -np.array(alone))).argsort()
+        rank = rank + 1
+        rank[level] = 0
+        found.append(Placing(key, rank))
+    ages = [k for k in own if keys[k].is_ordered and keys[k].n_levels >= FEWEST_AGES and (head is None or k != head[0])]
+    if ages:
+        age = max(ages, key=lambda k: keys[k].n_levels)
+        found.append(Placing(age, -np.arange(keys[age].n_levels), is_descending=True))
+    return tuple(found)
+
+
+def householder(codes: Codes, keys: Sequence[Categories], members: Members, own: Sequence[int]) -> tuple[int, int, float] | None:
+    """The key, its level and the share of households in which exactly one member has it, if it is a mark of the householder."""
+    best: tuple[int, int, float] | None = None
+    several = members.size > 1
+    if not several.any():
+        return None
+    for key in own:
+        for level in range(keys[key].n_levels):
+            has = (codes[:, key] == level) & (members.of_record >= 0)
+            n = np.bincount(members.of_record[has], minlength=members.n_households)
+            share = float((n[several] == 1).mean())
+            if share >= HEAD_SHARE and (best is None or share > best[2]):
+                best = (key, level, share)
+    return best
+
+
+def _once(has: NDArray[np.bool_], members: Members) -> float:
+    """Of the households in which somebody has a level, the share in which it is one member alone."""
+    n = np.bincount(members.of_record[has & (members.of_record >= 0)], minlength=members.n_households)
+    return float((n[n > 0] == 1).mean()) if n.any() else 0.0
+
+
+def _n_places(codes: Codes, members: Members, shared: Sequence[int], own: Sequence[int]) -> int:
+    """As many places as tell the households apart and hold nearly all members, and no more than vertices allow."""
+    most = min(int(members.size.max(initial=1)), max(1, (MAX_VERTICES - 1 - len(shared)) // max(len(own), 1)))
+    if most == 1:
+        return 1
+    person = _distinct(codes[:, list(own)]) + 1
+    household = _distinct(codes[members.at[:, 0]][:, list(shared)]) if shared else np.zeros(members.n_households, dtype=np.int64)
+    household = household * (LARGEST_FAMILY + 1) + members.size
+    uniques = []
+    for place in range(int(members.size.max())):
+        record = members.at[:, place]
+        here = np.where(record >= 0, person[record], 0)
+        household = np.unique(household * (len(codes) + 1) + here, return_inverse=True)[1]
+        uniques.append(int((np.bincount(household) == 1).sum()))
+    n_members = int(members.size.sum())
+    for place in range(1, most + 1):
+        beyond = int(np.maximum(members.size - place, 0).sum())
+        if uniques[place - 1] >= TOLD_APART * uniques[-1] and beyond <= MOST_BEYOND * n_members:
+            return place
+    return most
+
+
+def _distinct(codes: Codes) -> Numbers:
+    """A number for each row, the same for equal rows."""
+    _, _, position = collapse_records(np.asfortranarray(codes), codes.max(axis=0, initial=0).astype(np.int64) + 1)
+    return np.asarray(position, dtype=np.int64)

@@ -1,0 +1,29 @@
+"""Households as multisets of members, household by household: the slow twin of household rows."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Sequence
+
+
+def compositions(codes: Sequence[Sequence[int]], household: Sequence[Hashable]) -> dict[Hashable, tuple[tuple[int, ...], ...]]:
+    """The members of each household, in a fixed order."""
+    members: dict[Hashable, list[tuple[int, ...]]] = defaultdict(list)
+    for row, home in zip(codes, household, strict=True):
+        members[home].append(tuple(int(code) for code in row))
+    return {home: tuple(sorted(rows)) for home, rows in members.items()}
+
+
+def unique_households(codes: Sequence[Sequence[int]], household: Sequence[Hashable], largest: int) -> set[Hashable]:
+    """Households of at most ``largest`` members whose composition no other household has."""
+    found = {home: rows for home, rows in compositions(codes, household).items() if len(rows) <= largest}
+    times = Counter(found.values())
+    return {home for home, rows in found.items() if times[rows] == 1}
+
+
+def population_counts(
+    sample: dict[Hashable, tuple[tuple[int, ...], ...]], population: dict[Hashable, tuple[tuple[int, ...], ...]]
+) -> dict[Hashable, int]:
+    """For each household of a sample, how many of the population have its composition."""
+    times = Counter(population.values())
+    return {home: times[rows] for home, rows in sample.items()}

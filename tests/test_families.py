@@ -1,0 +1,278 @@
+"""Households as records: rows that hold a household whatever the order of the file, their risk, and what a run says of them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rarecell as rc
+from rarecell.cli.commands import main
+from rarecell.risk.families import why_incomplete
+from rarecell.table.contingency import Categories
+from rarecell.table.household_rows import LARGEST_FAMILY, NOBODY, SIZE, Members, find_layout
+from tests.naive import families as naive
+
+CATEGORIES = (
+    Categories("relation", ("child", "head", "spouse")),
+    Categories("age", tuple(range(40)), is_ordered=True),
+    Categories("sex", ("f", "m")),
+)
+
+
+def drawn_homes(seed: int, n_homes: int, most: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    """Codes of the members and the number of their household; the first member of each is its head."""
+    rng = np.random.default_rng(seed)
+    size = rng.integers(1, most + 1, n_homes)
+    household = np.repeat(np.arange(n_homes), size)
+    place = np.arange(len(household)) - np.repeat(np.cumsum(size) - size, size)
+    relation = np.where(place == 0, 1, np.where(place == 1, 2, 0))
+    age = np.where(place < 2, 20 + rng.integers(0, 4, len(place)), rng.integers(0, 4, len(place)))
+    codes = np.stack([relation, age, rng.integers(0, 2, len(place))], axis=1).astype(np.int32)
+    shuffled = rng.permutation(len(place))
+    return codes[shuffled], household[shuffled]
+
+
+def frame_of(codes: np.ndarray, household: np.ndarray) -> pa.Table:
+    columns = {c.key: np.array(c.levels, dtype=object)[codes[:, k]].tolist() for k, c in enumerate(CATEGORIES)}
+    return pa.table({**columns, "home": household})
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 40))
+@settings(max_examples=40, deadline=None)
+def test_two_households_share_a_row_exactly_if_they_have_the_same_members(seed: int, n_homes: int) -> None:
+    codes, household = drawn_homes(seed, n_homes)
+    layout = find_layout(codes, CATEGORIES, household)
+    whole = layout.rows(codes, household)
+    if layout.n_places < whole.members.size.max():
+        return  # members without a place are tested below
+    counts = whole.table.counts[whole.table.record_cell]
+    unique = {home for home, n in zip(whole.members.number.tolist(), counts.tolist(), strict=True) if n == 1}
+    assert unique == naive.unique_households(codes.tolist(), household.tolist(), LARGEST_FAMILY)
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=20, deadline=None)
+def test_the_order_of_the_file_does_not_matter(seed: int) -> None:
+    codes, household = drawn_homes(seed, 25)
+    mixed = np.random.default_rng(seed + 1).permutation(len(codes))
+    layout = find_layout(codes, CATEGORIES, household)
+    again = find_layout(codes[mixed], CATEGORIES, household[mixed])
+    assert [c.name for c in layout.columns] == [c.name for c in again.columns]
+    np.testing.assert_array_equal(layout.rows(codes, household).codes, again.rows(codes[mixed], household[mixed]).codes)
+
+
+def test_members_take_places_by_householder_and_age() -> None:
+    codes, household = drawn_homes(3, 60)
+    layout = find_layout(codes, CATEGORIES, household)
+    assert layout.placed_by == ("relation", "age")
+    rows = layout.rows(codes, household)
+    names = [c.key for c in rows.table.categories]
+    # Every first member is a head, so this column is constant and drops out; a spouse comes before the children.
+    assert SIZE in names
+    assert "relation 1" not in names
+    assert "age 1" in names
+    second = rows.table.categories[names.index("relation 2")]
+    assert set(np.array(second.levels)[rows.codes[:, names.index("relation 2")]]) == {NOBODY, "spouse"}
+    third, fourth = (rows.codes[:, names.index(name)] for name in ("age 3", "age 4"))
+    assert (third >= fourth).all()
+
+
+def test_places_are_taken_back_to_records() -> None:
+    codes, household = drawn_homes(5, 30)
+    members = find_layout(codes, CATEGORIES, household).rows(codes, household).members
+    for home in range(members.n_households):
+        at = members.at[home][members.at[home] >= 0]
+        assert (household[at] == members.number[home]).all()
+        assert len(at) == members.size[home]
+        assert (members.of_record[at] == home).all()
+        assert members.place[at].tolist() == list(range(len(at)))
+
+
+def test_keys_that_all_members_share_stand_once() -> None:
+    codes, household = drawn_homes(8, 30)
+    region = (household % 3).astype(np.int32)
+    keys = (*CATEGORIES, Categories("region", ("a", "b", "c")))
+    layout = find_layout(np.column_stack([codes, region]), keys, household)
+    assert [c.name for c in layout.columns if "region" in c.name] == ["region"]
+
+
+def test_institutions_have_no_row_and_are_told() -> None:
+    codes, household = drawn_homes(2, 30)
+    many = np.tile(codes[:1], (LARGEST_FAMILY + 1, 1))
+    codes, household = np.concatenate([codes, many]), np.concatenate([household, np.full(len(many), 999)])
+    rows = find_layout(codes, CATEGORIES, household).rows(codes, household)
+    assert rows.members.n_institutions == 1
+    assert rows.members.n_inmates == LARGEST_FAMILY + 1
+    assert (rows.members.of_record[-len(many) :] == -1).all()
+    assert 999 not in rows.members.number
+    assert any("not a family" in sentence for sentence in rows.sentences())
+    assert (rows.members.spread(np.ones(rows.members.n_households))[-len(many) :] == 0.0).all()
+
+
+def test_members_beyond_the_places_are_told() -> None:
+    rng = np.random.default_rng(0)
+    keys = tuple(Categories(f"k{k}", ("a", "b")) for k in range(12))
+    household = np.repeat(np.arange(20), 9)
+    codes = rng.integers(0, 2, (180, 12)).astype(np.int32)
+    rows = find_layout(codes, keys, household).rows(codes, household)
+    assert len(rows.layout.columns) <= 64
+    assert rows.n_beyond == 20 * (9 - rows.layout.n_places) > 0
+    assert any("no place" in sentence for sentence in rows.sentences())
+
+
+# ---------------------------------------------------------------------- a run
+
+
+@pytest.fixture(scope="module")
+def homes() -> tuple[pa.Table, pa.Table]:
+    """A population of households, and a sample of whole households of it."""
+    codes, household = drawn_homes(11, 3000)
+    picked = np.isin(household, np.random.default_rng(1).choice(3000, 500, replace=False))
+    return frame_of(codes, household), frame_of(codes[picked], household[picked])
+
+
+@pytest.fixture(scope="module")
+def assessed(homes: tuple[pa.Table, pa.Table]) -> rc.run.results.Assessment:
+    population, sample = homes
+    return rc.assess(sample, keys=["relation", "age", "sex"], population=len(population), household="home", register=population)
+
+
+def test_a_run_counts_families_in_the_register(homes: tuple[pa.Table, pa.Table], assessed: rc.run.results.Assessment) -> None:
+    population, sample = homes
+    in_file, in_register = (naive.compositions(_coded(frame), frame["home"].to_pylist()) for frame in (sample, population))
+    families = assessed.families
+    assert families is not None
+    assert families.register is not None
+    rows = families.rows
+    times = naive.population_counts(in_file, in_register)
+    places = rows.layout.n_places
+    if places >= rows.members.size.max():
+        for home, cell in zip(rows.members.number.tolist(), families.cell.tolist(), strict=True):
+            label = sorted(in_file)[home]
+            assert families.register.population_count[cell] == times[label]
+    told = assessed.summary.risk.families
+    assert told is not None
+    assert told.register is not None
+    assert told.households == len(in_file)
+    assert told.register.households == len(in_register)
+    true = sum(1 for home, n in times.items() if n == 1)
+    assert told.register.population_uniques == true
+    assert told.register.persons == sum(len(in_file[home]) for home, n in times.items() if n == 1)
+    assert told.interval[0] <= told.expected_population_uniques <= told.interval[1]
+    assert true == 0 or 0.7 < told.expected_population_uniques / true < 1.4
+
+
+def _coded(frame: pa.Table) -> list[list[int]]:
+    index = [{level: code for code, level in enumerate(c.levels)} for c in CATEGORIES]
+    return [[index[k][frame[c.key][row].as_py()] for k, c in enumerate(CATEGORIES)] for row in range(len(frame))]
+
+
+def test_every_record_has_the_risk_of_its_household(assessed: rc.run.results.Assessment) -> None:
+    families = assessed.families
+    assert families is not None
+    frame = assessed.to_frame()
+    unique = frame["household_unique_probability"].to_numpy()
+    match = frame["household_match_probability"].to_numpy()
+    home = assessed.data.household_codes()
+    for code in np.unique(home)[:50]:
+        assert len(set(unique[home == code].tolist())) == 1
+    assert (match >= unique - 1e-12).all()
+    larger = families.larger(frame["unique_probability"].to_numpy())
+    assert (larger >= unique).all()
+    assert families.size.sum() == len(larger)
+
+
+def test_verdict_and_gate_use_the_larger_risk_unless_households_are_unknown(homes: tuple[pa.Table, pa.Table]) -> None:
+    population, sample = homes
+    options = {"keys": ["relation", "age", "sex"], "population": len(population), "household": "home"}
+    known, unknown = (rc.assess(sample, households_known=word, **options).summary for word in ("yes", "no"))
+    assert known.risk.families is not None
+    assert unknown.risk.families is not None
+    assert known.risk.records_at_risk == known.risk.families.records_above_threshold
+    assert unknown.risk.records_at_risk == unknown.risk.records_above_threshold
+    assert known.highest_risk >= unknown.highest_risk == unknown.risk.highest
+    assert "family" in known.risk.verdict
+    assert "family" not in unknown.risk.verdict
+    assert any("--households-known no" in note for note in unknown.notes)
+
+
+def test_a_sample_of_persons_has_no_families(homes: tuple[pa.Table, pa.Table]) -> None:
+    population, _ = homes
+    few = population.take(np.sort(np.random.default_rng(4).choice(len(population), 500, replace=False)))
+    found = rc.assess(few, keys=["relation", "age", "sex"], population=len(population), household="home")
+    assert found.families is None
+    assert found.summary.risk.families is None
+    assert any("composition" in note and "not known" in note for note in found.summary.notes)
+    assert "household_unique_probability" not in found.to_frame().column_names
+
+
+def test_a_stated_size_shows_that_members_are_missing() -> None:
+    codes, household = drawn_homes(6, 200)
+    size = np.bincount(household)[household]
+    keys = (*CATEGORIES, Categories("persons", tuple(range(1, 7)), is_ordered=True))
+    stated = np.column_stack([codes, size - 1]).astype(np.int32)
+    assert why_incomplete(stated, keys, Members.of(stated, household), fraction=0.1) is None
+    kept = np.random.default_rng(0).random(len(codes)) < 0.6
+    reason = why_incomplete(stated[kept], keys, Members.of(stated[kept], household[kept]), fraction=0.1)
+    assert reason is not None
+    assert "persons" in reason
+
+
+def test_several_columns_identify_a_household(homes: tuple[pa.Table, pa.Table]) -> None:
+    _, sample = homes
+    home = sample["home"].to_numpy()
+    split = sample.append_column("area", pa.array(home // 100)).append_column("number", pa.array(home % 100))
+    one = rc.Microdata(sample, keys=["age"], household="home").household_codes()
+    two = rc.Microdata(split, keys=["age"], household="area,number").household_codes()
+    np.testing.assert_array_equal(np.unique(one, return_inverse=True)[1], np.unique(two, return_inverse=True)[1])
+
+
+def test_a_column_for_the_order_of_members_is_used(homes: tuple[pa.Table, pa.Table]) -> None:
+    population, sample = homes
+    by_sex = rc.assess(
+        sample, keys=["relation", "age", "sex"], population=len(population), household="home", household_order=["sex"]
+    )
+    assert by_sex.families is not None
+    rows = by_sex.families.rows
+    names = [c.key for c in rows.table.categories]
+    first, second = (rows.codes[:, names.index(name)] for name in ("sex 1", "sex 2"))
+    assert (first[second > 0] <= second[second > 0]).all()
+
+
+def test_the_riskiest_family_is_explained_by_what_nobody_else_has(assessed: rc.run.results.Assessment) -> None:
+    families = assessed.families
+    assert families is not None
+    for row in families.riskiest(5).tolist():
+        columns = list(families.telling_columns(row))
+        alike = (families.rows.codes[:, columns] == families.rows.codes[row, columns]).all(axis=1)
+        assert alike.sum() == 1
+        for left_out in columns:
+            fewer = [k for k in columns if k != left_out]
+            assert not fewer or (families.rows.codes[:, fewer] == families.rows.codes[row, fewer]).all(axis=1).sum() > 1
+        assert families.sentence_of(row).startswith("No other household of the file has")
+
+
+def test_the_command_writes_families(homes: tuple[pa.Table, pa.Table], tmp_path, capsys) -> None:
+    population, sample = homes
+    pq.write_table(sample, tmp_path / "homes.parquet")
+    with pytest.raises(SystemExit) as done:
+        main(
+            [
+                *("assess", str(tmp_path / "homes.parquet"), "--keys", "relation,age,sex", "--household", "home"),
+                *("--population", str(len(population)), "--out", str(tmp_path / "run"), "--fail-above", "0.3"),
+            ]
+        )
+    assert done.value.code == 3
+    assert "as a family" in capsys.readouterr().out
+    told = json.loads((tmp_path / "run" / "summary.json").read_text())["risk"]["families"]
+    assert {"households", "sample_uniques", "expected_population_uniques", "expected_correct_matches", "expected_persons"} <= set(
+        told
+    )
+    assert "household_unique_probability" in pq.read_schema(tmp_path / "run" / "risk.parquet").names
+    assert "Families" in (tmp_path / "run" / "report.html").read_text()

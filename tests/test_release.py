@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.data.recoding_text import parse_recoding
 from rarecell.errors import BadInput, Cancelled
+from rarecell.planning import ReleaseTarget, plan_release
 from rarecell.planning.planner import Fitted
 from rarecell.planning.recodings import (
     OtherColumn,
@@ -25,7 +26,6 @@ from rarecell.planning.recodings import (
     settled,
 )
 from rarecell.progress import SilentProgress
-from rarecell.release import ReleaseTarget, plan_release
 from rarecell.release.blanks import suppress_rest
 from tests.naive import release as naive
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rarecell.outcome.plain import Plain
+from rarecell.outcome.release import ReleaseSummary
 from rarecell.outcome.roles import (
     AreaLevelSummary,
     AttributeSummary,
@@ -417,6 +418,7 @@ class RunSummary(Plain):
     groups: tuple[GroupRisk, ...] = ()
     concentration: tuple[Concentration, ...] = ()
     provenance: Provenance | None = None
+    release: ReleaseSummary | None = None
 
     @property
     def highest_risk(self) -> float:

@@ -61,6 +61,25 @@ def expected(value: float) -> str:
     return number(float(value), 0 if abs(value) >= 10 else 1)
 
 
+FEWEST_PEOPLE = 3
+"""People are counted in whole numbers from here on; fewer are written as *fewer than 3*."""
+
+
+def people(value: float) -> str:
+    """A number of records, persons or households that are expected: never a half one.
+
+    Examples
+    --------
+    >>> people(0.01), people(2.4), people(3.6), people(1204.2)
+    ('no', 'fewer than 3', '4', '1,204')
+    """
+    if value < 0.05:
+        return "no"
+    if round(value) < FEWEST_PEOPLE:
+        return f"fewer than {FEWEST_PEOPLE}"
+    return number(float(round(value)), 0)
+
+
 def about(value: float) -> str:
     """A rounded expectation in running text; values below one are put into words."""
     if value < 0.05:

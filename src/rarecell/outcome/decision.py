@@ -1,0 +1,330 @@
+"""May this file go, by the rule of a profile, and what leads out if it may not?
+
+Every limit of the profile is held against the file as it would be released. A limit that is passed is a refusal; what lies within
+its limit but not surely so is to be looked at. Each reason comes with the next command. What was done before is never advised
+again: a file that was not swapped is swapped, one that was swapped is recoded or has the rest blanked, and one for which all of
+that was done has a key to give up or another profile to be released under.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from rarecell.outcome.profile import DO_NOT_RELEASE, LIGHTS, LOOK, RELEASE, Profile, ProfileVerdict, Reason
+from rarecell.outcome.release import ReleaseSummary
+from rarecell.outcome.summary import CoarsenedKey, RunSummary
+from rarecell.outcome.words import counted, listed, number, people, percent, verb
+
+
+@dataclass(frozen=True)
+class _Remedy:
+    """What leads out of a refusal: in words, as a command, and as a page of the app."""
+
+    text: str
+    command: str = ""
+    page: str = ""
+    button: str = ""
+
+
+def decided(summary: RunSummary, profile: Profile, *, folder: str = ".", is_default: bool = False) -> ProfileVerdict:
+    """Judge the file as it would be released.
+
+    Parameters
+    ----------
+    summary : RunSummary
+        What the run found.
+    profile : Profile
+        What the office accepts.
+    folder : str
+        The run folder relative to where the run was started, for commands that can be pasted there.
+    is_default : bool
+        That nobody named the profile.
+    """
+    if not isinstance(summary.records, int):
+        raise TypeError("The external edition hides numbers that a profile needs: judge the run itself.")
+    reasons = (
+        *_margins(summary),
+        *_record_risk(summary, profile, folder),
+        *_links(summary, profile, folder),
+        *_groups(summary, profile, folder),
+        *_leaks(summary, profile),
+        *_change(summary, profile),
+        *_light(summary, profile),
+    )
+    verdict = DO_NOT_RELEASE if any(reason.is_refusal for reason in reasons) else LOOK if reasons else RELEASE
+    return ProfileVerdict(name=profile.name, verdict=verdict, reasons=reasons, limits=profile, is_default=is_default)
+
+
+def _reason(limit: str, sentence: str, remedy: _Remedy, *, is_refusal: bool = True) -> Reason:
+    return Reason(
+        limit=limit,
+        sentence=sentence,
+        is_refusal=is_refusal,
+        remedy=remedy.text,
+        command=remedy.command,
+        page=remedy.page,
+        button=remedy.button,
+    )
+
+
+# ---------------------------------------------------------------------- the limits
+
+
+def _margins(summary: RunSummary) -> Iterator[Reason]:
+    if summary.swap is not None and not summary.swap.margins_identical:
+        yield _reason(
+            "margins",
+            "Tables that had to stay the same have changed.",
+            _Remedy("This is a fault of the program, and the file must not go. Report it with run.toml"),
+        )
+
+
+def _record_risk(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
+    limit, highest = profile.max_record_risk, summary.highest_risk
+    if limit is None or highest <= limit:
+        return
+    how_many = _above(summary, limit)
+    who = "A record has" if how_many is None else f"{counted(how_many, 'record')} {verb(how_many, 'has', 'have')}"
+    yield _reason(
+        "max_record_risk",
+        f"{who} a risk above {limit:g}; the highest is {_beyond(highest, limit)}.",
+        _less_record_risk(summary, limit, how_many, folder),
+    )
+
+
+def _beyond(value: float, limit: float) -> str:
+    """A number that is above a limit, with enough digits to be seen above it."""
+    return next((text for digits in (2, 3, 4) if float(text := f"{value:.{digits}f}") > limit), f"{value:g}")
+
+
+def _above(summary: RunSummary, limit: float) -> int | None:
+    """Records above a limit, where the run counted them at that limit."""
+    risk, swap = summary.risk, summary.swap
+    if limit != risk.threshold:
+        return None
+    counts = (
+        risk.records_above_threshold if swap is None else None if swap.released is None else swap.released.records_above_threshold
+    )
+    return counts if isinstance(counts, int) and counts > 0 else None
+
+
+def _links(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
+    assert isinstance(summary.records, int)
+    limits = [
+        (profile.max_correct_links, "max_correct_links", ""),
+        (
+            None if profile.max_correct_links_share is None else profile.max_correct_links_share * summary.records,
+            "max_correct_links_share",
+            "" if profile.max_correct_links_share is None else f", {percent(profile.max_correct_links_share)} of the records",
+        ),
+    ]
+    given = [(limit, name, words) for limit, name, words in limits if limit is not None]
+    if not given:
+        return
+    limit, name, words = min(given)
+    who, links, upper = _worst_links(summary, profile)
+    allowed = f"The profile allows {_at_most(limit)}{words}"
+    if links > limit:
+        yield _reason(
+            name,
+            f"{who} would be right about {people(links)} times. {allowed}.",
+            _fewer_links(summary, limit, folder),
+        )
+    elif upper is not None and upper > limit:
+        yield _reason(
+            name,
+            f"{who} is expected to be right {people(links)} times, and could be {people(upper)} times. {allowed}.",
+            _Remedy("Decide whether that is sure enough; a stricter target brings the upper end down"),
+            is_refusal=False,
+        )
+
+
+def _at_most(limit: float) -> str:
+    return f"{number(int(limit))}" if limit >= 1 else "fewer than 1"
+
+
+def _worst_links(summary: RunSummary, profile: Profile) -> tuple[str, float, float | None]:
+    """Who of the profile's intruders finds most, how many that is, and the upper end of its interval."""
+    risk, swap = summary.risk, summary.swap
+    exact = "Somebody who matches every record that is alone in the file"
+    if swap is None:
+        if risk.register is not None:
+            return exact, risk.register.correct_matches, None
+        return exact, risk.expected_correct_matches, risk.interval_correct_matches[1]
+    named = [intruder for intruder in swap.intruders if intruder.name in profile.intruders]
+    if not named:
+        upper = swap.released.interval_correct_matches[1:] if swap.released is not None else ()
+        return exact, swap.risk_after.expected_correct_matches, upper[0] if upper else None
+    worst = max(named, key=lambda intruder: intruder.after)
+    return f"Somebody who {worst.knows}", worst.after, worst.interval_after[1] if len(worst.interval_after) == 2 else None
+
+
+def _groups(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
+    k = profile.least_k
+    if k is None or k <= 1:
+        return
+    small = _in_smaller_groups(summary, k)
+    if small is None:
+        yield _reason(
+            "least_k",
+            f"Whether at least {k} records share their key values was not counted in the released file.",
+            _Remedy("Ask for a k of 2, 3 or 5, which a run counts"),
+            is_refusal=False,
+        )
+    elif small:
+        yield _reason(
+            "least_k",
+            f"{counted(small, 'record')} {verb(small, 'shares', 'share')} key values with fewer than {k - 1} others.",
+            _coarser(summary, folder),
+        )
+
+
+def _in_smaller_groups(summary: RunSummary, k: int) -> int | None:
+    """Records of the released file that share their key values with too few others; None if that was not counted."""
+    if summary.swap is not None:
+        return None if summary.swap.released is None else summary.swap.released.k_anonymity.get(str(k))
+    sizes = {int(size): n for size, n in summary.cells.size_indices.items() if isinstance(n, int)}
+    return sum(size * n for size, n in sizes.items() if size < k)
+
+
+def _leaks(summary: RunSummary, profile: Profile) -> Iterator[Reason]:
+    if profile.max_leak is None or summary.release is None:
+        return
+    for leak in summary.release.leaks:
+        if leak.restores or leak.determines > profile.max_leak:
+            what = leak.sentence or f"'{leak.column}' gives away {percent(leak.determines)} of what was done to '{leak.key}'."
+            remedy = _Remedy(f"Leave '{leak.column}' out of the file, or make it as coarse as '{leak.key}'")
+            yield _reason("max_leak", what, remedy, is_refusal=not leak.accepted)
+
+
+def _change(summary: RunSummary, profile: Profile) -> Iterator[Reason]:
+    if profile.max_change is None or summary.swap is None:
+        return
+    for analysis in summary.swap.analyses:
+        moved = [term for term in analysis.terms if abs(term.relative_bias or 0.0) > profile.max_change]
+        if moved:
+            worst = max(moved, key=lambda term: abs(term.relative_bias or 0.0))
+            yield _reason(
+                "max_change",
+                f"{analysis.name}: {worst.name} moved by {percent(abs(worst.relative_bias or 0.0))}. The profile allows "
+                f"{percent(profile.max_change)}.",
+                _Remedy("Keep the table behind it with --keep, or keep its keys from being swapped with --never-swap"),
+            )
+
+
+def _light(summary: RunSummary, profile: Profile) -> Iterator[Reason]:
+    reliability = summary.risk.reliability
+    if reliability is None or reliability.light == LIGHTS[0]:
+        return
+    is_refusal = LIGHTS.index(reliability.light) > LIGHTS.index(profile.worst_light) if reliability.light in LIGHTS else True
+    why = f" {reliability.sentence}" if reliability.sentence else ""
+    remedy = (
+        "Give what would make it sure: the right population or weights, or a register with --register"
+        if is_refusal
+        else "Read why, and decide whether that is sure enough"
+    )
+    yield _reason("worst_light", f"Reliability is {reliability.light}.{why}", _Remedy(remedy), is_refusal=is_refusal)
+
+
+# ---------------------------------------------------------------------- what leads out
+
+
+def _less_record_risk(summary: RunSummary, limit: float, how_many: int | None, folder: str) -> _Remedy:
+    swap, risk = summary.swap, summary.risk
+    threshold = "" if limit == risk.threshold else f" --threshold {limit:g}"
+    if swap is None:
+        return _Remedy(
+            "Swap the risky records with partners",
+            protect_command(folder, f"--risk-above {limit:g}{threshold}", "protected"),
+            "protect",
+            "Protect the risky records",
+        )
+    if swap.formal is None and swap.places is None and swap.suppression is None:
+        cost = "" if how_many is None else f", in {counted(how_many, 'record')}"
+        return _Remedy(
+            f"Blank the fewest values that bring them down{cost}",
+            protect_command(folder, f"--suppress-rest{threshold}", "protected-again"),
+            "protect",
+            "Protect again, and blank the rest",
+        )
+    return _coarser(summary, folder)
+
+
+def _fewer_links(summary: RunSummary, limit: float, folder: str) -> _Remedy:
+    is_recoded = any(key.recode for key in summary.keys)
+    if summary.swap is not None and is_recoded:
+        return _coarser(summary, folder)
+    target = f"{max(limit, 0.0):.4g}"
+    config = shlex.quote(_config(folder))
+    return _Remedy(
+        "Let the program find coarser keys and swaps that reach it, with their costs",
+        f"rarecell plan --config {config} --max-correct-links {target}",
+        "plan",
+        "Find a plan",
+    )
+
+
+def _coarser(summary: RunSummary, folder: str) -> _Remedy:
+    """Release a key in fewer groups; where that cannot help, give a key up or look for another way to release."""
+    step = best_coarsening(summary)
+    if step is not None:
+        key, coarser = step
+        then = f"{people(coarser.expected_population_uniques)} instead of {people(summary.risk.expected_population_uniques)}"
+        return _Remedy(
+            f"Release {key} in {counted(coarser.levels, 'group')}: {then} records could then be recognised",
+            protect_command(folder, f"--recode {shlex.quote(coarser.recode)}", "protected-coarser"),
+            "recode",
+            "Try coarser keys",
+        )
+    costs = [(cost.without, cost.key) for cost in summary.risk.key_costs if cost.without is not None]
+    if costs:
+        left, key = min(costs)
+        return _Remedy(
+            f"Leave {key} out of the file: {people(left)} records could then be recognised. Or release the file under stricter conditions, "
+            "such as those of --profile safe-centre"
+        )
+    names = listed([key.name for key in summary.keys])
+    return _Remedy(
+        f"Leave out one of {names}, or release the file under stricter conditions, such as those of --profile safe-centre"
+    )
+
+
+LEAST_LEVELS = 3
+"""A key in fewer groups than this says little; leaving it out is clearer."""
+
+WORTHWHILE = 0.8
+"""A change is worth advising if it leaves at most this share of the expected population uniques."""
+
+
+def best_coarsening(summary: RunSummary) -> tuple[str, CoarsenedKey] | None:
+    """The single coarser key that helps most, if one helps."""
+    now = summary.risk.expected_population_uniques
+    choices = [
+        (step.expected_population_uniques, cost.key, step)
+        for cost in summary.risk.key_costs
+        for step in cost.coarsened
+        if step.recode and step.levels >= LEAST_LEVELS and step.expected_population_uniques <= WORTHWHILE * now
+    ]
+    if not choices:
+        return None
+    _, key, step = min(choices, key=lambda choice: choice[0])
+    return key, step
+
+
+def protect_command(folder: str, options: str, name: str) -> str:
+    """The command that protects with the choices of a run and further ones, to be pasted where the run was started."""
+    out = name if folder == "." else posixpath.normpath(posixpath.join(folder, "..", name))
+    return f"rarecell protect --config {shlex.quote(_config(folder))} {options} --out {shlex.quote(out)}"
+
+
+def _config(folder: str) -> str:
+    return "run.toml" if folder == "." else posixpath.join(folder, "run.toml")
+
+
+def with_decision(summary: RunSummary, profile: Profile, *, is_default: bool) -> RunSummary:
+    """The same summary with the profile's verdict in its ``release`` part."""
+    verdict = decided(summary, profile, is_default=is_default)
+    return replace(summary, release=replace(summary.release or ReleaseSummary(), profile=verdict))

@@ -1,0 +1,43 @@
+"""What stands around the keys of a release: columns that give a key away, identifiers, and the order of the records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rarecell.outcome.plain import Plain
+from rarecell.outcome.profile import ProfileVerdict
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakSummary(Plain):
+    """Columns that tell about a key that was recoded, swapped or blanked.
+
+    ``determines`` is the share of what the treatment conceals that they restore, corrected for chance; ``treated`` is what was
+    done to the key, and ``how`` says what tells: the values, their order, a sum, or the rows of a household. ``restores`` is
+    whether this undoes the treatment; such a column stops a run unless it was ``accepted`` by name.
+    """
+
+    column: str
+    columns: tuple[str, ...] = ()
+    key: str
+    treated: str
+    determines: float
+    how: str = "values"
+    records: int | str = 0
+    restores: bool = False
+    accepted: bool = False
+    sentence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReleaseSummary(Plain):
+    """The ``release`` part of ``summary.json``: what leaves the office besides protected keys.
+
+    ``identifiers`` and ``order`` say what a handover does with the identifiers of records and households and with the order of the
+    records; the protected file itself keeps both, and is internal. ``profile`` is the verdict of the release profile.
+    """
+
+    identifiers: str = "dropped"
+    order: str = "shuffled"
+    leaks: tuple[LeakSummary, ...] = ()
+    profile: ProfileVerdict | None = None

@@ -1,0 +1,153 @@
+"""A profile judges a run by its rule, and whatever it advises has not been done before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rarecell.errors import BadInput
+from rarecell.outcome.decision import decided, with_decision
+from rarecell.outcome.profile import DO_NOT_RELEASE, LOOK, PROFILES, RELEASE, Profile
+from rarecell.outcome.summary import RunSummary
+from rarecell.outcome.words import people
+from tests.summaries import demo_summary, protected_summary, typed
+
+
+def safe(**risk: Any) -> dict[str, Any]:
+    """An assessed file that every profile lets go."""
+    summary = demo_summary()
+    summary["risk"] |= {
+        "expected_correct_matches": 0.4,
+        "interval_correct_matches": [0.1, 0.9],
+        "highest": 0.01,
+        "records_above_threshold": 0,
+        "reliability": {"light": "green"},
+        **risk,
+    }
+    return summary
+
+
+def verdict_of(summary: dict[str, Any], name: str = "scientific", **limits: Any) -> tuple[str, list[str]]:
+    profile = Profile.from_dict({**PROFILES[name].to_dict(), **limits})
+    judged = decided(typed(summary), profile)
+    return judged.verdict, [reason.limit for reason in judged.reasons]
+
+
+def test_a_safe_file_is_released_by_every_profile() -> None:
+    for name in PROFILES:
+        assert verdict_of(safe(), name) == (RELEASE, [])
+
+
+@pytest.mark.parametrize(
+    ("risk", "limits", "verdict", "limit"),
+    [
+        ({"highest": 0.21}, {}, DO_NOT_RELEASE, "max_record_risk"),
+        ({"highest": 0.2}, {}, RELEASE, None),
+        ({"expected_correct_matches": 99.0}, {}, DO_NOT_RELEASE, "max_correct_links_share"),
+        ({"expected_correct_matches": 98.0}, {}, RELEASE, None),
+        ({"expected_correct_matches": 6.0}, {"max_correct_links": 5.0}, DO_NOT_RELEASE, "max_correct_links"),
+        ({"interval_correct_matches": [0.1, 120.0]}, {}, LOOK, "max_correct_links_share"),
+        ({"reliability": {"light": "amber", "sentence": "Why."}}, {}, LOOK, "worst_light"),
+        ({"reliability": {"light": "amber"}}, {"worst_light": "green"}, DO_NOT_RELEASE, "worst_light"),
+        ({"reliability": {"light": "red"}}, {}, DO_NOT_RELEASE, "worst_light"),
+        ({}, {"least_k": 2}, DO_NOT_RELEASE, "least_k"),
+    ],
+)
+def test_each_limit_refuses_what_is_beyond_it_and_nothing_else(
+    risk: dict[str, Any], limits: dict[str, Any], verdict: str, limit: str | None
+) -> None:
+    found, reasons = verdict_of(safe(**risk), **limits)
+    assert found == verdict
+    assert reasons == ([] if limit is None else [limit])
+
+
+@given(st.floats(0, 1), st.floats(0, 20_000), st.floats(0, 1), st.floats(0, 1))
+def test_a_stricter_profile_never_lets_more_go(risk: float, links: float, first: float, second: float) -> None:
+    summary = safe(highest=risk, expected_correct_matches=links)
+    order = [RELEASE, LOOK, DO_NOT_RELEASE]
+    strict, loose = (
+        order.index(verdict_of(summary, max_record_risk=limit, max_correct_links_share=limit)[0])
+        for limit in sorted((first, second))
+    )
+    assert strict >= loose
+
+
+def _stages() -> list[RunSummary]:
+    """The same risky file assessed; swapped; with the rest blanked; with coarser keys as well, none of which is enough."""
+    assessed, swapped = demo_summary(), protected_summary()
+    assessed["risk"]["highest"] = 0.9
+    swapped["swap"]["risk_after"]["highest"] = 0.7
+    blanked = {**swapped, "swap": {**swapped["swap"], "suppression": {"records": 3, "values": 4, "sentence": "Some."}}}
+    bare = {**blanked["risk"], "key_costs": [{"key": "age", "without": 12.0}]}
+    return [typed(assessed), typed(swapped), typed(blanked), typed({**blanked, "risk": bare})]
+
+
+def test_no_advice_loops() -> None:
+    advice = [[(reason.remedy, reason.command) for reason in decided(run, PROFILES["public"]).refusals] for run in _stages()]
+    about_records = [given[0] for given in advice]
+    assert len(set(about_records)) == len(about_records)
+    assert "--risk-above 0.05" in about_records[0][1]
+    assert "--suppress-rest" in about_records[1][1]
+    assert "--recode" in about_records[2][1]
+    assert "Leave age out" in about_records[3][0]
+    assert all(remedy for stage in advice for remedy, _ in stage)
+
+
+def test_tables_that_changed_are_never_released() -> None:
+    summary = protected_summary()
+    summary["swap"]["margins_identical"] = False
+    assert decided(typed(summary), Profile(name="anything")).verdict == DO_NOT_RELEASE
+
+
+def test_the_worst_of_the_named_intruders_counts() -> None:
+    summary = protected_summary()
+    summary["swap"]["intruders"] = [
+        {"name": "nearest", "knows": "has a register", "before": 9.0, "after": 4.0},
+        {"name": "informed", "knows": "knows the method", "before": 9.0, "after": 8.0},
+    ]
+    limits = {"max_correct_links": 5.0, "max_correct_links_share": 1.0, "max_record_risk": 1.0}
+    assert verdict_of(summary, intruders=["nearest"], **limits)[0] == RELEASE
+    assert verdict_of(summary, intruders=["nearest", "informed"], **limits)[0] == DO_NOT_RELEASE
+
+
+def test_the_verdict_is_stored_and_read_back() -> None:
+    judged = with_decision(typed(demo_summary()), PROFILES["public"], is_default=False)
+    assert judged.release is not None
+    assert RunSummary.from_dict(judged.to_dict()) == judged
+    stored = judged.to_dict()["release"]["profile"]
+    assert {"name", "verdict", "reasons"} <= set(stored)
+    assert stored["verdict"] == DO_NOT_RELEASE
+
+
+def test_a_profile_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "office.toml"
+    path.write_text('max_record_risk = 0.1\nintruders = ["exact"]\n', encoding="utf-8")
+    profile = Profile.named(str(path))
+    assert (profile.name, profile.max_record_risk, profile.intruders) == ("office", 0.1, ("exact",))
+    path.write_text("max_record_rsik = 0.1\n", encoding="utf-8")
+    with pytest.raises(BadInput, match="Did you mean max_record_risk"):
+        Profile.named(str(path))
+    path.write_text("max_record_risk = 2\n", encoding="utf-8")
+    with pytest.raises(BadInput, match="from 0 to 1"):
+        Profile.named(str(path))
+    with pytest.raises(BadInput, match="Did you mean scientific"):
+        Profile.named("scientifc")
+    with pytest.raises(BadInput, match="cannot be read"):
+        Profile.named(str(tmp_path / "none.toml"))
+
+
+def test_every_shipped_profile_says_where_it_comes_from_and_that_it_was_not_verified() -> None:
+    for profile in PROFILES.values():
+        assert profile.source
+        assert not profile.is_verified
+    assert "0.09" in PROFILES["clinical"].source
+    assert "not compared" in PROFILES["clinical"].source
+
+
+@given(st.floats(0, 1e9))
+def test_nobody_is_halved(value: float) -> None:
+    assert "." not in people(value)

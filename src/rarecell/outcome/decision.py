@@ -49,6 +49,7 @@ def decided(summary: RunSummary, profile: Profile, *, folder: str = ".", is_defa
         *_margins(summary),
         *_record_risk(summary, profile, folder),
         *_links(summary, profile, folder),
+        *_households(summary, profile),
         *_groups(summary, profile, folder),
         *_leaks(summary, profile),
         *_change(summary, profile),
@@ -160,6 +161,22 @@ def _worst_links(summary: RunSummary, profile: Profile) -> tuple[str, float, flo
         return exact, swap.risk_after.expected_correct_matches, upper[0] if upper else None
     worst = max(named, key=lambda intruder: intruder.after)
     return f"Somebody who {worst.knows}", worst.after, worst.interval_after[1] if len(worst.interval_after) == 2 else None
+
+
+def _households(summary: RunSummary, profile: Profile) -> Iterator[Reason]:
+    families, share = summary.risk.known_families, profile.max_household_links_share
+    if families is None or share is None or not isinstance(families.households, int):
+        return
+    found = [intruder for intruder in summary.swap.intruders if intruder.name == "household"] if summary.swap else []
+    # Unless somebody measured otherwise, swaps of single persons leave households as easy to find as they were.
+    links = found[0].after if found else families.expected_correct_matches
+    if links > share * families.households:
+        yield _reason(
+            "max_household_links_share",
+            f"{people(links)} of {counted(families.households, 'household')} would be linked to the right one. The profile allows "
+            f"{percent(share)}.",
+            _Remedy("Leave out the column that says who lives together, and columns that are equal within a household"),
+        )
 
 
 def _groups(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:

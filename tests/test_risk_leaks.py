@@ -84,7 +84,8 @@ def test_every_form_of_age_is_found(n: int) -> None:
     assert {(name,) for name in planted} <= restoring(found)
     assert restoring(found) == {(name,) for name in planted}
     copy = next(leak for leak in found if leak.columns == ("copy",))
-    assert copy.determines == pytest.approx(1.0) and copy.records == n
+    assert copy.determines == pytest.approx(1.0)
+    assert copy.records == n
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -123,7 +124,8 @@ def test_rows_of_a_household_give_its_size_away() -> None:
     age = rng.integers(0, 90, len(size))
     found = leaks([one], [column("age", age)], households=("hh", household))
     assert restoring(found) == {("hh",)}
-    assert found[0].how == "rows counted" and found[0].determines == pytest.approx(1.0)
+    assert found[0].how == "rows counted"
+    assert found[0].determines == pytest.approx(1.0)
     assert found[0].records == (sizes >= 6).sum()
     # Without the household number nothing is left to count.
     assert not restoring(leaks([one], [column("age", age)]))
@@ -160,7 +162,8 @@ def test_two_words_that_determine_a_key_only_together_are_found() -> None:
     one = Concealed("job", RECODED, job, np.zeros(n, dtype=np.int32), n)
     found = leaks([one], [column("sector", sector, numeric=False), column("rank", rank, numeric=False)])
     together = [leak for leak in found if len(leak.columns) == 2]
-    assert together and together[0].determines == pytest.approx(1.0)
+    assert together
+    assert together[0].determines == pytest.approx(1.0)
 
 
 def test_nothing_is_told_about_missing_values() -> None:

@@ -18,6 +18,7 @@ from rarecell.cli.bar import ProgressLine, is_watched
 from rarecell.cli.layout import table_lines, terminal_width
 from rarecell.machine.signals import when_asked_to_end
 from rarecell.outcome.formal import FormalSummary
+from rarecell.outcome.release import LeakSummary
 from rarecell.outcome.summary import RiskSummary, RunSummary
 from rarecell.outcome.swap import AttackSummary, IntruderSummary, SwapSummary
 from rarecell.outcome.words import counted, first_of, listed, number, percent, span, verb
@@ -256,6 +257,17 @@ def show_attack(summary: AttackSummary) -> None:
         n = summary.not_in_register
         say(f"The register has nobody with the values of {counted(n, 'record')} of the original; they count as not found.")
     _intruder_rows(summary.intruders)
+    show_leaks(summary.leaks)
+
+
+def show_leaks(leaks: Sequence[LeakSummary]) -> None:
+    """Print the columns that tell about a treated key."""
+    if leaks:
+        lines = [(one.column, one.key, one.treated, percent(one.determines), one.how) for one in leaks]
+        rows("Columns that tell about a treated key", ["column", "key", "", "tells", "by"], lines, right=(3,))
+    for one in leaks:
+        if one.restores:
+            say(one.sentence)
 
 
 def show_likeliest(records: Sequence[tuple[int, float]]) -> None:

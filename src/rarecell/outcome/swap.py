@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.plain import Plain
+from rarecell.outcome.release import LeakSummary
 from rarecell.outcome.roles import AttributeSummary, ReleasedState, ScenarioSummary
 
 
@@ -291,6 +292,8 @@ class AttackSummary(Plain):
         Links to the right person if each unique record were linked to a random person.
     intruders : tuple of IntruderSummary
         What each intruder finds.
+    leaks : tuple of LeakSummary
+        Columns of the released file that tell about original values of keys.
     sentence : str
         The result in two sentences.
     """
@@ -305,4 +308,5 @@ class AttackSummary(Plain):
     not_in_register: int = 0
     at_random: float
     intruders: tuple[IntruderSummary, ...]
+    leaks: tuple[LeakSummary, ...] = ()
     sentence: str = ""

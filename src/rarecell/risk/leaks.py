@@ -110,6 +110,7 @@ class ReleasedColumn:
     codes: Integers
     n_levels: int
     numbers: Floats | None = None
+    is_date: bool = False
 
     def at(self, records: NDArray[np.int64]) -> ReleasedColumn:
         """The same for some of the records."""

@@ -27,6 +27,7 @@ from rarecell.progress import SILENT, Progress
 from rarecell.release.release import Release
 from rarecell.risk.records import record_risk
 from rarecell.run import models
+from rarecell.run.leaks import leaks_between, told_leaks
 from rarecell.run.swaps import told_intruder
 from rarecell.table.alignment import Aligned, align, meaning, places
 from rarecell.table.contingency import Categories, ContingencyTable
@@ -128,7 +129,9 @@ def attack(
         )
     progress.start("reading", 3)
     data = Microdata(original, keys, weight=weight, id=id)
-    before, after = paired_tables(data, Microdata(released, keys, id=id), id)
+    published = Microdata(released, keys, id=id)
+    before, after = paired_tables(data, published, id)
+    given_away = told_leaks(leaks_between(data, published, None if id is None else rows_of_released(data, published, id)), None)
     people = None if register is None else Microdata(register, keys).table()
     progress.done()
     files = align(before, after, people)
@@ -140,7 +143,7 @@ def attack(
         # The original has the finer levels, and an intruder who holds it looks at these.
         found = _with_original_as_it_is(found, align(before, before, people), (population, weights, seed), progress)
     size = known.known.table.n_records if known.risk is None else known.risk.population
-    return Attack(_told(files, release, found, float(size)), found)
+    return Attack(replace(_told(files, release, found, float(size)), leaks=given_away), found)
 
 
 def _register(files: Aligned, release: Release, population: float | None, seed: int, progress: Progress) -> Register:
@@ -287,13 +290,13 @@ def paired_tables(original: Microdata, released: Microdata, id_column: str | Non
             _refuse_other_order(original, released)
         return before, after
     assert after.record_cell is not None
-    rows = _rows_of_released(original, released, id_column)
+    rows = rows_of_released(original, released, id_column)
     found = np.full(original.n_records, -1, dtype=np.int64)
     found[rows] = after.record_cell
     return before, replace(after, record_cell=found)
 
 
-def _rows_of_released(original: Microdata, released: Microdata, id_column: str) -> NDArray[np.int64]:
+def rows_of_released(original: Microdata, released: Microdata, id_column: str) -> NDArray[np.int64]:
     """The row of the original that each record of the released file belongs to."""
     codes, levels = [], []
     for data in (original, released):

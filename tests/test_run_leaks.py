@@ -12,7 +12,7 @@ from pyarrow import csv
 
 import rarecell as rc
 from rarecell.data.microdata import Microdata
-from rarecell.engine.encoded import code_chunk, unified
+from rarecell.engine.arrays import code_chunk, unified
 from rarecell.engine.source import Column
 from rarecell.run.leaks import ColumnsGiveKeysAway, LeakSearch, leaks_between, ordered_codes, refuse_leaks
 

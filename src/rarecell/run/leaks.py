@@ -16,8 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rarecell.data.microdata import Microdata
-from rarecell.engine.arrow import as_numpy
-from rarecell.engine.encoded import EncodedColumn, code_chunk, unified
+from rarecell.engine.arrays import EncodedColumn, as_numpy, code_chunk, unified
 from rarecell.engine.source import Column, Source
 from rarecell.errors import BadInput
 from rarecell.outcome.release import LeakSummary

@@ -9,9 +9,12 @@ from xml.etree import ElementTree
 import pytest
 from click.testing import CliRunner, Result
 
+import rarecell as rc
 from rarecell.choices import CHECK_FORMATS
 from rarecell.cli import main
-from rarecell.outcome.check import Check, RuleOutcome
+from rarecell.outcome.check import Check, RuleOutcome, check_of
+from rarecell.outcome.decision import decided
+from rarecell.outcome.profile import PROFILES
 from rarecell.report.pipelines import FORMATS, as_junit, as_sarif, as_text
 
 
@@ -28,6 +31,10 @@ def checked(people: Path, *words: str) -> Result:
     return CliRunner().invoke(main, ["check", *usual, *words])
 
 
+LIMITS = (
+    *("max_record_risk", "max_correct_links", "max_correct_links_share", "max_household_links_share", "least_k", "max_leak"),
+    "max_change",
+)
 RULES = (
     RuleOutcome(
         rule="highest-risk", says="no risk above 0.2", measured=0.5, allowed=0.2, passed=False, sentence="0.5 is <above> 0.2."
@@ -95,4 +102,43 @@ def test_a_file_that_keeps_the_rules_passes_and_can_be_written(people: Path, tmp
 def test_a_check_without_a_rule_is_wrong_usage(people: Path) -> None:
     done = checked(people)
     assert done.exit_code == 2
-    assert "Name a rule" in done.output
+    assert "--profile public" in done.output
+    with pytest.raises(rc.BadInput, match="held against"):
+        rc.check(str(people), keys=["age"], population=3000)
+
+
+def test_a_profile_is_a_rule_for_each_of_its_limits(people: Path, tmp_path: Path) -> None:
+    done = checked(people, "--profile", "public", "--json")
+    check = Check.from_dict(json.loads(done.stdout))
+    assert done.exit_code == (3 if check.verdict == "do not release" else 0)
+    assert check.profile == "public"
+    limits = [name.replace("_", "-") for name in LIMITS if getattr(PROFILES["public"], name) is not None]
+    assert [rule.rule for rule in check.rules] == [*limits, "worst-light"]
+    highest = check.rules[0]
+    assert highest.allowed == PROFILES["public"].max_record_risk
+    assert highest.passed == (highest.measured is not None and highest.measured <= highest.allowed)
+    strict = tmp_path / "strict.toml"
+    strict.write_text("least_k = 50\nworst_light = 'red'\n", encoding="utf-8")
+    done = checked(people, "--profile", str(strict))
+    assert done.exit_code == 3
+    assert "FAIL  least-k" in done.stdout
+    assert done.stdout.splitlines()[-1].endswith("do not release (profile strict)")
+
+
+def test_the_verdict_is_that_of_the_profile(people: Path) -> None:
+    found = rc.assess(str(people), keys=["age", "region", "sex"], population=3000, model="independence")
+    for profile in PROFILES.values():
+        check = check_of("people.csv", found.summary, profile=profile)
+        assert check.verdict == decided(found.summary, profile).verdict
+        assert bool(check.broken) == (check.verdict == "do not release")
+
+
+def test_what_must_be_looked_at_is_a_warning() -> None:
+    unsure = RuleOutcome(
+        rule="worst-light", says="amber or better", passed=True, is_unsure=True, sentence="Reliability is amber."
+    )
+    check = Check(file="a.csv", records=1, verdict="look", profile="public", rules=(unsure,))
+    (result,) = json.loads(as_sarif(check))["runs"][0]["results"]
+    assert result["level"] == "warning"
+    assert as_text(check).startswith("look  worst-light")
+    assert ElementTree.fromstring(as_junit(check)).find("testsuite/testcase/failure") is None

@@ -26,6 +26,8 @@ _HOME = {
     "card": "report.notebook",
     "Categories": "table.contingency",
     "CellModel": "model.protocol",
+    "check": "run.check",
+    "Check": "outcome.check",
     "ChordalGraph": "graph.chordal",
     "clique_risk": "risk.cliques",
     "CliqueRisk": "risk.cliques",
@@ -70,6 +72,7 @@ _HOME = {
     "plan_to_target": "swap.target",
     "population_uniques": "risk.population_uniques",
     "PopulationTooSmall": "errors",
+    "Profile": "outcome.profile",
     "Progress": "progress",
     "protect": "run.protect",
     "ProtectConfig": "run.config",
@@ -86,6 +89,7 @@ _HOME = {
     "ReleaseTarget": "planning.planner",
     "risk_interval": "risk.interval",
     "RiskInterval": "risk.interval",
+    "RuleOutcome": "outcome.check",
     "RunConfig": "run.config",
     "RunSummary": "outcome.summary",
     "SavedRun": "run.saved",
@@ -147,6 +151,9 @@ if TYPE_CHECKING:
     from rarecell.model.hierarchical import HierarchicalModel as HierarchicalModel
     from rarecell.model.protocol import CellModel as CellModel
     from rarecell.model.regularised import RegularisedModel as RegularisedModel
+    from rarecell.outcome.check import Check as Check
+    from rarecell.outcome.check import RuleOutcome as RuleOutcome
+    from rarecell.outcome.profile import Profile as Profile
     from rarecell.outcome.summary import RunSummary as RunSummary
     from rarecell.outcome.swap import AttackSummary as AttackSummary
     from rarecell.outcome.verdict import Verdict as Verdict
@@ -181,6 +188,7 @@ if TYPE_CHECKING:
     from rarecell.run.assess import assess as assess
     from rarecell.run.attack import Attack as Attack
     from rarecell.run.attack import attack as attack
+    from rarecell.run.check import check as check
     from rarecell.run.config import ProtectConfig as ProtectConfig
     from rarecell.run.config import RunConfig as RunConfig
     from rarecell.run.demo import demo as demo

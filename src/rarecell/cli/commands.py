@@ -274,6 +274,7 @@ def assess(**options: Any) -> None:
 
 @main.command()
 @model_options
+@click.option("--profile", metavar="NAME", help="public, scientific, safe-centre, clinical, or a TOML file of your own.")
 @click.option("--fail-above", type=FiniteRange(0, 1), metavar="P", help="Fail when a record's risk is above P.")
 @gate_options
 @click.option(
@@ -286,24 +287,24 @@ def assess(**options: Any) -> None:
 )
 @click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write it to FILE instead, replacing it.")
 def check(**options: Any) -> None:
-    """Hold FILE against rules, for a pipeline: exit code 0 when it keeps them, 3 when it does not.
+    """Hold FILE against a release profile or rules, for a pipeline: exit code 0 when it keeps them, 3 when it does not.
 
     \b
-    Example:
+    Examples:
         rarecell check survey.csv --keys age,sex,region \\
-            --population 1000000 --fail-above 0.2 --format junit
+            --population 1000000 --profile public
+        rarecell check --config run.toml --fail-above 0.2 \\
+            --format junit --output check.xml
     """
     from rarecell.cli import terminal
-    from rarecell.outcome.check import check_of
     from rarecell.report.pipelines import FORMATS, write_check
-    from rarecell.run import assess
+    from rarecell.run import check
 
-    limits, config = limits_of(options), config_of(options)
-    if limits == Limits():
-        raise click.UsageError("Name a rule to hold the file against, such as --fail-above 0.2 or --fail-below 3.")
+    rules = {name: options[name] for name in ("profile", "fail_above", "fail_above_match", "fail_below")}
+    if all(rule is None for rule in rules.values()):
+        raise click.UsageError("Name what to hold the file against: --profile public, or a rule such as --fail-above 0.2.")
     with terminal.watched(quiet=options["quiet"]) as progress:
-        summary = assess.assess(config, progress=progress).summary
-    checked = check_of(config.input, summary, tuple(limits.outcomes(summary)))
+        checked = check.check(config_of(options), progress=progress, **rules)
     form = "json" if options["as_json"] else options["check_format"]
     if options["output"]:
         write_check(Path(options["output"]), checked, form)

@@ -1,6 +1,7 @@
 """Does a file pass the rules that were named for it?
 
-A rule compares one number of a run with what is allowed. A check is the list of them, for a pipeline: passed or not, and why.
+A rule compares what a run found with what is allowed: a limit of a release profile, or a number such as that of ``--fail-above``. A check
+is the list of them, for a pipeline: passed or not, and why.
 """
 
 from __future__ import annotations
@@ -8,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rarecell.outcome.decision import decided
 from rarecell.outcome.plain import Plain
+from rarecell.outcome.profile import DO_NOT_RELEASE, LOOK, RELEASE, Profile
 from rarecell.outcome.summary import RunSummary
 
 
@@ -26,8 +29,12 @@ class RuleOutcome(Plain):
         The number of the run and its bound; None where the rule is not about a number.
     passed : bool
         Whether the file keeps the rule.
+    is_unsure : bool
+        Whether somebody should look at it although the file keeps it.
     sentence : str
-        Why it does not, or what was found; begins with a small letter.
+        Why the file does not keep it, or what was found.
+    remedy : str
+        What helps.
     """
 
     rule: str
@@ -35,19 +42,22 @@ class RuleOutcome(Plain):
     measured: float | None = None
     allowed: float | None = None
     passed: bool
+    is_unsure: bool = False
     sentence: str
+    remedy: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check(Plain):
     """Every rule that a file was held against.
 
-    ``verdict`` is ``"release"``, ``"look"`` or ``"do not release"``.
+    ``verdict`` is ``"release"``, ``"look"`` or ``"do not release"``; ``profile`` is the name of the release profile, if one was named.
     """
 
     file: str
     records: int | str
     verdict: str
+    profile: str | None = None
     rules: tuple[RuleOutcome, ...]
 
     @property
@@ -109,11 +119,55 @@ def _side(passed: bool) -> str:
     return "not above" if passed else "above"
 
 
-def check_of(file: str, summary: RunSummary, rules: tuple[RuleOutcome, ...]) -> Check:
-    """All rules together; a file that keeps them, but whose estimate cannot be trusted, is to be looked at."""
+_PROFILE_RULES = {
+    "max_record_risk": "no record has a risk above {:g}",
+    "max_correct_links": "an intruder expects to be right at most {:g} times",
+    "max_correct_links_share": "an intruder expects to be right about at most {:g} of the records, as a share",
+    "max_household_links_share": "at most {:g} of the households are linked correctly, as a share",
+    "least_k": "every record shares its key values with at least {:g} records, itself included",
+    "max_leak": "no other column gives away more than {:g} of the values of a key, as a share",
+    "max_change": "no named statistic moves by more than {:g}, as a share",
+}
+"""Limits of a profile, in words."""
+
+
+def profile_rules(summary: RunSummary, profile: Profile) -> Iterator[RuleOutcome]:
+    """Every limit of a release profile as a rule, with the reasons that the profile's verdict gives."""
+    reasons = {reason.limit: reason for reason in reversed(decided(summary, profile).reasons)}
+    measured = {"max_record_risk": summary.highest_risk, "least_k": float(summary.smallest_group)}
+    asked = {
+        limit: words.format(value) for limit, words in _PROFILE_RULES.items() if (value := getattr(profile, limit)) is not None
+    }
+    asked["worst_light"] = f"the reliability of the estimate is {profile.worst_light} or better"
+    if "margins" in reasons:
+        asked["margins"] = "tables that had to stay the same are the same"
+    for limit, says in asked.items():
+        reason = reasons.get(limit)
+        yield RuleOutcome(
+            rule=limit.replace("_", "-"),
+            says=says,
+            measured=measured.get(limit),
+            allowed=None if limit in ("worst_light", "margins") else float(getattr(profile, limit)),
+            passed=reason is None or not reason.is_refusal,
+            is_unsure=reason is not None and not reason.is_refusal,
+            sentence=f"{says}." if reason is None else reason.sentence,
+            remedy="" if reason is None or not reason.remedy else f"{reason.remedy}.",
+        )
+
+
+def check_of(file: str, summary: RunSummary, *, profile: Profile | None = None, limits: Limits | None = None) -> Check:
+    """Hold what a run found against a profile, rules by number, or both."""
+    rules = (
+        *(profile_rules(summary, profile) if profile is not None else ()),
+        *(limits.outcomes(summary) if limits is not None else ()),
+    )
     light = summary.risk.reliability.light if summary.risk.reliability is not None else "green"
-    if not all(rule.passed for rule in rules):
-        verdict = "do not release"
-    else:
-        verdict = "look" if light == "red" else "release"
-    return Check(file=file, records=summary.records, verdict=verdict, rules=rules)
+    is_unsure = any(rule.is_unsure for rule in rules) or (profile is None and light == "red")
+    verdict = DO_NOT_RELEASE if not all(rule.passed for rule in rules) else LOOK if is_unsure else RELEASE
+    return Check(
+        file=file,
+        records=summary.records,
+        verdict=verdict,
+        profile=None if profile is None else profile.name,
+        rules=rules,
+    )

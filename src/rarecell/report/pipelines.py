@@ -20,8 +20,17 @@ DOCUMENTATION = "https://rarecell.readthedocs.io/"
 
 def as_text(check: Check) -> str:
     """A line for each rule, and the verdict."""
-    lines = [f"{'ok  ' if rule.passed else 'FAIL'}  {rule.rule}: {rule.sentence}" for rule in check.rules]
-    return "\n".join([*lines, f"{check.file}: {check.verdict}"])
+    lines = [f"{_word(rule)}  {rule.rule}: {rule.sentence}{_remedy(rule)}" for rule in check.rules]
+    by = "" if check.profile is None else f" (profile {check.profile})"
+    return "\n".join([*lines, f"{check.file}: {check.verdict}{by}"])
+
+
+def _word(rule: RuleOutcome) -> str:
+    return "FAIL" if not rule.passed else "look" if rule.is_unsure else "ok  "
+
+
+def _remedy(rule: RuleOutcome) -> str:
+    return f" {rule.remedy}" if rule.remedy else ""
 
 
 def as_json(check: Check) -> str:
@@ -41,21 +50,22 @@ def as_junit(check: Check) -> str:
         skipped="0",
     )
     properties = ElementTree.SubElement(suite, "properties")
-    for name, value in (("rarecell", __version__), ("verdict", check.verdict), ("records", str(check.records))):
+    known = (("rarecell", __version__), ("verdict", check.verdict), ("profile", check.profile), ("records", str(check.records)))
+    for name, value in ((name, value) for name, value in known if value is not None):
         ElementTree.SubElement(properties, "property", name=name, value=value)
     for rule in check.rules:
         case = ElementTree.SubElement(suite, "testcase", classname="rarecell.check", name=f"{rule.rule}: {rule.says}")
         if not rule.passed:
             failure = ElementTree.SubElement(case, "failure", type=rule.rule, message=rule.sentence)
-            failure.text = _figures(rule)
+            failure.text = " ".join(part for part in (_figures(rule), rule.remedy) if part)
         else:
-            ElementTree.SubElement(case, "system-out").text = rule.sentence
+            ElementTree.SubElement(case, "system-out").text = f"{_word(rule).strip()}: {rule.sentence}{_remedy(rule)}"
     ElementTree.indent(suites)
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True)
 
 
 def as_sarif(check: Check) -> str:
-    """SARIF 2.1.0: a result for each broken rule, at the file, as code hosts show them beside a change."""
+    """SARIF 2.1.0: an error for each broken rule and a warning for what must be looked at, as code hosts show them beside a change."""
     rules = [
         {
             "id": rule.rule,
@@ -70,16 +80,16 @@ def as_sarif(check: Check) -> str:
         {
             "ruleId": rule.rule,
             "ruleIndex": index,
-            "level": "error",
-            "message": {"text": f"{check.file}: {rule.sentence}"},
+            "level": "warning" if rule.passed else "error",
+            "message": {"text": f"{check.file}: {rule.sentence}{_remedy(rule)}"},
             "locations": places,
             "properties": {"measured": rule.measured, "allowed": rule.allowed},
         }
         for index, rule in enumerate(check.rules)
-        if not rule.passed
+        if not rule.passed or rule.is_unsure
     ]
     driver = {"name": "rarecell", "version": __version__, "informationUri": DOCUMENTATION, "rules": rules}
-    run = {"tool": {"driver": driver}, "results": results, "properties": {"verdict": check.verdict}}
+    run = {"tool": {"driver": driver}, "results": results, "properties": {"verdict": check.verdict, "profile": check.profile}}
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, ensure_ascii=False)
 

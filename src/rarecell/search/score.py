@@ -125,7 +125,37 @@ class HyperDirichlet:
         return self._known[reduced]
 
 
-def make_score(table: ContingencyTable, criterion: str | float, *, marginals: Marginals | None = None) -> Score:
+class LeastCount:
+    """Another score that forbids sets of several keys with an occupied cell of fewer than ``least`` records.
+
+    A larger set has smaller cells, so a model without forbidden cliques has no forbidden separators. A single key is never
+    forbidden: it is in every model.
+    """
+
+    FORBIDDEN = -1e15
+    """Far below every sum of scores, yet finite: a search subtracts scores from each other."""
+
+    def __init__(self, score: PenalisedLikelihood | CompatibleLikelihood | HyperDirichlet, least: int) -> None:
+        self.score = score
+        self.table = score.table
+        self.marginals = score.marginals
+        self.least = least
+        self.name = f"{score.name}, cells of at least {least}"
+
+    def q_many(self, masks: NDArray[np.uint64]) -> NDArray[np.float64]:
+        allowed = np.array([self._is_allowed(self.table.reduce(int(mask))) for mask in masks])
+        q = np.full(len(masks), self.FORBIDDEN)
+        if allowed.any():
+            q[allowed] = self.score.q_many(masks[allowed])
+        return q
+
+    def _is_allowed(self, reduced: int) -> bool:
+        return reduced.bit_count() < 2 or int(self.marginals.counts(reduced).min(initial=self.least)) >= self.least
+
+
+def make_score(
+    table: ContingencyTable, criterion: str | float, *, marginals: Marginals | None = None
+) -> PenalisedLikelihood | CompatibleLikelihood | HyperDirichlet:
     """Make the score that a user names: ``"aic"``, ``"bic"``, ``"bayes"``, or a penalty per degree of freedom (AIC is 1).
 
     Structural zeros of the table are not counted in degrees of freedom.

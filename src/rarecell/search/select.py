@@ -23,7 +23,7 @@ from rarecell.search.greedy import Climbs, greedy_search
 from rarecell.search.local import local_search
 from rarecell.search.n_best import best_graphs
 from rarecell.search.result import LocalOptimum, SearchLimits, SearchResult
-from rarecell.search.score import KnownScores, PenalisedLikelihood, Score, make_score
+from rarecell.search.score import KnownScores, LeastCount, PenalisedLikelihood, Score, make_score
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
 
@@ -44,6 +44,7 @@ def select_model(
     max_clique: int | None = None,
     *,
     n_best: int = 1,
+    least_count: int = 0,
     max_seconds: float | None = None,
     limits: SearchLimits = DEFAULT_LIMITS,
     marginals: Marginals | None = None,
@@ -67,6 +68,8 @@ def select_model(
         Largest number of keys in a clique.
     n_best : int, optional
         How many of the best models an exact search lists in ``optima``.
+    least_count : int, optional
+        Only models whose cliques of several keys have no occupied cell with fewer records than this.
     max_seconds : float, optional
         Time limit of a local or greedy search (45 seconds by default); the result of a search that reaches it depends on
         the speed of the machine.
@@ -101,7 +104,9 @@ def select_model(
         if number is not None and number < 1:
             raise BadInput(f"{name} was given as {number}; it must be a whole number of 1 or more.")
     limits = limits if max_seconds is None else replace(limits, greedy_seconds=max_seconds)
-    run = _Search(make_score(table, criterion, marginals=marginals), max_clique, marginals or table.marginals, progress, limits)
+    scored = make_score(table, criterion, marginals=marginals)
+    score: Score = scored if least_count < 2 else LeastCount(scored, least_count)
+    run = _Search(score, max_clique, marginals or table.marginals, progress, limits)
     if search == "local":
         return run.local(restarts, seed)
     if search == "greedy":

@@ -1,0 +1,185 @@
+"""How is a synthetic twin of a file drawn, with the same clique margins?
+
+The kernels of the formal mode with every θ = 1 draw uniformly from all files that have the clique margins of this one. Applied to
+all columns at once, and with the rows in a new order, they make a file in which no record is anybody's, and in which the table of
+every clique is the original's, cell by cell. With a finite ε the kernels hold on to part of each record; then the statement of
+the formal mode applies, because a new order of the rows adds nothing to what is known.
+
+A column takes part by its level. Where a level is a band of many values, a record of the twin gets the value of some original record
+in that band, each used once: what is exact for the bands is exact for the single column, too. Alternatively a value is drawn
+evenly between its neighbours in that band, so that no amount of the original is in the twin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell._kernels.counting import collapse_records
+from rarecell.errors import BadInput
+from rarecell.graph.masks import members
+from rarecell.model.decomposable import DecomposableModel
+from rarecell.outcome.formal import FormalStatement
+from rarecell.progress import SILENT, Progress
+from rarecell.release.utility import BothFiles
+from rarecell.swap.formal.mechanism import rearranged, rooted_tree
+from rarecell.swap.formal.release import formal_swaps
+from rarecell.table.contingency import ContingencyTable
+
+
+@dataclass(frozen=True, eq=False)
+class Twin:
+    """A file drawn from those that have the clique margins of the original.
+
+    Attributes
+    ----------
+    table : ContingencyTable
+        The table of the original.
+    model : DecomposableModel
+        The model whose clique margins are kept.
+    codes : array of int
+        Codes of the twin's records, a row each.
+    sources : array of int
+        For each record of the twin and each column, the original record whose value it gets; each is used once.
+    statement : FormalStatement or None
+        What is guaranteed when an ε was given.
+    """
+
+    table: ContingencyTable
+    model: DecomposableModel
+    codes: NDArray[np.int32]
+    sources: NDArray[np.int64]
+    statement: FormalStatement | None = None
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @cached_property
+    def table_after(self) -> ContingencyTable:
+        """The table of the twin."""
+        return ContingencyTable.from_codes(self.codes, self.table.categories)
+
+    @cached_property
+    def n_changed_cells(self) -> dict[tuple[str, ...], int]:
+        """For each clique of the model, in how many cells its table differs from the original's: none."""
+        both = np.concatenate([self.table.cells, self.table_after.cells])
+        more = np.concatenate([self.table.counts, -self.table_after.counts])
+        found = {}
+        for clique in self.model.graph.clique_masks:
+            vertices = members(self.table.reduce(clique))
+            sizes = [int(self.table.vertex_levels[v]) for v in vertices]
+            _, _, cell = collapse_records([self.table.map_cells(both, v) for v in vertices], sizes)
+            found[tuple(self.table.vertex_names[v] for v in vertices)] = int((np.bincount(cell, weights=more) != 0).sum())
+        return found
+
+    @cached_property
+    def both(self) -> BothFiles:
+        """The cells of original and twin together, for comparisons of their tables."""
+        return BothFiles.of(self.table, self.table_after)
+
+    def __str__(self) -> str:
+        exact = len(self.model.graph.clique_masks)
+        return (
+            f"A twin of {len(self):,} records, drawn from all files that agree with the original in {exact} tables of "
+            f"{self.table.n_keys} columns."
+        )
+
+
+def synthetic_twin(
+    table: ContingencyTable,
+    model: DecomposableModel,
+    *,
+    epsilon: float | None = None,
+    seed: int | None = None,
+    progress: Progress = SILENT,
+) -> Twin:
+    """Draw a synthetic twin of the file that ``table`` was counted from.
+
+    Parameters
+    ----------
+    table : ContingencyTable
+        The table of all columns that the twin is to have; it must know the cell of each record.
+    model : DecomposableModel
+        A decomposable model of the table; its clique margins stay as they are.
+    epsilon : float, optional
+        Hold on to part of each record with this ε, as in :func:`rarecell.formal_swaps`. By default the twin is drawn
+        uniformly from all files with the same clique margins.
+    seed : int, optional
+        For tests; without one nobody can draw the same twin again.
+
+    Examples
+    --------
+    >>> import numpy as np, rarecell as rc
+    >>> from rarecell.swap.twin import synthetic_twin
+    >>> columns = [rc.Categories(name, tuple(range(4))) for name in ("area", "age", "job")]
+    >>> codes = np.random.default_rng(0).integers(0, 4, (500, 3)).astype(np.int32)
+    >>> table = rc.ContingencyTable.from_codes(codes, columns)
+    >>> model = rc.DecomposableModel(table, cliques=[("area", "age"), ("age", "job")])
+    >>> twin = synthetic_twin(table, model, seed=1)
+    >>> twin.n_changed_cells
+    {('area', 'age'): 0, ('age', 'job'): 0}
+    >>> bool((twin.table_after.counts_of(table.cells) == table.counts).all())
+    False
+    """
+    if not isinstance(model, DecomposableModel):
+        raise BadInput("A synthetic twin needs a decomposable model, because values are drawn along a junction tree.")
+    if table.record_cell is None or (table.record_cell < 0).any():
+        raise BadInput("A synthetic twin needs every record at hand, and none dropped for a missing value.")
+    rng = np.random.default_rng(seed)
+    original = np.asfortranarray(table.cells[table.record_cell])
+    if epsilon is None:
+        tree = rooted_tree(model.graph, model.graph.clique_masks[0])
+        drawn = rearranged(table, original, tree, [1.0] * len(tree.edges), rng, progress=progress).codes
+        statement = None
+    else:
+        release = formal_swaps(table, model, epsilon=epsilon, seed=seed, progress=progress)
+        drawn = original.copy()
+        drawn[release.rows] = release.new_cells
+        statement = release.statement
+    drawn = drawn[rng.permutation(len(drawn))]
+    sources = np.column_stack([_matched(original[:, k], drawn[:, k], rng) for k in range(table.n_keys)])
+    return Twin(table, model, drawn, sources, statement)
+
+
+def _matched(old: NDArray[np.int32], new: NDArray[np.int32], rng: np.random.Generator) -> NDArray[np.int64]:
+    """For each new code an old record with that code, each used once and within a code at random."""
+    order = rng.permutation(len(old))
+    by_old = order[np.argsort(old[order], kind="stable")]
+    sources = np.empty(len(new), dtype=np.int64)
+    sources[np.argsort(new, kind="stable")] = by_old
+    return sources
+
+
+def k_marginal_score(both: BothFiles, *, order: int = 2) -> float:
+    """1,000 less 1,000 times the mean total variation distance of all tables of ``order`` columns, as SDNist has it."""
+    n = both.table.n_records
+    apart = [
+        0.5 * float(np.abs(before - after).sum()) / n
+        for before, after in (both.changed_margin(keys) for keys in combinations(range(both.table.n_keys), order))
+    ]
+    return 1000.0 * (1.0 - float(np.mean(apart))) if apart else 1000.0
+
+
+def smoothed_amounts(
+    values: NDArray[np.float64], band: NDArray[np.int32], new_band: NDArray[np.int32], rng: np.random.Generator
+) -> NDArray[np.float64]:
+    """Amounts drawn evenly between neighbours in their band, so that none of the original appears by more than chance.
+
+    Each new record in a band gets a place between two adjacent sorted values of the band. The extremes of a band are pulled
+    inwards, to the mean of the two outermost values: the largest amount of the file is not in the twin.
+    """
+    drawn = np.full(len(new_band), np.nan)
+    for code in np.unique(new_band):
+        inside = np.sort(values[band == code])
+        inside = inside[~np.isnan(inside)]
+        places = np.flatnonzero(new_band == code)
+        if not len(inside):
+            continue
+        knots = inside if len(inside) < 4 else np.concatenate([[inside[:2].mean()], inside[1:-1], [inside[-2:].mean()]])
+        at = rng.random(len(places)) * (len(knots) - 1)
+        drawn[places] = np.interp(at, np.arange(len(knots)), knots)
+    return drawn

@@ -46,7 +46,8 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine.text.source import CsvSource
 from rarecell.errors import RarecellError
 from rarecell.machine.disk import remove
-from rarecell.run.config import CHOICES, RunConfig
+from rarecell.run.config import RunConfig
+from rarecell.run.options import options_of
 
 SECONDS_A_CASE = 60.0
 """A case that takes longer hangs. Machines that run tests are slow and busy."""
@@ -507,8 +508,8 @@ def fuzz_toml(rng: random.Random, folder: Path) -> str:
     else:
         given = tomllib.loads(text)
         for _ in range(rng.randint(1, 3)):
-            names = [*RunConfig.__dataclass_fields__, "populaton", "Keys"]
-            given[rng.choice(names)] = rng.choice(VALUES)
+            names = [option.name for option in options_of(RunConfig)]
+            given[rng.choice([*names, "populaton", "Keys"])] = rng.choice(VALUES)
         config = RunConfig.from_mapping(given)
     if RunConfig.from_toml(config.to_toml()) != config:
         raise WrongCount("a configuration changed when it was written and read")
@@ -525,39 +526,11 @@ def fuzz_command(rng: random.Random, folder: Path) -> str:
     from rarecell.cli.commands import main
 
     path = small_csv(rng, folder)
-    arguments = [rng.choice(["assess", "assess", "protect"]), str(rng.choice([path, path, path, folder, "nowhere.csv", ""]))]
-    options = [
-        "--keys",
-        "--population",
-        "--weight",
-        "--strata",
-        "--populations",
-        "--cliques",
-        "--hierarchy",
-        "--criterion",
-        "--missing",
-    ]
-    options += [
-        "--max-clique",
-        "--threshold",
-        "--top",
-        "--records",
-        "--keep",
-        "--config",
-        "--sql",
-        "--seed",
-        "--id",
-        "--resolution",
-        "--memory",
-        "--time-limit",
-        "--restarts",
-        "--fail-above",
-        "--risk-above",
-        "--max-record-risk",
-        "--zeros",
-        "--out",
-        "--recode",
-    ]
+    command = rng.choice(["assess", "assess", "protect"])
+    arguments = [command, str(rng.choice([path, path, path, folder, "nowhere.csv", ""]))]
+    # Every option of the command, so that one that is added is tried as well.
+    given = [option for option in main.commands[command].params if isinstance(option, click.Option) and not option.is_flag]
+    options = [option.opts[0] for option in given]
     texts = [
         "a,b",
         "a",
@@ -615,8 +588,8 @@ def fuzz_run(rng: random.Random, folder: Path) -> str:
     options["population"] = rng.choice([40, 41, 1000, 10**9, 10**18, 39])
     if rng.random() < 0.3:
         options |= rng.choice([{"weight": "w", "population": None}, {"strata": "s", "populations": {"north": 500, "south": 900}}])
-    for name in rng.sample([*CHOICES], 2):
-        options[name] = rng.choice(CHOICES[name])
+    for option in rng.sample([option for option in options_of(RunConfig) if option.choices and option.name != "zeros"], 2):
+        options[option.name] = rng.choice(list(option.choices))
     options["criterion"] = rng.choice(["aic", "bic", "bayes", "0.5", "-1", "0", "nan", "x"])
     found = rc.assess(RunConfig(**options))
     expected = found.summary.risk.expected_population_uniques

@@ -148,8 +148,8 @@ def test_a_configuration_comes_back_as_the_form_it_was(house: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"way": ["swap_rate"], "swap_rate": ["7"]}, "a share lies between"),
-        ({"way": ["max_record_risk"], "max_record_risk": ["2"]}, "a risk lies between"),
+        ({"way": ["swap_rate"], "swap_rate": ["7"]}, "it must be between 0 and 1"),
+        ({"way": ["max_record_risk"], "max_record_risk": ["2"]}, "it must be between 0 and 1"),
         ({"way": ["max_record_risk"], "max_record_risk": [""]}, "highest risk"),
     ],
 )

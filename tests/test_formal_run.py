@@ -18,8 +18,7 @@ from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import Register
 from rarecell.release.release import Release
 from rarecell.report.edition import external as external_edition
-from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.swap.formal.wish import FormalWish
+from rarecell.run.config import FormalConfig, ProtectConfig, RunConfig, options_on
 
 CLIQUES = [["area", "age"], ["age", "job"], ["job", "house"]]
 
@@ -101,7 +100,7 @@ def test_the_summary_and_the_configuration_come_back(done: tuple[Path, str]) -> 
     assert summary.to_dict() == stored
     config = RunConfig.read(done[0] / "run.toml")
     assert config.protect is not None
-    assert FormalWish.of(config.protect.formal) == FormalWish(epsilon=5.0, root=("age", "job"))
+    assert FormalConfig.of(config.protect.formal) == FormalConfig(epsilon=5.0, root=("age", "job"))
 
 
 def test_two_runs_of_the_same_configuration_differ(file: Path, done: tuple[Path, str]) -> None:
@@ -189,7 +188,7 @@ def test_every_intruder_is_tried_on_a_formal_release() -> None:
         (["--formal", "rate=0.1"], "either epsilon or rate"),
         (["--formal", "root=area,job"], "not a clique"),
         (["--formal", "rare=often"], "number"),
-        (["--formal", "epsilon"], "name and a value"),
+        (["--formal", "epsilon"], "it takes NAME=VALUE"),
     ],
 )
 def test_what_would_void_the_guarantee_is_refused(file: Path, tmp_path: Path, extra: list[str], message: str) -> None:
@@ -229,8 +228,13 @@ def test_a_margin_inside_a_clique_may_be_kept(file: Path) -> None:
 
 
 def test_words_of_the_command_line() -> None:
-    assert FormalWish.plain(["epsilon=4,5", "root=a, b", "rare=3"]) == {"epsilon": [4, 5], "root": ["a", "b"], "rare": 3}
-    assert FormalWish.of({"epsilon": [4, 5]}).epsilon == (4.0, 5.0)
+    formal = next(declared for _, declared in options_on("protect") if declared.name == "formal")
+    assert formal.kind.read(["epsilon=4,5", "root=a, b", "rare=3"], formal.flag) == {
+        "epsilon": [4, 5],
+        "root": ["a", "b"],
+        "rare": 3,
+    }
+    assert FormalConfig.of({"epsilon": [4, 5]}).epsilon == (4.0, 5.0)
     for wrong in ({"epsilon": True}, {"rate": "x"}, {"epsilon": 1, "rare": 1.5}, {"epsilon": 1, "root": 3}):
         with pytest.raises(rc.RarecellError):
-            FormalWish.of(wrong)
+            FormalConfig.of(wrong)

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 import rarecell as rc
 from rarecell import datasets
 from rarecell.cli import main
-from rarecell.run.config import RunConfig
-from rarecell.run.keywords import PAPER, follows_the_paper
+from rarecell.run.config import PAPER, RunConfig, follows_the_paper
 
 KEYS = ("age", "sex", "marital", "citizenship")
 

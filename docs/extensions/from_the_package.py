@@ -15,6 +15,13 @@ from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 
 
+def _help(command: click.Command, context: click.Context) -> str:
+    """The help of a command with every option."""
+    from rarecell.cli.options import GroupedCommand
+
+    return command.full_help(context) if isinstance(command, GroupedCommand) else command.get_help(context)
+
+
 class CommandReference(Directive):
     """The help of each command under a heading of its own."""
 
@@ -28,7 +35,7 @@ class CommandReference(Directive):
             section = nodes.section(ids=[nodes.make_id(title)])
             section += nodes.title(text=title)
             context = click.Context(command, info_name=title, terminal_width=96, max_content_width=96)
-            section += nodes.literal_block(text=command.get_help(context), language="text")
+            section += nodes.literal_block(text=_help(command, context), language="text")
             made.append(section)
         return made
 

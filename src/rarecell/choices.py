@@ -1,4 +1,7 @@
-"""Which words may an option take? Defined once, for the command line, the configuration, the library and the app."""
+"""Which words may an option take? Defined once, for the command line, the configuration, the library and the app.
+
+Each word stands with what the app shows for it.
+"""
 
 MATCHES_ANYTHING = "matches-anything"
 """A missing key value matches every value."""
@@ -6,22 +9,42 @@ MATCHES_ANYTHING = "matches-anything"
 READ_MISSING = ("level", "drop", "refuse")
 """What to do with a missing key value when data are read: make it a level of its own, drop its record, or raise an error."""
 
-MISSING = ("level", MATCHES_ANYTHING, "drop", "refuse")
+MISSING = {
+    "level": "a value of its own",
+    MATCHES_ANYTHING: "compatible with every value",
+    "drop": "leave the record out",
+    "refuse": "stop",
+}
 """What a missing key value means to a run; one that matches anything is read as a level."""
 
-SEARCHES = ("auto", "exact", "local", "greedy")
+SKINNER_SHLOMO = "skinner-shlomo"
+"""The penalty at which the test of Skinner and Shlomo finds the least over- or understatement of risk."""
+
+CRITERIA = {"aic": "AIC", "bic": "BIC", "bayes": "Bayes factor", SKINNER_SHLOMO: "the test of Skinner and Shlomo"}
+"""How models are compared, unless by a penalty for each degree of freedom."""
+
+SEARCHES = {"auto": "automatic", "exact": "exact", "local": "local, from random starts", "greedy": "greedy"}
 """How the best single model is searched for."""
 
-MODELS = ("average", "single", "bayes", "hierarchical", "regularised", "stacked", "independence", "saturated")
+MODELS = {
+    "average": "average over models (most accurate)",
+    "single": "the best single model",
+    "bayes": "models drawn from their posterior",
+    "hierarchical": "the best hierarchical model",
+    "regularised": "all pairs of keys, regularised",
+    "stacked": "a mixture weighted by held-out likelihood",
+    "independence": "independent keys",
+    "saturated": "saturated",
+}
 """Where the risk comes from."""
 
-RESOLUTIONS = ("multi", "full")
+RESOLUTIONS = {"multi": "also in coarser groups", "full": "in full detail only"}
 """Whether models may also use keys at coarser resolutions."""
 
-FORMS = ("multinomial", "poisson", "poisson-gamma")
+FORMS = {"multinomial": "multinomial", "poisson": "Poisson", "poisson-gamma": "Poisson–gamma"}
 """Distribution of the population count of a cell."""
 
-YES_NO = ("yes", "no")
+YES_NO = {"yes": "yes", "no": "no"}
 """Whether an intruder knows who lives with whom."""
 
 ZEROS = ("swaps", "detect", "off")

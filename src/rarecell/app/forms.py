@@ -16,6 +16,7 @@ from rarecell.data.recoding_text import parse_recoding
 from rarecell.data.roles import ROLES
 from rarecell.errors import BadInput
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.options import Count, Kind, Number, Option, options_of
 
 if TYPE_CHECKING:
     from rarecell.edges import Json
@@ -27,9 +28,16 @@ ROLES_OF_A_COLUMN = (*ROLES[:1], "key+geography", "key+strata", *ROLES[1:])
 """Roles of a column: an area or a stratum may also be known to an intruder."""
 
 _SINGLE_ROLES = ("weight", "household", "strata", "id")
-_WORDS = ("missing", "criterion", "search", "model", "resolution", "form")
 _READING = ("encoding", "decimal", "sheet")
-_BEYOND_THE_FORM = ("analysis", "max_clique", "time_limit", "zeros", "memory", "by")
+LABELLED = tuple(option for option in options_of(RunConfig) if option.label)
+"""Options that the form shows under "More choices", as they are declared."""
+
+_ON_THE_PAGE = {
+    *("sql", "spark_table", "cliques"),  # these belong to the data and the keys of the run before
+    *("input", "keys", "population", "populations", "geography", "sensitive", "register", "scenario", "recode", "threshold"),
+    *("coding", "hierarchies", "protect", *_SINGLE_ROLES, *_READING, *(option.name for option in LABELLED)),
+}
+_BEYOND_THE_FORM = tuple(option.name for option in options_of(RunConfig) if option.name not in _ON_THE_PAGE)
 """What a run takes over from the one it starts from, although the form does not show it."""
 
 
@@ -78,10 +86,10 @@ def assess_config(
         parse_recoding(words, key=key)
     given |= {name: value for name, value in (("recode", recode), ("sensitive", roles["sensitive"])) if value}
     given |= _population(fields, roles)
-    given |= {name: first(fields, name) for name in (*_WORDS, *_READING, "register") if first(fields, name)}
-    for name, kind in (("threshold", float), ("seed", int), ("restarts", int)):
-        if first(fields, name):
-            given[name] = _number(first(fields, name), f"The {name}", kind)
+    given |= {name: first(fields, name) for name in (*_READING, "register") if first(fields, name)}
+    if first(fields, "threshold"):
+        given["threshold"] = decimal_number(first(fields, "threshold"), "The threshold")
+    given |= {option.name: _labelled(option, first(fields, option.name)) for option in LABELLED if first(fields, option.name)}
     if first(fields, "scenarios"):
         given["scenario"] = scenarios_of(first(fields, "scenarios"))
     codes = _listed(first(fields, "missing_codes"))
@@ -95,6 +103,13 @@ def assess_config(
         return config
     hierarchies = {key: path for key, path in base.hierarchies.items() if key in config.keys}
     return replace(config, hierarchies=hierarchies, **{name: getattr(base, name) for name in _BEYOND_THE_FORM})
+
+
+def _labelled(option: Option, text: str) -> Any:
+    """The value of an option under "More choices", as a configuration writes it."""
+    if isinstance(option.kind, Count | Number):
+        return _number(text, f"'{option.label}'", option.kind)
+    return option.kind.read([text], f"'{option.label}'")
 
 
 def _roles(fields: Fields) -> dict[str, list[str]]:
@@ -181,14 +196,14 @@ def _listed(text: str) -> list[str]:
 
 # ---------------------------------------------------------------------- protection
 
-_WAYS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "risk_above": ("The threshold", float),
-    "top": ("The number of records", int),
-    "max_population_uniques": ("The target", float),
-    "max_record_risk": ("The highest risk", float),
-    "swap_rate": ("The share of records that change places", float),
+_WAYS = {
+    "risk_above": "The threshold",
+    "top": "The number of records",
+    "max_population_uniques": "The target",
+    "max_record_risk": "The highest risk",
+    "swap_rate": "The share of records that change places",
 }
-"""Ways to choose records: the name of the number, and whether it is a whole number."""
+"""Ways to choose records, and what each number is called."""
 
 
 def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
@@ -196,13 +211,9 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
     way = first(fields, "way") or "risk_above"
     if way not in _WAYS:
         raise BadInput(f"There is no way to choose records called '{way}'.")
-    what, kind = _WAYS[way]
-    chosen: Json = {way: _number(first(fields, way), what, kind)}
-    if way != "top" and way != "max_population_uniques" and not 0 <= chosen[way] <= 1:
-        lies = "a share lies" if way == "swap_rate" else "a risk lies"
-        raise BadInput(f"{what} was given as {chosen[way]:g}; {lies} between 0 and 1.")
-    if any(value < 0 for value in chosen.values()) or chosen.get("top") == 0:
-        raise BadInput("Choose at least one record.")
+    kind = next(option.kind for option in options_of(ProtectConfig) if option.name == way)
+    chosen: Json = {way: _number(first(fields, way), _WAYS[way], kind)}
+    kind.judge(chosen[way], _WAYS[way])
     if way == "swap_rate" and first(fields, "similar"):
         chosen["similar"] = _tables(first(fields, "similar"))
     unknown = [name for name in fields.get("never_swap", ()) if name not in config.keys]
@@ -224,8 +235,8 @@ def _tables(text: str) -> tuple[tuple[str, ...], ...]:
     return tuple(part for part in parts if part)
 
 
-def _number(text: str, what: str, kind: Callable[[str], Any]) -> Any:
-    return whole_number(text, what) if kind is int else decimal_number(text, what)
+def _number(text: str, what: str, kind: Kind) -> float:
+    return whole_number(text, what) if isinstance(kind, Count) else decimal_number(text, what)
 
 
 # ---------------------------------------------------------------------- back again
@@ -243,7 +254,7 @@ def form_of(config: RunConfig, file: str) -> dict[str, list[str]]:
         both = f"key+{fields.get(f'role:{key}', '')}"
         fields[f"role:{key}"] = both if both in ROLES_OF_A_COLUMN else "key"
     fields |= {f"recode:{key}": words for key, words in config.recode.items()}
-    fields |= {name: getattr(config, name) for name in (*_WORDS, *_READING, "register", "seed")}
+    fields |= {name: getattr(config, name) for name in (*_READING, "register", *(option.name for option in LABELLED))}
     fields["populations"] = "\n".join(f"{label} = {size}" for label, size in config.populations.items())
     fields["scenarios"] = "\n".join(f"{name}: {', '.join(keys)}" for name, keys in config.scenarios.items())
     codes = dict.fromkeys(str(code) for coding in config.coding.values() for code in coding.get("missing", ()))

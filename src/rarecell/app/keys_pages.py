@@ -13,13 +13,13 @@ from starlette.routing import Route
 
 from rarecell.app.columns import FileProfile, Reading, profile_file
 from rarecell.app.folder import ChosenFolder, stem
-from rarecell.app.forms import ROLES_OF_A_COLUMN, assess_config, first, form_of
+from rarecell.app.forms import LABELLED, ROLES_OF_A_COLUMN, assess_config, first, form_of
 from rarecell.app.runs import FinishedRun
 from rarecell.data.roles import MANY_LEVELS
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION
 from rarecell.engine.places import confined
 from rarecell.errors import BadInput, PopulationTooSmall, RarecellError
-from rarecell.run.config import CHOICES, RunConfig
+from rarecell.run.config import RunConfig
 
 if TYPE_CHECKING:
     from rarecell.app.pages import Pages
@@ -109,12 +109,12 @@ class KeysPages:
             roles=roles,
             recode={column.name: first(fields, f"recode:{column.name}") for column in profile.columns},
             role_names=ROLES_OF_A_COLUMN,
-            choices=CHOICES,
+            options=LABELLED,
             many_levels=MANY_LEVELS,
             population=first(fields, "population") or (CENSUS_POPULATION if is_sample else ""),
             is_sample=is_sample,
             threshold=first(fields, "threshold") or "0.2",
-            chosen={option: first(fields, option) for option in (*CHOICES, "criterion", "seed")},
+            chosen={option.name: first(fields, option.name) for option in LABELLED},
             run_name=first(fields, "run_name") or self.pages.folder.new_run(stem(name)),
             problem=problem,
             reading=reading,

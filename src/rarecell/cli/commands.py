@@ -18,22 +18,27 @@ import click
 from rarecell import __version__
 from rarecell.choices import CHECK_FORMATS
 from rarecell.cli.options import (
+    FAIL_ABOVE,
+    GATES,
+    JSON,
+    OVERWRITE,
+    PAPER,
+    QUIET,
+    READS,
+    WRITES,
     FiniteRange,
+    GroupedCommand,
     config_of,
-    data_options,
-    gate_options,
-    model_options,
-    plan_options,
-    protect_options,
-    run_options,
-    wishes_of,
-    words_for_data,
+    own,
+    with_options,
 )
 from rarecell.data.names import names_in
 from rarecell.errors import OutputExists, RarecellError
 from rarecell.machine.signals import interrupt, when_asked_to_end
 from rarecell.machine.system import make_output_printable
 from rarecell.outcome.check import Limits
+from rarecell.run.config import words_of
+from rarecell.run.options import Group
 
 if TYPE_CHECKING:
     from rarecell.run.config import RunConfig
@@ -51,24 +56,21 @@ def limits_of(options: Mapping[str, Any]) -> Limits:
 # What would intruders find? The command that attacks a released file.
 
 
-@click.command()
+@click.command(cls=GroupedCommand)
 @click.argument("released")
-@click.option(
-    "--original", required=True, help="The file as it was, with the same records in the same order unless --id is given."
+@with_options(
+    "attack",
+    own(
+        "--original",
+        required=True,
+        group=Group.FILE,
+        is_main=True,
+        help="The file as it was, with the same records in the same order unless --id is given.",
+    ),
+    own("--list", "n_listed", type=click.IntRange(0), default=0, metavar="K", help="Also list the K records most likely linked."),
+    JSON,
+    QUIET,
 )
-@click.option("--keys", required=True, help="Columns an intruder could know, separated by commas.")
-@click.option("--register", default=None, help="A file with the keys of everybody; links are then counted.")
-@click.option(
-    "--population", type=FiniteRange(1), default=None, metavar="N", help="Without a register: persons in the population."
-)
-@click.option("--weight", default=None, help="Without a register: column of the original with survey weights.")
-@click.option("--id", "id_column", default=None, help="Column that identifies a record in both files.")
-@click.option(
-    "--list", "n_listed", type=click.IntRange(0), default=0, metavar="K", help="Also list the K records most likely linked."
-)
-@click.option("--seed", type=click.IntRange(0), default=0, help="Seed of the model's draws.")
-@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
-@click.option("--quiet", is_flag=True, help="No progress.")
 def attack(**options: Any) -> None:
     """What would intruders find in RELEASED, a protected file made by this or any other tool?
 
@@ -84,12 +86,12 @@ def attack(**options: Any) -> None:
         done = attacked(
             options["released"],
             original=options["original"],
-            keys=list(names_in(options["keys"])),
+            keys=list(names_in(options["keys"] or "")),
             register=options["register"],
             population=options["population"],
             weight=options["weight"],
-            id=options["id_column"],
-            seed=options["seed"],
+            id=options["id"],
+            seed=options["seed"] or 0,
             progress=progress,
         )
     if options["as_json"]:
@@ -256,9 +258,8 @@ def _run(act: Callable[..., Assessment | Protection], config: RunConfig, options
     _finish(result, options)
 
 
-@main.command()
-@run_options
-@gate_options
+@main.command(cls=GroupedCommand)
+@with_options("assess", *READS, *WRITES, *GATES)
 def assess(**options: Any) -> None:
     """Estimate the identification risk of every record in FILE.
 
@@ -269,23 +270,30 @@ def assess(**options: Any) -> None:
     """
     from rarecell.run import assess
 
-    _run(assess.assess, config_of(options), options)
+    _run(assess.assess, config_of("assess", options), options)
 
 
-@main.command()
-@model_options
-@click.option("--profile", metavar="NAME", help="public, scientific, safe-centre, clinical, or a TOML file of your own.")
-@click.option("--fail-above", type=FiniteRange(0, 1), metavar="P", help="Fail when a record's risk is above P.")
-@gate_options
-@click.option(
-    "--format",
-    "check_format",
-    type=click.Choice(CHECK_FORMATS),
-    default="text",
-    show_default=True,
-    help="What to print: lines of text, JSON, JUnit XML, or SARIF.",
+@main.command(cls=GroupedCommand)
+@with_options(
+    "check",
+    *READS,
+    PAPER,
+    own("--profile", metavar="NAME", is_main=True, help="public, scientific, safe-centre, clinical, or a TOML file of your own."),
+    FAIL_ABOVE,
+    *GATES,
+    own(
+        "--format",
+        "check_format",
+        type=click.Choice(CHECK_FORMATS),
+        default="text",
+        show_default=True,
+        is_main=True,
+        help="What to print: lines of text, JSON, JUnit XML, or SARIF.",
+    ),
+    own(
+        "--output", type=click.Path(dir_okay=False), metavar="FILE", is_main=True, help="Write it to FILE instead, replacing it."
+    ),
 )
-@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write it to FILE instead, replacing it.")
 def check(**options: Any) -> None:
     """Hold FILE against a release profile or rules, for a pipeline: exit code 0 when it keeps them, 3 when it does not.
 
@@ -304,7 +312,7 @@ def check(**options: Any) -> None:
     if all(rule is None for rule in rules.values()):
         raise click.UsageError("Name what to hold the file against: --profile public, or a rule such as --fail-above 0.2.")
     with terminal.watched(quiet=options["quiet"]) as progress:
-        checked = check.check(config_of(options), progress=progress, **rules)
+        checked = check.check(config_of("check", options), progress=progress, **rules)
     form = "json" if options["as_json"] else options["check_format"]
     if options["output"]:
         write_check(Path(options["output"]), checked, form)
@@ -314,9 +322,8 @@ def check(**options: Any) -> None:
         sys.exit(_EXIT_RISKY)
 
 
-@main.command()
-@run_options
-@protect_options
+@main.command(cls=GroupedCommand)
+@with_options("protect", *READS, *WRITES)
 def protect(**options: Any) -> None:
     """Swap values of risky records in FILE so that every marginal of the model stays exactly as it was.
 
@@ -329,11 +336,46 @@ def protect(**options: Any) -> None:
     """
     from rarecell.run import protect
 
-    _run(protect.protect, config_of(options, protect=wishes_of(options)), options)
+    _run(protect.protect, config_of("protect", options), options)
 
 
-@main.command()
-@plan_options
+@main.command(cls=GroupedCommand)
+@with_options(
+    "plan",
+    *READS,
+    PAPER,
+    own(
+        "--max-correct-links",
+        type=FiniteRange(0),
+        metavar="T",
+        group=Group.RECORDS,
+        is_main=True,
+        help="At most T correct links in the released file.",
+    ),
+    own(
+        "--max-record-risk",
+        type=FiniteRange(0, 1),
+        metavar="P",
+        group=Group.RECORDS,
+        is_main=True,
+        help="No record above P in the released file.",
+    ),
+    own(
+        "--recodable",
+        metavar="A,B",
+        group=Group.RECODING,
+        is_main=True,
+        help="Keys that may be recoded (default all that --recode does not name).",
+    ),
+    own(
+        "--candidates",
+        type=click.IntRange(1),
+        default=40,
+        show_default=True,
+        group=Group.RECODING,
+        help="How many recodings to try, each with its swaps.",
+    ),
+)
 def plan(**options: Any) -> None:
     """Find recodings of keys, with swaps for what remains, that make FILE safe enough, and what each would cost.
 
@@ -345,7 +387,7 @@ def plan(**options: Any) -> None:
     from rarecell.cli import terminal
     from rarecell.run import plan
 
-    config = config_of(options)
+    config = config_of("plan", options)
     with terminal.watched(quiet=options["quiet"]) as progress:
         found = plan.plan(
             config,
@@ -365,9 +407,9 @@ def plan(**options: Any) -> None:
 @click.option(
     "--out", type=click.Path(file_okay=False), default=None, help="Folder for the results (none are written without it)."
 )
-@click.option("--overwrite", is_flag=True, help="Allow results to be overwritten.")
-@click.option("--json", "as_json", is_flag=True, help="Print summary.json instead of tables.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@OVERWRITE
+@JSON
+@QUIET
 def demo(**options: Any) -> None:
     """Assess and protect a census sample whose population is known, and compare the estimate with the truth.
 
@@ -458,17 +500,29 @@ def compare(runs: Sequence[str], page: str | None, overwrite: bool) -> None:
         click.echo(f"\nThe comparison is in {written}.", err=True)
 
 
-@main.command()
-@data_options
-@click.option("--size", type=click.IntRange(1), default=5, show_default=True, help="Keys an intruder is assumed to know.")
-@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Sets to show.")
-@click.option(
-    "--time-limit",
-    type=FiniteRange(0, min_open=True),
-    metavar="SECONDS",
-    default=300.0,
-    show_default=True,
-    help="Time after which the scan ends with the best so far.",
+@main.command(cls=GroupedCommand)
+@with_options(
+    "scan",
+    *READS,
+    own(
+        "--size",
+        type=click.IntRange(1),
+        default=5,
+        show_default=True,
+        group=Group.INTRUDERS,
+        is_main=True,
+        help="Keys an intruder is assumed to know.",
+    ),
+    own("--top", type=click.IntRange(1), default=20, show_default=True, is_main=True, help="Sets to show."),
+    own(
+        "--time-limit",
+        type=FiniteRange(0, min_open=True),
+        metavar="SECONDS",
+        default=300.0,
+        show_default=True,
+        is_main=True,
+        help="Time after which the scan ends with the best so far.",
+    ),
 )
 def scan(**options: Any) -> None:
     """Find the sets of keys in FILE that make most records unique: which few variables would an intruder need?
@@ -485,9 +539,7 @@ def scan(**options: Any) -> None:
     from rarecell.run.models import population_of
     from rarecell.run.roles import side_risk
 
-    # Here it limits the scan, not the search for a model.
-    seconds = options.pop("time_limit")
-    config = config_of(options)
+    config = config_of("scan", options)
     data = read(config)
     table = data.table()
     with terminal.watched(quiet=options["quiet"]) as progress:
@@ -497,7 +549,7 @@ def scan(**options: Any) -> None:
             population=population_of(table, config),
             top=options["top"],
             seed=config.seed,
-            max_seconds=seconds,
+            max_seconds=options["time_limit"],
             uniques_of=lambda part: side_risk(part, data, config).expected_population_uniques,
             progress=progress,
         )
@@ -520,7 +572,8 @@ def scan(**options: Any) -> None:
     )
     click.echo()
     terminal.say(str(found))
-    click.echo(f"Assess the riskiest set with:\n  {found.assess_command(words_for_data(options))}")
+    command = found.assess_command(words_of(config, "assess", but=("keys",)))
+    click.echo(f"Assess the riskiest set with:\n  {command}")
 
 
 @main.command()

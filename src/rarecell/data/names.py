@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,33 @@ def names_in(text: str) -> tuple[str, ...]:
     ('age', 'town, district')
     """
     return tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), ()) if name.strip())
+
+
+def joined_sets(sets: Iterable[Iterable[str]]) -> str:
+    """Sets of names as one text; a name that has a comma, a semicolon or a quote in it is quoted.
+
+    Examples
+    --------
+    >>> joined_sets([("age", "sex"), ("town; district",)])
+    'age,sex;"town; district"'
+    """
+
+    def quoted(name: str) -> str:
+        return '"' + name.replace('"', '""') + '"' if ";" in name else joined_names([name])
+
+    return ";".join(",".join(map(quoted, names)) for names in sets)
+
+
+def sets_in(text: str) -> tuple[tuple[str, ...], ...]:
+    """The sets of names in a text that :func:`joined_sets` made or a person typed; empty sets are left out.
+
+    Examples
+    --------
+    >>> sets_in('age, sex; "town; district"')
+    (('age', 'sex'), ('town; district',))
+    """
+    parts = re.findall(r'(?:[^;"]|"(?:[^"]|"")*"|")+', text)
+    return tuple(names for names in map(names_in, parts) if names)
 
 
 def nested_areas(text: str) -> tuple[str, ...]:

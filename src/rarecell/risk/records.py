@@ -309,7 +309,7 @@ def record_risk(
     if tuple(table.keys) != tuple(model.table.keys):
         raise KeyMismatch.between(table.keys, model.table.keys)
     if form not in FORMS:
-        raise UnknownChoice.of("The form of the risk", form, FORMS)
+        raise UnknownChoice.of("The form of the risk", form, tuple(FORMS))
     design = sampling_design(table, population=population, sampling=sampling, strata=strata)
     cells = None if model.table is table else table.cells
     log_p = model.log_cell_probability(cells)

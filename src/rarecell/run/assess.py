@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,11 +67,10 @@ from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.reliability import Counted, Trust, reliability
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity, unsafe_combinations
 from rarecell.run import files, models, swaps
-from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.config import NO_FRAMES, Frames, ProtectConfig, RunConfig, as_config, takes_options
 from rarecell.run.families import HouseholdFindings, find_families
 from rarecell.run.inputs import inputs_of, refuse_unknown_names
-from rarecell.run.keywords import NO_FRAMES, Frames, RunOptions, as_config, paper_table
-from rarecell.run.models import ModelChoice, with_design_weights
+from rarecell.run.models import ModelChoice, paper_table, with_design_weights
 from rarecell.run.released import concentration_of, groups_of, role_columns
 from rarecell.run.results import Assessment
 from rarecell.run.roles import Roles, find_doubles, find_roles, with_roles
@@ -90,6 +89,7 @@ N_LISTED = 50
 """Number of riskiest records that the internal report explains one by one."""
 
 
+@takes_options("assess")
 def assess(
     data: Frame,
     *,
@@ -97,7 +97,7 @@ def assess(
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress = SILENT,
-    **options: Unpack[RunOptions],
+    **options: Any,
 ) -> Assessment:
     """Estimate the identification risk of every record.
 

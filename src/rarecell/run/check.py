@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 from rarecell.errors import BadInput
 from rarecell.outcome.check import Check, Limits, check_of
 from rarecell.outcome.profile import Profile
 from rarecell.progress import SILENT, Progress
 from rarecell.run.assess import assess
-from rarecell.run.config import RunConfig
+from rarecell.run.config import RunConfig, takes_options
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame
-    from rarecell.run.keywords import RunOptions
 
 
+@takes_options("check")
 def check(
     data: Frame,
     *,
@@ -25,7 +25,7 @@ def check(
     fail_above_match: float | None = None,
     fail_below: int | None = None,
     progress: Progress = SILENT,
-    **options: Unpack[RunOptions],
+    **options: Any,
 ) -> Check:
     """Hold a file against a release profile or rules by number.
 

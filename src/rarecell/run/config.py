@@ -1,105 +1,260 @@
 """What did the user ask for, in a form that can be saved, read and rerun?
 
-A :class:`RunConfig` holds every choice of a run and nothing else; ``run.toml`` is its text. Defaults are those of the
-command line, so a file with an input, keys and a population is complete.
+A :class:`RunConfig` holds every choice of a run and nothing else; ``run.toml`` is its text. Each field declares its option
+(:mod:`rarecell.run.options`), from which the command line, the keywords of the library and the app's forms follow. Defaults are
+those of the command line, so a file with an input, keys and a population is complete.
 """
 
 from __future__ import annotations
 
+import inspect
+import math
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rarecell import choices
 from rarecell.data.names import all_keys, check_scenarios, nested_areas, scenario_keys
 from rarecell.engine.places import read_small_text, without_password
-from rarecell.errors import BadInput, UnknownChoice, nearest_names
+from rarecell.errors import BadInput, UnknownChoice
 from rarecell.machine.memory import MemoryLimit
-from rarecell.machine.numbers import LARGEST_COUNT, check_numbers, check_range
-from rarecell.swap.formal.wish import FormalWish
+from rarecell.machine.numbers import LARGEST_COUNT, LARGEST_INTEGER
+from rarecell.run.options import (
+    ASSESSING,
+    PLANNING,
+    PROTECTING,
+    READING,
+    Count,
+    Group,
+    Intruder,
+    Names,
+    Number,
+    NumberOrNumbers,
+    Option,
+    Pairs,
+    Part,
+    Place,
+    Rows,
+    Sets,
+    Switch,
+    Text,
+    TomlTable,
+    TomlTables,
+    Word,
+    described,
+    judged,
+    option,
+    options_of,
+    saved,
+    typed,
+)
 
 if TYPE_CHECKING:
-    from rarecell.edges import Json, ReadJson
+    from rarecell.edges import Frame, Json, ReadJson
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "missing": choices.MISSING,
-    "search": choices.SEARCHES,
-    "model": choices.MODELS,
-    "resolution": choices.RESOLUTIONS,
-    "form": choices.FORMS,
-    "households_known": choices.YES_NO,
-}
-"""Options that take one word from a short list."""
+
+def check_criterion(criterion: str) -> None:
+    """Raise unless a criterion is one of the words for it or a penalty."""
+    if criterion in choices.CRITERIA:
+        return
+    try:
+        is_penalty = math.isfinite(float(criterion)) and float(criterion) >= 0
+    except ValueError:
+        is_penalty = False
+    if not is_penalty:
+        raise UnknownChoice.of("The criterion", criterion, [*choices.CRITERIA, "a penalty such as 0.7"])
+
+
+@described
+@dataclass(frozen=True)
+class FormalConfig:
+    """A formal release: which ε, or which share of records to change."""
+
+    epsilon: float | tuple[float, ...] | None = option(
+        NumberOrNumbers(), "The ε of the whole release, or one for each edge.", Group.SWAPS, default=None
+    )
+    rate: float | None = option(Number(high=1.0), "Share of records to change, instead of epsilon.", Group.SWAPS, default=None)
+    root: tuple[str, ...] | None = option(
+        Names(), "The clique whose values stay with each record; chosen unless given.", Group.SWAPS, default=None
+    )
+    rare: int = option(
+        Count(),
+        "Records whose value of the parent clique occurs at most this often are always shuffled.",
+        Group.SWAPS,
+        default=0,
+    )
+
+    def __post_init__(self) -> None:
+        judged(self)
+        if (self.epsilon is None) == (self.rate is None):
+            raise BadInput(
+                "A formal release takes either epsilon or rate, for example --formal epsilon=12 or --formal rate=0.05."
+            )
+
+    @classmethod
+    def of(cls, given: ReadJson) -> FormalConfig:
+        """Read plain values, as found in a configuration."""
+        return cls(**typed(cls, given, "the table 'formal'"))
 
 
 _TARGET = ("max_population_uniques", "max_correct_links", "max_record_risk")
 
 
+@described
 @dataclass(frozen=True)
 class ProtectConfig:
-    """Which records to protect, and what must not change. Records are chosen in one way, or a target is set.
+    """Which records to protect, and what must not change. Records are chosen in one way, or a target is set."""
 
-    Attributes
-    ----------
-    records, risk_above, top, cell_probability_below : which records to protect
-    max_population_uniques, max_correct_links, max_record_risk : or a target for the file, against the nearest intruder
-    suppress_rest : blank the fewest key values of records that swaps leave above the highest risk asked for
-    keep : further marginals that must not change, as lists of columns
-    never_swap : keys that stay with their record
-    within : columns on which two records must agree to be swapped
-    rules : combinations that no swap may create, such as ``{age = "<15", marital = "0"}``
-    untouched : records that no swap may touch, described in the same way
-    distances : ``"ordinal"``, ``"numeric"`` or ``"nominal"`` for a key, instead of what its levels suggest
-    weights : how much a change of each key counts (1 unless given)
-    households : swap whole households
-    decoys : further records to swap, drawn at random, as a share of those to protect
-    swap_seed : seed for choosing partners; unless given, a secret number when a release is written
-    swap_rate : share of records, or of households, that change places between areas: those at risk first, then others at random
-    similar : sets of columns on which records that change places must agree, tried in this order
-    carry : columns that travel with the swapped keys
-    released : folder of an earlier protection of the same file, which an intruder may also hold
-    weight_classes : with survey weights, swap within this many classes of similar weight; 0 for any weight
-    formal : instead of all this, a formal release with a stated ε: ``epsilon`` or ``rate``, and optionally ``root`` and ``rare``
-    """
-
-    records: tuple[int, ...] | None = None
-    risk_above: float | None = None
-    top: int | None = None
-    cell_probability_below: float | None = None
-    max_population_uniques: float | None = None
-    max_correct_links: float | None = None
-    max_record_risk: float | None = None
-    suppress_rest: bool = False
-    keep: tuple[tuple[str, ...], ...] = ()
-    never_swap: tuple[str, ...] = ()
-    within: tuple[str, ...] = ()
-    rules: tuple[Mapping[str, Any], ...] = ()
-    untouched: tuple[Mapping[str, Any], ...] = ()
-    distances: Mapping[str, str] = field(default_factory=dict)
-    weights: Mapping[str, float] = field(default_factory=dict)
-    households: bool = False
-    decoys: float = 0.0
-    swap_seed: int | None = None
-    swap_rate: float | None = None
-    similar: tuple[tuple[str, ...], ...] = ()
-    carry: tuple[str, ...] = ()
-    weight_classes: int = 10
-    released: str | None = None
-    formal: Mapping[str, Any] = field(default_factory=dict)
+    records: tuple[int, ...] | None = option(Rows(), "Records to protect, by number.", Group.RECORDS, on=PROTECTING, default=None)
+    risk_above: float | None = option(
+        Number(high=1.0, metavar="P"),
+        "Protect records with a risk above P.",
+        Group.RECORDS,
+        on=PROTECTING,
+        default=None,
+        is_main=True,
+    )
+    top: int | None = option(
+        Count(1, metavar="K"), "Protect the K riskiest records.", Group.RECORDS, on=PROTECTING, default=None, is_main=True
+    )
+    cell_probability_below: float | None = option(
+        Number(high=1.0, metavar="P"),
+        "Protect unique records whose cell has a probability below P.",
+        Group.RECORDS,
+        on=PROTECTING,
+        default=None,
+    )
+    max_population_uniques: float | None = option(
+        Number(metavar="T"),
+        "Protect until at most T population uniques are expected.",
+        Group.RECORDS,
+        on=PROTECTING,
+        default=None,
+    )
+    max_correct_links: float | None = option(
+        Number(metavar="T"),
+        "Protect until somebody who links records to the nearest person is expected to be right at most T times.",
+        Group.RECORDS,
+        on=PROTECTING,
+        default=None,
+        is_main=True,
+    )
+    max_record_risk: float | None = option(
+        Number(high=1.0, metavar="P"),
+        "Protect until no record has a risk above P.",
+        Group.RECORDS,
+        on=PROTECTING,
+        default=None,
+        is_main=True,
+    )
+    suppress_rest: bool = option(
+        Switch(),
+        "Blank the fewest key values of records that swaps leave above the risk asked for.",
+        Group.RECORDS,
+        on=PROTECTING,
+        default=False,
+        is_main=True,
+    )
+    keep: tuple[tuple[str, ...], ...] = option(
+        Sets(), "Further marginals that must not change.", Group.KEPT, on=PLANNING, default=(), is_main=True
+    )
+    never_swap: tuple[str, ...] = option(
+        Names(), "Keys that must stay with their record.", Group.KEPT, on=PLANNING, default=(), is_main=True
+    )
+    within: tuple[str, ...] = option(
+        Names(), "Swap only between records that agree on these columns.", Group.KEPT, on=PLANNING, default=()
+    )
+    rules: tuple[Mapping[str, Any], ...] = option(
+        TomlTables(),
+        'A combination of values that no swap may create, such as age="<15", marital="0".',
+        Group.KEPT,
+        on=PLANNING,
+        flag="--rule",
+        default=(),
+    )
+    untouched: tuple[Mapping[str, Any], ...] = option(
+        TomlTables(), "Records that no swap may touch, described in the same way.", Group.KEPT, on=PLANNING, default=()
+    )
+    distances: Mapping[str, str] = option(
+        Pairs(
+            Word({"ordinal": "ordered", "numeric": "numbers", "nominal": "unordered"}),
+            metavar="KEY=WORD",
+            example="age=ordinal",
+        ),
+        "How far apart values of a key are: ordinal, numeric or nominal, instead of what its levels suggest.",
+        Group.SWAPS,
+        on=PROTECTING,
+        flag="--distance",
+        default_factory=dict,
+    )
+    weights: Mapping[str, float] = option(
+        Pairs(Number(), metavar="KEY=X", example="age=2"),
+        "How much a change of a key counts (1 unless given).",
+        Group.SWAPS,
+        on=PROTECTING,
+        flag="--key-weight",
+        default_factory=dict,
+    )
+    households: bool = option(
+        Switch(), "Swap whole households with others of the same composition.", Group.SWAPS, on=PROTECTING, default=False
+    )
+    decoys: float = option(
+        Number(high=10.0, metavar="SHARE"),
+        "Also swap records that are not at risk, as a share of those that are: having moved is then no sign of risk.",
+        Group.SWAPS,
+        on=PROTECTING,
+        default=0.0,
+    )
+    swap_seed: int | None = option(
+        Count(high=LARGEST_INTEGER),
+        "Seed for choosing partners; unless it or --seed is given, a secret number when a release is written.",
+        Group.SWAPS,
+        on=PROTECTING,
+        default=None,
+    )
+    swap_rate: float | None = option(
+        Number(high=1.0, metavar="P"),
+        "Least share of records (or --households) that change places between areas: all at risk, then others at random.",
+        Group.SWAPS,
+        on=PROTECTING,
+        default=None,
+    )
+    similar: tuple[tuple[str, ...], ...] = option(
+        Sets(),
+        'Columns on which records that change places must agree, tried in order: "hhsize,age;hhsize".',
+        Group.SWAPS,
+        on=PROTECTING,
+        default=(),
+    )
+    carry: tuple[str, ...] = option(Names(), "Columns that travel with a swapped key.", Group.SWAPS, on=PROTECTING, default=())
+    weight_classes: int = option(
+        Count(metavar="K"),
+        "With survey weights, swap within this many classes of similar weight; 0 for any weight.",
+        Group.SWAPS,
+        on=PLANNING,
+        default=10,
+    )
+    released: str | None = option(
+        Place("DIR", is_folder=True),
+        "Folder of an earlier protection of this file, which an intruder may hold as well.",
+        Group.INTRUDERS,
+        on=PROTECTING,
+        default=None,
+    )
+    formal: Mapping[str, Any] = option(
+        Part(owner=FormalConfig, what="A formal release", example="epsilon=12"),
+        "Instead, change records at random with a stated ε: epsilon=12 or rate=0.05; also root=a,b and rare=3.",
+        Group.SWAPS,
+        on=PROTECTING,
+        default_factory=dict,
+    )
 
     def __post_init__(self) -> None:
-        for part in fields(self):
-            check_numbers(getattr(self, part.name), f"'{part.name}'")
-        for name in ("risk_above", "max_record_risk", "cell_probability_below", "swap_rate"):
-            check_range(getattr(self, name), f"'{name}'", 0, 1)
-        for name in ("max_population_uniques", "max_correct_links", "weight_classes", "swap_seed"):
-            check_range(getattr(self, name), f"'{name}'", 0)
-        check_range(self.top, "'top'", 1)
-        check_range(self.decoys, "'decoys'", 0, 10)
+        judged(self)
         if self.formal:
-            FormalWish.of(self.formal)
+            FormalConfig.of(self.formal)
         ways = self._ways()
         if self.swap_rate is not None and set(ways) - {"--risk-above"}:
             raise BadInput("--swap-rate is given alone, or with --risk-above, the risk above which records must change places.")
@@ -132,104 +287,234 @@ class ProtectConfig:
         return [*ways, " with ".join(named)] if named else ways
 
 
+@described
 @dataclass(frozen=True)
 class RunConfig:
-    """Every choice of a run.
+    """Every choice of a run."""
 
-    Attributes
-    ----------
-    input : path of the microdata file, or path or address of a database together with ``sql``
-    keys : columns an intruder could know
-    population : number of units the sample was drawn from; None takes it from the weights or the strata
-    populations : with ``strata``, the number of units of each stratum
-    weight, household, sensitive, id, strata : columns with other roles; several that identify a household together are separated
-        by commas
-    household_order : columns that give the order of the members of a household; found from the data unless given
-    households_known : whether an intruder knows who lives with whom; with ``"no"`` only persons are judged
-    geography : column of the area, or nested areas from coarse to fine, as in ``"region>district"``; risk is reported by level
-    register : the population, in any file format the program reads: gives exact numbers next to the estimates
-    analysis : what users want to learn from the file, run on the protected file as well, such as
-        ``{"wage": {"regression": "income ~ age + sex"}}``; also ``means`` and ``table``
-    scenario : further intruders, each with the keys it knows, such as ``{"neighbour": {"keys": ["age", "sex"]}}``
-    missing : what a missing key value means: a level of its own, ``"matches-anything"``, a record to drop, or an error
-    coding : how values of a key become levels: ``edges``, ``width``, ``quantiles``, ``top``, ``bottom``, ``levels``, ``ordered``
-    recode : how each key is to be released, in words: ``"5-year bands, top 85"``, ``"edges 15 25 45"``, ``"5 groups"``,
-        ``"level 2"``, ``"merge 01+02 as north"``; combined with what ``coding`` says about the key
-    hierarchies : a CSV file of nested groups for each key
-    sql : a query to read instead of a file
-    encoding : encoding of a text file that is not UTF-8, such as ``"windows-1252"``
-    sheet : sheet of a workbook; the first unless given
-    decimal : decimal mark in a text file, ``"."`` or ``","``; inferred from the delimiter unless given
-    spark_table : a Spark table, or a path that Spark reads, instead of a file
-    criterion : how the best single model is chosen: ``"aic"``, ``"bic"`` for fewer edges, ``"bayes"`` for a marginal likelihood,
-        a penalty for each degree of freedom, or ``"skinner-shlomo"`` for the penalty at which the test of Skinner and Shlomo
-        finds the least over- or understatement of risk
-    search, max_clique, restarts : how that model is searched for
-    time_limit : seconds after which a search that is not exact stops with the best model so far; not for ``search = "exact"``
-    model : where the risk comes from: ``"average"`` (the default, most accurate), ``"single"`` (the best decomposable model),
-        ``"bayes"`` (decomposable models drawn from their posterior), ``"hierarchical"`` (the best model found around it, chordal
-        or not), ``"regularised"`` (all pairs of keys with priors on interactions), ``"stacked"`` (a mixture weighted by held-out
-        likelihood), ``"independence"`` or ``"saturated"``
-    cliques : a model given by the user, instead of a search
-    resolution : offer keys at several resolutions, or only in full detail
-    zeros : structural zeros: ``"swaps"`` detects them and keeps swaps from creating one, ``"detect"`` also leaves them out of
-        the degrees of freedom, ``"off"`` does neither; anything else is a JSON file with the list, as a run writes it
-    form : distribution of the population count of a cell
-    threshold : risk from which a record is listed as risky
-    memory : memory the run may use, such as ``"4GB"``; half of the machine's memory unless given
-    by : who runs it, for the first page of the report
-    seed : seed of every random choice
-    """
-
-    input: str
-    keys: tuple[str, ...]
-    population: int | None = None
-    weight: str | None = None
-    household: str | None = None
-    household_order: tuple[str, ...] = ()
-    households_known: str = "yes"
-    geography: str | None = None
-    strata: str | None = None
-    populations: Mapping[str, int] = field(default_factory=dict)
-    sensitive: tuple[str, ...] = ()
-    id: str | None = None
-    register: str | None = None
-    scenario: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    analysis: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    missing: str = "level"
-    coding: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    recode: Mapping[str, str] = field(default_factory=dict)
-    hierarchies: Mapping[str, str] = field(default_factory=dict)
-    sql: str | None = None
-    encoding: str | None = None
-    sheet: str | None = None
-    decimal: str | None = None
-    spark_table: str | None = None
-    criterion: str = "aic"
-    search: str = "auto"
-    max_clique: int | None = None
-    restarts: int = 100
-    time_limit: float = 45.0
-    model: str = "average"
-    cliques: tuple[tuple[str, ...], ...] = ()
-    resolution: str = "multi"
-    zeros: str = "swaps"
-    form: str = "multinomial"
-    threshold: float = 0.2
-    memory: str | None = None
-    seed: int = 0
-    by: str | None = None
-    protect: ProtectConfig | None = None
+    input: str = option(
+        Place(),
+        "The microdata file, or path or address of a database together with a query.",
+        Group.FILE,
+        on=READING,
+        is_saved=True,
+    )
+    keys: tuple[str, ...] = option(
+        Names("A,B,C"), "Columns an intruder could know.", Group.INTRUDERS, on=(*READING, "attack"), is_main=True, is_saved=True
+    )
+    population: int | None = option(
+        Count(1, LARGEST_COUNT),
+        "Number of units the sample was drawn from.",
+        Group.PEOPLE,
+        on=(*READING, "attack"),
+        default=None,
+        is_main=True,
+        is_saved=True,
+    )
+    weight: str | None = option(
+        Text("COL"),
+        "Column of survey weights; gives the population when --population does not.",
+        Group.PEOPLE,
+        on=(*READING, "attack"),
+        default=None,
+        is_main=True,
+    )
+    household: str | None = option(
+        Text("COL"),
+        "Column that identifies households; several that do so together: area,number.",
+        Group.PEOPLE,
+        default=None,
+        is_main=True,
+    )
+    household_order: tuple[str, ...] = option(
+        Names(),
+        "Columns that give the order of the members of a household; found from the data unless given, householder and age first.",
+        Group.PEOPLE,
+        default=(),
+    )
+    households_known: str = option(
+        Word(choices.YES_NO),
+        "Whether an intruder knows who lives with whom. With no, only persons are judged.",
+        Group.INTRUDERS,
+        default="yes",
+        label="An intruder knows who lives with whom",
+    )
+    geography: str | None = option(
+        Text("COL"),
+        'Column of the area, or nested areas from coarse to fine: "region>district".',
+        Group.PEOPLE,
+        default=None,
+        is_main=True,
+        check=nested_areas,
+    )
+    strata: str | None = option(Text("COL"), "Column of the sampling strata.", Group.PEOPLE, default=None)
+    populations: Mapping[str, int] = option(
+        Pairs(Count(1, LARGEST_COUNT), metavar="NAME=N,…", example="north=120000,south=80000", at_commas=True),
+        "Population of each stratum: north=120000,south=80000.",
+        Group.PEOPLE,
+        default_factory=dict,
+    )
+    sensitive: tuple[str, ...] = option(
+        Names(), "Columns an intruder would like to learn.", Group.INTRUDERS, default=(), is_main=True
+    )
+    id: str | None = option(Text("COL"), "Column that names the record.", Group.PEOPLE, on=(*ASSESSING, "attack"), default=None)
+    register: str | None = option(
+        Place(),
+        "The whole population, if you hold it: exact numbers next to the estimates.",
+        Group.INTRUDERS,
+        on=(*ASSESSING, "attack"),
+        default=None,
+    )
+    scenario: Mapping[str, Mapping[str, Any]] = option(
+        Pairs(Intruder(), metavar="NAME=KEYS", example="neighbour=age,sex,region"),
+        "A further intruder and the keys it knows: neighbour=age,sex,region.",
+        Group.INTRUDERS,
+        default_factory=dict,
+    )
+    analysis: Mapping[str, Mapping[str, Any]] = option(
+        Pairs(TomlTable(), metavar="NAME=WHAT", example="'wage=regression=\"income ~ age + sex\"'"),
+        'What users want to learn from the file, run on the protected file as well: wage=regression="income ~ age + sex"; '
+        "also means and table.",
+        Group.KEPT,
+        default_factory=dict,
+    )
+    missing: str = option(
+        Word(choices.MISSING),
+        "What a missing key value means: a level of its own, compatible with every value (an intruder who does not know who failed "
+        "to answer), a record to drop, or an error.",
+        Group.INTRUDERS,
+        on=READING,
+        default="level",
+        label="A missing key value is",
+    )
+    coding: Mapping[str, Mapping[str, Any]] = option(
+        Pairs(TomlTable(), metavar="KEY=HOW", example="'age=width=5, top=85'"),
+        "How values of a key become levels, exactly: edges, width, quantiles, top, bottom, levels, ordered, missing.",
+        Group.RECODING,
+        on=READING,
+        default_factory=dict,
+    )
+    recode: Mapping[str, str] = option(
+        Pairs(Text(), metavar="KEY=HOW", example='"age=5-year bands"'),
+        'How a key is to be released: "age=5-year bands, top 85", "age=edges 15 25 45", "age=5 groups", "job=level 2", '
+        '"region=merge 01+02 as north"; "marital=ordered" or "unordered" where the data decide otherwise.',
+        Group.RECODING,
+        on=READING,
+        default_factory=dict,
+        is_main=True,
+    )
+    hierarchies: Mapping[str, str] = option(
+        Pairs(Place(), metavar="KEY=CSV", example="occupation=occupation.csv"),
+        "Nested groups of a key's levels, one row for each level.",
+        Group.RECODING,
+        flag="--hierarchy",
+        default_factory=dict,
+    )
+    sql: str | None = option(
+        Text(),
+        "A query to read instead of a file; FILE is then a database to attach, if any.",
+        Group.FILE,
+        on=READING,
+        default=None,
+    )
+    encoding: str | None = option(
+        Text("NAME"),
+        "Encoding of a text file that is not UTF-8: latin-1, windows-1252, utf-16.",
+        Group.FILE,
+        on=READING,
+        default=None,
+    )
+    sheet: str | None = option(Text("NAME"), "Sheet of a workbook; the first unless given.", Group.FILE, on=READING, default=None)
+    decimal: str | None = option(
+        Text("MARK"),
+        "Decimal mark in a text file, . or a comma; inferred from the delimiter unless given.",
+        Group.FILE,
+        on=READING,
+        default=None,
+    )
+    spark_table: str | None = option(
+        Text("NAME"), "A Spark table, or a path that Spark reads, instead of a file.", Group.FILE, on=READING, default=None
+    )
+    criterion: str = option(
+        Word(choices.CRITERIA, metavar="NAME", is_open=True),
+        "How the best single model is chosen: aic, bic, bayes, skinner-shlomo, or a penalty for each degree of freedom.",
+        Group.RISK,
+        default="aic",
+        label="Models are compared by",
+        is_saved=True,
+        check=check_criterion,
+    )
+    search: str = option(
+        Word(choices.SEARCHES),
+        "How to search for that model.",
+        Group.RISK,
+        default="auto",
+        label="The model is searched for by",
+        is_saved=True,
+    )
+    max_clique: int | None = option(Count(1), "Largest number of keys in a clique.", Group.RISK, default=None)
+    restarts: int = option(Count(1), "Starts of the local search.", Group.RISK, default=100)
+    time_limit: float = option(
+        Number(metavar="SECONDS", excludes_low=True),
+        "Time after which a search among many keys ends with the best model so far.",
+        Group.RISK,
+        default=45.0,
+    )
+    model: str = option(
+        Word(choices.MODELS, metavar="NAME"),
+        "Where the risk comes from: average (back-off models, averaged over orders of the keys), single (the best decomposable model), "
+        "bayes (decomposable models drawn from their posterior), hierarchical (the best model around it, chordal or not), regularised "
+        "(all pairs of keys), stacked (a mixture weighted by held-out likelihood), independence or saturated.",
+        Group.RISK,
+        default="average",
+        label="Risk comes from",
+        is_saved=True,
+    )
+    cliques: tuple[tuple[str, ...], ...] = option(Sets(), "A model by name instead of a search.", Group.RISK, default=())
+    resolution: str = option(
+        Word(choices.RESOLUTIONS),
+        "Offer keys with many levels at coarser resolutions too, or not.",
+        Group.RISK,
+        default="multi",
+        label="Keys with many values take part",
+        is_saved=True,
+    )
+    zeros: str = option(
+        Word(dict.fromkeys(choices.ZEROS, ""), metavar="swaps|detect|off|FILE", is_open=True),
+        "Structural zeros: keep swaps from creating them, also leave them out of the model, ignore them, or read a list from FILE.",
+        Group.RISK,
+        default="swaps",
+    )
+    form: str = option(
+        Word(choices.FORMS),
+        "Distribution of the population count of a cell.",
+        Group.RISK,
+        default="multinomial",
+        label="Population counts are",
+    )
+    threshold: float = option(Number(high=1.0, metavar="P"), "Risk from which a record is listed.", Group.RESULTS, default=0.2)
+    memory: str | None = option(
+        Text("SIZE"),
+        "Memory the run may use, such as 4GB; half of the machine's unless given.",
+        Group.FILE,
+        on=READING,
+        default=None,
+        check=MemoryLimit.of,
+    )
+    seed: int = option(
+        Count(high=LARGEST_INTEGER),
+        "Seed of every random choice; the swaps of a file that is written have a secret one unless it is given.",
+        Group.RISK,
+        on=(*READING, "attack"),
+        default=0,
+        label="Seed of random choices",
+        is_saved=True,
+    )
+    by: str | None = option(Text("NAME"), "Who runs it, for the first page of the report.", Group.RESULTS, default=None)
+    protect: ProtectConfig | None = field(default=None)
 
     def __post_init__(self) -> None:
-        for part in fields(self):
-            check_numbers(getattr(self, part.name), f"'{part.name}'")
-        check_range(self.seed, "The seed", 0)
-        for population in (self.population, *self.populations.values()):
-            check_range(population, "The population", 1, LARGEST_COUNT)
-        for option, words in CHOICES.items():
-            if getattr(self, option) not in words:
-                raise UnknownChoice.of(f"The option '{option}'", getattr(self, option), words)
+        judged(self)
         if not self.keys:
             raise BadInput("No key was named. Name the columns an intruder could know, for example --keys age,sex,region.")
         if (self.strata is None) != (not self.populations):
@@ -244,20 +529,11 @@ class RunConfig:
                 "The size of the population is not known. Give the number of units the sample was drawn from with "
                 "--population, or the column of survey weights with --weight."
             )
-        if not 0 <= self.threshold <= 1:
-            raise BadInput(f"The threshold was given as {self.threshold}; a risk lies between 0 and 1.")
         if self.spark_table is not None and (self.sql is not None or self.input):
             raise BadInput("Both a Spark table and a file or query were named as the data; name one of them.")
-        if self.geography is not None:
-            nested_areas(self.geography)
         check_scenarios(self.scenarios, self.keys)
         if self.protect is not None and self.protect.swap_rate is not None:
             self._check_places(self.protect)
-        MemoryLimit.of(self.memory)
-        if not self.time_limit > 0:
-            raise BadInput(f"The time limit was given as {self.time_limit}; it must be a number of seconds above 0.")
-        if self.restarts < 1:
-            raise BadInput(f"The number of restarts was given as {self.restarts}; it must be at least 1.")
 
     def _check_places(self, protect: ProtectConfig) -> None:
         if self.geography is None:
@@ -281,124 +557,199 @@ class RunConfig:
 
         document = tomlkit.document()
         document.add(tomlkit.comment("Rerun with: rarecell assess --config run.toml --out DIR   (or protect)"))
-        always = {"input", "keys", "population", "criterion", "search", "model", "resolution", "seed"}
-        for part in fields(self):
-            value = without_password(self.input) if part.name == "input" else getattr(self, part.name)
-            if part.name == "protect" or value is None or (part.name not in always and value == _default(part)):
-                continue
-            document[part.name] = _plain(value)
+        for name, value in saved(self):
+            document[name] = without_password(value) if name == "input" else value
         if self.protect is not None:
             table = tomlkit.table()
-            for part in fields(self.protect):
-                value = getattr(self.protect, part.name)
-                if value is not None and value != _default(part):
-                    table[part.name] = _plain(value)
+            for name, value in saved(self.protect):
+                table[name] = value
             document["protect"] = table
         return tomlkit.dumps(document)
 
     @classmethod
     def from_toml(cls, text: str, *, source: str = "the configuration") -> RunConfig:
         """Read what :meth:`to_toml` wrote or a person typed; each unknown name is reported with its nearest match."""
-        try:
-            given = tomllib.loads(text)
-        except (ValueError, RecursionError) as problem:
-            raise BadInput(f"{source} is not valid TOML: {problem}.") from None
-        return cls.from_mapping(given, source=source)
+        return cls.from_mapping(plain_from_toml(text, source), source=source)
 
     @classmethod
     def from_mapping(cls, given: ReadJson, *, source: str = "the configuration") -> RunConfig:
         """Build from plain values, checking every name and type."""
-        _check_names(given, cls, source)
-        values: Json = {name: _typed(cls, name, value, source) for name, value in given.items() if name != "protect"}
+        values = typed_run(given, source)
         if "keys" not in values and "scenario" in values:
             values["keys"] = all_keys(scenario_keys(values["scenario"]))
         for needed in ("input", "keys"):
             if needed not in values:
                 raise BadInput(f"{source} lacks '{needed}'; it needs at least input and keys.")
-        protect = given.get("protect")
-        if protect is not None:
-            if not isinstance(protect, Mapping):
-                raise BadInput(f"'protect' in {source} must be a table of options.")
-            _check_names(protect, ProtectConfig, f"[protect] in {source}")
-            values["protect"] = ProtectConfig(**{n: _typed(ProtectConfig, n, v, source) for n, v in protect.items()})
+        if "protect" in values:
+            values["protect"] = ProtectConfig(**values["protect"])
         return cls(**values)
 
     @classmethod
     def read(cls, path: str | Path) -> RunConfig:
         """Read a ``run.toml``; a relative input path is resolved against the working directory."""
-        try:
-            text = read_small_text(Path(path))
-        except (OSError, UnicodeDecodeError) as problem:
-            raise BadInput(f"The configuration {path} could not be read: {problem}.") from None
-        return cls.from_toml(text, source=str(path))
+        return cls.from_mapping(read_plain(path), source=str(path))
 
 
-def _default(part: Any) -> Any:
-    if part.default is not MISSING:
-        return part.default
-    return part.default_factory() if part.default_factory is not MISSING else None
+def typed_run(given: ReadJson, source: str) -> Json:
+    """The options of a run as their fields hold them, names and types checked; what is not given is left out."""
+    values = typed(RunConfig, {name: value for name, value in given.items() if name != "protect"}, source)
+    protect = given.get("protect")
+    if protect is not None:
+        if not isinstance(protect, Mapping):
+            raise BadInput(f"'protect' in {source} must be a table of options.")
+        values["protect"] = typed(ProtectConfig, protect, f"[protect] in {source}")
+    return values
 
 
-def _plain(value: object) -> Any:
-    """Turn tuples into lists and mappings into dictionaries, as TOML requires."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
-    return value
+def plain_from_toml(text: str, source: str) -> Json:
+    """The values that a TOML text holds."""
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as problem:
+        raise BadInput(f"{source} is not valid TOML: {problem}.") from None
 
 
-def _check_names(given: ReadJson, owner: type, source: str) -> None:
-    known = [part.name for part in fields(owner)]
-    unknown = [name for name in given if name not in known]
-    if unknown:
-        hints = []
-        for name in unknown:
-            near = nearest_names(name, known, limit=1)
-            hints.append(f"'{name}'" + (f" (did you mean '{near[0]}'?)" if near else ""))
-        raise BadInput(f"{source} has unknown options: {', '.join(hints)}. The known ones are: {', '.join(known)}.")
+def read_plain(path: str | Path) -> Json:
+    """The values of a ``run.toml``, which need not be complete; the names and types are checked."""
+    try:
+        text = read_small_text(Path(path))
+    except (OSError, UnicodeDecodeError) as problem:
+        raise BadInput(f"The configuration {path} could not be read: {problem}.") from None
+    given = plain_from_toml(text, str(path))
+    typed_run(given, str(path))
+    return given
 
 
-_KINDS: dict[str, tuple[tuple[type, ...], str]] = {
-    "str": ((str,), "text"),
-    "int": ((int,), "a whole number"),
-    "float": ((int, float), "a number"),
-    "bool": ((bool,), "true or false"),
-    "Mapping": ((Mapping,), "a table"),
-}
+# ---------------------------------------------------------------------- the options of a command
 
 
-def _typed(owner: type, name: str, value: object, source: str) -> Any:
-    """Check a value against the annotation of its field, and turn lists into tuples."""
-    annotation = str(next(part.type for part in fields(owner) if part.name == name))
-    if value is None and "None" in annotation:
-        return None
-    if annotation.startswith("tuple"):
-        return _typed_sequence(annotation, name, value, source)
-    kinds, expected = _KINDS[annotation.split("[")[0].split(" ")[0]]
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        raise BadInput(f"'{name}' in {source} was given as {value!r}; it must be {expected}.")
-    if isinstance(value, Mapping):
-        inner = annotation.removeprefix("Mapping[str, ").split("[")[0].rstrip("]")
-        kinds, expected = _KINDS.get(inner, ((object,), ""))
-        for member, held in value.items():
-            if not isinstance(held, kinds) or (isinstance(held, bool) and inner in ("int", "float")):
-                raise BadInput(f"'{member}' of '{name}' in {source} was given as {held!r}; it must be {expected}.")
-    return value
+def options_on(command: str) -> Iterator[tuple[type, Option]]:
+    """The options of a command, each with the class whose field it is."""
+    for owner in (RunConfig, ProtectConfig):
+        yield from ((owner, declared) for declared in options_of(owner) if command in declared.on)
 
 
-def _typed_sequence(annotation: str, name: str, value: object, source: str) -> Any:
-    is_nested = annotation.startswith("tuple[tuple")
-    inner: type = int if "int" in annotation else Mapping if "Mapping" in annotation else str
-    problem = BadInput(
-        f"'{name}' in {source} was given as {value!r}; it must be a list" + (" of lists" if is_nested else "") + "."
-    )
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise problem
-    if is_nested:
-        if not all(isinstance(item, Sequence) and not isinstance(item, str) for item in value):
-            raise problem
-        return tuple(tuple(str(member) for member in item) for item in value)
-    if not all(isinstance(item, inner) and not isinstance(item, bool) for item in value):
-        raise problem
-    return tuple(value)
+def words_of(config: RunConfig, command: str, *, but: tuple[str, ...] = ()) -> list[str]:
+    """The command line that stands for a configuration: the file, then every option of the command that is not the default."""
+    words = [without_password(config.input)] if config.input else []
+    for owner, declared in options_on(command):
+        held: RunConfig | ProtectConfig | None = config if owner is RunConfig else config.protect
+        if held is None or declared.name == "input" or declared.name in but:
+            continue
+        value = getattr(held, declared.name)
+        if value != declared.default:
+            words += declared.words(value)
+    return words
+
+
+# ---------------------------------------------------------------------- a call with keywords
+
+PAPER = {"model": "single", "resolution": "full", "search": "local", "criterion": "aic", "form": "multinomial"}
+"""Options that make a run follow the paper's procedure."""
+
+
+def paper_options(given: ReadJson) -> dict[str, str]:
+    """The options that ``paper`` stands for; an option that was given another value is an error."""
+    other = [name for name, value in PAPER.items() if given.get(name, value) != value]
+    if other:
+        raise BadInput(f"--paper already says how the model is chosen: leave out --{other[0]}, or --paper.")
+    return dict(PAPER)
+
+
+def follows_the_paper(config: RunConfig) -> bool:
+    """Whether a run follows the paper's procedure."""
+    return not config.cliques and all(getattr(config, name) == value for name, value in PAPER.items())
+
+
+FRAME = "(a data frame)"
+"""Stands for the input of a run whose data are a frame."""
+
+
+PAPER_HELP = (
+    "The procedure of Takemura and Endo: single AIC model, full resolution, local search with restarts, multinomial risk."
+)
+"""What ``paper`` stands for."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def takes_options(command: str) -> Callable[[Function], Function]:
+    """Let the signature of a function that takes ``**options`` name every option of a command, for help and completion."""
+
+    def named(function: Function) -> Function:
+        signature = inspect.signature(function)
+        own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+        taken = {parameter.name for parameter in own}
+        keywords = [
+            inspect.Parameter(option.name, inspect.Parameter.KEYWORD_ONLY, default=option.default)
+            for _, option in options_on(command)
+            if option.name != "input" and option.name not in taken
+        ]
+        paper = inspect.Parameter("paper", inspect.Parameter.KEYWORD_ONLY, default=False)
+        vars(function)["__signature__"] = signature.replace(parameters=[*own, *keywords, paper])
+        return function
+
+    return named
+
+
+@dataclass(frozen=True, eq=False)
+class Frames:
+    """Data frames passed with a configuration: the data and the register; None where they come from files."""
+
+    data: Frame = None
+    register: Frame = None
+
+
+NO_FRAMES = Frames()
+
+
+def as_config(data: Frame, frame: Frame, options: ReadJson) -> tuple[RunConfig, Frames]:
+    """Turn the arguments of a call into a configuration and its data frames, if any.
+
+    Parameters
+    ----------
+    data : RunConfig, path or frame
+        The first argument of the call.
+    frame : frame or None
+        The frame that goes with a configuration.
+    options : mapping
+        The keywords of the call.
+    """
+    register = options.get("register")
+    if register is not None and not isinstance(register, str | Path):
+        config, frames = as_config(data, frame, {name: value for name, value in options.items() if name != "register"})
+        return replace(config, register=FRAME), replace(frames, register=register)
+    if isinstance(data, RunConfig):
+        if options:
+            raise BadInput(
+                f"The call has a configuration and the options {', '.join(options)} as well. Put them into the configuration: "
+                "dataclasses.replace(config, …)."
+            )
+        return data, Frames(frame)
+    if frame is not None:
+        raise BadInput("The data were given twice. Give the frame as the first argument, or a configuration with frame=.")
+    if "paper" in options:
+        others = {name: value for name, value in options.items() if name != "paper"}
+        return as_config(data, frame, {**others, **paper_options(others)} if options["paper"] else others)
+    of_protection = {option.name for option in options_of(ProtectConfig)}
+    given = {name: _listed(value) for name, value in options.items() if name not in of_protection}
+    protect = {name: _listed(value) for name, value in options.items() if name in of_protection and value is not None}
+    if isinstance(given.get("scenario"), Mapping):
+        # Keys alone describe an intruder; a table may say more.
+        given["scenario"] = {
+            name: known if isinstance(known, Mapping) else {"keys": _listed(known)} for name, known in given["scenario"].items()
+        }
+    is_path = data is None or isinstance(data, str | Path)
+    given["input"] = str(data or "") if is_path else FRAME
+    if protect:
+        given["protect"] = protect
+    return RunConfig.from_mapping(given, source="the call"), Frames(None if is_path else data)
+
+
+def _listed(value: object) -> Any:
+    """Turn arrays and sets into lists, and paths into text."""
+    if isinstance(value, Path):
+        return str(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return list(value) if isinstance(value, set | frozenset | tuple) else value

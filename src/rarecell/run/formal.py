@@ -17,12 +17,11 @@ from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.words import listed
 from rarecell.progress import Progress
 from rarecell.release.release import Release
-from rarecell.run.config import ProtectConfig
+from rarecell.run.config import FormalConfig, ProtectConfig
 from rarecell.run.results import Assessment
 from rarecell.run.swaps import reporting_register, risk_as_known, told_intruders
 from rarecell.swap.apply import MarginCheck
 from rarecell.swap.formal.release import FormalRelease, expect_records_at_hand, formal_swaps
-from rarecell.swap.formal.wish import FormalWish
 from rarecell.swap.summary import exchange_summary
 from rarecell.table.columns import ColumnValues, CrossedColumn
 
@@ -59,7 +58,7 @@ def refuse_what_voids(wanted: ProtectConfig) -> None:
     for name in (part.name for part in fields(wanted)):
         if name not in _LOOKED_AT and getattr(wanted, name) != getattr(defaults, name):
             raise BadInput(_REASONS.get(name, _UNKNOWN).format(f"--{name.replace('_', '-')}"))
-    FormalWish.of(wanted.formal)
+    FormalConfig.of(wanted.formal)
 
 
 def released(wanted: ProtectConfig, found: Assessment, progress: Progress) -> FormalRelease:
@@ -68,16 +67,16 @@ def released(wanted: ProtectConfig, found: Assessment, progress: Progress) -> Fo
     expect_records_at_hand(found.data)
     _refuse_lists_of_zeros(found.config.zeros)
     _refuse_margins_outside_cliques(wanted, found)
-    wish = FormalWish.of(wanted.formal)
+    formal = FormalConfig.of(wanted.formal)
     cliques = found.config.cliques
     is_named = bool(cliques) and all(name in found.table.keys for clique in cliques for name in clique)
     release = formal_swaps(
         found.table,
         found.model,
-        epsilon=wish.epsilon,
-        rate=wish.rate,
-        root=wish.root,
-        rare=wish.rare,
+        epsilon=formal.epsilon,
+        rate=formal.rate,
+        root=formal.root,
+        rare=formal.rare,
         is_model_chosen=not is_named,
         progress=progress,
     )

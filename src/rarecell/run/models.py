@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rarecell.choices import MATCHES_ANYTHING
+from rarecell.choices import MATCHES_ANYTHING, SKINNER_SHLOMO
 from rarecell.data.crossing import wider_table
 from rarecell.data.microdata import Microdata
 from rarecell.engine.places import reachable, read_small_text
@@ -27,14 +27,14 @@ from rarecell.model.backoff import MANY_CELLS, fit_backoff
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.protocol import CellModel
 from rarecell.model.regularised import RegularisedModel
-from rarecell.outcome.summary import EstimatorDetail, SearchSummary
+from rarecell.outcome.summary import EstimatorDetail, PaperModel, PaperTable, SearchSummary
 from rarecell.outcome.words import counted, verb
 from rarecell.progress import SILENT, OnlyCancelled, Progress
 from rarecell.risk.design import with_stratum_weights
 from rarecell.risk.diagnostics import fit_diagnostics
 from rarecell.risk.missing_values import matching_anything
 from rarecell.risk.records import RecordRisk, record_risk
-from rarecell.run.config import RunConfig
+from rarecell.run.config import RunConfig, follows_the_paper
 from rarecell.search import SearchLimits, SearchResult, penalty_path, select_model
 from rarecell.search.hierarchical import improve_model
 from rarecell.search.sampling import sample_models
@@ -47,9 +47,6 @@ from rarecell.table.subsample import random_part
 if TYPE_CHECKING:
     from rarecell.edges import Level
 
-
-SKINNER_SHLOMO = "skinner-shlomo"
-"""The criterion that takes the penalty at which the test of Skinner and Shlomo sees the least bias."""
 
 TRIED_PENALTIES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
 """Penalties that the criterion of Skinner and Shlomo chooses from."""
@@ -371,3 +368,42 @@ def _size_of(config: RunConfig, label: str) -> int:
             f"The population of stratum '{label}' of '{config.strata}' was not given; give the number of units of every stratum."
         )
     return config.populations[label]
+
+
+# What would Takemura and Endo have printed for this file?
+#
+# Their procedure uses single decomposable models at full resolution by AIC, local search from many starts (their Algorithm 1),
+# and the multinomial risk. Their table lists the best models that the search found, how often it found each, and the cell
+# probabilities of the sample uniques by decade. The riskiest records that two models share show whether the models agree.
+
+
+N_MODELS = 5
+"""Number of models listed."""
+
+N_RISKIEST = 50
+"""Number of riskiest records of each model that are compared."""
+
+
+def paper_table(chosen: ModelChoice, risk: RecordRisk, config: RunConfig) -> PaperTable | None:
+    """The paper's table, for a run that follows its procedure."""
+    if chosen.found is None or not follows_the_paper(config):
+        return None
+    table = risk.table
+    models, riskiest = [], []
+    for optimum in chosen.found.optima[:N_MODELS]:
+        model = DecomposableModel(table, graph=optimum.graph)
+        found = replace(risk, log_cell_probability=model.log_cell_probability())
+        riskiest.append(set(found.riskiest(N_RISKIEST).tolist()))
+        models.append(
+            PaperModel(
+                cliques=model.cliques,
+                log_likelihood=model.log_likelihood,
+                aic=model.aic,
+                degrees_of_freedom=model.degrees_of_freedom,
+                times_met=optimum.times_met,
+                expected_population_uniques=found.expected_population_uniques,
+                decades={str(decade): n for decade, n in found.decades().items()},
+                riskiest_shared_with_best=len(riskiest[0] & riskiest[-1]),
+            )
+        )
+    return PaperTable(models=tuple(models), starts=chosen.found.starts, riskiest=len(riskiest[0]))

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields, replace
-from typing import TYPE_CHECKING, Unpack
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rarecell.data.coding import Coding, joined_codings
 from rarecell.data.microdata import Microdata
-from rarecell.data.names import joined_names
-from rarecell.engine.places import without_password
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.outcome.planned import Trial, TriedKey, TriedRisk
 from rarecell.planning.planner import (
@@ -33,8 +31,7 @@ from rarecell.planning.recodings import OtherColumn, RecodedKey, ladder, merged_
 from rarecell.progress import SILENT, OnlyCancelled, Progress
 from rarecell.run import models, swaps
 from rarecell.run.assess import read
-from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.keywords import RunOptions, as_config
+from rarecell.run.config import ProtectConfig, RunConfig, as_config, takes_options, words_of
 from rarecell.run.models import with_design_weights
 from rarecell.search import select_model
 from rarecell.swap.rules import SwapConstraints
@@ -49,6 +46,7 @@ MOST_LEVELS_OF_OTHERS = 200
 """Columns outside the keys with more levels than this are not examined."""
 
 
+@takes_options("plan")
 def plan(
     data: Frame,
     *,
@@ -58,7 +56,7 @@ def plan(
     candidates: int = MOST_CANDIDATES,
     frame: Frame = None,
     progress: Progress = SILENT,
-    **options: Unpack[RunOptions],
+    **options: Any,
 ) -> ReleaseFrontier:
     """Search for recodings of keys, with swaps for the remaining risk, that reach a target.
 
@@ -183,36 +181,12 @@ def other_columns(data: Microdata, table: ContingencyTable) -> list[OtherColumn]
     ]
 
 
-_NAMED = (
-    *("population", "weight", "household", "geography", "strata", "id", "register", "sql", "encoding", "sheet", "decimal"),
-    *("spark_table", "missing", "criterion", "search", "model", "resolution", "max_clique", "restarts", "time_limit", "form"),
-    *("threshold", "memory", "zeros", "by"),
-)
-"""Options of a command that have the name and the value of a field; a default goes without saying."""
-
-
 def command_for(point: ReleasePoint, target: ReleaseTarget, config: RunConfig, *, out: str = "release") -> str:
-    """The command that carries out a point of the frontier."""
-    words = ["rarecell", "protect", *([without_password(config.input)] if config.input else [])]
-    words += ["--keys", joined_names(config.keys)]
-    default = {part.name: part.default for part in fields(RunConfig)}
-    for name in _NAMED:
-        value = getattr(config, name)
-        if value != default[name]:
-            words += [f"--{name.replace('_', '-')}", f"{value:g}" if isinstance(value, float) else str(value)]
-    if config.populations:
-        words += ["--populations", joined_names(f"{name}={size}" for name, size in config.populations.items())]
-    if config.sensitive:
-        words += ["--sensitive", joined_names(config.sensitive)]
-    if config.cliques:
-        words += ["--cliques", ";".join(",".join(clique) for clique in config.cliques)]
-    for name, keys in config.scenarios.items():
-        words += ["--scenario", f"{name}={joined_names(keys)}"]
-    for key, path in config.hierarchies.items():
-        words += ["--hierarchy", f"{key}={path}"]
-    for key, how in {**_recodings(config), **recodings_with(config, point.recoding)}.items():
-        words += ["--recode", f"{key}={how}"]
-    return f"{shlex.join(words)} {target.options} --out {out}"
+    """The command that carries out a point of the frontier, under the rules that the plan obeyed."""
+    recode = {**_recodings(config), **recodings_with(config, point.recoding)}
+    coding = {key: coding for key, coding in config.coding.items() if key not in recode}
+    words = words_of(replace(config, recode=recode, coding=coding), "protect")
+    return f"{shlex.join(['rarecell', 'protect', *words])} {target.options} --out {out}"
 
 
 def recodings_with(config: RunConfig, recoding: Mapping[str, str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 from rarecell.errors import BadInput
 from rarecell.intruder.nearest import MovedLinks
@@ -22,9 +22,8 @@ from rarecell.run import files, formal, swaps
 from rarecell.run.after import after_formal, left_at_risk, travelling, with_aftermath
 from rarecell.run.assess import assessed
 from rarecell.run.blanking import after_blanking, suppressed, with_suppression
-from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.config import ProtectConfig, RunConfig, as_config, takes_options
 from rarecell.run.inputs import inputs_of
-from rarecell.run.keywords import ProtectOptions, as_config
 from rarecell.run.released import groups_of, interval_after, released_state, role_columns, with_interval_of_links
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from rarecell.edges import Columns, Frame
 
 
+@takes_options("protect")
 def protect(
     data: Frame,
     *,
@@ -44,7 +44,7 @@ def protect(
     out: str | Path | None = None,
     overwrite: bool = False,
     progress: Progress = SILENT,
-    **options: Unpack[ProtectOptions],
+    **options: Any,
 ) -> Protection:
     """Assess a file, swap values of its risky records, and check that every kept margin is unchanged.
 

@@ -99,7 +99,7 @@ def select_model(
     via decomposable models. arXiv:math/0603609.
     """
     if search not in SEARCHES:
-        raise UnknownChoice.of("The search", search, SEARCHES)
+        raise UnknownChoice.of("The search", search, tuple(SEARCHES))
     for name, number in (("restarts", restarts), ("max_clique", max_clique), ("n_best", n_best)):
         if number is not None and number < 1:
             raise BadInput(f"{name} was given as {number}; it must be a whole number of 1 or more.")

@@ -1,0 +1,249 @@
+"""An option is declared once: what the file, the command line, Python and the app make of it agrees."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from dataclasses import fields, replace
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rarecell as rc
+from rarecell.app import forms
+from rarecell.cli.commands import main
+from rarecell.cli.options import GroupedOption, config_of
+from rarecell.errors import BadInput, RarecellError
+from rarecell.run.config import FormalConfig, ProtectConfig, RunConfig, options_on, words_of
+from rarecell.run.options import (
+    Count,
+    Group,
+    Intruder,
+    Kind,
+    Names,
+    Number,
+    NumberOrNumbers,
+    Option,
+    Pairs,
+    Part,
+    Rows,
+    Sets,
+    Switch,
+    TomlTable,
+    TomlTables,
+    Word,
+    options_of,
+)
+
+LETTERS = st.characters(blacklist_categories=("Cs", "Cc", "Zs", "Zl", "Zp"), blacklist_characters="=")
+NAMES = st.text(LETTERS, min_size=1, max_size=8).filter(lambda name: not name.startswith("-"))
+TABLES = st.dictionaries(
+    NAMES, st.text(LETTERS, max_size=8) | st.integers(-9, 9) | st.booleans() | st.lists(NAMES, max_size=2), min_size=1, max_size=3
+)
+
+OF_ONE_OPTION: dict[str, st.SearchStrategy[Any]] = {
+    "criterion": st.sampled_from(["aic", "bic", "0.7"]),
+    "geography": st.sampled_from(["region", "region>district"]),
+    "memory": st.sampled_from(["4GB", "2GiB"]),
+    "formal": st.just({"epsilon": (4.0, 5.5), "root": ("a", "b"), "rare": 3}),
+}
+"""Values of options whose kind says too little about them."""
+
+UNDER_CONDITIONS = {
+    *("input", "keys", "population", "strata", "populations", "weight", "sql", "spark_table", "scenario", "household", "similar"),
+    *(
+        "records",
+        "risk_above",
+        "top",
+        "cell_probability_below",
+        "swap_rate",
+        *("max_population_uniques", "max_correct_links"),
+        "formal",
+    ),
+}
+"""Options that depend on others, each tried by itself below."""
+
+
+def values(kind: Kind) -> st.SearchStrategy[Any]:
+    """Values of a kind, as a field holds them."""
+    if isinstance(kind, Word):
+        return st.sampled_from(list(kind.shown))
+    if isinstance(kind, NumberOrNumbers):
+        return st.floats(0, 9) | st.tuples(st.floats(0, 9), st.floats(0, 9))
+    if isinstance(kind, Count):
+        return st.integers(kind.low, int(min(kind.high, 10**9)))
+    if isinstance(kind, Number):
+        return st.floats(kind.low, min(kind.high, 1e9), exclude_min=kind.excludes_low)
+    if isinstance(kind, Switch):
+        return st.just(True)
+    if isinstance(kind, Names):
+        return st.lists(NAMES, min_size=1, max_size=3).map(tuple)
+    if isinstance(kind, Sets):
+        return st.lists(st.lists(NAMES, min_size=1, max_size=3).map(tuple), min_size=1, max_size=3).map(tuple)
+    if isinstance(kind, Rows):
+        return st.lists(st.integers(0, 10**6), min_size=1, max_size=3).map(tuple)
+    if isinstance(kind, Intruder):
+        return st.lists(NAMES, min_size=1, max_size=3).map(lambda keys: {"keys": keys})
+    if isinstance(kind, TomlTable):
+        return TABLES
+    if isinstance(kind, TomlTables):
+        return st.lists(TABLES, min_size=1, max_size=2).map(tuple)
+    if isinstance(kind, Pairs):
+        return st.dictionaries(NAMES, values(kind.inner), min_size=1, max_size=3)
+    return NAMES
+
+
+def value_of(option: Option) -> st.SearchStrategy[Any]:
+    return OF_ONE_OPTION.get(option.name, values(option.kind))
+
+
+def chosen(owner: type) -> st.SearchStrategy[dict[str, Any]]:
+    free = {option.name: value_of(option) for option in options_of(owner) if option.name not in UNDER_CONDITIONS}
+    return st.fixed_dictionaries({}, optional=free)
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> RunConfig:
+    keys = tuple(draw(st.lists(NAMES, min_size=1, max_size=4, unique=True)))
+    protect = ProtectConfig(**draw(chosen(ProtectConfig))) if draw(st.booleans()) else None
+    run = draw(chosen(RunConfig))
+    if draw(st.booleans()):
+        run["scenario"] = {draw(NAMES): {"keys": [keys[0]]}}
+    return RunConfig(input=draw(NAMES), keys=keys, population=draw(st.integers(1, 10**12)), protect=protect, **run)
+
+
+def read_back(config: RunConfig, command: str) -> RunConfig:
+    with main.commands[command].make_context(command, words_of(config, command)) as context:
+        return config_of(command, context.params)
+
+
+@given(configs())
+@settings(max_examples=150, deadline=None)
+def test_a_configuration_survives_toml(config: RunConfig) -> None:
+    assert RunConfig.from_toml(config.to_toml()) == config
+
+
+@given(configs())
+@settings(max_examples=150, deadline=None)
+def test_a_configuration_survives_a_command_line(config: RunConfig) -> None:
+    protect = config.protect or ProtectConfig()
+    if protect.swap_seed is None and config.seed != 0:
+        # On the command line, a seed is also that of the swaps.
+        protect = replace(protect, swap_seed=config.seed)
+    assert read_back(config, "protect") == replace(config, protect=protect)
+
+
+@pytest.mark.parametrize(
+    "name",
+    sorted(
+        UNDER_CONDITIONS - {"input", "keys", "population", "similar", "scenario", "strata", "populations", "sql", "spark_table"}
+    ),
+)
+@given(data=st.data())
+@settings(max_examples=10, deadline=None)
+def test_an_option_by_itself_survives_both(name: str, data: st.DataObject) -> None:
+    option = next(option for owner in (RunConfig, ProtectConfig) for option in options_of(owner) if option.name == name)
+    value = data.draw(value_of(option))
+    config = RunConfig(input="a.csv", keys=("a",), population=10, geography="b", protect=ProtectConfig())
+    is_of_run = any(option.name == name for option in options_of(RunConfig))
+    config = replace(config, **{name: value}) if is_of_run else replace(config, protect=ProtectConfig(**{name: value}))
+    assert RunConfig.from_toml(config.to_toml()) == config
+    assert read_back(config, "protect") == config
+
+
+@pytest.mark.parametrize("owner", [RunConfig, ProtectConfig, FormalConfig])
+def test_every_field_is_declared(owner: type) -> None:
+    names = {part.name for part in fields(owner)} - {"protect"}
+    assert {option.name for option in options_of(owner)} == names
+    for option in options_of(owner):
+        assert option.help.endswith("."), option.name
+        assert option.name in (owner.__doc__ or "")
+
+
+def test_a_name_belongs_to_one_class() -> None:
+    assert not {option.name for option in options_of(RunConfig)} & {option.name for option in options_of(ProtectConfig)}
+
+
+@pytest.mark.parametrize("command", ["assess", "protect", "plan", "scan", "attack"])
+def test_a_command_has_the_options_that_are_declared_for_it(command: str) -> None:
+    flags = {flag for parameter in main.commands[command].params for flag in parameter.opts}
+    assert {option.flag for _, option in options_on(command) if option.name != "input"} <= flags
+
+
+@pytest.mark.parametrize("command", ["assess", "protect", "plan"])
+def test_a_function_names_the_options_of_its_command(command: str) -> None:
+    parameters = inspect.signature(getattr(rc, command)).parameters
+    assert {option.name for _, option in options_on(command)} - {"input"} <= set(parameters)
+
+
+NUMBERS = [
+    (owner, option)
+    for owner in (RunConfig, ProtectConfig)
+    for option in options_of(owner)
+    if isinstance(option.kind, Count | Number)
+]
+
+
+@pytest.mark.parametrize(("owner", "option"), NUMBERS, ids=lambda given: getattr(given, "name", ""))
+def test_a_number_outside_its_range_is_refused_everywhere(owner: type, option: Option) -> None:
+    kind = option.kind
+    assert isinstance(kind, Count | Number)
+    outside = [kind.low - 1, *([] if kind.high == math.inf or kind.high > 2**60 else [kind.high + 1]), math.nan, math.inf]
+    for value in outside:
+        given = {option.name: value}
+        with pytest.raises(RarecellError):
+            RunConfig(**{"input": "a", "keys": ("a",), "population": 5, **given}) if owner is RunConfig else ProtectConfig(
+                **given
+            )
+        command = next(command for command in ("assess", "protect") if command in option.on)
+        words = ["a.csv", "--keys", "a", "--population", "5", f"{option.flag}={value}"]
+        with pytest.raises(click.UsageError):
+            main.commands[command].make_context(command, words)
+
+
+@pytest.mark.parametrize("command", ["assess", "protect", "plan", "scan"])
+def test_help_shows_the_main_options_and_help_all_every_one(command: str) -> None:
+    short, full = (CliRunner().invoke(main, [command, words], terminal_width=80).output for words in ("--help", "--help-all"))
+    options = [option for option in main.commands[command].params if isinstance(option, GroupedOption)]
+    mains = [option for option in options if option.is_main]
+    assert 5 <= len(mains) <= 18
+    for option in options:
+        assert f"  {option.opts[0]}" in full
+        assert (f"  {option.opts[0]} " in short) == option.is_main
+    assert f"--help-all shows {len(options) - len(mains)} further options" in short
+    headings = [group.value for group in Group if f"{group.value}:" in full]
+    assert [full.index(f"{heading}:") for heading in headings] == sorted(full.index(f"{heading}:") for heading in headings)
+    assert all(len(line) <= 80 for line in full.splitlines())
+
+
+def test_the_form_of_the_app_reads_what_it_shows() -> None:
+    shown = {"file": ["a.csv"], "role:a": ["key"], "population": ["100"]}
+    for option in forms.LABELLED:
+        value = next(iter(option.choices), "3")
+        config = forms.assess_config({**shown, option.name: [value]}, forms.Path("a.csv"))
+        assert str(getattr(config, option.name)) == value
+        assert forms.form_of(config, "a.csv")[option.name] == [value]
+
+
+def test_what_the_form_does_not_show_is_taken_over() -> None:
+    base = RunConfig(input="a.csv", keys=("a",), population=100, zeros="off", max_clique=3, by="A. Person")
+    config = forms.assess_config({"role:a": ["key"], "population": ["100"]}, forms.Path("a.csv"), base=base)
+    assert (config.zeros, config.max_clique, config.by) == ("off", 3, "A. Person")
+
+
+def test_words_of_tables_are_as_in_a_configuration() -> None:
+    rules = next(option for option in options_of(ProtectConfig) if option.name == "rules")
+    assert rules.kind.read(['age="<15", marital=["0", "1"]'], "--rule") == [{"age": "<15", "marital": ["0", "1"]}]
+    with pytest.raises(BadInput, match="as in a run"):
+        rules.kind.read(["age < 15"], "--rule")
+
+
+def test_an_option_of_a_part_is_looked_up() -> None:
+    formal = next(option for option in options_of(ProtectConfig) if option.name == "formal")
+    assert isinstance(formal.kind, Part)
+    with pytest.raises(BadInput, match="Did you mean 'epsilon'"):
+        formal.kind.read(["epsilom=3"], "--formal")

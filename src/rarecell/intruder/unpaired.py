@@ -43,7 +43,7 @@ from rarecell.table.categories import Categories
 Z95 = 1.959963984540054
 """Quantile of the normal distribution for intervals of 95 %."""
 
-ATTACKS = 500
+ATTACKS = 2_000
 """How often each attack is tried, unless fewer people are at hand."""
 
 COLUMNS_IN_A_CONDITION = 3

@@ -104,6 +104,8 @@ _HOME = {
     "SwapConstraints": "swap.rules",
     "Swappability": "swap.swappable",
     "swappability": "swap.swappable",
+    "synthesise": "run.synthesise",
+    "Synthesis": "run.synthesise",
     "SwapPlan": "swap.plan",
     "SwapResult": "swap.apply",
     "SwapTarget": "swap.target",
@@ -198,6 +200,8 @@ if TYPE_CHECKING:
     from rarecell.run.results import Protection as Protection
     from rarecell.run.saved import SavedRun as SavedRun
     from rarecell.run.saved import load as load
+    from rarecell.run.synthesise import Synthesis as Synthesis
+    from rarecell.run.synthesise import synthesise as synthesise
     from rarecell.search.hierarchical import HierarchicalSearchResult as HierarchicalSearchResult
     from rarecell.search.hierarchical import improve_model as improve_model
     from rarecell.search.result import SearchLimits as SearchLimits

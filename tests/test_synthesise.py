@@ -1,0 +1,113 @@
+"""Twins of whole files: values, bands, measures, errors."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import rarecell as rc
+from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
+
+
+@pytest.fixture(scope="module")
+def people() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    n = 1500
+    town = rng.integers(0, 5, n)
+    job = (town + rng.integers(0, 3, n)) % 6
+    income = np.round(np.exp(9 + 0.3 * job + rng.normal(0, 0.5, n)))
+    income[rng.random(n) < 0.05] = np.nan
+    return pd.DataFrame({"town": [f"T{t}" for t in town], "job": job, "income": income, "id": np.arange(n)})
+
+
+COLUMNS = ["town", "job", "income"]
+
+
+def test_a_twin_has_the_values_of_every_column_and_the_tables_of_the_model(people: pd.DataFrame) -> None:
+    done = rc.synthesise(people, columns=COLUMNS, seed=3, measure=False)
+    twin = done.frame()
+    assert isinstance(twin, pd.DataFrame)
+    assert list(twin.columns) == COLUMNS
+    for name in COLUMNS:
+        assert Counter(twin[name].dropna()) == Counter(people[name].dropna())
+        assert twin[name].isna().sum() == people[name].isna().sum()
+    assert {table.differing for table in done.summary.tables} == {0}
+    assert ["town", "job"] in [list(table.variables) for table in done.summary.tables]
+    assert (twin.groupby(["town", "job"]).size() == people.groupby(["town", "job"]).size()).all()
+    # Rows are nobody's: the income of a row goes with its job only by its band.
+    assert not twin.equals(people[COLUMNS])
+    by_job = people.groupby("job").income.mean()
+    assert np.corrcoef(by_job, twin.groupby("job").income.mean())[0, 1] > 0.9
+    assert [column.values for column in done.summary.columns] == ["levels", "levels", "resampled"]
+    assert any("income" in note and "amount of the original" in note for note in done.summary.notes)
+
+
+def test_smoothed_amounts_are_nobodys(people: pd.DataFrame) -> None:
+    done = rc.synthesise(people, columns=COLUMNS, seed=3, measure=False, amounts="smoothed")
+    twin = done.frame()
+    assert twin.income.max() < people.income.max()
+    assert twin.income.isna().sum() == people.income.isna().sum()
+    assert (twin.income.dropna() == twin.income.dropna().round()).all()
+    assert twin.income.mean() == pytest.approx(people.income.mean(), rel=0.05)
+
+
+def test_several_twins_differ_and_keep_the_same_tables(people: pd.DataFrame) -> None:
+    done = rc.synthesise(people, columns=COLUMNS, files=3, seed=3, measure=False)
+    frames = [done.frame(number) for number in range(3)]
+    assert not frames[0].equals(frames[1])
+    for frame in frames[1:]:
+        assert (frame.groupby(["town", "job"]).size() == frames[0].groupby(["town", "job"]).size()).all()
+
+
+def test_what_a_twin_gives_away_is_measured(people: pd.DataFrame) -> None:
+    done = rc.synthesise(people, columns=COLUMNS, seed=3)
+    measures = done.summary.measures
+    assert measures is not None
+    assert measures.people + measures.control == len(people)
+    assert {attack.attack for attack in measures.attacks} == {"singling out", "linkability", "inference"}
+    assert {attack.column for attack in measures.attacks if attack.attack == "inference"} == set(COLUMNS)
+    # The file itself gives its people away; a twin made from three loosely related columns does much less.
+    linked = next(attack for attack in measures.attacks if attack.attack == "linkability")
+    assert linked.interval[0] <= linked.risk <= linked.interval[1]
+    assert 0.4 < measures.nearer_to_people < 0.6
+    assert "strongest attack" in str(done)
+    assert type(done.summary).from_dict(done.summary.to_dict()) == done.summary
+
+
+def test_a_twin_with_a_stated_epsilon(people: pd.DataFrame) -> None:
+    done = rc.synthesise(people, columns=COLUMNS, epsilon=4, measure=False)
+    assert done.twins[0].statement is not None
+    assert "ε = 4" in done.summary.guarantee
+    assert {table.differing for table in done.summary.tables} == {0}
+
+
+def test_no_kept_table_has_small_cells(people: pd.DataFrame) -> None:
+    done = rc.synthesise(people, columns=COLUMNS, least_count=30, measure=False)
+    assert all(table.smallest >= 30 for table in done.summary.tables if len(table.variables) > 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"columns": ["town"]}, BadInput, "at least two columns"),
+        ({"columns": COLUMNS, "keys": ["age"]}, UnknownColumns, "age"),
+        ({"columns": COLUMNS, "files": 0}, BadInput, "number of files"),
+        ({"columns": COLUMNS, "least_count": -1}, BadInput, "least count"),
+        ({"columns": COLUMNS, "amounts": "noisy"}, UnknownChoice, "resampled"),
+        ({"columns": COLUMNS, "epsilon": -1}, BadInput, "ε"),
+    ],
+)
+def test_bad_requests_say_what_to_do(people: pd.DataFrame, options: dict, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        rc.synthesise(people, **options)
+
+
+def test_columns_in_which_everybody_differs_are_refused(people: pd.DataFrame) -> None:
+    named = people.assign(name=[f"person {i}" for i in range(len(people))])
+    with pytest.raises(BadInput, match="different values that are not numbers"):
+        rc.synthesise(named, columns=["town", "name"])
+    with pytest.raises(BadInput, match="too few to leave out"):
+        rc.synthesise(people.head(40), columns=["town", "job"])

@@ -8,17 +8,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from rarecell.risk.leaks import BLANKED, RECODED, SWAPPED, Concealed, Leak, ReleasedColumn, leaks
+from rarecell.data.whole_file import OrderedColumn
+from rarecell.risk.leaks import BLANKED, RECODED, SWAPPED, Concealed, Leak, leaks
 from tests.naive import leaks as naive
 
 
-def column(name: str, values: NDArray[np.generic], *, numeric: bool = True) -> ReleasedColumn:
+def column(name: str, values: NDArray[np.generic], *, numeric: bool = True) -> OrderedColumn:
     """A column of numbers; NaN is missing."""
     numbers = np.asarray(values, dtype=np.float64)
     distinct, codes = np.unique(numbers[~np.isnan(numbers)], return_inverse=True)
     found = np.full(len(numbers), -1, dtype=np.int32)
     found[~np.isnan(numbers)] = codes
-    return ReleasedColumn(name, found, len(distinct), distinct if numeric else None)
+    return OrderedColumn(name, found, len(distinct), distinct if numeric else None)
 
 
 def recoded_age(age: NDArray[np.int64], width: int = 5) -> Concealed:
@@ -27,7 +28,7 @@ def recoded_age(age: NDArray[np.int64], width: int = 5) -> Concealed:
     )
 
 
-def people(n: int, seed: int) -> tuple[np.random.Generator, NDArray[np.int64], list[ReleasedColumn]]:
+def people(n: int, seed: int) -> tuple[np.random.Generator, NDArray[np.int64], list[OrderedColumn]]:
     """Ages, and columns that have to do with age as columns of surveys do, or nothing."""
     rng = np.random.default_rng(seed)
     age = rng.integers(0, 90, n)
@@ -168,5 +169,5 @@ def test_two_words_that_determine_a_key_only_together_are_found() -> None:
 
 def test_nothing_is_told_about_missing_values() -> None:
     n = 1_000
-    nothing = ReleasedColumn("nothing", np.full(n, -1, dtype=np.int32), 1)
+    nothing = OrderedColumn("nothing", np.full(n, -1, dtype=np.int32), 1)
     assert leaks([recoded_age(np.arange(n) % 90)], [nothing]) == ()

@@ -12,9 +12,10 @@ from pyarrow import csv
 
 import rarecell as rc
 from rarecell.data.microdata import Microdata
+from rarecell.data.whole_file import ordered_codes
 from rarecell.engine.arrays import code_chunk, unified
 from rarecell.engine.source import Column
-from rarecell.run.leaks import ColumnsGiveKeysAway, LeakSearch, leaks_between, ordered_codes, refuse_leaks
+from rarecell.run.leaks import ColumnsGiveKeysAway, LeakSearch, leaks_between, refuse_leaks
 
 
 def survey(n: int = 1_500, seed: int = 0) -> pa.Table:

@@ -20,6 +20,7 @@ from rarecell.data.coding import Coding, code_levels
 from rarecell.data.counting import Counted, KeyCounting, number_of_each
 from rarecell.data.levels import settle
 from rarecell.data.names import check_names, household_columns, nested_areas
+from rarecell.data.whole_file import WholeFile
 from rarecell.engine import open_source
 from rarecell.engine.arrays import EncodedColumn, KeyCells, code_chunk, unified
 from rarecell.engine.source import Source
@@ -272,6 +273,17 @@ class Microdata(Shown):
         alone = np.flatnonzero(lacks)
         of_record[alone] = of_record.max(initial=0) + 1 + np.arange(len(alone))
         return of_record
+
+    def whole_file(self, table: ContingencyTable) -> WholeFile:
+        """Every column as codes, of all records or of a sample, read once; ``table`` is the table of these data."""
+        key = table.record_cell is None
+        if key not in self._whole_files:
+            self._whole_files[key] = WholeFile.of(self, table)
+        return self._whole_files[key]
+
+    @cached_property
+    def _whole_files(self) -> dict[bool, WholeFile]:
+        return {}
 
     def values_at(self, rows: NDArray[np.int64], columns: Sequence[str]) -> dict[str, pa.Array]:
         """Values of columns at given record positions, as they stand in the data."""

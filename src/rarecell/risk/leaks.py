@@ -27,7 +27,8 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-Integers = NDArray[np.int32] | NDArray[np.int64]
+from rarecell.data.whole_file import Integers, OrderedColumn
+
 Floats = NDArray[np.float64]
 
 RECODED, SWAPPED, BLANKED = "recoded", "swapped", "blanked"
@@ -99,34 +100,16 @@ class Concealed:
         return _Pairs.of(permuted, self.shown)
 
 
-@dataclass(frozen=True, eq=False)
-class ReleasedColumn:
-    """A column of the release: the code of each record, in the order of the values; −1 for a missing value.
-
-    ``numbers`` has the number that each value stands for, if it is a number or a date.
-    """
-
-    name: str
-    codes: Integers
-    n_levels: int
-    numbers: Floats | None = None
-    is_date: bool = False
-
-    def at(self, records: NDArray[np.int64]) -> ReleasedColumn:
-        """The same for some of the records."""
-        return replace(self, codes=self.codes[records])
-
-    @cached_property
-    def in_runs(self) -> ReleasedColumn | None:
-        """The column cut into runs of neighbouring values, if most of its values are too rare to be counted by themselves."""
-        known = self.codes[self.codes >= 0]
-        counts = np.bincount(known, minlength=1)
-        if len(known) < 4 * SHORTEST_RUN or np.median(counts[known]) >= 4 * SHORTEST_RUN:
-            return None
-        length = max(SHORTEST_RUN, len(known) // MOST_RUNS)
-        # Equal values are never separated: a value belongs to the run in which its first record lies.
-        run = ((np.cumsum(counts) - counts) // length).astype(np.int32)
-        return ReleasedColumn(self.name, np.where(self.codes >= 0, run[self.codes], -1), int(run[-1]) + 1)
+def in_runs(column: OrderedColumn) -> OrderedColumn | None:
+    """The column cut into runs of neighbouring values, if most of its values are too rare to be counted by themselves."""
+    known = column.codes[column.codes >= 0]
+    counts = np.bincount(known, minlength=1)
+    if len(known) < 4 * SHORTEST_RUN or np.median(counts[known]) >= 4 * SHORTEST_RUN:
+        return None
+    length = max(SHORTEST_RUN, len(known) // MOST_RUNS)
+    # Equal values are never separated: a value belongs to the run in which its first record lies.
+    run = ((np.cumsum(counts) - counts) // length).astype(np.int32)
+    return OrderedColumn(column.name, np.where(column.codes >= 0, run[column.codes], -1), int(run[-1]) + 1)
 
 
 @dataclass(frozen=True)
@@ -168,7 +151,7 @@ class Leak:
 
 
 def leaks(
-    concealed: Sequence[Concealed], columns: Sequence[ReleasedColumn], *, households: tuple[str, Integers] | None = None
+    concealed: Sequence[Concealed], columns: Sequence[OrderedColumn], *, households: tuple[str, Integers] | None = None
 ) -> tuple[Leak, ...]:
     """Find the columns, alone and in small sets, that tell about the concealed values of keys; the most telling first.
 
@@ -176,7 +159,7 @@ def leaks(
     ----------
     concealed : sequence of Concealed
         Keys that were treated.
-    columns : sequence of ReleasedColumn
+    columns : sequence of OrderedColumn
         Every column of the release, keys as they are released.
     households : (str, array of int), optional
         The column of the household number and the household of each record, if membership is released.
@@ -187,14 +170,14 @@ def leaks(
     return tuple(sorted(found, key=lambda leak: (-leak.determines / RESTORES[leak.by], leak.key, leak.columns)))
 
 
-def _of_key(one: Concealed, columns: Sequence[ReleasedColumn], households: tuple[str, Integers] | None) -> list[Leak]:
+def _of_key(one: Concealed, columns: Sequence[OrderedColumn], households: tuple[str, Integers] | None) -> list[Leak]:
     n = len(one.values)
     sample = (
         np.arange(n) if n <= SCREENED_RECORDS else np.sort(np.random.default_rng(0).choice(n, SCREENED_RECORDS, replace=False))
     )
     part = one if len(sample) == n else one.at(sample)
-    singles: list[tuple[ReleasedColumn, Leak]] = []
-    weak: list[tuple[float, ReleasedColumn]] = []
+    singles: list[tuple[OrderedColumn, Leak]] = []
+    weak: list[tuple[float, OrderedColumn]] = []
     for column in columns:
         there = column if len(sample) == n else column.at(sample)
         leak = _of_column(part, there)
@@ -225,11 +208,11 @@ def _adds(leak: Leak, alone: Mapping[str, float]) -> bool:
 # ---------------------------------------------------------------------- one column
 
 
-def _of_column(one: Concealed, column: ReleasedColumn) -> Leak | None:
+def _of_column(one: Concealed, column: OrderedColumn) -> Leak | None:
     """What a column tells by its values or by its order, whichever is more; None if nothing beyond chance."""
     found = [_measured(one, column.codes, column.n_levels, (column.name,), "values")]
-    if column.in_runs is not None:
-        found.append(_measured(one, column.in_runs.codes, column.in_runs.n_levels, (column.name,), "order"))
+    if (runs := in_runs(column)) is not None:
+        found.append(_measured(one, runs.codes, runs.n_levels, (column.name,), "order"))
     return max((leak for leak in found if leak is not None), key=lambda leak: leak.determines, default=None)
 
 
@@ -314,7 +297,7 @@ def _counted(numbers: NDArray[np.int64], span: int) -> tuple[NDArray[np.int64], 
 # ---------------------------------------------------------------------- small sets of columns
 
 
-def _joined(columns: Sequence[ReleasedColumn]) -> tuple[Integers, int]:
+def _joined(columns: Sequence[OrderedColumn]) -> tuple[Integers, int]:
     """The combination of values that each record has; −1 where one is missing."""
     codes, n_levels = columns[0].codes.astype(np.int64), columns[0].n_levels
     for column in columns[1:]:
@@ -325,16 +308,16 @@ def _joined(columns: Sequence[ReleasedColumn]) -> tuple[Integers, int]:
     return codes, n_levels
 
 
-def _together(one: Concealed, columns: Sequence[ReleasedColumn]) -> Iterator[Leak]:
+def _together(one: Concealed, columns: Sequence[OrderedColumn]) -> Iterator[Leak]:
     """Pairs of columns, and triples of the most telling ones, by the combination of their values."""
-    coarse = [column.in_runs or column for column in columns]
+    coarse = [in_runs(column) or column for column in columns]
     for few in (*combinations(coarse, 2), *combinations(coarse[:4], 3)):
         leak = _measured(one, *_joined(few), tuple(column.name for column in few), "values")
         if leak is not None:
             yield leak
 
 
-def _sums(one: Concealed, columns: Sequence[ReleasedColumn], *, most: int = 3) -> Iterator[Leak]:
+def _sums(one: Concealed, columns: Sequence[OrderedColumn], *, most: int = 3) -> Iterator[Leak]:
     """A key that is a sum or difference of two or three columns, found by regression on one column after another.
 
     The columns are chosen as in orthogonal matching pursuit; what is predicted is then judged like any column, by its counts.
@@ -381,7 +364,7 @@ def _sums(one: Concealed, columns: Sequence[ReleasedColumn], *, most: int = 3) -
 # ---------------------------------------------------------------------- the rows of a household
 
 
-def _of_households(one: Concealed, columns: Sequence[ReleasedColumn], name: str, households: Integers) -> list[Leak]:
+def _of_households(one: Concealed, columns: Sequence[OrderedColumn], name: str, households: Integers) -> list[Leak]:
     """What the rows of a household show by being counted or added up, about a key that all its members share."""
     order = np.argsort(households, kind="stable")
     starts = np.flatnonzero(np.concatenate([[True], np.diff(households[order]) != 0]))
@@ -411,10 +394,10 @@ def _of_households(one: Concealed, columns: Sequence[ReleasedColumn], name: str,
 
 def _of_totals(one: Concealed, codes: Integers, n_levels: int, names: tuple[str, ...], how: str) -> Leak | None:
     """As for a column; totals that hardly two households share are looked at in their order."""
-    column = ReleasedColumn(names[0], codes, n_levels)
+    column = OrderedColumn(names[0], codes, n_levels)
     found = [_measured(one, codes, n_levels, names, how)]
-    if column.in_runs is not None:
-        found.append(_measured(one, column.in_runs.codes, column.in_runs.n_levels, names, how))
+    if (runs := in_runs(column)) is not None:
+        found.append(_measured(one, runs.codes, runs.n_levels, names, how))
     return max((leak for leak in found if leak is not None), key=lambda leak: leak.determines, default=None)
 
 
@@ -426,7 +409,7 @@ def _is_shared(values: Integers, starts: NDArray[np.int64], sizes: NDArray[np.in
 
 
 def _shown_together(
-    columns: Sequence[ReleasedColumn], order: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray[np.int64], name: str
+    columns: Sequence[OrderedColumn], order: NDArray[np.int64], starts: NDArray[np.int64], sizes: NDArray[np.int64], name: str
 ) -> Iterator[tuple[tuple[str, ...], str, Floats]]:
     """Names of columns, what is done with the rows of a household, and the result for each household; NaN if not known."""
     yield (name,), "rows counted", sizes.astype(np.float64)

@@ -1,152 +1,35 @@
 """Which columns of the released file give a treated key away, in words, and what can be done about it?
 
-:mod:`rarecell.risk.leaks` measures it on codes; here the columns of a source become codes, without reading more than a sample of a
-large file. Columns that a handover drops or renumbers, the record's id and the household number, are not looked at as columns.
+:mod:`rarecell.risk.leaks` measures it on codes. Columns that a handover drops or renumbers, the record's id and the household number, are not looked at as columns.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rarecell.data.microdata import Microdata
-from rarecell.engine.arrays import EncodedColumn, as_numpy, code_chunk, unified
-from rarecell.engine.source import Column, Source
+from rarecell.data.whole_file import Integers, OrderedColumn, WholeFile, read_columns
 from rarecell.errors import BadInput
 from rarecell.outcome.release import LeakSummary
 from rarecell.outcome.words import counted, number, percent, verb
-from rarecell.risk.leaks import BLANKED, RECODED, SWAPPED, Concealed, Integers, Leak, ReleasedColumn, leaks
+from rarecell.risk.leaks import BLANKED, RECODED, SWAPPED, Concealed, Leak, leaks
 from rarecell.table.contingency import ContingencyTable
-
-MOST_RECORDS = 200_000
-"""Of a larger file, a sample of this many records is looked at."""
 
 MOST_TOLD = 30
 """Number of leaks that are reported."""
 
 
-# ---------------------------------------------------------------------- columns as codes
-
-
-def ordered_codes(encoded: EncodedColumn, column: Column, *, decimal_mark: str = ".") -> ReleasedColumn:
-    """The codes of a column in the order of what its values mean: numbers, dates in any usual form, or words."""
-    values = encoded.values
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    numbers = _numbers(values, column, decimal_mark)
-    is_missing = as_numpy(pc.is_null(values)) if numbers is None else np.isnan(numbers)
-    if column.user_missing:
-        is_missing = is_missing | np.array([column.is_user_missing(value) for value in values.to_pylist()], dtype=bool)
-    rank = np.full(len(values) + 1, -1, dtype=np.int32)
-    there = np.flatnonzero(~is_missing)
-    if numbers is not None:
-        distinct, rank[there] = np.unique(numbers[there], return_inverse=True)
-        is_date = column.kind == "date" or _is_date_text(values)
-        return ReleasedColumn(column.name, rank[encoded.codes], max(1, len(distinct)), distinct, is_date)
-    order = as_numpy(pc.array_sort_indices(pc.cast(values, pa.string()).take(pa.array(there))))
-    rank[there[order]] = np.arange(len(there))
-    return ReleasedColumn(column.name, rank[encoded.codes], max(1, len(there)))
-
-
-_NUMBER = r"^\s*-?(\d+\.?\d*|\.\d+)\s*$"
-_DATES = (
-    (re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})([ T].*)?"), (1, 2, 3)),
-    (re.compile(r"(\d{1,2})[./](\d{1,2})[./](\d{4})"), (3, 2, 1)),
-)
-"""Dates as text, and where their year, month and day stand; of 3/4/2024 the order of the days of a month is not needed."""
-
-
-def _numbers(values: pa.Array, column: Column, decimal_mark: str) -> NDArray[np.float64] | None:
-    """What distinct values mean as numbers, NaN for missing ones; None if they are words."""
-    if column.kind in ("integer", "number", "boolean"):
-        return _floats(values)
-    if column.kind == "date":
-        return _floats(values.cast(pa.timestamp("us")).cast(pa.int64()))
-    if pa.types.is_null(values.type):
-        return np.full(len(values), np.nan)
-    text = pc.cast(values, pa.string())
-    text = pc.if_else(pc.equal(text, ""), None, text)
-    plain = pc.replace_substring(text, decimal_mark, ".") if decimal_mark != "." else text
-    if pc.all(pc.match_substring_regex(plain, _NUMBER)).as_py() is not False:
-        return _floats(pc.utf8_trim_whitespace(plain))
-    listed = text.to_pylist()
-    for pattern, (year, month, day) in _DATES:
-        found = [None if value is None else pattern.fullmatch(value.strip()) for value in listed]
-        if all(one is not None for one, value in zip(found, listed, strict=True) if value is not None):
-            parts = [(np.nan,) * 3 if one is None else tuple(int(one[k]) for k in (year, month, day)) for one in found]
-            return np.array([372.0 * y + 31.0 * m + d for y, m, d in parts])
-    return None
-
-
-def _is_date_text(values: pa.Array) -> bool:
-    """Whether text that has the order of numbers is dates: a part of a date is not a number by itself."""
-    if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
-        return False
-    return bool(pc.any(pc.match_substring_regex(values, r"\d[-./]\d+[-./]\d")).as_py())
-
-
-def _floats(values: pa.Array) -> NDArray[np.float64]:
-    floats = values.cast(pa.float64(), safe=False)
-    return np.array(as_numpy(pc.fill_null(floats, float("nan"))), dtype=np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class _Records:
-    """Some records of a file: every column that may be released, as it stands there, and the cell of the keys of each record."""
-
-    columns: Mapping[str, ReleasedColumn]
-    cell: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, data: Microdata, table: ContingencyTable) -> _Records:
-        names = released_names(data)
-        if data.household is not None:
-            names.append(data.household)
-        source, n = data.source, data.n_records
-        if table.record_cell is not None and n <= MOST_RECORDS:
-            return cls(read_columns(source, data.columns, names), table.record_cell)
-        rng = np.random.default_rng(0)
-        if table.record_cell is not None:
-            rows = np.sort(rng.choice(n, MOST_RECORDS, replace=False))
-            return cls(read_columns(source, data.columns, names, rows), table.cell_of(rows))
-        numbers = np.sort(rng.choice(table.n_records, min(table.n_records, MOST_RECORDS // 4), replace=False))
-        arrays = data.drawn_records(table, numbers, seed=0, columns=names)[1]
-        return cls(_of_arrays(arrays, data.columns, source.decimal_mark), table.cell_of(numbers))
+# ---------------------------------------------------------------------- what was concealed
 
 
 def released_names(data: Microdata) -> list[str]:
     """Columns that are released as they are: all but the names of records and households, and what no column can be compared by."""
-    left_out = {data.id, data.household}
+    left_out = {data.id, *data.household_columns}
     return [name for name, column in data.columns.items() if name not in left_out and column.kind != "other"]
-
-
-def read_columns(
-    source: Source, columns: Mapping[str, Column], names: Sequence[str], rows: NDArray[np.int64] | None = None
-) -> dict[str, ReleasedColumn]:
-    """Columns of all records, or of those in some rows, as codes in the order of their values."""
-    if rows is not None:
-        return _of_arrays(source.take(rows, names), columns, source.decimal_mark)
-    encoded = source.encode(names).columns
-    return {
-        name: ordered_codes(one, columns[name], decimal_mark=source.decimal_mark)
-        for name, one in zip(names, encoded, strict=True)
-    }
-
-
-def _of_arrays(arrays: Mapping[str, pa.Array], columns: Mapping[str, Column], decimal_mark: str) -> dict[str, ReleasedColumn]:
-    return {
-        name: ordered_codes(unified([code_chunk(array)]), columns[name], decimal_mark=decimal_mark)
-        for name, array in arrays.items()
-    }
-
-
-# ---------------------------------------------------------------------- what was concealed
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,45 +38,42 @@ class LeakSearch:
 
     data: Microdata
     table: ContingencyTable
-    records: _Records
+    whole: WholeFile
 
     @classmethod
     def of(cls, data: Microdata, table: ContingencyTable) -> LeakSearch:
-        return cls(data, table, _Records.of(data, table))
+        return cls(data, table, data.whole_file(table))
 
     def _shown(self, key: str) -> NDArray[np.int32]:
         """The level of a key that each record shows; −1 if the record was dropped."""
-        cell = self.records.cell
+        cell = self.whole.cell
         codes = self.table.cells[cell, self.table.keys.index(key)]
         return np.where(cell >= 0, codes, -1).astype(np.int32)
 
-    def _columns(self) -> list[ReleasedColumn]:
+    def _columns(self) -> list[OrderedColumn]:
         """Every column of the release; a recoded key as it is released."""
         found = []
         for name in released_names(self.data):
-            column = self.records.columns[name]
+            column = self.whole.columns[name]
             if name in self.data.recodes:
                 n_levels = self.table.categories[self.table.keys.index(name)].n_levels
-                column = ReleasedColumn(name, self._shown(name), n_levels)
+                column = OrderedColumn(name, self._shown(name), n_levels)
             found.append(column)
         return found
 
     @property
     def _households(self) -> tuple[str, Integers] | None:
         """The household of each record, if membership is released and all members are among the records looked at."""
-        name = self.data.household
-        if name is None or len(self.records.cell) < self.table.n_records:
+        if self.data.household is None or not self.whole.is_complete or self.table.record_cell is None:
             return None
-        codes = self.records.columns[name].codes.copy()
-        alone = np.flatnonzero(codes < 0)
-        codes[alone] = codes.max(initial=0) + 1 + np.arange(len(alone), dtype=codes.dtype)
-        return name, codes
+        codes = self.data.household_codes()
+        return None if codes is None else (self.data.household, codes)
 
     def of_recodings(self) -> tuple[Leak, ...]:
         """Columns that tell about the values behind the levels of recoded keys."""
         concealed = []
         for key in self.data.recodes:
-            own, shown = self.records.columns[key], self._shown(key)
+            own, shown = self.whole.columns[key], self._shown(key)
             concealed.append(Concealed(key, RECODED, own.codes, shown, int((shown >= 0).sum()), own.numbers))
         return leaks(concealed, self._columns(), households=self._households) if concealed else ()
 
@@ -220,13 +100,13 @@ class LeakSearch:
         """How to recode a column so that it shows no more of a recoded key than the key does, in words; None if no bands do it."""
         if leak.by != RECODED or len(leak.columns) != 1:
             return None
-        column = self.records.columns.get(leak.columns[0])
+        column = self.whole.columns.get(leak.columns[0])
         if column is None or column.is_date or column.numbers is None or not (column.numbers == np.rint(column.numbers)).all():
             return None
         return derived_edges(column, self._shown(leak.key))
 
 
-def derived_edges(column: ReleasedColumn, shown: NDArray[np.int32], *, most: int = 60) -> str | None:
+def derived_edges(column: OrderedColumn, shown: NDArray[np.int32], *, most: int = 60) -> str | None:
     """The edges at which a column of whole numbers passes from one shown level to the next, as ``edges 1940 1945``."""
     assert column.numbers is not None
     known = (column.codes >= 0) & (shown >= 0)
@@ -271,7 +151,7 @@ def leaks_between(original: Microdata, released: Microdata, rows: NDArray[np.int
         for by, changed in ((SWAPPED, here & (after >= 0) & (after != meant)), (BLANKED, here & (after < 0))):
             if changed.any():
                 concealed.append(Concealed(key, by, meant, np.where(here, 0, -1).astype(np.int32), int(changed.sum())))
-    order = ReleasedColumn(ROW_ORDER, np.arange(len(next(iter(shown.values())).codes), dtype=np.int32), released.n_records)
+    order = OrderedColumn(ROW_ORDER, np.arange(len(next(iter(shown.values())).codes), dtype=np.int32), released.n_records)
     found: list[Leak] = []
     for one in concealed:
         beside = [shown[name] for name in names if one.by == RECODED or name not in released.keys]

@@ -131,7 +131,7 @@ class WholeFile:
     cell : ndarray of int
         The cell of the keys of each of them; −1 for one that was dropped.
     is_complete : bool
-        Whether these are all records of the file.
+        Whether these are all records of the file, by their positions.
     """
 
     columns: Mapping[str, OrderedColumn]
@@ -148,7 +148,7 @@ class WholeFile:
             numbers = np.sort(rng.choice(table.n_records, min(table.n_records, MOST_DRAWN), replace=False))
             arrays = data.drawn_records(table, numbers, seed=0, columns=names)[1]
             columns = _of_arrays(arrays, data.columns, source.decimal_mark)
-            return cls(columns, numbers, table.cell_of(numbers), len(numbers) == table.n_records)
+            return cls(columns, numbers, table.cell_of(numbers), False)
         n = len(table.record_cell)
         rows = np.arange(n) if n <= MOST_RECORDS else np.sort(rng.choice(n, MOST_RECORDS, replace=False))
         columns = read_columns(source, data.columns, names, None if len(rows) == n else rows)

@@ -9,6 +9,7 @@ from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.plain import Plain
 from rarecell.outcome.release import LeakSummary
 from rarecell.outcome.roles import AttributeSummary, ReleasedState, ScenarioSummary
+from rarecell.outcome.words import counted, percent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +221,56 @@ class LeftBehind(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class MeanMoved(Plain):
+    """The mean and median of a numeric column among the records with one level of a key, before and after.
+
+    ``relative`` is the change over the mean before, ``standardised`` over the standard deviation of the column.
+    """
+
+    column: str
+    key: str
+    level: str
+    records: int | str
+    before: float
+    after: float
+    relative: float | None = None
+    standardised: float
+    median_before: float | None = None
+    median_after: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileUtility(Plain):
+    """What happened to the columns beside the keys: how many numeric ones were compared, and the means that moved most.
+
+    ``largest`` is the largest change of a mean, that of ``column`` by ``key``, and ``limit`` the one that was allowed. A large
+    file is compared by a sample.
+    """
+
+    columns: int
+    largest: float
+    column: str = ""
+    key: str = ""
+    means: tuple[MeanMoved, ...] = ()
+    limit: float | None = None
+    is_sample: bool = False
+
+    @property
+    def is_within_limit(self) -> bool:
+        return self.limit is None or self.largest <= self.limit
+
+    @property
+    def sentence(self) -> str:
+        """What is true of the means of the file, as the end of a sentence."""
+        if not self.column:
+            return f"the means of {counted(self.columns, 'numeric column')} by the levels of each key are as they were"
+        said = f"means of '{self.column}' by '{self.key}' moved by up to {percent(self.largest)}"
+        if self.limit is None:
+            return said
+        return f"{said}, {'within' if self.is_within_limit else 'beyond'} the {percent(self.limit)} of --max-change"
+
+
+@dataclass(frozen=True, kw_only=True)
 class SwapSummary(Plain):
     """The ``swap`` part of ``summary.json``."""
 
@@ -247,6 +298,7 @@ class SwapSummary(Plain):
     pmse_ratio: float | None = None
     pmse_all_interactions: float | None = None
     associations: tuple[AssociationChange, ...] = ()
+    file: FileUtility | None = None
     frontier: tuple[FrontierSummary, ...] = ()
     target: TargetSummary | None = None
     suppression: SuppressionSummary | None = None

@@ -168,9 +168,16 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
         f"{_records(after)} could still be recognised, {expected(before)} before",
         (
             f"{reached}{done[:1].upper()}{done[1:]}",
-            f"{kept}; an intruder{_linking(swap.risk_after.expected_correct_matches)}",
+            f"{kept}{_beside(swap)}; an intruder{_linking(swap.risk_after.expected_correct_matches)}",
         ),
     )
+
+
+def _beside(swap: SwapSummary) -> str:
+    """What is true of the columns beside the keys: tables of keys that stay exact do not keep the means of others."""
+    if swap.file is None:
+        return ""
+    return f", {'but' if swap.file.column else 'and'} {swap.file.sentence}"
 
 
 def what_was_kept(swap: SwapSummary) -> str:

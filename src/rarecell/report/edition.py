@@ -375,6 +375,7 @@ def external_swap(swap: SwapSummary) -> SwapSummary:
             for row in swap.associations
             if row.moved is not None and row.moved >= FEW
         ),
+        file=None if swap.file is None else replace(swap.file, largest=rough_up(swap.file.largest, 1), means=()),
         frontier=_frontier(swap.frontier),
         suppression=blanked_values(swap),
         released=swap.released and _released(swap.released),

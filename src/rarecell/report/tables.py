@@ -54,6 +54,8 @@ def all_tables(
         _kept_tables,
         _hellinger,
         _associations,
+        _means,
+        _leaks,
         _frontier,
     )
     found = [table for maker in makers if (table := maker(summary)) is not None and table.rows]
@@ -333,6 +335,75 @@ def _associations(summary: RunSummary) -> Table | None:
     rows = tuple((row.key, row.column, row.before, row.after) for row in summary.swap.associations)
     columns = (text_column("Key"), text_column("Other column"), Column("Before", _three), Column("After", _three))
     return Table("associations", "Association of keys with columns that stayed in place (Cramér's V)", columns, rows)
+
+
+def _means(summary: RunSummary) -> Table | None:
+    if summary.swap is None or summary.swap.file is None:
+        return None
+    rows = tuple(
+        (
+            row.column,
+            row.key,
+            row.level,
+            row.records,
+            row.before,
+            row.after,
+            row.relative,
+            row.standardised,
+            row.median_before,
+            row.median_after,
+        )
+        for row in summary.swap.file.means
+    )
+    columns = (
+        text_column("Column"),
+        text_column("Key"),
+        text_column("Level"),
+        Column("Records"),
+        Column("Mean before"),
+        Column("Mean after"),
+        Column("Change", _signed_percent),
+        Column("In standard deviations", _two),
+        Column("Median before"),
+        Column("Median after"),
+    )
+    caption = "Means of other columns that moved most, by level of a key, weighted where there are weights"
+    return Table("means", caption, columns, rows)
+
+
+def _leaks(summary: RunSummary) -> Table | None:
+    if summary.release is None:
+        return None
+    rows = tuple(
+        (
+            row.column,
+            row.key,
+            row.treated,
+            row.determines,
+            row.how,
+            "accepted" if row.accepted else "undoes it" if row.restores else "–",
+        )
+        for row in summary.release.leaks
+    )
+    columns = (
+        text_column("Column"),
+        text_column("Key"),
+        text_column("Done to the key"),
+        Column("Tells of what that conceals", percent),
+        text_column("By"),
+        text_column("Decision"),
+    )
+    return Table("leaks", "Columns that tell about a treated key", columns, rows)
+
+
+def _signed_percent(share: float | None) -> str:
+    if share is None:
+        return "–"
+    return f"{'−' if share < 0 else '+'}{percent(abs(share))}"
+
+
+def _two(value: float) -> str:
+    return number(value, 2)
 
 
 def _three(value: float) -> str:

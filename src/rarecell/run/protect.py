@@ -18,6 +18,7 @@ from rarecell.outcome.verdict import judged
 from rarecell.outcome.words import counted, number, verb
 from rarecell.progress import SILENT, Progress
 from rarecell.release.release import Release
+from rarecell.release.travel import Travel
 from rarecell.run import files, formal, swaps
 from rarecell.run.after import after_formal, left_at_risk, travelling, with_aftermath
 from rarecell.run.assess import assessed
@@ -27,6 +28,7 @@ from rarecell.run.inputs import inputs_of
 from rarecell.run.released import groups_of, interval_after, released_state, role_columns, with_interval_of_links
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
+from rarecell.run.utility import file_utility
 from rarecell.swap.apply import MarginCheck, checked_margins
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.summary import first_found_distance, swap_summary
@@ -116,7 +118,7 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         swap = with_suppression(with_aftermath(swap, found, plan, travel, blanked), blanked, after)
         swap = with_interval_of_links(replace(swap, released=released_state(found, plan, after, blanked, interval)))
         remaining, riskiest = left_at_risk(found, plan, after)
-        swap = replace(swap, remaining=remaining)
+        swap = replace(swap, remaining=remaining, file=file_utility(found, plan, travel))
         groups = groups_of(risk, plan, after, role_columns(found.data, found.config, risk), travel)
     notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, found, plan))
     whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups))
@@ -146,6 +148,7 @@ def _formally_protected(wanted: ProtectConfig, found: Assessment, stages: Stages
     with stages.stage(Stage.COST):
         columns = swaps.other_columns(found.data, release)
         swap = after_formal(formal.told(release, found, columns, margins), found, release, columns)
+        swap = replace(swap, file=file_utility(found, release, Travel()))
     notes = (*found.summary.notes, *formal.notes(wanted))
     return Protection(found, release, judged(replace(found.summary, swap=swap, notes=notes)), stages.seconds)
 

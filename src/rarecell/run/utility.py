@@ -1,0 +1,123 @@
+"""How true is the released file beside its keys: by how much did means of other columns move?"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.data.microdata import Microdata
+from rarecell.data.whole_file import OrderedColumn, WholeFile
+from rarecell.outcome.swap import FileUtility, MeanMoved
+from rarecell.release.means import KeyInBothFiles, MeanChange, mean_changes
+from rarecell.release.travel import Travel
+from rarecell.run.results import Assessment
+from rarecell.swap.apply import Exchange
+from rarecell.table.contingency import ContingencyTable
+
+FEWEST_VALUES = 12
+"""A column of numbers with fewer values is taken for codes, whose mean says nothing."""
+
+
+def is_measured(data: Microdata, column: OrderedColumn) -> bool:
+    """Whether a column holds amounts, of which a mean makes sense: numbers without labels, and not a handful of codes."""
+    if column.numbers is None or column.is_date or data.columns[column.name].value_labels:
+        return False
+    is_whole = bool((column.numbers == np.rint(column.numbers)).all())
+    return column.n_levels >= FEWEST_VALUES or (not is_whole and column.n_levels > 2)
+
+
+def measured_columns(data: Microdata, whole: WholeFile) -> list[str]:
+    """Columns of amounts beside the keys; not weights, and not the names of records and households."""
+    left_out = {*data.keys, data.id, data.weight, *data.household_columns}
+    return [name for name, column in whole.columns.items() if name not in left_out and is_measured(data, column)]
+
+
+def file_utility(found: Assessment, plan: Exchange, travel: Travel, *, limit: float | None = None) -> FileUtility | None:
+    """By how much means of columns of amounts move by level of each key; None if the file has no such column."""
+    data, table = found.data, plan.table
+    whole = data.whole_file(table)
+    names = measured_columns(data, whole)
+    if not names:
+        return None
+    place, moved = _places(whole, plan)
+    keys = [_in_both(table, k, whole, plan, place, moved) for k in range(table.n_keys)]
+    weights = None
+    if data.weight is not None:
+        weights = whole.columns[data.weight].values
+    columns = {}
+    for name in names:
+        values = whole.columns[name].values
+        columns[name] = values, _travelled(values, name, plan, travel, place, moved, whole.is_complete)
+    changes = mean_changes(keys, columns, weights)
+    return told(changes, table, len(names), limit=limit, is_sample=not whole.is_complete)
+
+
+def _places(whole: WholeFile, plan: Exchange) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the records of a plan stand among those looked at, and which of its rows these are."""
+    place = np.searchsorted(whole.rows, plan.rows)
+    here = np.flatnonzero((place < len(whole.rows)) & (whole.rows[np.minimum(place, len(whole.rows) - 1)] == plan.rows))
+    return place[here], here
+
+
+def _in_both(
+    table: ContingencyTable, k: int, whole: WholeFile, plan: Exchange, place: NDArray[np.int64], moved: NDArray[np.int64]
+) -> KeyInBothFiles:
+    before = np.where(whole.cell >= 0, table.cells[whole.cell, k], -1).astype(np.int32)
+    after = before
+    if plan.moves(table.keys[k]).any():
+        after = before.copy()
+        after[place] = plan.new_cells[moved, k]
+    return KeyInBothFiles(table.keys[k], before, after, table.categories[k].n_levels)
+
+
+def _travelled(
+    values: NDArray[np.float64],
+    name: str,
+    plan: Exchange,
+    travel: Travel,
+    place: NDArray[np.int64],
+    moved: NDArray[np.int64],
+    is_complete: bool,
+) -> NDArray[np.float64]:
+    """The values of a column after those that travel with a key have moved with it."""
+    keys = [key for one in travel.carried if one.column == name for key in one.keys]
+    if not keys or not is_complete:
+        return values
+    after = values.copy()
+    for key in keys:
+        taken = plan.taken_from(key)
+        after[place] = values[place[taken[moved]]]
+    return after
+
+
+def told(
+    changes: tuple[MeanChange, ...], table: ContingencyTable, n_columns: int, *, limit: float | None, is_sample: bool
+) -> FileUtility:
+    """The changes in a form that can be stored."""
+    of_key = {categories.key: categories for categories in table.categories}
+    means = tuple(
+        MeanMoved(
+            column=one.column,
+            key=one.key,
+            level=of_key[one.key].labels[one.level],
+            records=one.records,
+            before=one.before,
+            after=one.after,
+            relative=one.relative,
+            standardised=one.standardised,
+            median_before=one.median_before,
+            median_after=one.median_after,
+        )
+        for one in changes
+    )
+    if not changes:
+        return FileUtility(columns=n_columns, largest=0.0, limit=limit, is_sample=is_sample)
+    return FileUtility(
+        columns=n_columns,
+        largest=changes[0].size,
+        column=changes[0].column,
+        key=changes[0].key,
+        means=means,
+        limit=limit,
+        is_sample=is_sample,
+    )

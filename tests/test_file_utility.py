@@ -9,7 +9,7 @@ import pytest
 import rarecell as rc
 from rarecell.outcome.swap import FileUtility
 from rarecell.report.edition import external
-from rarecell.report.tables import tables_of
+from rarecell.report.tables import all_tables
 
 
 def earnings(n: int = 700, *, has_pay: bool = True) -> pa.Table:
@@ -40,7 +40,7 @@ def test_means_are_those_of_the_two_files() -> None:
         assert np.average(frame["pay"].to_numpy()[here], weights=table["weight"].to_numpy()[here]) == pytest.approx(mean)
     assert f"means of 'pay' by '{worst.key}' moved by up to" in str(done)
     assert "exactly as it was, but means" in str(done)
-    assert {row[0] for row in tables_of(done.summary)["means"].rows} == {"pay"}
+    assert {row[0] for row in all_tables(done.summary)["means"].rows} == {"pay"}
 
 
 def test_a_file_without_amounts_says_nothing_about_means() -> None:
@@ -55,7 +55,7 @@ def test_sentences_are_true_of_what_moved() -> None:
         == "the means of 2 numeric columns by the levels of each key are as they were"
     )
     moved = FileUtility(columns=2, largest=0.32, column="pay", key="job", limit=0.05)
-    assert moved.sentence == "means of 'pay' by 'job' moved by up to 32 %, beyond the 5 % of --max-change"
+    assert moved.sentence == "means of 'pay' by 'job' moved by up to 32 %, beyond the 5.0 % of --max-change"
     assert not moved.is_within_limit
 
 

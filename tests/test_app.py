@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -458,3 +459,15 @@ def test_a_cancelled_run_leaves_nothing_behind(folder: Path) -> None:
 def test_the_summary_of_a_run_is_plain_json(folder: Path) -> None:
     run = write_run(folder / "one", census_summary(), run_toml=RUN_TOML)
     assert FinishedRun.read(run, "one").summary == typed(json.loads(json.dumps(census_summary())))
+
+
+def test_who_asks_what_runs_waits_for_who_starts_a_run(tmp_path: Path) -> None:
+    jobs = Jobs(tmp_path)
+    answers: list[object] = []
+    with jobs._lock:
+        asking = threading.Thread(target=lambda: answers.append(jobs.running))
+        asking.start()
+        asking.join(0.05)
+        assert answers == []
+    asking.join()
+    assert answers == [None]

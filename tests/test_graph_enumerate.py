@@ -97,9 +97,12 @@ def test_adjacency_of_the_list() -> None:
 
 @pytest.mark.parametrize("m", [0, 11])
 def test_lists_that_are_not_made(m: int) -> None:
-    for make in (graph_counts, chordal_graphs, chordal_adjacency):
+    for make in (chordal_graphs, chordal_adjacency):
         with pytest.raises(TooLarge, match="random_chordal_graph"):
             make(m)
+    # Who asks for numbers has no use for the advice to draw graphs.
+    with pytest.raises(TooLarge, match="fewer variables"):
+        graph_counts(m)
 
 
 def test_random_growth_reaches_every_labelled_chordal_graph() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 import math
+import shlex
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import click
@@ -38,6 +40,7 @@ from rarecell.run.options import (
     Word,
     options_of,
 )
+from rarecell.run.plan import command_for
 
 LETTERS = st.characters(blacklist_categories=("Cs", "Cc", "Zs", "Zl", "Zp"), blacklist_characters="=")
 NAMES = st.text(LETTERS, min_size=1, max_size=8).filter(lambda name: not name.startswith("-"))
@@ -224,14 +227,14 @@ def test_the_form_of_the_app_reads_what_it_shows() -> None:
     shown = {"file": ["a.csv"], "role:a": ["key"], "population": ["100"]}
     for option in forms.LABELLED:
         value = next(iter(option.choices), "3")
-        config = forms.assess_config({**shown, option.name: [value]}, forms.Path("a.csv"))
+        config = forms.assess_config({**shown, option.name: [value]}, Path("a.csv"))
         assert str(getattr(config, option.name)) == value
         assert forms.form_of(config, "a.csv")[option.name] == [value]
 
 
 def test_what_the_form_does_not_show_is_taken_over() -> None:
     base = RunConfig(input="a.csv", keys=("a",), population=100, zeros="off", max_clique=3, by="A. Person")
-    config = forms.assess_config({"role:a": ["key"], "population": ["100"]}, forms.Path("a.csv"), base=base)
+    config = forms.assess_config({"role:a": ["key"], "population": ["100"]}, Path("a.csv"), base=base)
     assert (config.zeros, config.max_clique, config.by) == ("off", 3, "A. Person")
 
 
@@ -247,3 +250,57 @@ def test_an_option_of_a_part_is_looked_up() -> None:
     assert isinstance(formal.kind, Part)
     with pytest.raises(BadInput, match="Did you mean 'epsilon'"):
         formal.kind.read(["epsilom=3"], "--formal")
+
+
+# ---------------------------------------------------------------------- what once went wrong
+
+
+@pytest.fixture
+def survey(tmp_path: Path) -> Path:
+    path = tmp_path / "survey.csv"
+    path.write_text("age,sex\n" + "".join(f"{20 + i % 9},{i % 2}\n" for i in range(60)))
+    return path
+
+
+@pytest.mark.parametrize("command", ["assess", "protect", "plan"])
+@pytest.mark.parametrize("further", [[], ["--model", "hierarchical", "--cliques", "age,sex"], ["--model", "stacked"]])
+def test_a_criterion_that_is_none_is_refused_before_anything_is_read(command: str, further: list[str]) -> None:
+    words = ["nowhere.csv", "--keys", "age,sex", "--population", "900", "--criterion", "banana", *further]
+    done = CliRunner().invoke(main, [command, *words, *(["--dry-run"] if command != "plan" else [])])
+    assert done.exit_code == 1
+    assert "The criterion was given as 'banana'" in done.output
+
+
+def test_a_list_without_records_is_refused(survey: Path) -> None:
+    done = CliRunner().invoke(main, ["protect", str(survey), "--keys", "age,sex", "--population", "900", "--records", ","])
+    assert done.exit_code == 1
+    assert "--records was given as ','" in done.output
+
+
+def test_a_configuration_need_not_name_the_file(survey: Path, tmp_path: Path) -> None:
+    config = tmp_path / "run.toml"
+    config.write_text('keys = ["age", "sex"]\npopulation = 900\nmodel = "independence"\n')
+    done = CliRunner().invoke(main, ["assess", str(survey), "--config", str(config), "--quiet", "--json"])
+    assert done.exit_code == 0, done.output
+    lacks = CliRunner().invoke(main, ["assess", "--config", str(config)])
+    assert lacks.exit_code == 2
+    assert "Name the microdata file" in lacks.output
+    config.write_text('keyz = ["age"]\n')
+    assert "did you mean 'keys'" in CliRunner().invoke(main, ["assess", str(survey), "--config", str(config)]).output
+
+
+def test_the_command_of_a_plan_keeps_the_rules_that_the_plan_obeyed(survey: Path) -> None:
+    protect = ProtectConfig(keep=(("age", "sex"),), never_swap=("sex",), rules=({"age": "<15"},))
+    config = RunConfig(str(survey), ("age", "sex"), 900, model="independence", seed=7, protect=protect)
+    frontier = rc.plan(config, max_record_risk=0.9, candidates=1)
+    words = shlex.split(command_for(frontier.points[0], frontier.target, config))[2:]
+    with main.commands["protect"].make_context("protect", words) as context:
+        read = config_of("protect", context.params)
+    assert read.seed == 7
+    assert read.protect is not None
+    assert (read.protect.keep, read.protect.never_swap, read.protect.rules) == (
+        protect.keep,
+        protect.never_swap,
+        protect.rules,
+    )
+    assert read.protect.max_record_risk == 0.9

@@ -146,6 +146,13 @@ def test_the_demo_holds_the_estimate_against_the_truth(demo: tuple[Path, str]) -
     assert (out / "report.html").exists()
 
 
+def test_the_population_of_the_demo_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    load, loads = datasets.census_population, []
+    monkeypatch.setattr(datasets, "census_population", lambda: loads.append(1) or load())
+    rc.demo()
+    assert len(loads) == 1
+
+
 def test_the_protected_file_differs_in_swapped_values_only(demo: tuple[Path, str]) -> None:
     out, _ = demo
     before = gzip.decompress(Path(CENSUS).read_bytes()).decode().splitlines()

@@ -13,6 +13,7 @@ import pytest
 import rarecell as rc
 from rarecell.engine.columnar.source import ParquetSource
 from rarecell.engine.duck import EngineSettings
+from rarecell.run import models
 from rarecell.swap.scenarios import Chosen
 from tests.large_file import LargeFile
 from tests.test_run_roles import SIMPLE, population
@@ -180,3 +181,22 @@ def test_with_a_register_every_intruder_is_counted() -> None:
         assert after.expected_correct_matches == pytest.approx(nearest.after)
     whole = done.summary.swap.risk_after
     assert after.expected_population_uniques == pytest.approx(whole.expected_population_uniques)
+
+
+def test_a_scenario_costs_one_model_of_the_risk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The margins that a scenario keeps need its best decomposable model and no other."""
+    n_fits = 0
+    fit = models.fit_backoff
+
+    def counted(*given: Any, **options: Any) -> Any:
+        nonlocal n_fits
+        n_fits += 1
+        return fit(*given, **options)
+
+    monkeypatch.setattr(models, "fit_backoff", counted)
+    fits = []
+    for scenario in ({}, SCENARIO):
+        n_fits = 0
+        _protect(top=5, scenario=scenario, model="average", resolution="multi")
+        fits.append(n_fits)
+    assert fits[1] - fits[0] == len(SCENARIO)

@@ -139,14 +139,21 @@ class Jobs:
         self._ready: subprocess.Popen[str] | None = None
 
     def __getitem__(self, number: int) -> Job:
-        if number not in self._jobs:
+        with self._lock:
+            job = self._jobs.get(number)
+        if job is None:
             raise BadInput(
                 "There is no such run. It may belong to an earlier start of the app; finished runs are listed under Runs."
             )
-        return self._jobs[number]
+        return job
 
     @property
     def running(self) -> Job | None:
+        with self._lock:
+            return self._running()
+
+    def _running(self) -> Job | None:
+        """The job that runs; the lock is held."""
         return next((job for job in self._jobs.values() if job.state == "running"), None)
 
     def start(
@@ -154,7 +161,7 @@ class Jobs:
     ) -> Job:
         """Start a run; ``usual`` are the seconds of its stages in an earlier run of the same kind."""
         with self._lock:
-            if self.running is not None:
+            if self._running() is not None:
                 raise BadInput("Another run is in progress. Wait for it to end, or cancel it first.")
             process = self._taken_worker()
             shares = shares_of(command, usual)

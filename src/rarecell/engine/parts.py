@@ -12,15 +12,11 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from rarecell.engine.files import FileSource
 from rarecell.engine.places import PARQUET_SUFFIXES, PART_SUFFIXES, is_wildcard, reachable, regular_file
 from rarecell.errors import BadInput
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,10 @@ class GraphCounts:
         )
 
 
+_OF_LISTS = "For more, draw random graphs with random_chordal_graph."
+_OF_COUNTS = "Ask for the numbers of models of fewer variables."
+
+
 def graph_counts(max_vertices: int) -> tuple[GraphCounts, ...]:
     """Numbers of graphical, decomposable and non-isomorphic decomposable models on 1, …, ``max_vertices`` variables.
 
@@ -70,7 +74,7 @@ def graph_counts(max_vertices: int) -> tuple[GraphCounts, ...]:
     8 8 4
     64 61 10
     """
-    return tuple(_counts_on(n_vertices) for n_vertices in range(1, _checked(max_vertices) + 1))
+    return tuple(_counts_on(n_vertices) for n_vertices in range(1, _checked(max_vertices, advice=_OF_COUNTS) + 1))
 
 
 def chordal_graphs(n_vertices: int) -> tuple[ListedGraph, ...]:
@@ -79,14 +83,14 @@ def chordal_graphs(n_vertices: int) -> tuple[ListedGraph, ...]:
     Each graph has its canonical labelling, the one with the largest graph6 number (upper triangle of the adjacency
     matrix, column by column). The list is sorted by the number of edges, then by that number.
     """
-    _, labellings = _listed(_checked(n_vertices))
+    _, labellings = _listed(_checked(n_vertices, advice=_OF_LISTS))
     graphs = (ChordalGraph.from_neighbours(row.tolist()) for row in chordal_adjacency(n_vertices))
     return tuple(ListedGraph(graph, int(n)) for graph, n in zip(graphs, labellings, strict=True))
 
 
 def chordal_adjacency(n_vertices: int) -> NDArray[np.uint64]:
     """The graphs of :func:`chordal_graphs`, in the same order, as rows of neighbour masks."""
-    codes, _ = _listed(_checked(n_vertices))
+    codes, _ = _listed(_checked(n_vertices, advice=_OF_LISTS))
     return _decoded(codes, n_vertices)
 
 
@@ -135,10 +139,11 @@ def _counts_on(n_vertices: int) -> GraphCounts:
     return GraphCounts(n_vertices, 2 ** comb(n_vertices, 2), n_chordal, len(codes), paper_labelled, paper_listed, " ".join(notes))
 
 
-def _checked(n_vertices: int) -> int:
+def _checked(n_vertices: int, *, advice: str) -> int:
+    """A number of vertices for which graphs can be listed, and so counted."""
     if not 1 <= n_vertices <= MAX_LISTED_VERTICES:
         raise TooLarge(
-            f"The list of chordal graphs was asked for on {n_vertices} vertices; it is made for 1 to "
-            f"{MAX_LISTED_VERTICES}. For more, draw random graphs with random_chordal_graph."
+            f"Chordal graphs were asked for on {n_vertices} vertices; they are listed one by one, which is possible for 1 to "
+            f"{MAX_LISTED_VERTICES}. {advice}"
         )
     return n_vertices

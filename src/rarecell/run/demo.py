@@ -38,27 +38,28 @@ def demo(*, out: str | Path | None = None, overwrite: bool = False, progress: Pr
     with files.run_folder(out, overwrite) as folder:
         found = assessed(config, stages, wanted=wanted)
         with stages.stage(Stage.TRUTH):
-            found = _with_truth(found)
-        result = _with_truth_after(_with_true_links(protected(wanted, found, stages)))
+            everybody = _population(found.table)
+            found = _with_truth(found, everybody)
+        result = protected(wanted, found, stages)
+        result = _with_truth_after(_with_true_links(result, everybody), everybody)
         if folder is not None:
             files.write_protection(folder, result, stages)
             files.publish(folder, "protect", found, stages)
     return result
 
 
-def _with_truth(found: Assessment) -> Assessment:
-    counts = _population(found.table).counts_of(found.table.cells[found.table.unique_cells])
+def _with_truth(found: Assessment, everybody: ContingencyTable) -> Assessment:
+    counts = everybody.counts_of(found.table.cells[found.table.unique_cells])
     truth = assess.against_truth(found.summary, counts)
     return replace(found, summary=judged(replace(found.summary, truth=truth)))
 
 
-def _with_truth_after(result: Protection) -> Protection:
+def _with_truth_after(result: Protection, everybody: ContingencyTable) -> Protection:
     """Add what an intruder with the whole population finds in the protected file by linking each record to the nearest person."""
     truth, found = result.summary.truth, result.assessment
     plan = result.plan
     assert truth is not None
     assert isinstance(plan, SwapPlan), "the demo does not release formally"
-    everybody = _population(found.table)
     after = risk_after(found.risk, plan, links_of_plan(plan, Register.counted(everybody)))
     alone = everybody.counts_of(found.table.cells[after.match_probability > 0.0])
     told = replace(
@@ -69,10 +70,9 @@ def _with_truth_after(result: Protection) -> Protection:
     return replace(result, summary=replace(result.summary, truth=told))
 
 
-def _with_true_links(result: Protection) -> Protection:
+def _with_true_links(result: Protection, everybody: ContingencyTable) -> Protection:
     """Add what each intruder really finds to what was expected."""
-    register = Register.counted(_population(result.plan.table))
-    true = {one.name: one for one in try_intruders(Release.of_plan(result.plan), register)}
+    true = {one.name: one for one in try_intruders(Release.of_plan(result.plan), Register.counted(everybody))}
     swap = result.summary.swap
     assert swap is not None, "a protection has swaps"
     told = tuple(

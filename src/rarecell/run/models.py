@@ -127,6 +127,17 @@ def _spare_memory(table: ContingencyTable, config: RunConfig) -> int:
     return MemoryLimit.of(config.memory).spare(size_of(table))
 
 
+def best_model(
+    table: ContingencyTable, config: RunConfig, *, memory: int | None = None, progress: Progress = SILENT
+) -> tuple[DecomposableModel, SearchResult | None]:
+    """The model that the user names, or the best one and the search that found it."""
+    if config.cliques:
+        return DecomposableModel(table, cliques=config.cliques, marginals=table.marginals), None
+    memory = _spare_memory(table, config) if memory is None else memory
+    found = _searched(table, config, table.marginals, memory, progress)
+    return found.best, found
+
+
 def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progress = SILENT) -> ModelChoice:
     """Find the best model and fit those that the risk comes from, both at once if neither needs the other."""
     marginals = table.marginals
@@ -134,10 +145,7 @@ def choose_models(table: ContingencyTable, config: RunConfig, *, progress: Progr
     memory = _spare_memory(table, config) // (1 if is_alone else 2)
 
     def find_best() -> tuple[DecomposableModel, SearchResult | None]:
-        if config.cliques:
-            return DecomposableModel(table, cliques=config.cliques, marginals=marginals), None
-        found = _searched(table, config, marginals, memory, progress)
-        return found.best, found
+        return best_model(table, config, memory=memory, progress=progress)
 
     if is_alone:
         best, found = find_best()

@@ -18,6 +18,7 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput
 from rarecell.machine.memory import MemoryLimit
+from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.protocol import CellModel
 from rarecell.outcome.roles import (
     AreaLevelSummary,
@@ -123,9 +124,9 @@ def _scenarios(data: Microdata, table: ContingencyTable, config: RunConfig) -> S
     return replace(found, each=tuple(replace(one, model=model) for one, model in zip(found.each, models, strict=True)))
 
 
-def side_choice(table: ContingencyTable, config: RunConfig) -> models.ModelChoice:
-    """The models of a table other than that of the run's keys, found as in a separate run."""
-    return models.choose_models(_prepared(table, config), replace(config, cliques=()))
+def side_model(table: ContingencyTable, config: RunConfig) -> DecomposableModel:
+    """The best model of a table other than that of the run's keys, found as in a separate run."""
+    return models.best_model(_prepared(table, config), replace(config, cliques=()))[0]
 
 
 def side_risk(table: ContingencyTable, data: Microdata, config: RunConfig) -> RecordRisk:

@@ -33,7 +33,7 @@ from rarecell.risk.records import RecordRisk
 from rarecell.risk.scenarios import ScenarioRisk, Scenarios
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.results import Assessment
-from rarecell.run.roles import side_choice
+from rarecell.run.roles import side_model
 from rarecell.swap.apply import Exchange, MarginCheck, MarginsDiffer
 from rarecell.swap.areas import AreaSwaps, AreaSwapTask, plan_area_swaps, risk_levels
 from rarecell.swap.households import plan_household_swaps
@@ -189,7 +189,7 @@ def kept_for_scenarios(found: Assessment) -> tuple[tuple[str, ...], ...]:
     cliques = [
         tuple(dict.fromkeys(name if name in known else of_coarser[name] for name in clique))
         for one in found.roles.scenarios.each
-        for clique in side_choice(found.roles.scenarios.table.project(list(one.keys)), found.config).best.cliques
+        for clique in side_model(found.roles.scenarios.table.project(list(one.keys)), found.config).cliques
     ]
     return tuple(dict.fromkeys(cliques))
 

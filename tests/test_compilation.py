@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from numba import njit
 
 from rarecell._kernels import compiled
 from rarecell._kernels.compiled import when_compiling
+from rarecell.machine.compiled_code import discard_outdated
 
 
 def test_the_first_compilation_is_told_once_and_the_cache_is_not() -> None:
@@ -82,3 +84,35 @@ def test_a_second_process_compiles_until_the_block_ends(tmp_path: Path, monkeypa
     before = psutil.Process().children()
     with compiled.second_compiler("endless"):
         assert psutil.Process().children() == before
+
+
+def test_compiled_code_of_other_files_is_discarded(tmp_path: Path) -> None:
+    sources, compiled_code = tmp_path / "sources", tmp_path / "compiled"
+    sources.mkdir()
+    (sources / "loops.py").write_text("one = 1\n", encoding="utf-8")
+    discard_outdated(compiled_code, sources)
+    (compiled_code / "loops.f-1.nbi").write_bytes(b"index")
+    (compiled_code / "loops.f-1.1.nbc").write_bytes(b"code")
+    (compiled_code / "other.pyc").write_bytes(b"not ours")
+    discard_outdated(compiled_code, sources)
+    assert len(list(compiled_code.glob("*.nb?"))) == 2
+    # A loop in another file has changed: what calls it is outdated, too.
+    (sources / "called.py").write_text("two = 2\n", encoding="utf-8")
+    discard_outdated(compiled_code, sources)
+    assert not list(compiled_code.glob("*.nb?"))
+    assert (compiled_code / "other.pyc").exists()
+
+
+def test_an_update_does_not_stumble_over_compiled_code_of_the_version_before(tmp_path: Path) -> None:
+    """An index can name a file that the new version no longer has, which numba meets while reading it."""
+    script = "from rarecell._kernels.gamma import log_gammas; import numpy as np; print(log_gammas(np.array([1.0])))"
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "[0.]"
+        indices = list(tmp_path.rglob("*.nbi"))
+        assert indices
+        for index in indices:
+            index.write_bytes(b"crarecell._kernels.gone\nThing\n.")
+        for stamp in tmp_path.rglob("*.stamp"):
+            stamp.write_text("another version", encoding="ascii")

@@ -4,12 +4,18 @@ numba keeps it beside the package or in the user's cache folder. Where neither i
 for a user without a home folder, it refuses to compile at all. The code is then kept in a private folder and compiled again
 at the next start.
 
+numba compiles a loop again if its own file has changed, but not if a loop that it calls has changed in another file, and it fails on
+code that names a file that is gone. So compiled code is thrown away as a whole when any file with loops is not the one that it was
+compiled from, as after an update.
+
 numba also loads SciPy's linear algebra where SciPy is installed, which takes as long as the rest of numba together. No loop of
 ours multiplies matrices.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import platform
 import sys
@@ -20,6 +26,7 @@ from rarecell.errors import MissingExtra
 from rarecell.machine.disk import private_folder
 
 _VARIABLE = "NUMBA_CACHE_DIR"
+_STAMP = "rarecell-loops.stamp"
 _LINEAR_ALGEBRA = "scipy.linalg.cython_blas"
 
 
@@ -48,10 +55,31 @@ def find_place(module: str) -> None:
     except ImportError as problem:
         raise MissingExtra.of_python("numba", platform.python_version(), str(problem)) from None
     _load_without_linear_algebra()
-    if os.environ.get(_VARIABLE) or any(_can_write(place) for place in (Path(module).parent / "__pycache__", _user_caches())):
-        return
-    os.environ[_VARIABLE] = str(private_folder(_owner))
-    numba.config.reload_config()  # type: ignore[no-untyped-call]
+    beside, at_user = Path(module).parent / "__pycache__", _user_caches()
+    if os.environ.get(_VARIABLE):
+        discard_outdated(Path(os.environ[_VARIABLE]) / _subfolder(module), Path(module).parent)
+    elif _can_write(beside):
+        discard_outdated(beside, Path(module).parent)
+    elif _can_write(at_user):
+        discard_outdated(at_user / _subfolder(module), Path(module).parent)
+    else:
+        os.environ[_VARIABLE] = str(private_folder(_owner))
+        numba.config.reload_config()  # type: ignore[no-untyped-call]
+
+
+def discard_outdated(compiled: Path, sources: Path) -> None:
+    """Remove the compiled code in a folder unless it was compiled from the files that are in ``sources`` now."""
+    status = [(path.name, path.stat()) for path in sorted(sources.glob("*.py"))]
+    now = hashlib.sha256(repr([(name, at.st_mtime_ns, at.st_size) for name, at in status]).encode()).hexdigest()
+    stamp = compiled / _STAMP
+    # A folder that cannot be read or written is left to numba, which says what is wrong with it.
+    with contextlib.suppress(OSError):
+        if stamp.exists() and stamp.read_text(encoding="ascii") == now:
+            return
+        compiled.mkdir(parents=True, exist_ok=True)
+        for path in [*compiled.glob("*.nbi"), *compiled.glob("*.nbc")]:
+            path.unlink(missing_ok=True)
+        stamp.write_text(now, encoding="ascii")
 
 
 def _load_without_linear_algebra() -> None:
@@ -67,6 +95,13 @@ def _load_without_linear_algebra() -> None:
         import numba.np.arraymath  # noqa: F401
     finally:
         del sys.modules[_LINEAR_ALGEBRA]
+
+
+def _subfolder(module: str) -> str:
+    """The folder that numba makes for the files of one package, in a cache folder for all."""
+    from numba.core.caching import _CacheLocator
+
+    return str(_CacheLocator.get_suitable_cache_subpath(module))  # type: ignore[no-untyped-call]
 
 
 def _user_caches() -> Path:

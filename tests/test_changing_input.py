@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rarecell.engine import open_source
+from rarecell.engine.changes import Changes
 from rarecell.errors import BadInput
 
 Rows = list[tuple[int, str, int]]
@@ -117,7 +118,7 @@ def test_a_change_between_reading_and_writing_is_refused(
     replace_contents(path, FORMATS[name], change(ROWS), keeps_time=keeps_time)
 
     def write_and_check() -> Any:
-        source.write_with_replacements(tmp_path / f"protected{source.suffix}", np.array([1, 4]), {"age": [24, 21]})
+        source.write(tmp_path / f"protected{source.suffix}", Changes(np.array([1, 4]), {"age": [24, 21]}))
         return source.unchanged_hash()
 
     with pytest.raises(BadInput, match="changed while"):

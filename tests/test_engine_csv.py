@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rarecell.engine import open_source
+from rarecell.engine.changes import Changes
 from rarecell.engine.text import scan
 from rarecell.errors import BadInput
 from tests.naive import text as naive
@@ -99,7 +100,7 @@ def test_what_any_writer_wrote_is_read(
     changed = data.draw(st.lists(st.integers(0, len(rows) - 1), unique=True, max_size=4))
     new = data.draw(st.lists(st.one_of(st.none(), FIELDS), min_size=len(changed), max_size=len(changed)))
     copy = path.with_name("b.csv")
-    open_source(path).write_with_replacements(copy, np.array(changed, dtype=np.int64), {"y": pa.array(new, pa.string())})
+    open_source(path).write(copy, Changes(np.array(changed, dtype=np.int64), {"y": pa.array(new, pa.string())}))
     for row, value in zip(changed, new, strict=True):
         expected["y"][row] = value or None
     assert columns_of(copy) == expected
@@ -194,9 +195,7 @@ def test_only_changed_fields_change(write, tmp_path: Path) -> None:
     content = '\ufeffid;age;"region";note\r\n1;31;"00";a\r\n\r\n2;"62";01;"b;c"\r\n3;;"02";5" pipe'
     path = write(content)
     out = tmp_path / "out.csv"
-    open_source(path).write_with_replacements(
-        out, np.array([1, 0]), {"age": pa.array(["31", "6;2"]), "region": pa.array([None, "x"])}
-    )
+    open_source(path).write(out, Changes(np.array([1, 0]), {"age": pa.array(["31", "6;2"]), "region": pa.array([None, "x"])}))
     expected = '\ufeffid;age;"region";note\r\n1;"6;2";"x";a\r\n\r\n2;31;"";"b;c"\r\n3;;"02";5" pipe'
     assert out.read_bytes().decode() == expected
     assert out.stat().st_mode & 0o777 == 0o600
@@ -204,7 +203,7 @@ def test_only_changed_fields_change(write, tmp_path: Path) -> None:
 
 def test_writing_nothing_new_gives_the_same_bytes(write, tmp_path: Path) -> None:
     path = write("age,region\n31,00\n62,01")
-    copy = open_source(path).write_with_replacements(tmp_path / "out.csv", np.empty(0, dtype=np.int64), {})
+    copy = open_source(path).write(tmp_path / "out.csv", Changes(np.empty(0, dtype=np.int64), {}))
     assert copy.read_bytes() == path.read_bytes()
 
 
@@ -213,7 +212,7 @@ def test_compressed_text_stays_compressed(write, tmp_path: Path) -> None:
     source = open_source(path)
     assert source.suffix == ".csv.gz"
     for name in ("a.csv.gz", "b.csv.gz"):
-        source.write_with_replacements(tmp_path / name, np.array([1]), {"age": ["63"]})
+        source.write(tmp_path / name, Changes(np.array([1]), {"age": ["63"]}))
     assert gzip.decompress((tmp_path / "a.csv.gz").read_bytes()) == b"age,region\n31,00\n63,01\n"
     assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
 
@@ -223,5 +222,5 @@ def test_a_failed_write_leaves_nothing(write, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
     with pytest.raises(BadInput):
-        open_source(path).write_with_replacements(folder / "out.csv", np.array([0]), {"age": ["1"]})
+        open_source(path).write(folder / "out.csv", Changes(np.array([0]), {"age": ["1"]}))
     assert list(folder.iterdir()) == []

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 import rarecell as rc
 from rarecell.cli import main
 from rarecell.engine import open_source
+from rarecell.engine.changes import Changes
 from rarecell.errors import BadInput
 
 CITIES = ("Zürich", "Málaga", "Köln", "Århus")
@@ -76,7 +77,7 @@ def test_text_in_other_encodings(
     assert source.suffix == ("".join(path.suffixes))
     assert bool(source.notes) == (given is None)
     out = tmp_path / f"out{source.suffix}"
-    source.write_with_replacements(out, np.array([2, 0]), {"age": ["99", "98"], "city": ["Århus", None]})
+    source.write(out, Changes(np.array([2, 0]), {"age": ["99", "98"], "city": ["Århus", None]}))
     written = gzip.decompress(out.read_bytes()) if is_gzipped else out.read_bytes()
     lines = text.split("\r\n")
     for row, age, city in ((2, "99", "Århus"), (0, "98", "")):
@@ -88,7 +89,7 @@ def test_a_mark_of_big_ends_is_kept(tmp_path: Path, expected: rc.ContingencyTabl
     path = tmp_path / "survey.csv"
     path.write_bytes(codecs.BOM_UTF16_BE + plain().encode("utf-16-be"))
     assert_same(as_read(path), expected)
-    out = open_source(path).write_with_replacements(tmp_path / "out.csv", np.empty(0, dtype=np.int64), {})
+    out = open_source(path).write(tmp_path / "out.csv", Changes(np.empty(0, dtype=np.int64), {}))
     assert out.read_bytes() == path.read_bytes()
 
 
@@ -121,7 +122,7 @@ def test_a_new_label_that_the_encoding_lacks_is_refused(tmp_path: Path) -> None:
     path.write_bytes(plain([(31, "Bern", "f"), (32, "Chur", "m")]).encode("latin-1"))
     source = open_source(path, settings=rc.EngineSettings(encoding="latin-1"))
     with pytest.raises(BadInput, match="'€' of a new label has no place in latin-1"):
-        source.write_with_replacements(tmp_path / "out.csv", np.array([0]), {"city": ["€"]})
+        source.write(tmp_path / "out.csv", Changes(np.array([0]), {"city": ["€"]}))
     assert not (tmp_path / "out.csv").exists()
 
 
@@ -159,7 +160,7 @@ def test_a_folder_of_csv_files_is_one_file(tmp_path: Path, expected: rc.Continge
     source = open_source(given)
     assert source.n_rows == len(ROWS)
     rows = np.array([len(ROWS) - 1, 0, len(ROWS) // 3])
-    out = source.write_with_replacements(tmp_path / "out", rows, {"age": ["1", "2", "3"]})
+    out = source.write(tmp_path / "out", Changes(rows, {"age": ["1", "2", "3"]}))
     assert sorted(path.name for path in out.iterdir()) == ["part-0.csv", "part-1.csv", "part-2.csv"]
     before = [line for path in sorted(folder.iterdir()) for line in path.read_text().split("\n")[1:-1]]
     after = [line for path in sorted(out.iterdir()) for line in path.read_text().split("\n")[1:-1]]
@@ -243,7 +244,7 @@ def test_a_workbook_is_read_as_the_csv_file_of_its_sheet(tmp_path: Path, expecte
     assert "Sheet 'Data' of survey.xlsx was read" in source.notes[0]
     assert "'Codes'" in source.notes[0]
     assert source.suffix == ".csv"
-    out = source.write_with_replacements(tmp_path / "out.csv", np.array([1]), {"city": ["Bern"]})
+    out = source.write(tmp_path / "out.csv", Changes(np.array([1]), {"city": ["Bern"]}))
     lines = plain().replace("\r", "").split("\n")
     lines[2] = f"{ROWS[1][0]},Bern,{ROWS[1][2]}"
     assert out.read_text(encoding="utf-8") == "\n".join(lines)

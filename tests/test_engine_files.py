@@ -18,6 +18,7 @@ import pytest
 
 from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
+from rarecell.engine.changes import Changes
 from rarecell.engine.duck import EngineSettings, connect
 from rarecell.engine.output import atomic_path, write_parquet
 from rarecell.engine.statistics.source import StatisticsSource
@@ -56,7 +57,7 @@ def test_parquet_keeps_schema_row_groups_and_compression(tmp_path: Path) -> None
     pq.write_table(TABLE, path, row_group_size=4, compression={"id": "NONE", "sex": "zstd", "size": "snappy"})
     source = open_source(path)
     new = source.take(np.array([1, 3, 2]), ["sex", "size", "day", "big"])
-    source.write_with_replacements(out, ROWS, new)
+    source.write(out, Changes(ROWS, new))
     expected = replaced_by_hand(TABLE, {name: values.to_pylist() for name, values in new.items()})
     before, after = pq.ParquetFile(path), pq.ParquetFile(out)
     assert after.read().to_pydict() == expected
@@ -75,7 +76,7 @@ def test_arrow_files_and_streams_keep_their_schema(tmp_path: Path, is_stream: bo
     source = open_source(path)
     assert source.n_rows == 10
     new = source.take(np.array([1, 3, 2]), ["sex", "size"])
-    source.write_with_replacements(out, ROWS, new)
+    source.write(out, Changes(ROWS, new))
     after = open_reader(out).read_all()
     assert after.to_pydict() == replaced_by_hand(TABLE, {name: values.to_pylist() for name, values in new.items()})
     assert after.schema.equals(TABLE.schema, check_metadata=True)
@@ -87,9 +88,7 @@ def test_a_value_that_a_part_of_the_file_lacks_joins_its_dictionary(tmp_path: Pa
         {"x": pa.chunked_array([pa.array(["a", "b"]).dictionary_encode(), pa.array(["c", "d"]).dictionary_encode()])}
     )
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=2)
-    out = open_source(tmp_path / "a.parquet").write_with_replacements(
-        tmp_path / "b.parquet", np.array([0, 3]), {"x": ["d", None]}
-    )
+    out = open_source(tmp_path / "a.parquet").write(tmp_path / "b.parquet", Changes(np.array([0, 3]), {"x": ["d", None]}))
     assert pq.read_table(out).column("x").to_pylist() == ["d", "b", "c", None]
 
 
@@ -158,7 +157,7 @@ def test_stata_files_change_in_the_changed_bytes_only(tmp_path: Path, version: i
     names = list(frame.columns)
     everything = source.take(np.arange(5), names)
     rows, partners = np.array([0, 2, 4, 1]), np.array([2, 1, 3, 3])
-    source.write_with_replacements(out, rows, source.take(partners, names))
+    source.write(out, Changes(rows, source.take(partners, names)))
     after = open_source(out).take(np.arange(5), names)
     for name in names:
         expected = everything[name].to_pylist()
@@ -169,8 +168,8 @@ def test_stata_files_change_in_the_changed_bytes_only(tmp_path: Path, version: i
     old, new = path.read_bytes(), out.read_bytes()
     assert len(old) == len(new)
     # Going back gives the same file, byte for byte.
-    again = open_source(out).write_with_replacements(
-        tmp_path / "c.dta", rows, {name: everything[name].take(pa.array(rows)) for name in names}
+    again = open_source(out).write(
+        tmp_path / "c.dta", Changes(rows, {name: everything[name].take(pa.array(rows)) for name in names})
     )
     assert again.read_bytes() == old
 
@@ -195,7 +194,7 @@ def test_labels_measures_and_missing_codes_of_spss(tmp_path: Path) -> None:
     assert data.n_missing == {"sex": 2, "income": 2, "region": 1}
     assert data.source.columns()[0].value_labels == {1.0: "man", 2.0: "woman", 9.0: "refused"}
 
-    out = data.write_with_replacements(tmp_path / "b.sav", np.array([0, 2]), data.values_at(np.array([2, 0]), ["sex", "income"]))
+    out = data.write(tmp_path / "b.sav", Changes(np.array([0, 2]), data.values_at(np.array([2, 0]), ["sex", "income"])))
     values, metadata = pyreadstat.read_sav(str(out), user_missing=True, output_format="dict")
     assert values["sex"] == [9.0, 2.0, 1.0, None, 1.0]
     assert values["income"] == [98.0, 2.0, 1.0, 99.0, 3.0]
@@ -212,9 +211,7 @@ def test_compressed_spss_and_sas_transport_round_trips(tmp_path: Path) -> None:
     pyreadstat.write_xport(frame, str(tmp_path / "a.xpt"), table_name="PEOPLE")
     for name in ("a.zsav", "a.xpt"):
         source = open_source(tmp_path / name)
-        out = source.write_with_replacements(
-            tmp_path / f"b{source.suffix}", np.array([0, 2]), source.take(np.array([2, 0]), ["age"])
-        )
+        out = source.write(tmp_path / f"b{source.suffix}", Changes(np.array([0, 2]), source.take(np.array([2, 0]), ["age"])))
         assert open_source(out).take(np.arange(3), ["age", "region"])["age"].to_pylist() == [None, 62.0, 31.0]
 
 
@@ -278,7 +275,7 @@ def test_a_query_is_read_like_a_file(databases: dict[str, Path], kind: str, tmp_
     assert [c.levels for c in table.categories] == [(31, 62, None), ("00", "01")]
     assert table.record_cell is not None
     assert table.record_cell.tolist() == [0, 2, 1]
-    out = data.write_with_replacements(tmp_path / "out.parquet", np.array([0]), {"region": ["01"]})
+    out = data.write(tmp_path / "out.parquet", Changes(np.array([0]), {"region": ["01"]}))
     assert pq.read_table(out).column("region").to_pylist() == ["01", "00", "01"]
     assert path.read_bytes() == before
 

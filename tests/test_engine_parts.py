@@ -18,6 +18,7 @@ import pytest
 import rarecell as rc
 from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
+from rarecell.engine.changes import Changes
 from rarecell.engine.parts import find_parts
 from rarecell.errors import BadInput
 from rarecell.run.config import ProtectConfig, RunConfig
@@ -172,7 +173,7 @@ def test_folders_as_parts_of_a_wildcard(tmp_path: Path) -> None:
         write_parts(tmp_path / f"{year}.parquet")
     source = open_source(f"{tmp_path}/20*.parquet")
     assert source.n_rows == 2 * N
-    out = source.write_with_replacements(tmp_path / "out.parquet", np.array([N]), {"age": [39]})
+    out = source.write(tmp_path / "out.parquet", Changes(np.array([N]), {"age": [39]}))
     assert (out / "2021.parquet" / "part-00000.snappy.parquet").is_file()
     assert open_source(f"{out}/*.parquet").take(np.array([N]), ["age"])["age"].to_pylist() == [39]
 

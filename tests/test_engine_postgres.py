@@ -35,6 +35,7 @@ from rarecell import datasets
 from rarecell.cli.commands import main
 from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
+from rarecell.engine.changes import Changes
 from rarecell.engine.places import connection_string, without_password
 from rarecell.errors import BadInput, MissingExtra, RarecellError
 from rarecell.run.config import ProtectConfig, RunConfig
@@ -243,7 +244,7 @@ def test_numeric_is_a_number_as_a_key_and_as_a_weight(server: Server, tmp_path: 
     assert sorted(table.weights.tolist()) == [1, 1.5, 2.25, 3]
     for records in (True, False):
         assert np.array_equal(data.table(records=records).counts, [1, 1, 1, 1])
-    out = data.write_with_replacements(tmp_path / "out.parquet", np.array([2]), {"share": [Decimal("1.1")]})
+    out = data.write(tmp_path / "out.parquet", Changes(np.array([2]), {"share": [Decimal("1.1")]}))
     written = pq.read_table(out)
     assert written.schema.field("share").type == pa.decimal128(4, 2)
     assert written.column("share").to_pylist() == [Decimal("1.10")] * 3 + [None]

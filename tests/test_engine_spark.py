@@ -11,6 +11,7 @@ import pytest
 import rarecell as rc
 from rarecell.data.microdata import Microdata
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION, census_sample
+from rarecell.engine.changes import Changes
 from rarecell.engine.spark.source import SparkSource
 from rarecell.errors import BadInput, NotChordal, TooLarge, UnknownColumns
 from rarecell.swap.plan import plan_swaps
@@ -55,8 +56,8 @@ def test_recoded_keys_hold_their_levels(spark: Any) -> None:
     data = Microdata(spark.createDataFrame(people), keys, id="id", coding=coding)
     in_memory = Microdata(people, keys, coding=coding)
     assert_same_table(data.table(), in_memory.table())
-    found = {row["id"]: row for row in data.replaced(pa.array([], pa.int64()), {}).collect()}
-    expected = in_memory.replaced(np.empty(0, dtype=np.int64), {})
+    found = {row["id"]: row for row in data.changed(Changes(pa.array([], pa.int64()), {})).collect()}
+    expected = in_memory.changed(Changes(np.empty(0, dtype=np.int64), {}))
     for key in keys:
         assert [found[row][key] for row in range(8)] == expected[key].to_pylist()
 

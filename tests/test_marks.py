@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from rarecell.cli.commands import main
 from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
+from rarecell.engine.changes import Changes
 from rarecell.engine.duck import EngineSettings
 from tests.test_engine_encodings import open_document, workbook
 
@@ -45,7 +46,7 @@ def swapped(values: list[Any], rows: np.ndarray = SWAPS, partners: np.ndarray = 
 
 def protect(path: Path, out: Path, columns: dict[str, list[Any]]) -> Path:
     source = open_source(path)
-    return source.write_with_replacements(out, SWAPS, {name: [values[p] for p in PARTNER] for name, values in columns.items()})
+    return source.write(out, Changes(SWAPS, {name: [values[p] for p in PARTNER] for name, values in columns.items()}))
 
 
 # ---------------------------------------------------------------------- delimited text
@@ -187,7 +188,7 @@ def test_the_pieces_and_dictionaries_of_a_columnar_file_tell_nothing_of_swaps(
     write(twin, table(swapped(AGE), swapped(REGION), dictionary=dictionary))
     same = {"age": [swapped(AGE)[0]], "region": [REGION[0]]}
     assert 0 not in SWAPS
-    reference = open_source(twin).write_with_replacements(tmp_path / f"reference{path.suffix}", np.array([0]), same)
+    reference = open_source(twin).write(tmp_path / f"reference{path.suffix}", Changes(np.array([0]), same))
     for column in ("age", "region"):
         found = dictionaries(out, column)
         assert found == dictionaries(reference, column)
@@ -229,7 +230,7 @@ def test_a_swapped_file_of_a_statistics_package_is_the_one_of_the_swapped_values
     ages = [None if a is None else float(a) for a in AGE]
     out = protect(path, tmp_path / f"out{suffix}", {"age": ages, "region": REGION})
     same = {"age": [None if swapped(AGE)[0] is None else float(swapped(AGE)[0])], "region": [REGION[0]]}
-    reference = open_source(twin).write_with_replacements(tmp_path / f"reference{suffix}", np.array([0]), same)
+    reference = open_source(twin).write(tmp_path / f"reference{suffix}", Changes(np.array([0]), same))
     found, expected = out.read_bytes(), reference.read_bytes()
     # Both carry the time at which they were written, in their heads.
     n_head = {".dta": 2000, ".sav": 300, ".xpt": 600}[suffix]
@@ -275,7 +276,7 @@ def test_a_value_from_another_part_of_a_folder_of_text_is_quoted_as_it_is_there(
         (folder / f"part-{number}.csv").write_text(f"id,region\n{body}")
     source = open_source(folder)
     rows, values = np.array([0, 41]), [None, "north"]
-    out = source.write_with_replacements(tmp_path / "out", rows, {"region": pa.array(values)})
+    out = source.write(tmp_path / "out", Changes(rows, {"region": pa.array(values)}))
     written = "".join(path.read_text() for path in sorted(out.iterdir()))
     assert '0,\n1,"south"\n' in written
     assert '""' not in written
@@ -287,7 +288,7 @@ def test_dictionaries_of_parts_tell_nothing_of_swaps(tmp_path: Path) -> None:
     folder.mkdir()
     for number, regions in enumerate((["b", "a", "b"], ["d", "c", "d"])):
         pq.write_table(pa.table({"region": pa.array(regions).dictionary_encode()}), folder / f"part-{number}.parquet")
-    out = open_source(folder).write_with_replacements(tmp_path / "out", np.array([0, 3]), {"region": ["d", "b"]})
+    out = open_source(folder).write(tmp_path / "out", Changes(np.array([0, 3]), {"region": ["d", "b"]}))
     found = [pq.read_table(path).column("region").combine_chunks() for path in sorted(out.iterdir())]
     assert [part.to_pylist() for part in found] == [["d", "a", "b"], ["b", "c", "d"]]
     assert [part.dictionary.to_pylist() for part in found] == [["a", "b", "d"], ["b", "c", "d"]]
@@ -316,9 +317,9 @@ def test_a_swapped_text_in_any_encoding_is_the_one_its_writer_would_have_written
     path.write_bytes(pack(text_file(AGE, CITY, quotes).encode(encoding)))
     twin.write_bytes(pack(text_file(swapped(AGE), swapped(CITY), quotes).encode(encoding)))
     new = {name: [values[p] for p in PARTNER] for name, values in {"age": AGE, "region": CITY}.items()}
-    out = open_source(path, settings=settings).write_with_replacements(tmp_path / f"out{suffix}", SWAPS, new)
+    out = open_source(path, settings=settings).write(tmp_path / f"out{suffix}", Changes(SWAPS, new))
     same = as_they_were({"age": swapped(AGE), "region": swapped(CITY)})
-    reference = open_source(twin, settings=settings).write_with_replacements(tmp_path / f"reference{suffix}", OTHERS, same)
+    reference = open_source(twin, settings=settings).write(tmp_path / f"reference{suffix}", Changes(OTHERS, same))
     assert out.read_bytes() == reference.read_bytes()
     opened = gzip.decompress if suffix.endswith("gz") else bytes
     assert opened(out.read_bytes()) == opened(twin.read_bytes())
@@ -337,7 +338,7 @@ def test_what_is_written_from_a_workbook_is_the_text_of_the_workbook_of_the_swap
     twin = book(tmp_path / f"twin{suffix}", swapped(AGE), swapped(REGION))
     out = protect(path, tmp_path / "out.csv", {"age": AGE, "region": REGION})
     same = as_they_were({"age": swapped(AGE), "region": swapped(REGION)})
-    reference = open_source(twin).write_with_replacements(tmp_path / "reference.csv", OTHERS, same)
+    reference = open_source(twin).write(tmp_path / "reference.csv", Changes(OTHERS, same))
     assert out.read_bytes() == reference.read_bytes()
     assert out.read_text() == text_file(swapped(AGE), swapped(REGION), what_needs_it)
 
@@ -362,7 +363,7 @@ def test_the_parts_that_spark_writes_are_those_of_the_swapped_values(spark: Any,
         frame = spark.createDataFrame(table(ages, regions, dictionary=False))
         source = Microdata(frame, ["age", "region"], id="id").source
         assert isinstance(source, SparkSource)
-        written = source.write(source.replaced_by_id("id", pa.array(rows), new), tmp_path / name)
+        written = source.write(tmp_path / name, Changes(pa.array(rows), new, id_column="id"))
         return [pages_of(part) for part in sorted(written.iterdir())]
 
     new = {name: [values[p] for p in PARTNER] for name, values in {"age": AGE, "region": REGION}.items()}

@@ -22,6 +22,7 @@ import rarecell as rc
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
 from rarecell.datasets import CENSUS_KEYS, census_sample, census_sample_path
+from rarecell.engine.changes import Changes
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, UnknownColumns
 from tests.large_file import LargeFile
@@ -161,11 +162,11 @@ def test_values_are_exchanged_and_come_back_in_the_type_they_had(make: Callable[
     rows, partners = np.array([0, 6, 3]), np.array([6, 0, 4])
     new = data.values_at(partners, ["age", "region"])
     if isinstance(given_data, Path):
-        changed: Any = data.write_with_replacements(tmp_path / f"out{data.source.suffix}", rows, new)
+        changed: Any = data.write(tmp_path / f"out{data.source.suffix}", Changes(rows, new))
         assert changed.stat().st_mode & 0o777 == 0o600
         assert sorted(p.name for p in tmp_path.iterdir()) == sorted([given_data.name, changed.name])
     else:
-        changed = data.replaced(rows, new)
+        changed = data.changed(Changes(rows, new))
         assert type(changed) is type(given_data)
         if isinstance(changed, pd.DataFrame):
             assert changed.dtypes.equals(given_data.dtypes)

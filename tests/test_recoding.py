@@ -26,6 +26,7 @@ from rarecell.data.coding import Coding, joined_codings
 from rarecell.data.microdata import Microdata
 from rarecell.data.recoding_text import boundaries, parse_recoding, parse_recodings, words_for
 from rarecell.data.written import coding_of_output, recode_table
+from rarecell.engine.changes import Changes
 from rarecell.errors import BadInput
 from rarecell.table.coarsening import coarsening_with, key_coarsenings
 
@@ -105,8 +106,8 @@ def written_as(kind: str, people: pa.Table, folder: Path) -> Any:
 def released(data: Microdata, folder: Path, rows: Any = (), columns: dict[str, Any] | None = None) -> Any:
     rows = np.array(rows, dtype=np.int64)
     if isinstance(data.source, rc.engine.frames.FrameSource):
-        return data.replaced(rows, columns or {})
-    return data.write_with_replacements(folder / f"out{data.source.suffix}", rows, columns or {})
+        return data.changed(Changes(rows, columns or {}))
+    return data.write(folder / f"out{data.source.suffix}", Changes(rows, columns or {}))
 
 
 def values_of(given: Any, names: tuple[str, ...]) -> dict[str, list[Any]]:
@@ -345,7 +346,7 @@ def test_a_level_of_a_hierarchy(tmp_path: Path) -> None:
     people = pa.table({"region": ["01", "02", "03", "04"], "age": [1, 2, 3, 4]})
     data = Microdata(people, ["region", "age"], hierarchies={"region": tmp_path / "h.csv"}, coding={"region": "level 1"})
     assert data.table().categories[0].labels == ("north", "south", "west")
-    assert data.replaced(np.empty(0, dtype=np.int64), {})["region"].to_pylist() == ["north", "north", "south", "west"]
+    assert data.changed(Changes(np.empty(0, dtype=np.int64), {}))["region"].to_pylist() == ["north", "north", "south", "west"]
     with pytest.raises(BadInput, match="which has 1"):
         Microdata(people, ["region", "age"], hierarchies={"region": tmp_path / "h.csv"}, coding={"region": "level 2"}).table()
     with pytest.raises(BadInput, match="it has none"):

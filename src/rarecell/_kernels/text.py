@@ -144,7 +144,7 @@ def splice_fields(
     """Copy ``data`` to ``out`` with new texts in some fields; returns the length of what was written.
 
     ``fields[c, r]`` is the start and end of a field, columns ascending; ``chosen[c, r]`` is the number of its new text, or
-    −1 when it stays. Text ``t`` is ``texts[first[2t]:first[2t + 1]]`` for a field without quotes, the next one with quotes.
+    −1 when it stays. Text ``t`` is ``texts[first[t]:first[t + 1]]``.
     """
     copied, length = 0, 0
     for record in range(fields.shape[1]):
@@ -156,8 +156,7 @@ def splice_fields(
             for position in range(copied, start):
                 out[length] = data[position]
                 length += 1
-            entry = 2 * text + (1 if start < end and data[start] == _QUOTE else 0)
-            for position in range(first[entry], first[entry + 1]):
+            for position in range(first[text], first[text + 1]):
                 out[length] = texts[position]
                 length += 1
             copied = end

@@ -7,6 +7,7 @@ created, before anything is read; its table is counted on request.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,8 +34,8 @@ from rarecell.table.contingency import Categories, ContingencyTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rarecell.edges import Array, Columns, Frame, Level, Places, ReadJson
-    from rarecell.engine.changes import Recodes
+    from rarecell.edges import Array, Frame, Level, ReadJson
+    from rarecell.engine.changes import Changes, Recodes
     from rarecell.engine.duck import EngineSettings
     from rarecell.engine.source import ProductColumns
 
@@ -294,17 +295,17 @@ class Microdata(Shown):
         """For each key whose coding changes values, the level released in place of each value."""
         return written.recodes_of(self._any_counted, self.coding)
 
-    def replaced(self, rows: Places, columns: Columns) -> Frame:
-        """A frame like the one given, or a pyarrow table for a file, with new values in some records.
-
-        ``rows`` are as :meth:`drawn_records` returns them. Recoded keys hold their levels.
-        """
-        frame = self.source.released(rows, columns, self.recodes, id_column=self.id)
+    def changed(self, changes: Changes) -> Frame:
+        """A frame like the one given, or a pyarrow table for a file, with these changes and levels for recoded keys."""
+        frame = self.source.changed(self._with_recodes(changes))
         return written.with_types(frame, self.source) if self.native_frame is None and not self.recodes else frame
 
-    def write_with_replacements(self, path: str | Path, rows: Places, columns: Columns) -> Path:
-        """Write the data in their own format and order, with new values in some records and levels for recoded keys."""
-        return self.source.write_released(path, rows, columns, self.recodes, id_column=self.id)
+    def write(self, path: str | Path, changes: Changes) -> Path:
+        """Write the data in their own format, with these changes and levels for recoded keys."""
+        return self.source.write(path, self._with_recodes(changes))
+
+    def _with_recodes(self, changes: Changes) -> Changes:
+        return replace(changes, recodes=self.recodes, id_column=self.id)
 
     def write_cell_values(self, path: Path, table: ContingencyTable, values: Mapping[str, Array]) -> None:
         """Write the values of each record's cell, under its id or else its keys, for records without a position."""
@@ -312,7 +313,7 @@ class Microdata(Shown):
         self.source.write_cell_values(path, self.key_cells(table), values, named)
 
     def read_back(self, written: Path) -> Frame:
-        """Read back what :meth:`write_with_replacements` wrote."""
+        """Read back what :meth:`write` wrote."""
         return self.source.read_back(written)
 
     # ------------------------------------------------------------------ words

@@ -1,4 +1,8 @@
-"""How are the values of a column written as the levels that they were coded to?
+"""In what do the written data differ from those that were read?
+
+A :class:`Changes` holds all of it: values that records exchanged, columns that are written as levels, blanked values, columns with new
+values in every record, dropped columns, and a new order of the records. A source writes all of it at once
+(:meth:`rarecell.engine.source.Source.write`); positions are those of the records that were read throughout.
 
 What a run assessed is what it writes: an age band is written as the band. A :class:`WrittenLevels` says, for each distinct
 value of a column, which level is written in its place. Columns of typed files become text columns whose values have the
@@ -8,19 +12,20 @@ order of the levels; a column in which values are merely declared missing keeps 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from rarecell.engine.arrays import as_arrow, code_chunk, plain_value, texts
+from rarecell.errors import BadInput, UnknownColumns
 
 if TYPE_CHECKING:
-    from rarecell.edges import Level
+    from rarecell.edges import Columns, Level, Places
 
 
 _STRANGE = -2
@@ -75,9 +80,8 @@ class WrittenLevels:
             raise RuntimeError("Internal error: a value is to be written that was not counted. Nothing was written.")
         return np.asarray(found)
 
-    def texts(self, array: pa.Array) -> pa.DictionaryArray:
-        """The labels of an array of values, in the order of the levels."""
-        levels = self.levels_of(array)
+    def texts(self, levels: NDArray[np.int32]) -> pa.DictionaryArray:
+        """The labels of some levels, −1 for missing ones."""
         indices = as_arrow(levels, is_null=levels < 0)
         return pa.DictionaryArray.from_arrays(indices, texts(self.labels), ordered=self.is_ordered)
 
@@ -109,34 +113,153 @@ Recodes = Mapping[str, WrittenLevels]
 """For each column that is written as its levels, the level of each value."""
 
 
-def recoded_type(field: pa.Field, written: WrittenLevels) -> pa.Field:
-    """A column's type once it holds levels."""
-    if written.only_blanks:
-        return field.with_nullable(True)
-    return pa.field(field.name, pa.dictionary(pa.int32(), pa.string(), ordered=written.is_ordered), metadata=field.metadata)
+class Blanks(NamedTuple):
+    """Where a column becomes missing.
+
+    ``words`` are texts that mean "missing" in a text file. The commonest of them in the column is written, or else an empty
+    field, so that a blanked value does not stand out among those that were never given.
+    """
+
+    rows: NDArray[np.int64]
+    words: tuple[str, ...] = ()
 
 
-def recoded_schema(schema: pa.Schema, recodes: Recodes) -> pa.Schema:
-    """The columns of a file once some of them hold levels."""
-    fields = [recoded_type(field, recodes[field.name]) if field.name in recodes else field for field in schema]
-    # pandas stores column types in metadata of its own, which would contradict the new types.
-    metadata = {name: value for name, value in (schema.metadata or {}).items() if name != b"pandas"}
-    return pa.schema(fields, metadata=metadata)
+@dataclass(frozen=True, eq=False)
+class Changes:
+    """Everything in which written data differ from those that were read.
+
+    The changes are made in the order of the attributes: what is recoded is the exchanged value, and what is blanked is the level.
+
+    Attributes
+    ----------
+    places : Places
+        Records that get new values: their positions, or their ids where records have no position. Each record once.
+    values : Columns
+        For each column with new values, one value for each of ``places``.
+    recodes : mapping of str to WrittenLevels
+        Columns that are written as levels.
+    blanks : mapping of str to Blanks
+        Columns with values that go missing.
+    treated : Columns
+        Columns with a new value for every record, in the order in which they were read. The column keeps its type where that
+        holds all of the values, and otherwise gets the type of the array.
+    dropped : frozenset of str
+        Columns that are not written.
+    order : ndarray of int64 or None
+        ``order[k]`` is the position, in the data that were read, of the k-th record that is written. None keeps the order.
+    id_column : str or None
+        The column that identifies records without a position.
+
+    Examples
+    --------
+    >>> Changes(np.array([0, 2]), {"age": [41, 40]}, dropped=frozenset({"name"})).changed
+    ('age',)
+    """
+
+    places: Places = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    values: Columns = field(default_factory=dict)
+    recodes: Recodes = field(default_factory=dict)
+    blanks: Mapping[str, Blanks] = field(default_factory=dict)
+    treated: Columns = field(default_factory=dict)
+    dropped: frozenset[str] = frozenset()
+    order: NDArray[np.int64] | None = None
+    id_column: str | None = None
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The columns that are written with other values than they had."""
+        names = dict.fromkeys([*self.values, *self.recodes, *self.blanks, *self.treated])
+        return tuple(name for name in names if name not in self.dropped)
+
+    @cached_property
+    def columns(self) -> dict[str, ColumnChanges]:
+        """What changes in each of :attr:`changed`."""
+        rows = np.asarray(self.places, dtype=np.int64) if self.values else np.empty(0, dtype=np.int64)
+        order = np.argsort(rows, kind="stable")
+        none = np.empty(0, dtype=np.int64)
+        found = {}
+        for name in self.changed:
+            has_values = name in self.values
+            blanks = self.blanks.get(name, Blanks(none))
+            found[name] = ColumnChanges(
+                rows[order] if has_values else none,
+                one_array(self.values[name]).take(as_arrow(order)) if has_values else None,
+                self.recodes.get(name),
+                np.sort(np.asarray(blanks.rows, dtype=np.int64)),
+                blanks.words,
+                one_array(self.treated[name]) if name in self.treated else None,
+            )
+        return found
+
+    def of_part(self, first: int, n_rows: int) -> Changes:
+        """What changes in the ``n_rows`` records from ``first`` on, which stay in their order."""
+
+        def inside(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+            return np.flatnonzero((rows >= first) & (rows < first + n_rows))
+
+        rows = np.asarray(self.places, dtype=np.int64)
+        chosen = inside(rows)
+        return replace(
+            self,
+            places=rows[chosen] - first,
+            values={name: one_array(values).take(as_arrow(chosen)) for name, values in self.values.items()},
+            blanks={name: Blanks(blanks.rows[inside(blanks.rows)] - first, blanks.words) for name, blanks in self.blanks.items()},
+            treated={name: one_array(values).slice(first, n_rows) for name, values in self.treated.items()},
+            order=None,
+        )
+
+    def check(self, names: Sequence[str], count_rows: Callable[[], int]) -> None:
+        """Refuse columns that are not among ``names``, arrays of another length, and an order that is not one of all records."""
+        unknown = [name for name in (*self.changed, *self.dropped) if name not in names]
+        if unknown:
+            raise UnknownColumns.among(unknown, list(names))
+        if all(name in self.dropped for name in names):
+            raise BadInput("All columns would be dropped. Leave at least one in the data.")
+        if not self.treated and self.order is None:
+            return
+        n_rows = count_rows()
+        for name, values in self.treated.items():
+            if len(values) != n_rows:
+                raise ValueError(f"column '{name}' has {len(values):,} new values for {n_rows:,} records")
+        if self.order is not None and not np.array_equal(np.sort(self.order), np.arange(n_rows)):
+            raise ValueError("the new order must list each record once")
 
 
-def recoded_table(table: pa.Table, recodes: Recodes) -> pa.Table:
-    """A piece of the data with the levels of some columns in place of their values."""
-    schema = recoded_schema(table.schema, recodes)
-    columns = []
-    for field, column in zip(table.schema, table.columns, strict=True):
-        if field.name not in recodes:
-            columns.append(column)
-            continue
-        written, plain = recodes[field.name], column.combine_chunks()
-        columns.append(blanked(plain, written.levels_of(plain) < 0) if written.only_blanks else written.texts(plain))
-    return pa.Table.from_arrays(columns, schema=schema)
+class ColumnChanges(NamedTuple):
+    """What changes in a column: at ``rows``, in ascending order, the values; everywhere the levels; at ``blanks`` the missing
+    ones; or all values, in ``treated``."""
+
+    rows: NDArray[np.int64]
+    values: pa.Array | None
+    written: WrittenLevels | None
+    blanks: NDArray[np.int64]
+    words: tuple[str, ...]
+    treated: pa.Array | None
+
+    @property
+    def is_recoded(self) -> bool:
+        """Whether the column holds levels that differ from its values."""
+        return self.treated is None and self.written is not None and not self.written.only_blanks
+
+    def new_values(self, first: int, n_rows: int) -> tuple[NDArray[np.int64], pa.Array | None]:
+        """Positions within some records from ``first`` on, and the value that each gets."""
+        low, high = np.searchsorted(self.rows, [first, first + n_rows])
+        return self.rows[low:high] - first, None if self.values is None else self.values.slice(int(low), int(high - low))
+
+    def blank_rows(self, first: int, n_rows: int) -> NDArray[np.int64]:
+        """Positions within some records from ``first`` on whose value goes missing."""
+        low, high = np.searchsorted(self.blanks, [first, first + n_rows])
+        return self.blanks[low:high] - first
+
+    def levels_of(self, plain: pa.Array, first: int) -> NDArray[np.int32]:
+        """The level of each record from ``first`` on, −1 where it is missing; ``plain`` holds values that were exchanged already."""
+        assert self.written is not None
+        levels = self.written.levels_of(plain)
+        levels[self.blank_rows(first, len(plain))] = -1
+        return levels
 
 
-def blanked(array: pa.Array, is_missing: NDArray[np.bool_]) -> pa.Array:
-    """The array with nulls in some places, in its own type."""
-    return array.take(as_arrow(np.arange(len(array)), is_null=is_missing))
+def one_array(values: Any) -> pa.Array:
+    """Values as one Arrow array."""
+    array = as_arrow(values)
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

@@ -15,10 +15,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
-from numpy.typing import NDArray
 
 from rarecell.engine.arrays import EncodedColumn, GroupedCounts, recoded_batches
 from rarecell.engine.duck import EngineSettings, connect, private_directory, renamed
@@ -30,8 +28,7 @@ from rarecell.machine.disk import new_private_file
 if TYPE_CHECKING:
     import duckdb
 
-    from rarecell.edges import Columns
-    from rarecell.engine.changes import Recodes
+    from rarecell.engine.changes import Changes
 
 
 class FileSource(Source):
@@ -206,8 +203,5 @@ class CachedSource(Source):
     ) -> GroupedCounts:
         return self._inner.counts(columns, weight=weight, recodes=recodes)
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
-        return self._inner.write_with_replacements(path, rows, columns)
-
-    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-        return self._inner.write_levels(path, recodes)
+    def write(self, path: str | Path, changes: Changes) -> Path:
+        return self._inner.write(path, changes)

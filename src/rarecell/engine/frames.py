@@ -23,21 +23,21 @@ from rarecell.engine.arrays import (
     EncodedColumn,
     GroupedCounts,
     Kind,
+    as_arrow,
     check_weights,
     code_chunk,
     kind_of,
     unified,
 )
-from rarecell.engine.changes import recoded_table
-from rarecell.engine.columnar.write import replaced_table
+from rarecell.engine.columnar.write import changed_table
 from rarecell.engine.duck import renamed
 from rarecell.engine.output import atomic_path
 from rarecell.engine.source import BATCH_ROWS, Column, Source
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
-    from rarecell.edges import Columns, Frame, Level
-    from rarecell.engine.changes import Recodes
+    from rarecell.edges import Frame, Level
+    from rarecell.engine.changes import Changes, WrittenLevels
 
 
 _LIBRARIES = "pandas, polars, pyarrow, DuckDB or Spark"
@@ -174,73 +174,86 @@ class FrameSource(Source):
 
     # ------------------------------------------------------------------ writing
 
-    def replaced(self, rows: NDArray[np.int64], columns: Columns) -> Frame:
-        if isinstance(self.frame, nw.DataFrame) and not self.frame.implementation.is_pyarrow():
-            return _scattered(self.frame, np.asarray(rows, dtype=np.int64), columns).to_native()
-        if self.frame.implementation.is_polars():
+    def changed(self, changes: Changes) -> Frame:
+        changes.check([c.name for c in self._columns], lambda: self.n_rows)
+        if self.frame.implementation.is_polars() or (
+            isinstance(self.frame, nw.DataFrame) and not self.frame.implementation.is_pyarrow()
+        ):
             eager = self.frame.collect() if isinstance(self.frame, nw.LazyFrame) else self.frame
-            return _scattered(eager, np.asarray(rows, dtype=np.int64), columns).to_native().lazy()
-        table = replaced_table(self._arrow([c.name for c in self._columns]), 0, rows, columns)
+            native = self._changed_frame(eager, changes).to_native()
+            return native.lazy() if isinstance(self.frame, nw.LazyFrame) else native
+        table = self._changed_table(changes)
         if self.frame.implementation.is_duckdb():
             import duckdb
 
             return duckdb.from_arrow(table)
         return table
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
-        table = replaced_table(self._arrow([c.name for c in self._columns]), 0, rows, columns)
+    def _changed_table(self, changes: Changes) -> pa.Table:
+        table = changed_table(self._arrow([c.name for c in self._columns]), 0, changes)
+        return table if changes.order is None else table.take(as_arrow(changes.order))
+
+    def write(self, path: str | Path, changes: Changes) -> Path:
+        changes.check([c.name for c in self._columns], lambda: self.n_rows)
         with atomic_path(path) as temporary:
-            pq.write_table(table, temporary)
+            pq.write_table(self._changed_table(changes), temporary)
         return Path(path)
 
-    def with_levels(self, recodes: Recodes) -> Frame:
-        if isinstance(self.frame, nw.DataFrame) and not self.frame.implementation.is_pyarrow():
-            return self._with_level_columns(self.frame, recodes).to_native()
-        if self.frame.implementation.is_polars():
-            eager = self.frame.collect() if isinstance(self.frame, nw.LazyFrame) else self.frame
-            return self._with_level_columns(eager, recodes).to_native().lazy()
-        table = recoded_table(self._arrow([c.name for c in self._columns]), recodes)
-        if self.frame.implementation.is_duckdb():
-            import duckdb
-
-            return duckdb.from_arrow(table)
-        return table
-
-    def _with_level_columns(self, frame: nw.DataFrame[Any], recodes: Recodes) -> nw.DataFrame[Any]:
-        changed = []
-        for name, written in recodes.items():
-            levels = written.levels_of(self._arrow([name]).column(0).combine_chunks())
-            if written.only_blanks:
-                is_kept = nw.new_series("is_kept", (levels >= 0).tolist(), nw.Boolean(), backend=frame.implementation)
-                changed.append(frame.select(nw.when(is_kept).then(nw.col(name)).alias(name)).get_column(name))
+    def _changed_frame(self, frame: nw.DataFrame[Any], changes: Changes) -> nw.DataFrame[Any]:
+        """Make all changes in a frame of pandas or polars, in its own types."""
+        for name, change in changes.columns.items():
+            if change.treated is not None:
+                frame = frame.with_columns(_treated(frame, name, change.treated))
                 continue
-            labels = (*written.labels, None)
-            kind = nw.Enum(list(written.labels)) if written.is_ordered else nw.String()
-            texts = [labels[level] for level in levels.tolist()]
-            changed.append(nw.new_series(name, texts, kind, backend=frame.implementation))
-        return frame.with_columns(*changed)
+            if len(change.rows):
+                assert change.values is not None
+                frame = frame.with_columns(_scattered(frame, name, change.rows, change.values))
+            is_missing = np.zeros(len(frame), dtype=bool)
+            if change.written is not None:
+                plain = frame[[name]].to_arrow().column(0).combine_chunks()
+                levels = change.levels_of(plain, 0)
+                if change.is_recoded:
+                    frame = frame.with_columns(_level_column(frame, name, change.written, levels))
+                    continue
+                is_missing = levels < 0
+            is_missing[change.blanks] = True
+            if is_missing.any():
+                is_kept = nw.new_series("is_kept", (~is_missing).tolist(), nw.Boolean(), backend=frame.implementation)
+                frame = frame.with_columns(frame.select(nw.when(is_kept).then(nw.col(name)).alias(name)).get_column(name))
+        frame = frame.drop(*[name for name in changes.dropped if name in frame.columns])
+        return frame if changes.order is None else frame[changes.order.tolist()]
 
-    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-        table = recoded_table(self._arrow([c.name for c in self._columns]), recodes)
-        with atomic_path(path) as temporary:
-            pq.write_table(table, temporary)
-        return Path(path)
+
+def _level_column(frame: nw.DataFrame[Any], name: str, written: WrittenLevels, levels: NDArray[np.int32]) -> nw.Series[Any]:
+    labels = (*written.labels, None)
+    kind = nw.Enum(list(written.labels)) if written.is_ordered else nw.String()
+    return nw.new_series(name, [labels[level] for level in levels.tolist()], kind, backend=frame.implementation)
 
 
-def _scattered(frame: nw.DataFrame[Any], rows: NDArray[np.int64], columns: Columns) -> nw.DataFrame[Any]:
-    changed = []
-    for name, values in columns.items():
-        series = frame.get_column(name)
-        new = pa.array(values).to_pylist()
-        if series.dtype.is_integer() and None not in new:
-            # pandas treats a list as 64-bit integers and does not put them into a column of fewer bits.
-            new = nw.new_series(name, new, series.dtype, backend=frame.implementation)
-        if isinstance(series.dtype, (nw.Categorical, nw.Enum)) and frame.implementation.is_polars():
-            # polars puts no text into a categorical column. Text columns accept it, and the categories are known.
-            changed.append(series.cast(nw.String).scatter(rows.tolist(), new).cast(series.dtype))
-        else:
-            changed.append(series.scatter(rows.tolist(), new))
-    return frame.with_columns(*changed)
+def _treated(frame: nw.DataFrame[Any], name: str, values: pa.Array) -> nw.Series[Any]:
+    """A column of new values, of the type that the column had where that holds them."""
+    before = frame.get_column(name)
+    new = nw.new_series(name, values.to_pylist(), backend=frame.implementation)
+    if before.dtype == new.dtype or (not before.dtype.is_numeric() and new.dtype.is_numeric()):
+        return new
+    try:
+        typed = new.cast(before.dtype)
+        return typed if typed.cast(new.dtype).to_list() == new.to_list() else new
+    except Exception:
+        # Each library has errors of its own for values that do not fit.
+        return new
+
+
+def _scattered(frame: nw.DataFrame[Any], name: str, rows: NDArray[np.int64], values: pa.Array) -> nw.Series[Any]:
+    series = frame.get_column(name)
+    new = values.to_pylist()
+    if series.dtype.is_integer() and None not in new:
+        # pandas treats a list as 64-bit integers and does not put them into a column of fewer bits.
+        new = nw.new_series(name, new, series.dtype, backend=frame.implementation)
+    if isinstance(series.dtype, (nw.Categorical, nw.Enum)) and frame.implementation.is_polars():
+        # polars puts no text into a categorical column. Text columns accept it, and the categories are known.
+        return series.cast(nw.String).scatter(rows.tolist(), new).cast(series.dtype)
+    return series.scatter(rows.tolist(), new)
 
 
 def _first_sentence(problem: Exception) -> str:

@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
-from rarecell.engine import open_source
 from rarecell.engine.arrays import (
     CodedChunk,
     EncodedColumn,
@@ -38,15 +37,14 @@ from rarecell.engine.arrays import (
     recoded_column,
     unified,
 )
-from rarecell.engine.columnar.write import replaced_table
-from rarecell.engine.output import temporary_folder
+from rarecell.engine.columnar.write import changed_table
 from rarecell.engine.places import Watch, files_hash
 from rarecell.engine.streaming import counted_pairs, drawn_rows
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
-    from rarecell.edges import Array, Columns, Frame, Level, Places
-    from rarecell.engine.changes import Recodes, WrittenLevels
+    from rarecell.edges import Array, Frame, Level
+    from rarecell.engine.changes import Changes, WrittenLevels
     from rarecell.engine.duck import EngineSettings
 
 BATCH_ROWS = 262_144
@@ -100,7 +98,7 @@ class Source(ABC):
     """What messages call the data."""
 
     suffix: str = ".parquet"
-    """Ending of the name of the file that :meth:`write_with_replacements` writes."""
+    """Ending of the name of the file that :meth:`write` writes."""
 
     decimal_mark: str = "."
     """The decimal mark of numbers that are stored as text."""
@@ -339,58 +337,29 @@ class Source(ABC):
 
     # ------------------------------------------------------------------ writing
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
-        """Write the data again in their own order, format and types, with new values in some records.
+    def write(self, path: str | Path, changes: Changes) -> Path:
+        """Write the data again in their own format, with all changes at once.
 
-        Parameters
-        ----------
-        path : str or Path
-            Where to write. The file has a temporary name until it is complete, and only its owner can read it.
-        rows : ndarray of int64
-            Positions of records, from 0, each once.
-        columns : Columns
-            For each column to be changed, one value for each of ``rows``.
+        The file has a temporary name until it is complete, and only its owner can read it. Everything that is not changed
+        stays as it is: other values, types, labels, and the order of records and columns.
         """
         raise BadInput(f"{self.name} cannot be written back; write its data to a Parquet file first.")
 
-    def replaced(self, rows: NDArray[np.int64], columns: Columns) -> Frame:
-        """The data with new values in some records: a frame of the type given, or a pyarrow table for a file."""
+    def changed(self, changes: Changes) -> Frame:
+        """The data with all changes: a frame of the type given, or a pyarrow table for a file."""
         names = [column.name for column in self.columns()]
-        return replaced_table(pa.Table.from_batches(self.batches(names)), 0, rows, columns)
-
-    def released(self, places: Places, columns: Columns, recodes: Recodes, *, id_column: str | None = None) -> Frame:
-        """:meth:`replaced` at places from :meth:`drawn_records`, with the levels of recoded columns."""
-        frame = self.replaced(places, columns)
-        return open_source(frame).with_levels(recodes) if recodes else frame
-
-    def write_released(
-        self, path: str | Path, places: Places, columns: Columns, recodes: Recodes, *, id_column: str | None = None
-    ) -> Path:
-        """Write the data with new values at some places and levels in recoded columns; move into place when complete."""
-        if not recodes:
-            return self.write_with_replacements(path, places, columns)
-        if not len(places):
-            return self.write_levels(path, recodes)
-        with temporary_folder(path) as folder:
-            swapped = self.write_with_replacements(folder / f"swapped{self.suffix}", places, columns)
-            return open_source(swapped, settings=self.settings_of_output).write_levels(path, recodes)
+        changes.check(names, lambda: self.n_rows)
+        table = changed_table(pa.Table.from_batches(self.batches(names)), 0, changes)
+        return table if changes.order is None else table.take(as_arrow(changes.order))
 
     def read_back(self, written: Path) -> Frame:
-        """Open what :meth:`write_released` wrote as data."""
+        """Open what :meth:`write` wrote as data."""
         return written
 
     @property
     def native_frame(self) -> Frame:
         """The data frame that was given, or None when the records are in a file or on a server."""
         return None
-
-    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-        """Write the data again in their own order and format, with the levels of some columns in place of their values."""
-        raise BadInput(f"{self.name} cannot be written with recoded keys; write its data to a Parquet file first.")
-
-    def with_levels(self, recodes: Recodes) -> Frame:
-        """Data in memory with the levels of some columns in place of their values."""
-        raise BadInput(f"{self.name} is not a frame in memory; write it to a file instead.")
 
     def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Level, ...]:
         """How the levels of a column read once they are written."""

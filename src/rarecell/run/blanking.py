@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rarecell.data.levels import MISSING_WORDS
-from rarecell.data.microdata import Microdata
-from rarecell.engine import open_source
-from rarecell.engine.output import temporary_folder
-from rarecell.engine.source import Source
+from rarecell.engine.changes import Blanks
 from rarecell.intruder.residual_risk import RiskAfter
-from rarecell.machine.disk import remove
 from rarecell.outcome.swap import RiskNumbers, SuppressionSummary, SwapSummary
 from rarecell.progress import Progress
 from rarecell.release.blanks import CellRisk, Suppression, joined, risk_with_blanks, suppress_rest
@@ -35,7 +27,7 @@ from rarecell.table.contingency import ContingencyTable
 from rarecell.table.distance import Distances
 
 if TYPE_CHECKING:
-    from rarecell.edges import Frame
+    pass
 
 
 def highest_wanted(wanted: ProtectConfig, threshold: float) -> float:
@@ -174,54 +166,12 @@ def with_suppression(swap: SwapSummary, found: Suppression | None, after: RiskAf
     return replace(swap, risk_after=left, suppression=told)
 
 
-def blanked_values(source: Source, found: Suppression, words: Mapping[str, str | None] | None = None) -> dict[str, pa.Array]:
-    """The values of each key that is blanked anywhere, for the records of a suppression.
-
-    A blanked value is null, or the word in ``words`` that the column has for a missing value.
-    """
-    values = source.take(found.rows, list(found.blanked))
-    return {
-        key: pc.if_else(pa.array(is_blank), pa.scalar((words or {}).get(key), values[key].type), values[key])
-        for key, is_blank in found.blanked.items()
-    }
-
-
-def missing_words(source: Source, found: Suppression, table: ContingencyTable) -> dict[str, str | None]:
-    """How most missing values of each blanked column are written in a text file; None for an empty field.
-
-    Otherwise a blanked value would stand out among those that were never given.
-    """
-    text = {column.name for column in source.columns() if column.kind == "untyped"}
-    words: dict[str, str | None] = {}
-    for key in (key for key in found.blanked if key in text):
+def blanks_of(found: Suppression | None, table: ContingencyTable) -> dict[str, Blanks]:
+    """Where each key is blanked, and the words that a text file may have for a missing value of it."""
+    if found is None:
+        return {}
+    blanks = {}
+    for key, is_blank in found.blanked.items():
         levels = {str(level) for level in table.categories[table.keys.index(key)].levels}
-        possible = pa.array(sorted(MISSING_WORDS - levels))
-        counts: Counter[str | None] = Counter()
-        for batch in source.batches([key]):
-            column = batch.column(0)
-            counts[None] += column.null_count
-            for one in pc.value_counts(column.filter(pc.is_in(column, value_set=possible))).to_pylist():
-                counts[one["values"]] += one["counts"]
-        words[key] = counts.most_common(1)[0][0] if counts.total() else None
-    return words
-
-
-def blank_file(path: Path, found: Suppression | None, data: Microdata, table: ContingencyTable) -> None:
-    """Blank values in a file that has been written from ``data``, in place."""
-    if found is None or not len(found.rows):
-        return
-    source = open_source(path, settings=data.source.settings_of_output)
-    with temporary_folder(path) as folder:
-        new = blanked_values(source, found, missing_words(source, found, table))
-        done = source.write_with_replacements(folder / path.name, found.rows, new)
-        if path.is_dir():
-            remove(path)
-        done.replace(path)
-
-
-def blank_frame(frame: Frame, found: Suppression | None) -> Frame:
-    """Return data in memory with values blanked."""
-    if found is None or not len(found.rows):
-        return frame
-    source = open_source(frame)
-    return source.replaced(found.rows, blanked_values(source, found))
+        blanks[key] = Blanks(found.rows[is_blank], tuple(sorted(MISSING_WORDS - levels)))
+    return blanks

@@ -24,7 +24,7 @@ from rarecell.outcome.roles import Provenance
 from rarecell.outcome.summary import RunSummary
 from rarecell.report import write_report
 from rarecell.run import folder as folders
-from rarecell.run.blanking import blank_file
+from rarecell.run.blanking import blanks_of
 from rarecell.run.inputs import inputs_of
 from rarecell.run.publishing import RECORD
 from rarecell.run.results import Assessment, Protection, risk_of_cells, risk_pieces
@@ -66,11 +66,15 @@ def write_protection(folder: folders.RunFolder, result: Protection, stages: Stag
     """Write the protected file, who was swapped with whom, and the files of the assessment."""
     found, plan = result.assessment, result.plan
     with stages.stage(Stage.PROTECTED_FILE):
-        written = write_plan(plan, found.data, folder.path(f"protected{found.data.source.suffix}"), carried=result.carried)
+        written = write_plan(
+            plan,
+            found.data,
+            folder.path(f"protected{found.data.source.suffix}"),
+            carried=result.carried,
+            blanks=blanks_of(result.suppression, found.table),
+        )
         write_parquet(folder.path("swaps.parquet"), plan.audit(written.places))
         if result.suppression is not None:
-            assert written.path is not None
-            blank_file(written.path, result.suppression, found.data, found.table)
             write_parquet(folder.path("suppressed.parquet"), result.suppression.audit())
         if found.data.recodes:
             folder.write_text("recoding.csv", recode_csv(found.data.recodes))

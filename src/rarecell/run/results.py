@@ -175,14 +175,15 @@ class Protection:
     @cached_property
     def result(self) -> SwapResult:
         """The result of carrying out the swaps on the data, with the comparison of margins."""
-        return apply_plan(self.plan, self.assessment.data, carried=self.carried)
+        from rarecell.run.blanking import blanks_of
+
+        blanks = blanks_of(self.suppression, self.assessment.table)
+        return apply_plan(self.plan, self.assessment.data, carried=self.carried, blanks=blanks)
 
     @property
     def frame(self) -> Frame:
         """The protected data, in the type they came in; a pyarrow table if they came from a file."""
-        from rarecell.run.blanking import blank_frame
-
-        return blank_frame(self.result.frame, self.suppression)
+        return self.result.frame
 
     def save(self, folder: str | Path, *, overwrite: bool = False, progress: Progress = SILENT) -> Path:
         """Write the files that ``rarecell protect --out`` writes, and return the folder."""

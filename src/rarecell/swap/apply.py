@@ -7,7 +7,7 @@ input and output, and the keys of the output are counted again. A difference is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from rarecell._kernels.counting import collapse_records
 from rarecell.data.microdata import Microdata
 from rarecell.data.written import coding_of_output
+from rarecell.engine import open_source
 from rarecell.engine.arrays import as_arrow
+from rarecell.engine.changes import Blanks, Changes
 from rarecell.errors import BadInput
 from rarecell.graph.masks import members
 from rarecell.machine.disk import remove
@@ -127,35 +129,43 @@ class SwapResult(Shown):
         return f"{self.plan} All {len(self.margins):,} kept margins are identical in input and output."
 
 
-def apply_plan(plan: Exchange, data: Microdata, *, carried: Sequence[Carried] = ()) -> SwapResult:
+def apply_plan(
+    plan: Exchange, data: Microdata, *, carried: Sequence[Carried] = (), blanks: Mapping[str, Blanks] | None = None
+) -> SwapResult:
     """Exchange the values; all other columns, the types and the row order stay. A Spark frame stays on its machines.
 
     The keys of the new frame are then coded and counted again, as those of the old one were. ``carried`` lists the columns that
-    travel with the keys.
+    travel with the keys, ``blanks`` the values that go missing.
     """
     margins = checked_margins(plan)
     _expect_records(plan, data)
     places, values = replacements(plan, data, carried)
-    frame = data.replaced(places, values)
-    _check_recount(plan, data, frame)
+    frame = data.changed(Changes(places, values, blanks=blanks or {}))
+    _check_recount(plan, data, frame, blanks or {})
     return SwapResult(plan, frame, margins, places)
 
 
 def write_plan(
-    plan: Exchange, data: Microdata, path: str | Path, *, carried: Sequence[Carried] = (), recount: bool = True
+    plan: Exchange,
+    data: Microdata,
+    path: str | Path,
+    *,
+    carried: Sequence[Carried] = (),
+    blanks: Mapping[str, Blanks] | None = None,
+    recount: bool = True,
 ) -> SwapResult:
     """Write the data after the exchange to a file in the format they came in, or to a folder of Parquet files for Spark.
 
-    ``carried`` lists the columns that travel with the keys. With ``recount`` the file is read again and its keys are counted; a
+    ``carried`` lists the columns that travel with the keys, ``blanks`` the values that go missing. With ``recount`` the file is read again and its keys are counted; a
     file that is not as planned is removed.
     """
     margins = checked_margins(plan)
     _expect_records(plan, data)
     places, values = replacements(plan, data, carried)
-    written = data.write_with_replacements(path, places, values)
+    written = data.write(path, Changes(places, values, blanks=blanks or {}))
     if recount:
         try:
-            _check_recount(plan, data, data.read_back(written))
+            _check_recount(plan, data, data.read_back(written), blanks or {})
         except MarginsDiffer:
             remove(written)
             raise
@@ -176,8 +186,11 @@ def _expect_records(plan: Exchange, data: Microdata) -> None:
         )
 
 
-def _check_recount(plan: Exchange, data: Microdata, output: Frame) -> None:
+def _check_recount(plan: Exchange, data: Microdata, output: Frame, blanks: Mapping[str, Blanks]) -> None:
     """Read the keys of the output as those of the input were read, and compare the table with the planned one."""
+    if blanks and plan.table.record_cell is not None:
+        _check_records(plan, data, output, blanks)
+        return
     counted = Microdata(
         output,
         data.keys,
@@ -190,6 +203,30 @@ def _check_recount(plan: Exchange, data: Microdata, output: Frame) -> None:
     names_same = [c.labels for c in again.categories] == [_labels_read_back(data, c) for c in planned.categories]
     if not (names_same and np.array_equal(again.cells, planned.cells) and np.array_equal(again.counts, planned.counts)):
         raise MarginsDiffer("Internal error: the keys of the output are not those of the plan. Nothing was written.")
+
+
+def _check_records(plan: Exchange, data: Microdata, output: Frame, blanks: Mapping[str, Blanks]) -> None:
+    """Compare the keys of each record with those planned; what is blanked must be missing."""
+    source = open_source(output, settings=data.source.settings_of_output).numbered(data.id)
+    counted = Microdata(source, data.keys, coding=coding_of_output(data.source, data.coding, data.recodes))
+    again, table = counted.table(records=True), plan.table
+    assert again.record_cell is not None
+    assert table.record_cell is not None
+    kept = np.flatnonzero(table.record_cell >= 0)
+    for k, categories in enumerate(table.categories):
+        planned = table.cells[table.record_cell, k]
+        planned[plan.rows] = plan.new_cells[:, k]
+        if categories.has_missing:
+            planned[planned == categories.n_levels - 1] = -1
+        if categories.key in blanks:
+            planned[blanks[categories.key].rows] = -1
+        place = {label: code for code, label in enumerate(_labels_read_back(data, categories))}
+        own = again.categories[k]
+        code_of = np.array([place.get(label, -2) for label in own.labels], dtype=np.int32)
+        if own.has_missing:
+            code_of[-1] = -1
+        if not np.array_equal(code_of[again.cells[again.record_cell, k]][kept], planned[kept]):
+            raise MarginsDiffer("Internal error: the keys of the output are not those of the plan. Nothing was written.")
 
 
 def _labels_read_back(data: Microdata, categories: Categories) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,22 +12,29 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from rarecell.engine.arrays import EncodedColumn, GroupedCounts, as_arrow, kind_of
-from rarecell.engine.changes import recoded_schema, recoded_table
-from rarecell.engine.columnar.write import DictionaryForms, dictionary_forms, replaced_table
+from rarecell.engine.arrays import EncodedColumn, GroupedCounts, kind_of
+from rarecell.engine.changes import Changes
+from rarecell.engine.columnar.write import (
+    DictionaryForms,
+    changed_in_place,
+    changed_schema,
+    changed_table,
+    dictionary_forms,
+    reordered,
+)
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.files import FileSource, readable_errors
-from rarecell.engine.output import atomic_folder, atomic_path, temporary_folder, write_in_turn
+from rarecell.engine.output import atomic_folder, atomic_path, write_in_turn
 from rarecell.engine.parts import PartFiles, SeveralFiles, find_parts
 from rarecell.engine.source import BATCH_ROWS, Column
 from rarecell.engine.text import scan
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
-    from rarecell.edges import Columns, Level
-    from rarecell.engine.changes import Recodes
+    from rarecell.edges import Level
+
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 class ColumnarSource(FileSource):
@@ -97,11 +105,13 @@ class ParquetSource(ColumnarSource):
     def _scanned(self) -> Any:
         return self._connection.read_parquet(str(self.path)) if self.can_scan else None
 
-    def write_with_replacements(
+    def write(self, path: str | Path, changes: Changes) -> Path:
+        return self.write_part(path, changes)
+
+    def write_part(
         self,
         path: str | Path,
-        rows: NDArray[np.int64],
-        columns: Columns,
+        changes: Changes,
         *,
         added: Mapping[str, pa.Scalar] | None = None,
         forms: DictionaryForms | None = None,
@@ -112,50 +122,54 @@ class ParquetSource(ColumnarSource):
         is one of several parts.
         """
         self._refuse_change()
-        schema = self.arrow_schema
-        for name, value in (added or {}).items():
-            schema = schema.append(pa.field(name, value.type))
+        schema = _with_constants(self.arrow_schema, added or {})
+        changes.check(schema.names, lambda: self.n_rows)
         # Only reading reports a damaged file; atomic_path reports what goes wrong in writing.
         with readable_errors(self.path_in_messages):
             file = pq.ParquetFile(self.path)
-            compression = _compression(file)
-            dictionaries = dictionary_forms(self.dictionary_pieces(list(columns)), list(columns)) if forms is None else forms
-
-        def groups() -> Iterator[pa.Table]:
-            first = 0
-            for group in range(file.num_row_groups):
-                with readable_errors(self.path_in_messages):
-                    table = file.read_row_group(group)
-                for name, value in (added or {}).items():
-                    table = table.append_column(schema.field(name), pa.repeat(value, table.num_rows))
-                yield replaced_table(table, first, rows, columns, dictionaries, remakes_all=False)
-                first += table.num_rows
-
+            if forms is None:
+                forms = dictionary_forms(self.dictionary_pieces(changed_in_place(changes)), changed_in_place(changes))
+        tables: Iterable[pa.Table] = self.changed_groups(changes, added or {}, forms)
+        if changes.order is not None:
+            tables = reordered(tables, changes.order, Path(path), _group_sizes(file))
         with (
             atomic_path(path) as temporary,
-            pq.ParquetWriter(temporary, schema, compression=compression) as writer,
+            pq.ParquetWriter(temporary, changed_schema(schema, changes), **_properties(file)) as writer,
         ):
-            write_in_turn(writer, groups())
+            write_in_turn(writer, tables)
         self._refuse_change()
         return Path(path)
 
-    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-        self._refuse_change()
-        with readable_errors(self.path_in_messages):
-            file = pq.ParquetFile(self.path)
-            compression = _compression(file)
+    def changed_groups(self, changes: Changes, added: Mapping[str, pa.Scalar], forms: DictionaryForms) -> Iterator[pa.Table]:
+        """The row groups, one after another, with all changes but that of the order."""
+        file, first = pq.ParquetFile(self.path), 0
+        for group in range(file.num_row_groups):
+            with readable_errors(self.path_in_messages):
+                table = file.read_row_group(group)
+            for name, value in added.items():
+                table = table.append_column(pa.field(name, value.type), pa.repeat(value, table.num_rows))
+            yield changed_table(table, first, changes, forms)
+            first += table.num_rows
 
-        def groups() -> Iterator[pa.Table]:
-            for group in range(file.num_row_groups):
-                with readable_errors(self.path_in_messages):
-                    table = file.read_row_group(group)
-                yield recoded_table(table, recodes)
+    @property
+    def group_sizes(self) -> list[int]:
+        """Number of records in each row group."""
+        return _group_sizes(pq.ParquetFile(self.path))
 
-        schema = recoded_schema(self.arrow_schema, recodes)
-        with atomic_path(path) as temporary, pq.ParquetWriter(temporary, schema, compression=compression) as writer:
-            write_in_turn(writer, groups())
-        self._refuse_change()
-        return Path(path)
+
+def _with_constants(schema: pa.Schema, added: Mapping[str, pa.Scalar]) -> pa.Schema:
+    for name, value in added.items():
+        schema = schema.append(pa.field(name, value.type))
+    return schema
+
+
+def _group_sizes(file: pq.ParquetFile) -> list[int]:
+    return [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
+
+
+def _properties(file: pq.ParquetFile) -> dict[str, Any]:
+    """How the file is written."""
+    return {"compression": _compression(file)}
 
 
 def _compression(file: pq.ParquetFile) -> dict[str, str] | str:
@@ -207,44 +221,36 @@ class ArrowSource(ColumnarSource):
             for first in range(0, chosen.num_rows, BATCH_ROWS):
                 yield chosen.slice(first, BATCH_ROWS)
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
-        pieces = (pa.Table.from_batches([batch.select(list(columns))]) for batch in self._whole_batches())
-        forms = dictionary_forms(pieces, list(columns)) if columns else {}
+    def write(self, path: str | Path, changes: Changes) -> Path:
+        changes.check(self.arrow_schema.names, lambda: self.n_rows)
+        names = changed_in_place(changes)
+        forms = (
+            dictionary_forms((pa.Table.from_batches([batch.select(names)]) for batch in self._whole_batches()), names)
+            if names
+            else {}
+        )
         options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=not self._is_stream)
         new_writer = pa.ipc.new_stream if self._is_stream else pa.ipc.new_file
+        tables: Iterable[pa.Table] = self._changed_batches(changes, forms)
+        if changes.order is not None:
+            sizes = [batch.num_rows for batch in self._whole_batches()]
+            tables = reordered(tables, changes.order, Path(path), sizes)
+        schema = changed_schema(self.arrow_schema, changes)
         with (
             atomic_path(path) as temporary,
             pa.OSFile(str(temporary), "wb") as out,
-            new_writer(out, self.arrow_schema, options=options) as writer,
+            new_writer(out, schema, options=options) as writer,
         ):
-            first = 0
-            for batch in self._whole_batches():
-                writer.write_table(replaced_table(pa.Table.from_batches([batch]), first, rows, columns, forms))
-                first += batch.num_rows
+            for table in tables:
+                writer.write_table(table)
         self._refuse_change()
         return Path(path)
 
-    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-        options = pa.ipc.IpcWriteOptions(compression="lz4", unify_dictionaries=not self._is_stream)
-        new_writer = pa.ipc.new_stream if self._is_stream else pa.ipc.new_file
-        with (
-            atomic_path(path) as temporary,
-            pa.OSFile(str(temporary), "wb") as out,
-            new_writer(out, recoded_schema(self.arrow_schema, recodes), options=options) as writer,
-        ):
-            for batch in self._whole_batches():
-                writer.write_table(recoded_table(pa.Table.from_batches([batch]), recodes))
-        self._refuse_change()
-        return Path(path)
-
-
-# ---------------------------------------------------------------------- errors
-
-
-# How are many Parquet files treated as one?
-
-
-_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
+    def _changed_batches(self, changes: Changes, forms: DictionaryForms) -> Iterator[pa.Table]:
+        first = 0
+        for batch in self._whole_batches():
+            yield changed_table(pa.Table.from_batches([batch]), first, changes, forms)
+            first += batch.num_rows
 
 
 class ParquetPartsSource(SeveralFiles, ColumnarSource):
@@ -308,47 +314,56 @@ class ParquetPartsSource(SeveralFiles, ColumnarSource):
             return None
         return self._connection.read_parquet([str(path) for path in self.paths], hive_partitioning=False)
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
+    def write(self, path: str | Path, changes: Changes) -> Path:
         """Write a folder of the same parts.
 
         A column that folders stood for is written into the parts, because its values may have to change in some records;
         the parts are then numbered, in the same order.
         """
         self._refuse_change()
-        wanted = np.asarray(rows, dtype=np.int64)
-        values = {name: as_arrow(new) for name, new in columns.items()}
-        part_of_row = np.searchsorted(self._first_rows, wanted, side="right") - 1
-        pieces = (piece for part in self._parts for piece in part.dictionary_pieces(list(columns)))
+        changes.check(self.arrow_schema.names, lambda: self.n_rows)
+        names = changed_in_place(changes)
         with readable_errors(self.name):
-            forms = dictionary_forms(pieces, list(columns))
+            forms = dictionary_forms((piece for part in self._parts for piece in part.dictionary_pieces(names)), names)
         with atomic_folder(path) as folder:
-            for number, part in enumerate(self._parts):
-                inside = np.flatnonzero(part_of_row == number)
-                name = f"part-{number:05d}.parquet" if self._constants else self.files.names[number]
-                target = folder / name
-                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                part.write_with_replacements(
-                    target,
-                    wanted[inside] - self._first_rows[number],
-                    {column: new.take(as_arrow(inside)) for column, new in values.items()},
-                    added={column: constants[number] for column, constants in self._constants.items()},
-                    forms=forms,
-                )
+            if changes.order is None:
+                for number, part in enumerate(self._parts):
+                    of_part = changes.of_part(int(self._first_rows[number]), part.n_rows)
+                    part.write_part(self._target(folder, number), of_part, added=self._constants_of(number), forms=forms)
+            else:
+                self._write_in_order(folder, changes, forms)
         return Path(path)
 
-    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-        """Write a folder of the same parts; columns that folders stood for are first written into the parts."""
-        self._refuse_change()
-        if self._constants:
-            with temporary_folder(path) as folder:
-                plain = self.write_with_replacements(folder / "parts", np.empty(0, dtype=np.int64), {})
-                return ParquetPartsSource(plain, settings=self.settings).write_levels(path, recodes)
-        with atomic_folder(path) as folder:
-            for name, part in zip(self.files.names, self._parts, strict=True):
-                target = folder / name
-                target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-                part.write_levels(target, recodes)
-        return Path(path)
+    def _write_in_order(self, folder: Path, changes: Changes, forms: DictionaryForms) -> None:
+        """Write the records in a new order, over all parts, which stay as large as they are."""
+        assert changes.order is not None
+        schema = changed_schema(self.arrow_schema, changes)
+        pieces = (
+            piece.select(schema.names)
+            for number, part in enumerate(self._parts)
+            for piece in part.changed_groups(
+                changes.of_part(int(self._first_rows[number]), part.n_rows), self._constants_of(number), forms
+            )
+        )
+        sizes = [size for part in self._parts for size in part.group_sizes]
+        tables = reordered(pieces, changes.order, folder, sizes)
+        for number, part in enumerate(self._parts):
+            file = pq.ParquetFile(part.path)
+            with (
+                atomic_path(self._target(folder, number)) as temporary,
+                pq.ParquetWriter(temporary, schema, **_properties(file)) as writer,
+            ):
+                write_in_turn(writer, itertools.islice(tables, file.num_row_groups))
+
+    def _constants_of(self, number: int) -> dict[str, pa.Scalar]:
+        """The values of the columns that the folders of a part stand for."""
+        return {column: constants[number] for column, constants in self._constants.items()}
+
+    def _target(self, folder: Path, number: int) -> Path:
+        name = f"part-{number:05d}.parquet" if self._constants else self.files.names[number]
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return target
 
 
 def _refuse_other_columns(first: pa.Schema, other: pa.Schema, first_name: str, other_name: str) -> None:

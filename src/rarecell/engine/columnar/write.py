@@ -7,19 +7,31 @@ that was declared, the same for all pieces, stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.ipc
 from numpy.typing import NDArray
 
 from rarecell.engine.arrays import as_arrow
+from rarecell.engine.changes import Changes
+from rarecell.engine.output import temporary_folder
+from rarecell.machine.disk import new_private_file
 
 if TYPE_CHECKING:
-    from rarecell.edges import Columns, Level
+    from rarecell.edges import Level
+    from rarecell.engine.changes import ColumnChanges
 
+
+ROWS_IN_ORDER = 1 << 20
+"""Number of records that are put into a new order in memory."""
+
+_TARGET = "\0target"
+_DESCRIPTIONS = (b"pandas", b"org.apache.spark.sql.parquet.row.metadata", b"org.apache.spark.version", b"geo")
 
 DictionaryForms = Mapping[str, pa.Array | None]
 """The dictionary that every piece of a column gets; None means the values of each piece in sorted order."""
@@ -65,38 +77,89 @@ def _sorted(values: pa.Array) -> pa.Array:
     return distinct.take(pc.sort_indices(distinct))
 
 
-def replaced_table(
-    table: pa.Table,
-    first: int,
-    rows: NDArray[np.int64],
-    columns: Columns,
-    forms: DictionaryForms | None = None,
-    *,
-    remakes_all: bool = True,
-) -> pa.Table:
-    """A piece of the data that begins at record ``first``, with new values for those ``rows`` that lie in it.
+def changed_schema(schema: pa.Schema, changes: Changes) -> pa.Schema:
+    """The columns of a file once they are changed."""
+    fields = [_changed_field(field, changes) for field in schema if field.name not in changes.dropped]
+    # Other programs keep descriptions of the columns in metadata of their own, which would contradict the new ones.
+    describes_others = changes.recodes or changes.treated or changes.dropped
+    metadata = {
+        name: value for name, value in (schema.metadata or {}).items() if not (describes_others and name in _DESCRIPTIONS)
+    }
+    return pa.schema(fields, metadata=metadata)
+
+
+def _changed_field(field: pa.Field, changes: Changes) -> pa.Field:
+    change = changes.columns.get(field.name)
+    if change is None:
+        return field
+    if change.treated is not None:
+        return field.with_type(_type_of_treated(field.type, change.treated)).with_nullable(True)
+    if change.is_recoded:
+        assert change.written is not None
+        kept_as = pa.dictionary(pa.int32(), pa.string(), ordered=change.written.is_ordered)
+        return pa.field(field.name, kept_as, metadata=field.metadata)
+    return field.with_nullable(True) if change.written is not None or len(change.blanks) else field
+
+
+def _type_of_treated(kept_as: pa.DataType, treated: pa.Array) -> pa.DataType:
+    """The type of the column if it holds all the new values, and otherwise that of the values."""
+    value_type = kept_as.value_type if pa.types.is_dictionary(kept_as) else kept_as
+    plain = treated.dictionary_decode() if pa.types.is_dictionary(treated.type) else treated
+    is_text = [pa.types.is_string(one) or pa.types.is_large_string(one) for one in (value_type, plain.type)]
+    try:
+        if is_text[0] == is_text[1] and plain.cast(value_type).cast(plain.type).equals(plain):
+            return kept_as
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        pass
+    return plain.type
+
+
+def changed_table(table: pa.Table, first: int, changes: Changes, forms: DictionaryForms | None = None) -> pa.Table:
+    """A piece of the data that begins at record ``first``, with all changes but that of the order.
 
     Columns with new values anywhere are rebuilt in every piece, so that pieces without new values look no different.
-    Without ``remakes_all`` they are not rebuilt; this suits formats that store values only.
     """
     if forms is None:
-        forms = dictionary_forms([table], list(columns))
-    wanted = np.asarray(rows, dtype=np.int64)
-    inside = np.flatnonzero((wanted >= first) & (wanted < first + table.num_rows))
-    for name, values in columns.items():
-        position = table.schema.get_field_index(name)
-        field = table.schema.field(position)
-        if not len(inside) and not remakes_all and not pa.types.is_dictionary(field.type):
-            continue
-        new = as_arrow(values).take(as_arrow(inside))
-        plain = _replaced_array(_decoded(table.column(position)), wanted[inside] - first, new)
+        forms = dictionary_forms([table], changed_in_place(changes))
+    schema = changed_schema(table.schema, changes)
+    columns = []
+    for field in schema:
+        column, change = table.column(field.name), changes.columns.get(field.name)
+        columns.append(column if change is None else _changed_array(column, field, first, change, forms))
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def changed_in_place(changes: Changes) -> list[str]:
+    """The columns that keep their type and the values that are not changed."""
+    return [name for name, change in changes.columns.items() if change.treated is None and not change.is_recoded]
+
+
+def _changed_array(
+    column: pa.ChunkedArray, field: pa.Field, first: int, change: ColumnChanges, forms: DictionaryForms
+) -> pa.Array:
+    n_rows = len(column)
+    if change.treated is not None:
+        treated = change.treated.slice(first, n_rows)
+        plain = treated.dictionary_decode() if pa.types.is_dictionary(treated.type) else treated
         if pa.types.is_dictionary(field.type):
-            dictionary = forms[name]
-            array = _encoded(plain, _sorted(plain) if dictionary is None else dictionary, field.type)
-        else:
-            array = as_type(plain, field.type)
-        table = table.set_column(position, field, array)
-    return table
+            return _encoded(plain.cast(field.type.value_type), _sorted(change.treated.cast(field.type.value_type)), field.type)
+        return as_type(plain, field.type)
+    plain = _decoded(column)
+    rows, values = change.new_values(first, n_rows)
+    plain = with_values(plain, rows, values)
+    if change.is_recoded:
+        assert change.written is not None
+        return change.written.texts(change.levels_of(plain, first))
+    is_missing = np.zeros(n_rows, dtype=bool)
+    if change.written is not None:
+        is_missing = change.written.levels_of(plain) < 0
+    is_missing[change.blank_rows(first, n_rows)] = True
+    if is_missing.any():
+        plain = plain.take(as_arrow(np.arange(n_rows), is_null=is_missing))
+    if pa.types.is_dictionary(field.type):
+        dictionary = forms[field.name]
+        return _encoded(plain, _sorted(plain) if dictionary is None else dictionary, field.type)
+    return as_type(plain, field.type)
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.Array:
@@ -109,7 +172,11 @@ def _encoded(plain: pa.Array, dictionary: pa.Array, kept_as: pa.DictionaryType) 
     return pa.DictionaryArray.from_arrays(indices, dictionary.cast(kept_as.value_type), ordered=kept_as.ordered)
 
 
-def _replaced_array(plain: pa.Array, positions: NDArray[np.int64], new: pa.Array) -> pa.Array:
+def with_values(array: pa.Array, positions: NDArray[np.int64], new: pa.Array | None) -> pa.Array:
+    """An array with new values at some positions."""
+    plain = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+    if new is None or not len(positions):
+        return plain
     choice = np.arange(len(plain))
     choice[positions] = len(plain) + np.arange(len(new))
     return pa.concat_arrays([plain, as_type(new, plain.type)]).take(as_arrow(choice))
@@ -124,3 +191,55 @@ def as_type(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(wanted):
         array = array.cast(wanted.value_type).dictionary_encode()
     return array.cast(wanted)
+
+
+def reordered(tables: Iterable[pa.Table], order: NDArray[np.int64], beside: Path, sizes: Sequence[int]) -> Iterator[pa.Table]:
+    """The records of some tables in a new order, as tables of the given sizes.
+
+    Tables that do not fit together into memory go through private files ``beside`` the one that is written: each record into
+    the file of its part of the new order, and each file, one after another, into its order.
+    """
+    target = np.empty(len(order), dtype=np.int64)
+    target[order] = np.arange(len(order))
+    with temporary_folder(beside) as folder:
+        yield from _cut(_in_order(iter(tables), target, folder), sizes)
+
+
+def _in_order(tables: Iterator[pa.Table], target: NDArray[np.int64], folder: Path) -> Iterator[pa.Table]:
+    if len(target) <= ROWS_IN_ORDER:
+        whole = list(tables)
+        if whole:
+            yield pa.concat_tables(whole).take(as_arrow(np.argsort(target)))
+        return
+    writers: dict[int, Any] = {}
+    first = 0
+    for table in tables:
+        of_rows = target[first : first + table.num_rows]
+        numbered = table.append_column(_TARGET, as_arrow(of_rows))
+        for bucket in np.unique(of_rows // ROWS_IN_ORDER).tolist():
+            chosen = numbered.take(as_arrow(np.flatnonzero(of_rows // ROWS_IN_ORDER == bucket)))
+            if bucket not in writers:
+                writers[bucket] = pa.ipc.new_stream(str(new_private_file(folder / f"order-{bucket}")), chosen.schema)
+            writers[bucket].write_table(chosen)
+        first += table.num_rows
+    for writer in writers.values():
+        writer.close()
+    for bucket in sorted(writers):
+        path = folder / f"order-{bucket}"
+        with pa.OSFile(str(path)) as stream:
+            together = pa.ipc.open_stream(stream).read_all()
+        path.unlink()
+        yield together.take(pc.sort_indices(together.column(_TARGET))).drop_columns([_TARGET])
+
+
+def _cut(tables: Iterable[pa.Table], sizes: Sequence[int]) -> Iterator[pa.Table]:
+    """The same records in tables of the given sizes."""
+    waiting: list[pa.Table] = []
+    sizes_left = list(sizes)
+    for table in tables:
+        waiting.append(table)
+        while sizes_left and sum(one.num_rows for one in waiting) >= sizes_left[0]:
+            whole = pa.concat_tables(waiting)
+            size = sizes_left.pop(0)
+            yield whole.slice(0, size).combine_chunks()
+            waiting = [whole.slice(size)]

@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from rarecell.engine.arrays import EncodedColumn, GroupedCounts, KeyCells, Kind, Pairs
+from rarecell.engine.changes import Changes, one_array
 from rarecell.engine.frames import FrameSource, count_groups, new_names
 from rarecell.engine.places import refuse_when_confined
 from rarecell.engine.source import BATCH_ROWS, ProductColumns, Source
@@ -42,7 +43,7 @@ from rarecell.errors import BadInput, EngineFailed, MissingExtra, TooLarge
 from rarecell.machine.disk import remove
 
 if TYPE_CHECKING:
-    from rarecell.edges import Columns, Frame, Places
+    from rarecell.edges import Columns, Frame
     from rarecell.engine.changes import Recodes
 
 
@@ -150,7 +151,7 @@ class SparkSource(FrameSource):
             for new, name, none in zip(names, values, empty, strict=True)
         ]
         kept = [functions.col(quoted(column)).alias(name) for name, column in columns.items()]
-        self.write(joined.select(*kept, *filled), path)
+        self._write_frame(joined.select(*kept, *filled), path)
 
     @spark_job("joining the counts of some sets of keys")
     def with_products_of_margins(
@@ -283,7 +284,7 @@ class SparkSource(FrameSource):
         return native, codes
 
     @spark_job("exchanging the values")
-    def replaced_by_id(self, id_column: str | None, ids: pa.Array, columns: Columns) -> Frame:
+    def _replaced_by_id(self, id_column: str | None, ids: pa.Array, columns: Columns) -> Frame:
         """The Spark frame with new values in the records that have these ids; a null replaces a value with null."""
         from pyspark.sql import functions
 
@@ -306,7 +307,7 @@ class SparkSource(FrameSource):
         return joined.select(*chosen)
 
     @spark_job("recoding")
-    def with_levels_of(self, native: Frame, recodes: Recodes) -> Frame:
+    def _with_levels(self, native: Frame, recodes: Recodes) -> Frame:
         """A Spark frame like this one, with the levels of some columns in place of their values."""
         from pyspark.sql import functions
 
@@ -324,7 +325,7 @@ class SparkSource(FrameSource):
         return native
 
     @spark_job("writing")
-    def write(self, native: Frame, path: str | Path) -> Path:
+    def _write_frame(self, native: Frame, path: str | Path) -> Path:
         """Write a Spark frame as a folder of Parquet files that this machine can access."""
         folder = Path(path).absolute()
         native.write.option("compression", "zstd").parquet(folder.as_uri())
@@ -341,19 +342,58 @@ class SparkSource(FrameSource):
             )
         return Path(path)
 
-    def released(self, places: Places, columns: Columns, recodes: Recodes, *, id_column: str | None = None) -> Frame:
-        return self.with_levels_of(self.replaced_by_id(id_column, places, columns), recodes)
+    def changed(self, changes: Changes) -> Frame:
+        native = self._replaced_by_id(changes.id_column, changes.places, changes.values)
+        native = self._with_levels(
+            native, {name: levels for name, levels in changes.recodes.items() if name not in changes.treated}
+        )
+        if changes.blanks or changes.treated or changes.order is not None:
+            native = self._with_record_changes(native, changes)
+        return native.drop(*changes.dropped) if changes.dropped else native
 
-    def write_released(
-        self, path: str | Path, places: Places, columns: Columns, recodes: Recodes, *, id_column: str | None = None
-    ) -> Path:
-        return self.write(self.released(places, columns, recodes, id_column=id_column), path)
+    @spark_job("changing values of single records")
+    def _with_record_changes(self, native: Frame, changes: Changes) -> Frame:
+        """The Spark frame with blanked values, new values in every record, and the records in a new order."""
+        from pyspark.sql import functions
+
+        numbered = self if isinstance(self, NumberedSpark) else NumberedSpark(self, changes.id_column)
+        changes.check(native.columns, lambda: len(numbered.ids))
+        blanked = {name: one for name, one in changes.blanks.items() if name not in changes.treated}
+        rows = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *(one.rows for one in blanked.values())]))
+        if changes.treated or changes.order is not None:
+            rows = np.arange(len(numbered.ids))
+        number, position, *new = new_names(2 + len(blanked) + len(changes.treated), "changed")
+        names = dict(zip([*blanked, *changes.treated], new, strict=True))
+        columns: dict[str, Any] = {number: numbered.places(rows)}
+        for name, one in blanked.items():
+            columns[names[name]] = np.isin(rows, one.rows)
+        for name, values in changes.treated.items():
+            columns[names[name]] = one_array(values)
+        if changes.order is not None:
+            place = np.empty(len(rows), dtype=np.int64)
+            place[changes.order] = np.arange(len(rows))
+            columns[position] = place
+        small = spark_table(native, columns)
+        joined = native.join(sent(small, len(rows)), native[quoted(self.usable_id(changes.id_column))] == small[number], "left")
+
+        def column(name: str) -> Any:
+            if name in changes.treated:
+                return small[names[name]].alias(name)
+            if name in blanked:
+                is_blank = functions.coalesce(small[names[name]], functions.lit(False))
+                return functions.when(~is_blank, native[quoted(name)]).alias(name)
+            return native[quoted(name)]
+
+        chosen = [column(name) for name in native.columns]
+        if changes.order is not None:
+            return joined.select(*chosen, small[position]).orderBy(position).drop(position)
+        return joined.select(*chosen)
+
+    def write(self, path: str | Path, changes: Changes) -> Path:
+        return self._write_frame(self.changed(changes), path)
 
     def read_back(self, written: Path) -> Frame:
         return self.native.sparkSession.read.parquet(written.absolute().as_uri())
-
-    def write_with_replacements(self, path: str | Path, rows: Places, columns: Columns) -> Path:
-        raise BadInput("A Spark frame is not written to a single file; change it with replaced_by_id and write it with Spark.")
 
 
 # How does a run look at single records that are spread over many machines?

@@ -21,20 +21,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from rarecell.engine.changes import Changes, ColumnChanges
 from rarecell.engine.columnar.source import ParquetSource
+from rarecell.engine.columnar.write import with_values
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.files import CachedSource, FileSource
 from rarecell.engine.output import atomic_path
 from rarecell.engine.places import FileStamp
 from rarecell.engine.source import BATCH_ROWS, Column
-from rarecell.engine.statistics.stata import write_changed
-from rarecell.engine.statistics.write import codes_of, write_statistics_levels
+from rarecell.engine.statistics.stata import write_stata
+from rarecell.engine.statistics.write import changed_values, codes_of, stata_changes
 from rarecell.engine.text.scan import refuse_duplicates
 from rarecell.errors import BadInput, MissingExtra, RarecellError
 
 if TYPE_CHECKING:
     from rarecell.edges import Columns, Level
-    from rarecell.engine.changes import Recodes, WrittenLevels
+    from rarecell.engine.changes import WrittenLevels
     from rarecell.engine.statistics.write import NewColumn
 
 
@@ -149,62 +151,60 @@ class StatisticsSource(CachedSource):
 
     # ------------------------------------------------------------------ writing
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
+    def write(self, path: str | Path, changes: Changes) -> Path:
         self._inner  # noqa: B018 - reads the data now, if not before: what is written is compared with what was read
         self._stamp.refuse_change()
-        changes = {name: pa.array(values).to_pylist() for name, values in columns.items()}
+        changes.check(self.metadata.column_names, lambda: self.n_rows)
         if self.kind == ".dta":
-            write_changed(Path(path), self.path, np.asarray(rows, dtype=np.int64), changes, n_rows=self.n_rows)
+            write_stata(
+                Path(path),
+                self.path,
+                self.n_rows,
+                stata_changes(self, changes),
+                dropped=changes.dropped,
+                order=changes.order,
+            )
         else:
-            self._write_anew(Path(path), np.asarray(rows, dtype=np.int64), changes)
+            self._write_anew(Path(path), changes)
         self._stamp.refuse_change()
-        return Path(path)
-
-    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-        write_statistics_levels(self, Path(path), recodes)
         return Path(path)
 
     def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Level, ...]:
         codes = None if written.only_blanks else codes_of(self, column, written)
         return super().levels_read_back(column, written) if codes is None else codes
 
-    def reopened(self, path: Path) -> StatisticsSource:
-        """A file that was written from this one."""
-        return StatisticsSource(path, settings=self.settings)
+    def levels_of_records(self, column: str, change: ColumnChanges) -> NDArray[np.int32]:
+        """The level of each record once values are exchanged and blanked, −1 where it is missing."""
+        found, first = [np.empty(0, dtype=np.int32)], 0
+        for batch in self.batches([column]):
+            rows, values = change.new_values(first, batch.num_rows)
+            found.append(change.levels_of(with_values(batch.column(0), rows, values), first))
+            first += batch.num_rows
+        return np.concatenate(found)
 
-    def levels_of_records(self, column: str, written: WrittenLevels) -> NDArray[np.int32]:
-        """The level of each record, −1 where it is missing."""
-        found = [written.levels_of(batch.column(0)) for batch in self.batches([column])]
-        return np.concatenate([np.empty(0, dtype=np.int32), *found])
-
-    def _write_anew(self, path: Path, rows: NDArray[np.int64], changes: Mapping[str, Sequence[Level]]) -> None:
+    def _write_anew(self, path: Path, changes: Changes) -> None:
         # Kinds of missing values that SAS distinguishes by letters cannot be stored in a transport file written here.
         values, metadata = self._read(output_format="dict", user_missing=self.kind in (".sav", ".zsav"))
-        for name, new in changes.items():
-            is_text = metadata.readstat_variable_types[name] == "string"
-            for row, value in zip(rows.tolist(), new, strict=True):
-                values[name][row] = value if is_text or value is None else _as_number(value)
-        self._write_values(path, values, metadata, {})
-
-    def write_anew(self, path: Path, columns: Mapping[str, NewColumn]) -> None:
-        """Write the file with new values and labels in some columns."""
-        values, metadata = self._read(output_format="dict", user_missing=self.kind in (".sav", ".zsav"))
-        for name, column in columns.items():
-            values[name] = column.values
-        self._write_values(path, values, metadata, columns)
+        new = changed_values(self, values, changes, _as_number)
+        values = {name: new[name].values if name in new else found for name, found in values.items()}
+        if changes.order is not None:
+            order = changes.order.tolist()
+            values = {name: [column[row] for row in order] for name, column in values.items()}
+        kept = {name: column for name, column in values.items() if name not in changes.dropped}
+        self._write_values(path, kept, metadata, {name: column for name, column in new.items() if column.labels is not None})
 
     def _write_values(self, path: Path, values: Columns, metadata: Any, new: Mapping[str, NewColumn]) -> None:
         import pyreadstat
 
         def unchanged(of_columns: Mapping[str, Any]) -> dict[str, Any]:
-            return {name: found for name, found in of_columns.items() if name not in new}
+            return {name: found for name, found in of_columns.items() if name not in new and name in values}
 
         labels = {**unchanged(metadata.variable_value_labels), **{name: one.labels for name, one in new.items() if one.labels}}
         measures = {name: "ordinal" if one.is_ordered else "nominal" for name, one in new.items()}
         frame = _frame(values)
-        shared = {
+        shared: dict[str, Any] = {
             "file_label": metadata.file_label or "",
-            "column_labels": metadata.column_names_to_labels,
+            "column_labels": {name: label for name, label in metadata.column_names_to_labels.items() if name in values},
             "variable_format": {name: found for name, found in unchanged(metadata.original_variable_types).items() if found},
         }
         with atomic_path(path) as temporary, _readable_errors(path):

@@ -8,12 +8,12 @@ are those of ``help dta`` for releases 113 to 119.
 from __future__ import annotations
 
 import re
-import shutil
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,37 +56,6 @@ _MISSING_BITS = {
 _SAME_WIDTH = {"b": "B", "h": "H", "i": "I", "f": "I", "d": "Q"}
 _OLD_TYPES = {251: "b", 252: "h", 253: "i", 254: "f", 255: "d"}
 _NEW_TYPES = {65_530: "b", 65_529: "h", 65_528: "i", 65_527: "f", 65_526: "d"}
-
-
-def write_changed(
-    path: Path, source: Path, rows: NDArray[np.int64], columns: Mapping[str, Sequence[Level]], *, n_rows: int
-) -> None:
-    """Copy a Stata file with new values in some records. The text ``.a`` in a numeric column is that missing value."""
-    layout = read_layout(source)
-    with atomic_path(path) as temporary:
-        shutil.copyfile(source, temporary)
-        for name in columns:
-            if layout.columns[name].code == "s":
-                _clear_padding(temporary, layout, layout.columns[name], n_rows)
-        with open(temporary, "r+b") as stream:
-            for name, values in columns.items():
-                column = layout.columns[name]
-                for row, value in zip(rows.tolist(), values, strict=True):
-                    stream.seek(layout.data_offset + row * layout.row_width + column.offset)
-                    stream.write(encoded(value, column, layout, name))
-
-
-def _clear_padding(path: Path, layout: StataLayout, column: StataColumn, n_rows: int) -> None:
-    """Zero the bytes after the end of each text; leftovers there would tell unchanged records from changed ones."""
-    if n_rows == 0:
-        return
-    rows = np.memmap(path, dtype=np.uint8, mode="r+", offset=layout.data_offset, shape=(n_rows, layout.row_width))
-    for first in range(0, n_rows, 1 << 18):
-        texts = rows[first : first + (1 << 18), column.offset : column.offset + column.width]
-        is_behind_end = np.logical_or.accumulate(texts == 0, axis=1)
-        if (texts[is_behind_end] != 0).any():
-            texts[is_behind_end] = 0
-    rows.flush()
 
 
 def encoded(value: Level, column: StataColumn, layout: StataLayout, name: str) -> bytes:
@@ -187,11 +156,10 @@ def _text(padded: bytes, encoding: str) -> str:
     return padded.split(b"\0", 1)[0].decode(encoding)
 
 
-# How is a Stata file written with levels in place of values?
+# ---------------------------------------------------------------------- writing
 #
-# A numeric column gets whole numbers with value labels, a text column the labels themselves. The rows are rebuilt because
-# text may become longer; everything else is copied, with a table of labels added for each numeric column. The layouts are
-# those of ``help dta`` for releases 113 to 119.
+# Only what changes is written anew: the bytes of changed values, the types of columns that get other values, the tables of
+# labels of recoded columns. Without dropped columns everything before the rows and behind them is copied.
 
 
 _ROWS_AT_A_TIME = 1 << 16
@@ -205,28 +173,71 @@ _FORMAT = b"%9.0g"
 
 @dataclass(frozen=True)
 class _Sections:
-    """Where the parts of a file that change with a column are, and how wide their entries are.
+    """Where the parts of a file that describe its columns are, and how wide their entries are.
 
     ``places`` is the map in releases from 117 on, and empty in older ones.
     """
 
     release: int
-    n_columns: int
     types: tuple[int, int]
+    names: tuple[int, int]
     sorted_by: int
     formats: tuple[int, int]
     label_names: tuple[int, int]
+    variable_labels: tuple[int, int]
     places: tuple[int, ...]
-    map_at: int
 
     @property
     def longest_text(self) -> int:
         return 2045 if self.places else 244
 
 
+class StataChange(Protocol):
+    """What is written in a column."""
+
+    @property
+    def name(self) -> str:
+        """The column."""
+
+    def column(self, layout: StataLayout, longest_text: int) -> StataColumn:
+        """The type and width that the column gets."""
+
+    def rows(self, first: int, old: NDArray[np.uint8], column: StataColumn, layout: StataLayout) -> NDArray[np.uint8]:
+        """The bytes of some records from ``first`` on; ``old`` are those that were read."""
+
+    @property
+    def value_labels(self) -> Mapping[int, str] | None:
+        """Labels of the new numbers; None leaves the labels of the column as they are."""
+
+
+@dataclass(frozen=True, eq=False)
+class StataValues:
+    """New values in some records of a column, which keeps its type. The text ``.a`` in a numeric column is that missing value."""
+
+    name: str
+    at: NDArray[np.int64]
+    values: Sequence[Level]
+
+    value_labels: Mapping[int, str] | None = None
+
+    def column(self, layout: StataLayout, longest_text: int) -> StataColumn:
+        return layout.columns[self.name]
+
+    def rows(self, first: int, old: NDArray[np.uint8], column: StataColumn, layout: StataLayout) -> NDArray[np.uint8]:
+        new = old.copy()
+        if column.code == "s":
+            # Leftovers behind the end of a text would tell unchanged records from changed ones.
+            new[np.logical_or.accumulate(new == 0, axis=1)] = 0
+        low, high = np.searchsorted(self.at, [first, first + len(old)])
+        for position in range(low, high):
+            value = encoded(self.values[position], column, layout, self.name)
+            new[self.at[position] - first] = np.frombuffer(value, dtype=np.uint8)
+        return new
+
+
 @dataclass(frozen=True, eq=False)
 class StataRecode:
-    """What is written for the levels of a column: text or, for a numeric column, whole numbers and their labels.
+    """The levels of a column: text or, for a numeric column, whole numbers and their labels.
 
     ``level_of_row`` is −1 where a value is missing.
     """
@@ -235,49 +246,159 @@ class StataRecode:
     level_of_row: NDArray[np.int32]
     texts: tuple[str, ...]
     codes: tuple[int, ...]
-    value_labels: Mapping[int, str]
+    value_labels: Mapping[int, str] | None
+
+    def column(self, layout: StataLayout, longest_text: int) -> StataColumn:
+        column = layout.columns[self.name]
+        _refuse_long(self.name, column, "recoded")
+        return replace(column, width=_width(self.name, self.texts, layout, longest_text)) if column.code == "s" else column
+
+    def rows(self, first: int, old: NDArray[np.uint8], column: StataColumn, layout: StataLayout) -> NDArray[np.uint8]:
+        if column.code == "s":
+            pieces = [text.ljust(column.width, b"\0") for text in (*(_bytes_of(text, layout) for text in self.texts), b"")]
+        else:
+            pieces = [encoded(value, column, layout, self.name) for value in (*self.codes, None)]
+        table = np.frombuffer(b"".join(pieces), dtype=np.uint8).reshape(len(pieces), column.width)
+        return np.asarray(table[self.level_of_row[first : first + len(old)]])
 
 
-def write_stata_levels(path: Path, source: Path, n_rows: int, recodes: list[StataRecode]) -> None:
-    """Copy a Stata file with the levels of some columns in place of their values."""
+@dataclass(frozen=True, eq=False)
+class StataTreated:
+    """A new value in every record. A column keeps its type where that holds the values, and its labels as long as it has numbers."""
+
+    name: str
+    values: Sequence[Level]
+
+    @property
+    def value_labels(self) -> Mapping[int, str] | None:
+        return {} if self._is_text else None
+
+    @cached_property
+    def _is_text(self) -> bool:
+        return any(isinstance(value, str) for value in self.values)
+
+    def column(self, layout: StataLayout, longest_text: int) -> StataColumn:
+        column = layout.columns[self.name]
+        _refuse_long(self.name, column, "changed")
+        if self._is_text:
+            texts = {str(value) for value in self.values if value is not None}
+            return replace(column, code="s", width=_width(self.name, sorted(texts), layout, longest_text))
+        numbers = [value for value in self.values if value is not None]
+        low, high = WHOLE_NUMBERS.get(column.code, (0, -1))
+        if column.code == "d" or all(float(value).is_integer() and low <= value <= high for value in numbers):
+            return column if column.code not in "sL" else replace(column, code="d", width=8)
+        if column.code == "f" and all(float(np.float32(value)) == value for value in numbers):
+            return column
+        return replace(column, code="d", width=8)
+
+    def rows(self, first: int, old: NDArray[np.uint8], column: StataColumn, layout: StataLayout) -> NDArray[np.uint8]:
+        pieces = [encoded(value, column, layout, self.name) for value in self.values[first : first + len(old)]]
+        return np.frombuffer(b"".join(pieces), dtype=np.uint8).reshape(len(pieces), column.width)
+
+
+def write_stata(
+    path: Path,
+    source: Path,
+    n_rows: int,
+    changes: Sequence[StataChange],
+    *,
+    dropped: frozenset[str] = frozenset(),
+    order: NDArray[np.int64] | None = None,
+) -> None:
+    """Copy a Stata file with changed columns, without dropped ones, and in a new order of the records."""
     layout = read_layout(source)
-    data_end = layout.data_offset + n_rows * layout.row_width
+    _refuse_long_texts_that_move(layout, source, dropped, order)
     with open(source, "rb") as stream:
-        sections = _sections(stream, layout)
-        stream.seek(0)
         head = bytearray(stream.read(layout.data_offset))
-        stream.seek(data_end)
+        stream.seek(layout.data_offset + n_rows * layout.row_width)
         tail = stream.read()
-    columns = {one.name: _new_column(one, layout, sections, source) for one in recodes}
-    tables = b"".join(_label_table(one, layout, sections) for one in recodes if not _is_text(layout, one.name))
-    for one in recodes:
-        _describe(head, list(layout.columns).index(one.name), one.name, columns[one.name], layout, sections)
-    # The records may no longer be in the sort order that the file declares.
-    head[sections.sorted_by : sections.sorted_by + 2] = b"\0\0"
-    n_more = sum(column.width - layout.columns[name].width for name, column in columns.items()) * n_rows
-    with atomic_path(path) as temporary, open(temporary, "wb") as out:
-        out.write(_with_map(head, sections, layout, n_more, len(tables)))
-        _write_rows(out, source, layout, n_rows, recodes, columns)
-        out.write(_with_tables(tail, tables, sections))
+    sections = _sections(head, layout)
+    old_head = bytes(head)
+    columns = {change.name: change.column(layout, sections.longest_text) for change in changes}
+    for change in changes:
+        _describe(head, change, columns[change.name], layout, sections)
+    if order is not None or any(not isinstance(change, StataValues) for change in changes):
+        # The records may no longer be in the sort order that the file declares.
+        head[sections.sorted_by : sections.sorted_by + 2] = b"\0\0"
+    tables = b"".join(_label_table(change, layout, sections) for change in changes if change.value_labels)
+    if dropped:
+        head = _without_columns(head, sections, layout, dropped)
+    width = sum(columns.get(name, column).width for name, column in layout.columns.items() if name not in dropped)
+    strls, labels = _after_rows(tail, old_head, sections, layout, dropped, n_rows)
+    parts = (b"</data>" + strls, labels(tables)) if sections.places else (b"", labels(tables))
+    with atomic_path(path) as temporary:
+        with open(temporary, "wb") as out:
+            out.write(_with_map(head, sections, layout, n_rows * width, parts))
+            if order is not None:
+                out.seek(n_rows * width, 1)
+            else:
+                for block in _changed_rows(source, layout, n_rows, changes, columns, dropped):
+                    out.write(block.tobytes())
+            out.write(b"".join(parts) + (b"</stata_dta>" if sections.places else b""))
+        if order is not None and n_rows:
+            _write_in_order(temporary, len(head), width, order, _changed_rows(source, layout, n_rows, changes, columns, dropped))
 
 
-def _is_text(layout: StataLayout, name: str) -> bool:
-    return layout.columns[name].code in "sL"
+def _changed_rows(
+    source: Path,
+    layout: StataLayout,
+    n_rows: int,
+    changes: Sequence[StataChange],
+    columns: Mapping[str, StataColumn],
+    dropped: frozenset[str],
+) -> Iterator[NDArray[np.uint8]]:
+    of_column = {change.name: change for change in changes}
+    with open(source, "rb") as stream:
+        stream.seek(layout.data_offset)
+        for first in range(0, n_rows, _ROWS_AT_A_TIME):
+            n_here = min(_ROWS_AT_A_TIME, n_rows - first)
+            rows = np.frombuffer(stream.read(n_here * layout.row_width), dtype=np.uint8).reshape(n_here, layout.row_width)
+            parts = []
+            for name, column in layout.columns.items():
+                if name not in dropped:
+                    old = rows[:, column.offset : column.offset + column.width]
+                    change = of_column.get(name)
+                    parts.append(old if change is None else change.rows(first, old, columns[name], layout))
+            yield np.concatenate(parts, axis=1)
 
 
-def _new_column(one: StataRecode, layout: StataLayout, sections: _Sections, source: Path) -> StataColumn:
-    column = layout.columns[one.name]
+def _write_in_order(path: Path, offset: int, width: int, order: NDArray[np.int64], blocks: Iterable[NDArray[np.uint8]]) -> None:
+    target = np.empty(len(order), dtype=np.int64)
+    target[order] = np.arange(len(order))
+    rows = np.memmap(path, dtype=np.uint8, mode="r+", offset=offset, shape=(len(order), width))
+    first = 0
+    for block in blocks:
+        rows[target[first : first + len(block)]] = block
+        first += len(block)
+    rows.flush()
+
+
+def _refuse_long(name: str, column: StataColumn, what: str) -> None:
     if column.code == "L":
         raise BadInput(
-            f"Column '{one.name}' of {source} is long text (strL), which cannot be written recoded. Make it a column of text of fixed "
-            "length in Stata (recast str), or leave it out of the recoding."
+            f"Column '{name}' is long text (strL), which cannot be written {what}. Make it a column of text of fixed length in Stata "
+            "(recast str), or leave it as it is."
         )
-    if column.code != "s":
-        return column
-    width = max((len(_bytes_of(text, layout)) for text in one.texts), default=1)
-    if width > sections.longest_text:
-        raise BadInput(f"A level of key '{one.name}' is longer than Stata allows. Give the groups shorter names.")
-    return replace(column, width=max(width, 1))
+
+
+def _refuse_long_texts_that_move(
+    layout: StataLayout, source: Path, dropped: frozenset[str], order: NDArray[np.int64] | None
+) -> None:
+    """A long text is stored under the numbers of its column and of its record, which must then stay as they are."""
+    for position, (name, column) in enumerate(layout.columns.items()):
+        moves = order is not None or any(other in dropped for other in list(layout.columns)[:position])
+        if column.code == "L" and name not in dropped and moves:
+            raise BadInput(
+                f"Column '{name}' of {source} is long text (strL), which Stata stores under the number of its record. Drop it, or make it "
+                "a column of text of fixed length in Stata (recast str)."
+            )
+
+
+def _width(name: str, texts: Sequence[str], layout: StataLayout, longest_text: int) -> int:
+    width = max((len(_bytes_of(text, layout)) for text in texts), default=1)
+    if width > longest_text:
+        raise BadInput(f"A level of key '{name}' is longer than Stata allows. Give the groups shorter names.")
+    return max(width, 1)
 
 
 def _bytes_of(text: str, layout: StataLayout) -> bytes:
@@ -294,84 +415,51 @@ def _bytes_of(text: str, layout: StataLayout) -> bytes:
         ) from None
 
 
-# ---------------------------------------------------------------------- rows
-
-
-def _write_rows(
-    out: BinaryIO,
-    source: Path,
-    layout: StataLayout,
-    n_rows: int,
-    recodes: list[StataRecode],
-    columns: Mapping[str, StataColumn],
-) -> None:
-    values = {one.name: _values(one, columns[one.name], layout) for one in recodes}
-    of_rows = {one.name: one.level_of_row for one in recodes}
-    with open(source, "rb") as stream:
-        stream.seek(layout.data_offset)
-        for first in range(0, n_rows, _ROWS_AT_A_TIME):
-            n_here = min(_ROWS_AT_A_TIME, n_rows - first)
-            rows = np.frombuffer(stream.read(n_here * layout.row_width), dtype=np.uint8).reshape(n_here, layout.row_width)
-            parts = [
-                values[name][of_rows[name][first : first + n_here]]
-                if name in values
-                else rows[:, column.offset : column.offset + column.width]
-                for name, column in layout.columns.items()
-            ]
-            out.write(np.concatenate(parts, axis=1).tobytes())
-
-
-def _values(one: StataRecode, column: StataColumn, layout: StataLayout) -> NDArray[np.uint8]:
-    """The bytes of each level, with those of a missing value last."""
-    if column.code == "s":
-        pieces = [text.ljust(column.width, b"\0") for text in (*(_bytes_of(text, layout) for text in one.texts), b"")]
-    else:
-        pieces = [encoded(value, column, layout, one.name) for value in (*one.codes, None)]
-    return np.frombuffer(b"".join(pieces), dtype=np.uint8).reshape(len(pieces), column.width)
-
-
 # ---------------------------------------------------------------------- what the file says about its columns
 
 
-def _sections(stream: BinaryIO, layout: StataLayout) -> _Sections:
-    stream.seek(0)
-    head = stream.read(layout.data_offset)
+def _sections(head: bytes | bytearray, layout: StataLayout) -> _Sections:
     n = len(layout.columns)
     if not head.startswith(b"<stata_dta>"):
         release, width = head[0], 12 if head[0] == 113 else 49
         names = 109 + n
         sorted_by = names + 33 * n
         formats = sorted_by + 2 * (n + 1)
-        return _Sections(release, n, (109, 1), sorted_by, (formats, width), (formats + width * n, 33), (), 0)
+        labels = formats + width * n
+        return _Sections(release, (109, 1), (names, 33), sorted_by, (formats, width), (labels, 33), (labels + 33 * n, 81), ())
     release = int(head[head.index(b"<release>") + 9 :][:3])
     map_at = head.index(b"<map>") + 5
     places = struct.unpack(layout.byte_order + "14q", head[map_at : map_at + 112])
-    name_width, format_width = (33, 49) if release == 117 else (129, 57)
+    name_width, format_width, label_width = (33, 49, 81) if release == 117 else (129, 57, 321)
     return _Sections(
         release,
-        n,
         (places[2] + len(b"<variable_types>"), 2),
+        (places[3] + len(b"<varnames>"), name_width),
         places[4] + len(b"<sortlist>"),
         (places[5] + len(b"<formats>"), format_width),
         (places[6] + len(b"<value_label_names>"), name_width),
+        (places[7] + len(b"<variable_labels>"), label_width),
         places,
-        map_at,
     )
 
 
-def _describe(head: bytearray, position: int, name: str, column: StataColumn, layout: StataLayout, sections: _Sections) -> None:
+def _describe(head: bytearray, change: StataChange, column: StataColumn, layout: StataLayout, sections: _Sections) -> None:
     """Set the type, format and label table of a column."""
+    position, before = list(layout.columns).index(change.name), layout.columns[change.name]
 
     def put(section: tuple[int, int], value: bytes) -> None:
         start = section[0] + position * section[1]
         head[start : start + section[1]] = value.ljust(section[1], b"\0")
 
-    if column.code == "s":
-        put(sections.types, struct.pack(layout.byte_order + ("H" if sections.places else "B"), column.width))
-        put(sections.formats, f"%{min(column.width, 200)}s".encode())
-    else:
-        put(sections.formats, _FORMAT)
-        put(sections.label_names, _label_name(name, layout))
+    has_new_type = (column.code, column.width) != (before.code, before.width)
+    if change.value_labels is None and not has_new_type:
+        return
+    types = _NEW_TYPES if sections.places else _OLD_TYPES
+    number = column.width if column.code == "s" else next(kind for kind, code in types.items() if code == column.code)
+    put(sections.types, struct.pack(layout.byte_order + ("H" if sections.places else "B"), number))
+    put(sections.formats, f"%{min(column.width, 200)}s".encode() if column.code == "s" else _FORMAT)
+    if change.value_labels is not None:
+        put(sections.label_names, _label_name(change.name, layout) if column.code != "s" and change.value_labels else b"")
 
 
 def _label_name(name: str, layout: StataLayout) -> bytes:
@@ -379,30 +467,158 @@ def _label_name(name: str, layout: StataLayout) -> bytes:
     return name.encode(layout.encoding)[: _MOST_BYTES_OF_NAME - 3] + b"_rc"
 
 
-def _label_table(one: StataRecode, layout: StataLayout, sections: _Sections) -> bytes:
+def _label_table(change: StataChange, layout: StataLayout, sections: _Sections) -> bytes:
+    if layout.columns[change.name].code in "sL" or change.value_labels is None:
+        return b""
     order = layout.byte_order
-    codes = sorted(one.value_labels)
-    texts = [_bytes_of(one.value_labels[code], layout) + b"\0" for code in codes]
+    codes = sorted(change.value_labels)
+    texts = [_bytes_of(change.value_labels[code], layout) + b"\0" for code in codes]
     starts = np.cumsum([0, *(len(text) for text in texts)])[: len(texts)]
     n = len(codes)
     body = struct.pack(f"{order}ii{n}i{n}i", n, sum(map(len, texts)), *starts.tolist(), *codes) + b"".join(texts)
-    name = _label_name(one.name, layout).ljust(sections.label_names[1], b"\0")
+    name = _label_name(change.name, layout).ljust(sections.label_names[1], b"\0")
     table = struct.pack(order + "i", len(body)) + name + b"\0\0\0" + body
     return b"<lbl>" + table + b"</lbl>" if sections.places else table
 
 
-def _with_map(head: bytearray, sections: _Sections, layout: StataLayout, n_more: int, n_labels: int) -> bytes:
-    """The head with new places for what follows the rows, which may have become longer."""
+def _with_map(head: bytearray, sections: _Sections, layout: StataLayout, n_bytes: int, parts: tuple[bytes, bytes]) -> bytes:
+    """The head with the places of everything that follows the rows, which may have become longer."""
     if sections.places:
-        places = list(sections.places)
-        for section in (10, 11, 12, 13):
-            places[section] += n_more + (n_labels if section >= 12 else 0)
-        head[sections.map_at : sections.map_at + 112] = struct.pack(layout.byte_order + "14q", *places)
+        map_at = head.index(b"<map>") + 5
+        places = list(struct.unpack(layout.byte_order + "14q", head[map_at : map_at + 112]))
+        places[10] = len(head) + n_bytes + len(b"</data>")
+        places[11] = places[10] + len(parts[0]) - len(b"</data>")
+        places[12] = places[11] + len(parts[1])
+        places[13] = places[12] + len(b"</stata_dta>")
+        head[map_at : map_at + 112] = struct.pack(layout.byte_order + "14q", *places)
     return bytes(head)
 
 
-def _with_tables(tail: bytes, tables: bytes, sections: _Sections) -> bytes:
+def _after_rows(
+    tail: bytes, head: bytes, sections: _Sections, layout: StataLayout, dropped: frozenset[str], n_rows: int
+) -> tuple[bytes, Callable[[bytes], bytes]]:
+    """Long texts, and a function that gives the tables of labels together with new ones."""
+    unneeded = _unneeded_tables(head, sections, layout, dropped)
     if not sections.places:
-        return tail + tables
-    end = tail.rindex(b"</value_labels>")
-    return tail[:end] + tables + tail[end:]
+        tables = tail if not unneeded else b"".join(table for name, table in _old_tables(tail, layout) if name not in unneeded)
+        return b"", lambda new: tables + new
+    end_of_rows = layout.data_offset + n_rows * layout.row_width
+    strls, labels = (tail[sections.places[k] - end_of_rows : sections.places[k + 1] - end_of_rows] for k in (10, 11))
+    if dropped:
+        strls = _without_long_texts(strls, sections, layout, dropped)
+    for name, table in _new_tables(labels, layout, sections) if unneeded else ():
+        if name in unneeded:
+            labels = labels.replace(table, b"")
+    end = labels.rindex(b"</value_labels>")
+    return strls, lambda new: labels[:end] + new + labels[end:]
+
+
+# ---------------------------------------------------------------------- without some columns
+
+
+def _without_columns(head: bytearray, sections: _Sections, layout: StataLayout, dropped: frozenset[str]) -> bytearray:
+    """The head without anything that describes dropped columns, and without a declared sort order."""
+    kept = [position for position, name in enumerate(layout.columns) if name not in dropped]
+    order = layout.byte_order
+
+    def cut(section: tuple[int, int]) -> bytes:
+        start, width = section
+        return b"".join(bytes(head[start + k * width : start + (k + 1) * width]) for k in kept)
+
+    if not sections.places:
+        head[4:6] = struct.pack(order + "H", len(kept))
+        unsorted = b"\0" * (2 * (len(kept) + 1))
+        described = cut(sections.types) + cut(sections.names) + unsorted + cut(sections.formats) + cut(sections.label_names)
+        after = sections.variable_labels[0] + sections.variable_labels[1] * len(layout.columns)
+        return head[:109] + described + cut(sections.variable_labels) + _old_notes(head[after:], layout, dropped)
+    is_wide = sections.release >= 119
+    at = head.index(b"<K>") + 3
+    packed = struct.pack(order + ("I" if is_wide else "H"), len(kept))
+    head[at : at + len(packed)] = packed
+    unsorted = b"\0" * ((4 if is_wide else 2) * (len(kept) + 1))
+    bodies = {
+        2: (b"variable_types", cut(sections.types)),
+        3: (b"varnames", cut(sections.names)),
+        4: (b"sortlist", unsorted),
+        5: (b"formats", cut(sections.formats)),
+        6: (b"value_label_names", cut(sections.label_names)),
+        7: (b"variable_labels", cut(sections.variable_labels)),
+        8: (b"characteristics", _new_notes(head, sections, layout, dropped)),
+    }
+    places, new = list(sections.places), head[: sections.places[2]]
+    for number, (tag, body) in bodies.items():
+        places[number] = len(new)
+        new += b"<" + tag + b">" + body + b"</" + tag + b">"
+    places[9] = len(new)
+    new += b"<data>"
+    map_at = new.index(b"<map>") + 5
+    new[map_at : map_at + 112] = struct.pack(order + "14q", *places)
+    return new
+
+
+def _old_notes(after: bytearray, layout: StataLayout, dropped: frozenset[str]) -> bytes:
+    """Expansion fields of releases up to 115 that do not belong to dropped columns."""
+    kept, at = b"", 0
+    while True:
+        kind, length = struct.unpack(layout.byte_order + "Bi", after[at : at + 5])
+        body = bytes(after[at + 5 : at + 5 + length])
+        if kind != 1 or _text(body[:33], layout.encoding) not in dropped:
+            kept += bytes(after[at : at + 5]) + body
+        at += 5 + length
+        if kind == 0 and length == 0:
+            return kept
+
+
+def _new_notes(head: bytearray, sections: _Sections, layout: StataLayout, dropped: frozenset[str]) -> bytes:
+    """Characteristics of releases from 117 on that do not belong to dropped columns."""
+    at = sections.places[8] + len(b"<characteristics>")
+    kept, width = b"", sections.names[1]
+    while head[at : at + 4] == b"<ch>":
+        (length,) = struct.unpack(layout.byte_order + "I", head[at + 4 : at + 8])
+        end = at + 8 + length + len(b"</ch>")
+        if _text(bytes(head[at + 8 : at + 8 + width]), layout.encoding) not in dropped:
+            kept += bytes(head[at:end])
+        at = end
+    return kept
+
+
+def _unneeded_tables(head: bytes, sections: _Sections, layout: StataLayout, dropped: frozenset[str]) -> set[str]:
+    """Names of the label tables that only dropped columns use."""
+    start, width = sections.label_names
+    used = {
+        name: _text(head[start + k * width : start + (k + 1) * width], layout.encoding) for k, name in enumerate(layout.columns)
+    }
+    return {used[name] for name in dropped} - {table for name, table in used.items() if name not in dropped} - {""}
+
+
+def _old_tables(tail: bytes, layout: StataLayout) -> Iterator[tuple[str, bytes]]:
+    at = 0
+    while at + 40 <= len(tail):
+        (length,) = struct.unpack(layout.byte_order + "i", tail[at : at + 4])
+        end = at + 4 + 33 + 3 + length
+        yield _text(tail[at + 4 : at + 37], layout.encoding), tail[at:end]
+        at = end
+
+
+def _new_tables(labels: bytes, layout: StataLayout, sections: _Sections) -> Iterator[tuple[str, bytes]]:
+    at, width = len(b"<value_labels>"), sections.label_names[1]
+    while labels[at : at + 5] == b"<lbl>":
+        (length,) = struct.unpack(layout.byte_order + "i", labels[at + 5 : at + 9])
+        end = at + 9 + width + 3 + length + len(b"</lbl>")
+        yield _text(labels[at + 9 : at + 9 + width], layout.encoding), labels[at:end]
+        at = end
+
+
+def _without_long_texts(strls: bytes, sections: _Sections, layout: StataLayout, dropped: frozenset[str]) -> bytes:
+    """The section of long texts without those of dropped columns."""
+    gone = {position + 1 for position, name in enumerate(layout.columns) if name in dropped}
+    at, kept, number_width = len(b"<strls>"), b"<strls>", 4 if sections.release == 117 else 8
+    while strls[at : at + 3] == b"GSO":
+        (column,) = struct.unpack(layout.byte_order + "I", strls[at + 3 : at + 7])
+        length_at = at + 7 + number_width + 1
+        (length,) = struct.unpack(layout.byte_order + "I", strls[length_at : length_at + 4])
+        end = length_at + 4 + length
+        if column not in gone:
+            kept += strls[at:end]
+        at = end
+    return kept + strls[at:]

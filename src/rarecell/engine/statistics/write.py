@@ -6,15 +6,22 @@ that stay as they are keep their labels.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from rarecell.engine.changes import Recodes, WrittenLevels
-from rarecell.engine.output import temporary_folder
-from rarecell.engine.statistics.stata import WHOLE_NUMBERS, StataRecode, read_layout, write_stata_levels
+from rarecell.engine.changes import Changes, ColumnChanges, WrittenLevels
+from rarecell.engine.statistics.stata import (
+    WHOLE_NUMBERS,
+    StataChange,
+    StataRecode,
+    StataTreated,
+    StataValues,
+    read_layout,
+)
 from rarecell.errors import BadInput
 
 if TYPE_CHECKING:
@@ -23,50 +30,78 @@ if TYPE_CHECKING:
 
 
 class NewColumn(NamedTuple):
-    """The values of a column, the labels of those that have one, and whether the values are ordered."""
+    """The values of a column and, where it holds levels, the labels of its numbers and whether they are ordered.
+
+    ``labels`` is None where those of the column stay.
+    """
 
     values: list[Level]
-    labels: dict[int, str]
-    is_ordered: bool
+    labels: dict[int, str] | None = None
+    is_ordered: bool = False
 
 
-def write_statistics_levels(source: StatisticsSource, path: Path, recodes: Recodes) -> None:
-    """Write the file again with the levels of some columns in place of their values."""
-    blanks = {name: written for name, written in recodes.items() if written.only_blanks}
-    others = {name: written for name, written in recodes.items() if not written.only_blanks}
-    if not blanks:
-        _write(source, path, others)
-        return
-    with temporary_folder(path) as folder:
-        between = folder / f"blanked{source.suffix}" if others else path
-        _write_blanks(source, between, blanks)
-        if others:
-            _write(source.reopened(between), path, others)
+def stata_changes(source: StatisticsSource, changes: Changes) -> list[StataChange]:
+    """What is written in the changed columns of a Stata file."""
+    found: list[StataChange] = []
+    for name, change in changes.columns.items():
+        if change.treated is not None:
+            found.append(StataTreated(name, _plain_values(change.treated)))
+        elif change.is_recoded:
+            assert change.written is not None
+            levels, codes = source.levels_of_records(name, change), codes_of(source, name, change.written) or ()
+            found.append(StataRecode(name, levels, change.written.labels, codes, value_labels(source, name, change.written)))
+        else:
+            values: dict[int, Level] = dict(
+                zip(change.rows.tolist(), [] if change.values is None else change.values.to_pylist(), strict=True)
+            )
+            values |= dict.fromkeys(blank_rows(source, name, change).tolist())
+            if values:
+                found.append(StataValues(name, np.array(sorted(values)), [values[row] for row in sorted(values)]))
+    return found
 
 
-def _write_blanks(source: StatisticsSource, path: Path, blanks: Recodes) -> None:
-    is_missing = {name: source.levels_of_records(name, written) < 0 for name, written in blanks.items()}
-    rows = np.flatnonzero(np.any(list(is_missing.values()), axis=0))
-    values = source.take(rows, list(blanks))
-    new = {
-        name: [
-            None if is_missing[name][row] else value for row, value in zip(rows.tolist(), values[name].to_pylist(), strict=True)
-        ]
-        for name in blanks
-    }
-    source.write_with_replacements(path, rows, new)
+def changed_values(
+    source: StatisticsSource, values: dict[str, list[Level]], changes: Changes, as_number: Callable[[Level], Level]
+) -> dict[str, NewColumn]:
+    """The changed columns of a file that is written anew; ``values`` are all that were read."""
+    found = {}
+    for name, change in changes.columns.items():
+        is_text = source.metadata.readstat_variable_types[name] == "string"
+        if change.treated is not None:
+            new = _plain_values(change.treated)
+            has_text = any(isinstance(value, str) for value in new) or (is_text and not any(value is not None for value in new))
+            texts = ["" if value is None else str(value) for value in new]
+            found[name] = NewColumn(texts if has_text else new, None if has_text == is_text else {})
+        elif change.is_recoded:
+            assert change.written is not None
+            found[name] = new_column(source, name, change)
+        else:
+            own = list(values[name])
+            exchanged = [] if change.values is None else change.values.to_pylist()
+            for row, value in zip(change.rows.tolist(), exchanged, strict=True):
+                own[row] = value if is_text or value is None else as_number(value)
+            for row in blank_rows(source, name, change).tolist():
+                own[row] = None
+            found[name] = NewColumn(own)
+    return found
 
 
-def _write(source: StatisticsSource, path: Path, recodes: Recodes) -> None:
-    if source.kind != ".dta":
-        source.write_anew(path, {name: new_column(source, name, written) for name, written in recodes.items()})
-        return
-    columns = []
-    for name, written in recodes.items():
-        levels = source.levels_of_records(name, written)
-        codes = codes_of(source, name, written) or ()
-        columns.append(StataRecode(name, levels, written.labels, codes, value_labels(source, name, written)))
-    write_stata_levels(path, source.path, source.n_rows, columns)
+def _plain_values(treated: pa.Array) -> list[Level]:
+    """New values as numbers and texts; dates become text."""
+    return [_plain(value) for value in treated.to_pylist()]
+
+
+def _plain(value: Level) -> Level:
+    if value is None or value != value:
+        return None
+    return value if isinstance(value, (int, float, str)) else str(value)
+
+
+def blank_rows(source: StatisticsSource, name: str, change: ColumnChanges) -> NDArray[np.int64]:
+    """Records of a column that keeps its values whose value goes missing."""
+    if change.written is None:
+        return change.blanks
+    return np.flatnonzero(source.levels_of_records(name, change) < 0)
 
 
 def is_numeric(source: StatisticsSource, name: str) -> bool:
@@ -106,9 +141,10 @@ def value_labels(source: StatisticsSource, name: str, written: WrittenLevels) ->
     return found
 
 
-def new_column(source: StatisticsSource, name: str, written: WrittenLevels) -> NewColumn:
-    """A column as it is written, and the labels of its numbers."""
-    levels = source.levels_of_records(name, written).tolist()
+def new_column(source: StatisticsSource, name: str, change: ColumnChanges) -> NewColumn:
+    """A column of levels as it is written, and the labels of its numbers."""
+    assert change.written is not None
+    written, levels = change.written, source.levels_of_records(name, change).tolist()
     codes = codes_of(source, name, written)
     if codes is None:
         texts = (*written.labels, "")

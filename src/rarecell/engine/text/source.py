@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rarecell.engine.arrays import as_arrow
+from rarecell.engine.changes import Changes
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.files import CachedSource, FileSource
 from rarecell.engine.output import atomic_folder, atomic_path, temporary_folder
@@ -21,12 +21,8 @@ from rarecell.engine.places import FileStamp
 from rarecell.engine.source import Column, Source
 from rarecell.engine.text import scan
 from rarecell.engine.text.scan import is_gzipped, read_up_to, reading, writing
-from rarecell.engine.text.write import Forms, write_levels, write_records
+from rarecell.engine.text.write import Quoting, StoredRecords, changed_header, changed_pieces, write_bytes, write_text
 from rarecell.errors import BadInput
-
-if TYPE_CHECKING:
-    from rarecell.edges import Columns
-    from rarecell.engine.changes import Recodes
 
 
 class CsvSource(FileSource):
@@ -71,23 +67,20 @@ class CsvSource(FileSource):
     def _schema(self, columns: Sequence[str]) -> pa.Schema:
         return pa.schema([(name, pa.string()) for name in columns])
 
-    def write_with_replacements(
-        self, path: str | Path, rows: NDArray[np.int64], columns: Columns, *, forms: Forms | None = None
-    ) -> Path:
-        """Write as every source does; ``forms`` covers all parts when the file is one of several."""
-        self._refuse_change()
-        texts = {
-            name: [None if value is None else str(value) for value in as_arrow(values).to_pylist()]
-            for name, values in columns.items()
-        }
-        write_records(Path(path), self.path, self.dialect, np.asarray(rows, dtype=np.int64), texts, forms=forms)
-        self._refuse_change()
-        return Path(path)
+    @property
+    def as_utf8(self) -> CsvSource:
+        """The text in UTF-8, which it is."""
+        return self
 
-    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-
+    def write_pieces(self, path: Path, header: bytes, pieces: Iterable[bytes]) -> None:
+        """Write records in the form of this file."""
+        write_bytes(path, header, pieces, is_gzipped=self.dialect.is_gzipped)
         self._refuse_change()
-        write_levels(Path(path), self.path, self.dialect, recodes)
+
+    def write(self, path: str | Path, changes: Changes) -> Path:
+        self._refuse_change()
+        changes.check(self.dialect.names, lambda: self.n_rows)
+        write_text(Path(path), self.path, self.dialect, changes, decimal_mark=self.decimal_mark)
         self._refuse_change()
         return Path(path)
 
@@ -190,13 +183,22 @@ class TranscodedSource(CachedSource):
 
     # ------------------------------------------------------------------ writing
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
-        with temporary_folder(path) as folder:
-            return self._encode(self._inner.write_with_replacements(folder / self.copy_name, rows, columns), Path(path))
+    @property
+    def as_utf8(self) -> CsvSource:
+        """The copy in UTF-8."""
+        assert isinstance(self._inner, CsvSource)
+        return self._inner
 
-    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
+    def write(self, path: str | Path, changes: Changes) -> Path:
         with temporary_folder(path) as folder:
-            return self._encode(self._inner.write_levels(folder / self.copy_name, recodes), Path(path))
+            return self._encode(self._inner.write(folder / self.copy_name, changes), Path(path))
+
+    def write_pieces(self, path: Path, header: bytes, pieces: Iterable[bytes]) -> None:
+        """Write records, which are given in UTF-8, in the form of this file."""
+        with temporary_folder(path) as folder:
+            written = folder / self.copy_name
+            write_bytes(written, header, pieces, is_gzipped=False)
+            self._encode(written, path)
 
     def _encode(self, written: Path, path: Path) -> Path:
         """Convert UTF-8 text to the encoding of the original."""
@@ -236,13 +238,17 @@ class TextPartsSource(SeveralFiles):
                 f"{self.files.paths[0]} lies below a folder that stands for a column. That works for Parquet parts only; write the "
                 "data as Parquet, or put the column into the files."
             )
-        self._parts = tuple(open_text(part, settings=settings) for part in self.files.paths)
+        self._parts: tuple[TextSource, ...] = tuple(open_text(part, settings=settings) for part in self.files.paths)
         super().__init__(Path(path), settings=settings)
         self.suffix = ".csv"
         self.decimal_mark = self._parts[0].decimal_mark
         first = [column.name for column in self._parts[0].columns()]
         for part in self._parts[1:]:
             _refuse_other_form(self._parts[0].name, first, self.decimal_mark, part.name, part)
+
+    @property
+    def _names(self) -> list[str]:
+        return [column.name for column in self.columns()]
 
     def columns(self) -> tuple[Column, ...]:
         return self._parts[0].columns()
@@ -267,32 +273,40 @@ class TextPartsSource(SeveralFiles):
     def _schema(self, columns: Sequence[str]) -> pa.Schema:
         return pa.schema([(name, pa.string()) for name in columns])
 
-    def write_with_replacements(self, path: str | Path, rows: NDArray[np.int64], columns: Columns) -> Path:
-        """Write a folder of the same parts."""
+    def write(self, path: str | Path, changes: Changes) -> Path:
+        """Write a folder of the same parts; in a new order, the records change parts, and the parts keep their sizes."""
         self._refuse_change()
-        wanted = np.asarray(rows, dtype=np.int64)
-        values = {name: as_arrow(new) for name, new in columns.items()}
-        part_of_row = np.searchsorted(self._first_rows, wanted, side="right") - 1
-        plain = [part for part in self._parts if isinstance(part, CsvSource)]
-        forms = Forms([(part.path, part.dialect) for part in plain], list(columns))
-        with atomic_folder(path) as folder:
+        changes.check(self._names, lambda: self.n_rows)
+        plain = [part.as_utf8 for part in self._parts]
+        quoting = Quoting([(part.path, part.dialect) for part in plain], changes)
+
+        def pieces_of(number: int) -> Iterator[bytes]:
+            part, first = plain[number], int(self._first_rows[number])
+            own = changes.of_part(first, part.n_rows)
+            return changed_pieces(part.path, part.dialect, own, quoting, decimal_mark=self.decimal_mark)
+
+        with atomic_folder(path) as folder, temporary_folder(path) as private:
+            pieces = pieces_of if changes.order is None else self._in_order(changes, plain, pieces_of, private)
             for number, part in enumerate(self._parts):
-                inside = np.flatnonzero(part_of_row == number)
-                target, own_rows = self._target(folder, number), wanted[inside] - self._first_rows[number]
-                new = {column: given.take(as_arrow(inside)) for column, given in values.items()}
-                if isinstance(part, CsvSource):
-                    part.write_with_replacements(target, own_rows, new, forms=forms)
-                else:
-                    part.write_with_replacements(target, own_rows, new)
+                header = changed_header(plain[number].path, plain[number].dialect, changes.dropped)
+                part.write_pieces(self._target(folder, number), header, pieces(number))
         return Path(path)
 
-    def write_levels(self, path: str | Path, recodes: Recodes) -> Path:
-        """Write a folder of the same parts."""
-        self._refuse_change()
-        with atomic_folder(path) as folder:
-            for number, part in enumerate(self._parts):
-                part.write_levels(self._target(folder, number), recodes)
-        return Path(path)
+    def _in_order(
+        self, changes: Changes, plain: Sequence[CsvSource], pieces_of: Callable[[int], Iterator[bytes]], private: Path
+    ) -> Callable[[int], Iterator[bytes]]:
+        """The records that each part gets in a new order over all parts."""
+        forms = {(part.dialect.names, part.dialect.delimiter, part.dialect.newline) for part in plain}
+        if len(forms) > 1:
+            raise BadInput(
+                f"The parts of {self.name} have their columns in different orders or other delimiters or line ends, so that a record "
+                "cannot move from one to another. Write all parts in the same form."
+            )
+        assert changes.order is not None
+        order, firsts = changes.order, self._first_rows
+        everything = itertools.chain.from_iterable(map(pieces_of, range(len(plain))))
+        records = StoredRecords(private, everything, plain[0].dialect, changes.dropped)
+        return lambda number: records.at(order[firsts[number] : firsts[number + 1]])
 
     def _target(self, folder: Path, number: int) -> Path:
         target = folder / self.files.names[number]
@@ -314,7 +328,10 @@ def _refuse_other_form(first_name: str, first: Sequence[str], decimal_mark: str,
         )
 
 
-def open_text(path: Path, *, settings: EngineSettings) -> Source:
+TextSource = CsvSource | TranscodedSource
+
+
+def open_text(path: Path, *, settings: EngineSettings) -> TextSource:
     """Open the source for delimited text: directly when it is UTF-8, otherwise through a UTF-8 copy."""
     encoding = scan.encoding_of(path, settings.encoding)
     if encoding is None:

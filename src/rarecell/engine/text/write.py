@@ -1,27 +1,27 @@
-"""How is a delimited text file written back so that nothing but the values shows where values were exchanged?
+"""How is a delimited text file written back so that nothing but the values shows where values were changed?
 
-The bytes of all other fields are copied. An exchanged field is quoted, or not, as its value is in the rest of the file: if
+The bytes of all other fields are copied. A changed field is quoted, or not, as its value is in the rest of the file: if
 it took on the quotes of its new row, a value that is otherwise unquoted would stand out there. Where the file quotes the
-same value in some records and not in others, every record gets the commoner form in the exchanged columns.
+same value in some records and not in others, every record gets the commoner form in the changed columns.
 """
 
 from __future__ import annotations
 
+import mmap
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from gzip import GzipFile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rarecell.engine.arrays import as_arrow
-from rarecell.engine.changes import Recodes, WrittenLevels
-from rarecell.engine.output import atomic_path
-from rarecell.engine.text import scan
+from rarecell.engine.arrays import as_arrow, as_numpy
+from rarecell.engine.changes import Changes, ColumnChanges
+from rarecell.engine.output import atomic_path, temporary_folder
 from rarecell.engine.text.scan import (
     Dialect,
     Records,
@@ -33,79 +33,239 @@ from rarecell.engine.text.scan import (
     texts_of,
     writing,
 )
+from rarecell.machine.disk import new_private_file
+
+if TYPE_CHECKING:
+    from rarecell.edges import Level
 
 _QUOTE = ord('"')
+_ROWS_AT_A_TIME = 1 << 16
 
 
-def write_records(
-    path: Path,
-    source: Path,
-    dialect: Dialect,
-    rows: NDArray[np.int64],
-    columns: Mapping[str, Sequence[str | None]],
-    *,
-    forms: Forms | None = None,
-) -> None:
-    """Copy a file byte by byte, with new values in some fields of some records.
+def write_text(path: Path, source: Path, dialect: Dialect, changes: Changes, *, decimal_mark: str) -> None:
+    """Copy a file byte by byte, except for what changes."""
+    pieces = changed_pieces(source, dialect, changes, Quoting([(source, dialect)], changes), decimal_mark=decimal_mark)
+    header = changed_header(source, dialect, changes.dropped)
+    if changes.order is None:
+        write_bytes(path, header, pieces, is_gzipped=dialect.is_gzipped)
+        return
+    with temporary_folder(path) as folder:
+        records = StoredRecords(folder, pieces, dialect, changes.dropped)
+        write_bytes(path, header, records.at(changes.order), is_gzipped=dialect.is_gzipped)
 
-    ``forms`` covers all parts when the file is one of several; by default it is that of the file alone.
+
+def write_bytes(path: Path, header: bytes, pieces: Iterable[bytes], *, is_gzipped: bool) -> None:
+    """Write a header and what follows it."""
+    with atomic_path(path) as temporary, open(temporary, "wb") as raw, writing(raw, is_gzipped) as out:
+        out.write(header)
+        for piece in pieces:
+            out.write(piece)
+
+
+def changed_header(source: Path, dialect: Dialect, dropped: frozenset[str]) -> bytes:
+    """Everything before the first record, without the names of dropped columns."""
+    header = header_of(source, dialect)
+    if not dropped:
+        return header
+    body = header.rstrip(b"\r\n")
+    start = body.rfind(dialect.newline) + 1
+    if start == 0 and body.startswith(b"\xef\xbb\xbf"):
+        start = 3
+    line = body[start:]
+    spans = field_spans(line, dialect.delimiter)
+    kept = [line[a:b] for name, (a, b) in zip(dialect.names, spans, strict=True) if name not in dropped]
+    return body[:start] + bytes([dialect.delimiter]).join(kept) + header[len(body) :]
+
+
+def changed_pieces(source: Path, dialect: Dialect, changes: Changes, quoting: Quoting, *, decimal_mark: str) -> Iterator[bytes]:
+    """The records, piece by piece, with all changes but that of the order."""
+    first = 0
+    for piece in read_records(source, dialect):
+        yield _changed_piece(piece, dialect, first, changes, quoting, decimal_mark)
+        first += len(piece.starts)
+
+
+def _changed_piece(piece: Records, dialect: Dialect, first: int, changes: Changes, quoting: Quoting, decimal_mark: str) -> bytes:
+    from rarecell._kernels.text import splice_fields
+
+    names = [name for name in dialect.names if name in quoting.columns or name in changes.dropped]
+    if not names or not len(piece.starts):
+        return piece.data
+    columns = np.array([dialect.names.index(name) for name in names], dtype=np.int64)
+    fields = fields_of(piece, dialect.delimiter, columns)
+    texts = texts_of(piece, dialect.delimiter, columns)
+    # Text 0 is empty, in place of a dropped field.
+    entries, chosen = [b""], np.full((len(names), len(piece.starts)), -1, dtype=np.int32)
+    for position, name in enumerate(names):
+        if name in changes.dropped:
+            chosen[position] = 0
+            _include_delimiter(fields[position], dialect.names, name, changes.dropped)
+            continue
+        chunk = _Chunk(quoting, name, dialect.delimiter, first_entry=len(entries))
+        chosen[position] = chunk.chosen(changes.columns[name], texts[position], fields[position], piece, first, decimal_mark)
+        entries += chunk.entries
+    ends = np.cumsum([0, *map(len, entries)])
+    n_new = int(np.diff(ends)[chosen[chosen >= 0]].sum())
+    data = np.frombuffer(piece.data, dtype=np.uint8)
+    out = np.empty(len(data) + n_new, dtype=np.uint8)
+    length = splice_fields(data, fields, chosen, np.frombuffer(b"".join(entries), dtype=np.uint8), ends, out)
+    return out[:length].tobytes()
+
+
+def _include_delimiter(spans: NDArray[np.int64], names: Sequence[str], name: str, dropped: frozenset[str]) -> None:
+    """Extend a dropped field to the delimiter before it, or to the one after it if no column before it is written."""
+    has_one_before = any(other not in dropped for other in names[: names.index(name)])
+    if has_one_before:
+        spans[:, 0] -= 1
+    else:
+        spans[:, 1] += 1
+
+
+class _Chunk:
+    """The new texts of one column in a piece, as bytes of the file, and which record gets which."""
+
+    def __init__(self, quoting: Quoting, name: str, delimiter: int, *, first_entry: int) -> None:
+        self.entries: list[bytes] = []
+        self._quoting, self._name, self._delimiter = quoting, name, delimiter
+        self._first_entry = first_entry
+        self._known: dict[str | None, int] = {}
+
+    def entry(self, text: str | None) -> int:
+        """The number of a text."""
+        if text not in self._known:
+            self._known[text] = self._first_entry + len(self.entries)
+            is_quoted = self._quoting.is_quoted(self._name, text)
+            self.entries.append(field_bytes(text, self._delimiter, is_quoted=is_quoted))
+        return self._known[text]
+
+    def chosen(
+        self,
+        change: ColumnChanges,
+        texts: pa.Array,
+        spans: NDArray[np.int64],
+        piece: Records,
+        first: int,
+        decimal_mark: str,
+    ) -> NDArray[np.int32]:
+        """The number of the new text of each record, −1 where the field stays as it is."""
+        n_rows = len(texts)
+        if change.treated is not None:
+            return self._entries_of(_as_texts(change.treated.slice(first, n_rows), decimal_mark))
+        rows, values = change.new_values(first, n_rows)
+        new = [] if values is None else [None if value is None else str(value) for value in values.to_pylist()]
+        if change.is_recoded:
+            assert change.written is not None
+            levels = change.levels_of(_with_texts(texts, rows, new), first)
+            numbers = np.array([*map(self.entry, change.written.labels), self.entry(None)], dtype=np.int32)
+            return np.asarray(numbers[levels])
+        found = np.full(n_rows, -1, dtype=np.int32)
+        for row, text in self._quoting.unusual(self._name, texts, spans, piece):
+            found[row] = self.entry(text)
+        found[rows] = [self.entry(text) for text in new]
+        if change.written is not None:
+            found[change.levels_of(_with_texts(texts, rows, new), first) < 0] = self.entry(None)
+        else:
+            found[change.blank_rows(first, n_rows)] = self.entry(self._quoting.missing(self._name))
+        return found
+
+    def _entries_of(self, texts: pa.Array) -> NDArray[np.int32]:
+        encoded = texts.dictionary_encode()
+        numbers = np.array([*map(self.entry, encoded.dictionary.to_pylist()), self.entry(None)], dtype=np.int32)
+        return np.asarray(numbers[as_numpy(pc.fill_null(encoded.indices, len(encoded.dictionary)))])
+
+
+def _with_texts(texts: pa.Array, rows: NDArray[np.int64], new: list[str | None]) -> pa.Array:
+    if not len(rows):
+        return texts
+    choice = np.arange(len(texts))
+    choice[rows] = len(texts) + np.arange(len(rows))
+    return pa.concat_arrays([texts, pa.array(new, pa.string())]).take(as_arrow(choice))
+
+
+def _as_texts(values: pa.Array, decimal_mark: str) -> pa.Array:
+    """Values of any type as they are written in a text file."""
+    return pa.array([_as_text(value, decimal_mark) for value in values.to_pylist()], pa.string())
+
+
+def _as_text(value: Level, decimal_mark: str) -> str | None:
+    if value is None or value != value:
+        return None
+    if isinstance(value, float):
+        number = str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+        return number.replace(".", decimal_mark)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+class StoredRecords:
+    """Records of text in a private file, from which they are read in any order.
+
+    Parameters
+    ----------
+    folder : Path
+        A private folder.
+    pieces : iterable of bytes
+        The records, as :func:`changed_pieces` gives them.
+    dialect : Dialect
+        That of the files that the records come from.
+    dropped : frozenset of str
+        Columns of the dialect that the records lack.
     """
-    order = np.argsort(rows, kind="stable")
-    in_order = np.asarray(rows, dtype=np.int64)[order]
-    if forms is None:
-        forms = Forms([(source, dialect)], list(columns) if len(rows) else ())
-    with atomic_path(path) as temporary, open(temporary, "wb") as raw, writing(raw, dialect.is_gzipped) as out:
-        out.write(header_of(source, dialect))
-        first = 0
-        for piece in read_records(source, dialect):
-            low, high = np.searchsorted(in_order, [first, first + len(piece.starts)])
-            new = forms.unusual(piece, dialect)
-            for position in range(low, high):
-                record = new.setdefault(int(in_order[position]) - first, {})
-                record.update({name: values[int(order[position])] for name, values in columns.items()})
-            _copy_piece(out, piece, dialect, new, forms)
-            first += len(piece.starts)
+
+    def __init__(self, folder: Path, pieces: Iterable[bytes], dialect: Dialect, dropped: frozenset[str]) -> None:
+        self._path = new_private_file(folder / "records")
+        newline = bytes([dialect.newline])
+        with open(self._path, "wb") as out:
+            for piece in pieces:
+                # The last record of a file may lack its line end; in another place it needs one.
+                out.write(piece if not piece or piece.endswith(newline) else piece + newline)
+        kept = tuple(name for name in dialect.names if name not in dropped)
+        own = replace(dialect, names=kept, header_bytes=0, header_lines=0, is_gzipped=False)
+        starts, ends, offset = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)], 0
+        for records in read_records(self._path, own):
+            starts.append(records.starts + offset)
+            ends.append(records.ends + offset)
+            offset += len(records.data)
+        self._starts, self._ends = np.concatenate(starts), np.concatenate(ends)
+        self._line_end = newline
+        if len(self._ends):
+            with open(self._path, "rb") as stream:
+                stream.seek(int(self._ends[0]))
+                self._line_end = b"\r\n" if stream.read(2) == b"\r\n" else newline
+
+    def at(self, positions: NDArray[np.int64]) -> Iterator[bytes]:
+        """The records at some positions, one after another."""
+        if not len(positions):
+            return
+        with open(self._path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            for first in range(0, len(positions), _ROWS_AT_A_TIME):
+                chosen = positions[first : first + _ROWS_AT_A_TIME]
+                spans = zip(self._starts[chosen].tolist(), self._ends[chosen].tolist(), strict=True)
+                yield self._line_end.join(data[start:end] for start, end in spans) + self._line_end
 
 
-def _copy_piece(
-    out: GzipFile | BinaryIO, piece: Records, dialect: Dialect, new: Mapping[int, Mapping[str, str | None]], forms: Forms
-) -> None:
-    copied = 0
-    for record in sorted(new):
-        start, end = int(piece.starts[record]), int(piece.ends[record])
-        whole = piece.data[start:end]
-        fields = [whole[first:last] for first, last in field_spans(whole, dialect.delimiter)]
-        for name, value in new[record].items():
-            is_quoted = forms.is_quoted(name, value)
-            fields[dialect.names.index(name)] = field_bytes(value, dialect.delimiter, is_quoted=is_quoted)
-        out.write(piece.data[copied:start])
-        out.write(bytes([dialect.delimiter]).join(fields))
-        copied = end
-    out.write(piece.data[copied:])
-
-
-class Forms:
-    """Whether each value of some columns is quoted, in a file or in all parts of one.
+class Quoting:
+    """Whether each value of the changed columns is quoted, in a file or in all parts of one.
 
     Parameters
     ----------
     sources : sequence of (Path, Dialect)
         The files, each with its dialect.
-    columns : sequence of str
-        Names of the columns.
+    changes : Changes
+        What changes in all of them.
     """
 
-    def __init__(self, sources: Sequence[tuple[Path, Dialect]], columns: Sequence[str]) -> None:
-        self.columns = tuple(columns)
+    def __init__(self, sources: Sequence[tuple[Path, Dialect]], changes: Changes) -> None:
+        self._changes = {name: change for name, change in changes.columns.items() if _is_changed(change)}
+        self.columns = tuple(self._changes)
         self._numbers: dict[str, tuple[Counter[str | None], Counter[str | None]]] = {
             name: (Counter(), Counter()) for name in self.columns
         }
-        for path, dialect in sources if self.columns else ():
-            for piece in read_records(path, dialect):
-                for name, texts, is_quoted in self._read(piece, dialect):
-                    for counter, chosen in zip(self._numbers[name], (~is_quoted, is_quoted), strict=True):
-                        for found in pc.value_counts(texts.filter(as_arrow(chosen))).to_pylist():
-                            counter[found["values"]] += found["counts"]
+        has_words = any(change.words and len(change.blanks) for change in self._changes.values())
+        if self.columns and (has_words or any(_has_quotes(path, dialect) for path, dialect in sources)):
+            for path, dialect in sources:
+                self._count(path, dialect)
         # Values that have the rarer form in some records.
         self._unusual: dict[str, dict[bool, list[str | None]]] = {}
         for name, (bare, quoted) in self._numbers.items():
@@ -115,19 +275,18 @@ class Forms:
                     form: [text for text in mixed if self.is_quoted(name, text) != form] for form in (False, True)
                 }
 
-    def _read(self, piece: Records, dialect: Dialect) -> list[tuple[str, pa.Array, NDArray[np.bool_]]]:
-        """The texts of each column of a piece, and which of them are quoted."""
+    def _count(self, path: Path, dialect: Dialect) -> None:
         names = [name for name in dialect.names if name in self.columns]
-        if not len(piece.starts) or not names:
-            return []
-        wanted = np.array([dialect.names.index(name) for name in names], dtype=np.int64)
-        spans = fields_of(piece, dialect.delimiter, wanted)
-        # A field at the very end of a piece may be empty, and then it has no first byte.
-        data = np.frombuffer(piece.data + b"\n", dtype=np.uint8)
-        texts = texts_of(piece, dialect.delimiter, wanted)
-        return [
-            (name, texts[k], (data[spans[k, :, 0]] == _QUOTE) & (spans[k, :, 1] > spans[k, :, 0])) for k, name in enumerate(names)
-        ]
+        columns = np.array([dialect.names.index(name) for name in names], dtype=np.int64)
+        for piece in read_records(path, dialect):
+            if not len(piece.starts):
+                continue
+            spans, texts = fields_of(piece, dialect.delimiter, columns), texts_of(piece, dialect.delimiter, columns)
+            for name, of_column, of_text in zip(names, spans, texts, strict=True):
+                is_quoted = _are_quoted(of_column, piece)
+                for counter, chosen in zip(self._numbers[name], (~is_quoted, is_quoted), strict=True):
+                    for found in pc.value_counts(of_text.filter(as_arrow(chosen))).to_pylist():
+                        counter[found["values"]] += found["counts"]
 
     def is_quoted(self, name: str, value: str | None) -> bool:
         """Whether a value is usually quoted."""
@@ -136,68 +295,38 @@ class Forms:
             bare, quoted = (sum(numbers.values()) for numbers in self._numbers[name])
         return quoted > bare
 
-    def unusual(self, piece: Records, dialect: Dialect) -> dict[int, dict[str, str | None]]:
+    def missing(self, name: str) -> str | None:
+        """How most missing values of a blanked column are written; None for an empty field."""
+
+        def number(text: str | None) -> int:
+            return sum(numbers[text] for numbers in self._numbers[name])
+
+        return max((None, *sorted(self._changes[name].words)), key=number)
+
+    def unusual(self, name: str, texts: pa.Array, spans: NDArray[np.int64], piece: Records) -> Iterator[tuple[int, str | None]]:
         """Records of a piece in which a value has the rarer form, with that value."""
-        found: dict[int, dict[str, str | None]] = {}
-        for name, texts, is_quoted in self._read(piece, dialect) if self._unusual else ():
-            for form, values in self._unusual.get(name, {}).items():
-                is_rarer = pc.is_in(texts, value_set=pa.array(values, pa.string())).to_numpy(zero_copy_only=False)
-                for record in np.flatnonzero(is_rarer & (is_quoted == form)).tolist():
-                    found.setdefault(record, {})[name] = texts[record].as_py()
-        return found
+        if name not in self._unusual:
+            return
+        is_quoted = _are_quoted(spans, piece)
+        for form, values in self._unusual[name].items():
+            is_rarer = as_numpy(pc.is_in(texts, value_set=pa.array(values, pa.string())))
+            for record in np.flatnonzero(is_rarer & (is_quoted == form)).tolist():
+                yield record, texts[record].as_py()
 
 
-# How is delimited text written with the levels of some columns in place of their values?
-#
-# Everything except the recoded fields is copied byte by byte: other fields, quotes, line ends and empty lines.
+def _is_changed(change: ColumnChanges) -> bool:
+    return bool(len(change.rows) or len(change.blanks) or change.written is not None or change.treated is not None)
 
 
-def write_levels(path: Path, source: Path, dialect: scan.Dialect, recodes: Recodes) -> None:
-    """Copy a file with levels in place of values; a missing level is an empty field."""
-    names = [name for name in dialect.names if name in recodes]
-    wanted = np.array([dialect.names.index(name) for name in names], dtype=np.int64)
-    texts, first, first_text = _encoded_labels([recodes[name] for name in names], dialect.delimiter)
-    with atomic_path(path) as temporary, open(temporary, "wb") as raw, writing(raw, dialect.is_gzipped) as out:
-        out.write(scan.header_of(source, dialect))
-        for piece in scan.read_records(source, dialect):
-            out.write(_recoded(piece, dialect, wanted, [recodes[name] for name in names], (texts, first, first_text)))
+def _are_quoted(spans: NDArray[np.int64], piece: Records) -> NDArray[np.bool_]:
+    # A field at the very end of a piece may be empty, and then it has no first byte.
+    data = np.frombuffer(piece.data + b"\n", dtype=np.uint8)
+    return np.asarray((data[spans[:, 0]] == _QUOTE) & (spans[:, 1] > spans[:, 0]))
 
 
-def _encoded_labels(columns: list[WrittenLevels], delimiter: int) -> tuple[NDArray[np.uint8], NDArray[np.int64], list[int]]:
-    """All labels one after another, each unquoted and quoted; where each begins; the number of each column's first label.
-
-    The last text of a column is empty and stands for a missing value.
-    """
-    pieces: list[bytes] = []
-    first_text = []
-    for written in columns:
-        first_text.append(len(pieces) // 2)
-        for label in (*written.labels, None):
-            pieces += [scan.field_bytes(label, delimiter, is_quoted=is_quoted) for is_quoted in (False, True)]
-    first = np.cumsum([0, *(len(piece) for piece in pieces)])
-    return np.frombuffer(b"".join(pieces), dtype=np.uint8), first, first_text
-
-
-def _recoded(
-    piece: scan.Records,
-    dialect: scan.Dialect,
-    wanted: NDArray[np.int64],
-    columns: list[WrittenLevels],
-    encoded: tuple[NDArray[np.uint8], NDArray[np.int64], list[int]],
-) -> bytes:
-    from rarecell._kernels.text import find_fields, splice_fields
-
-    texts, first, first_text = encoded
-    data = np.frombuffer(piece.data, dtype=np.uint8)
-    fields = np.empty((len(wanted), len(piece.starts), 2), dtype=np.int64)
-    find_fields(data, piece.starts, piece.ends, dialect.delimiter, wanted, fields)
-    chosen = np.empty((len(wanted), len(piece.starts)), dtype=np.int32)
-    for row, (written, array, start) in enumerate(
-        zip(columns, scan.texts_of(piece, dialect.delimiter, wanted), first_text, strict=True)
-    ):
-        levels = written.levels_of(array)
-        stays = -1 if written.only_blanks else levels + start
-        chosen[row] = np.where(levels < 0, start + len(written.levels), stays)
-    longest = int((first[1:] - first[:-1]).max(initial=0))
-    out = np.empty(len(data) + chosen.size * longest, dtype=np.uint8)
-    return out[: splice_fields(data, fields, chosen, texts, first, out)].tobytes()
+def _has_quotes(path: Path, dialect: Dialect) -> bool:
+    """Whether a quote may be in the records; a compressed file is not searched."""
+    if dialect.is_gzipped or path.stat().st_size <= dialect.header_bytes:
+        return dialect.is_gzipped
+    with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return data.find(b'"', dialect.header_bytes) >= 0

@@ -1,6 +1,6 @@
 """How does the estimate that newspapers quote compare: the Gaussian copula of Rocher, Hendrickx and de Montjoye (2019)?
 
-    python benchmarks/copula.py [--sets 12] [--least 3] [--most 8] [--seed 0] [--json FILE]
+    python benchmarks/copula.py [--sets 12] [--least 3] [--most 8] [--seed 0] [--json FILE] [--from FILE]
 
 Random sets of keys of Adult and of the census file, samples of 0.1, 1 and 10 per cent, and four numbers for each method: the mean and
 the median absolute error of uniqueness (the share of the population that is unique on the keys); the area under the curve and the
@@ -276,19 +276,27 @@ def one_sample(source: str, keys: tuple[str, ...], fraction: float, seed: int) -
 
 def report(rows: list[dict[str, object]]) -> None:
     """One line for each population, fraction and method."""
-    print("| population, sample | method | mean error | median error | AUC | log-loss | false of those above 0.95 |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| population, sample | method | mean error | median error | nearer than rarecell | AUC | log-loss | false of those above 0.95 |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
+    ours = {_sample(row): row["error"] for row in rows if row["method"] == OURS}
     groups = sorted({(str(row["population"]), float(row["fraction"])) for row in rows})
     for source, fraction in groups:
         for method in (OURS, *(f"copula, {order}" for order in ORDERS)):
             of = [r for r in rows if (r["population"], r["fraction"], r["method"]) == (source, fraction, method)]
             errors = np.array([r["error"] for r in of])
+            nearer = "" if method == OURS else f"{sum(r['error'] < ours[_sample(r)] for r in of)} of {len(of)} sets"
             areas = [r["auc"] for r in of if r["auc"] is not None]
             print(
-                f"| {source}, {fraction:.1%} | {method} | {errors.mean():.4f} | {np.median(errors):.4f} | "
+                f"| {source}, {fraction:.1%} | {method} | {errors.mean():.4f} | {np.median(errors):.4f} | {nearer} | "
                 f"{np.mean(areas) if areas else float('nan'):.3f} | {np.mean([r['log_loss'] for r in of]):.3f} | "
                 f"{sum(r['false'] for r in of):,} of {sum(r['certain'] for r in of):,} |"
             )
+
+
+def _sample(row: dict[str, object]) -> tuple[object, ...]:
+    return row["population"], row["fraction"], tuple(row["keys"])
 
 
 def main() -> None:
@@ -298,7 +306,11 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=8)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="write every sample's numbers, too")
+    parser.add_argument("--from", dest="earlier", type=Path, help="print the table of an earlier run's numbers")
     options = parser.parse_args()
+    if options.earlier:
+        report(json.loads(options.earlier.read_text(encoding="utf-8")))
+        return
     rng = np.random.default_rng(options.seed)
     rows: list[dict[str, object]] = []
     for source, columns in COLUMNS.items():

@@ -71,8 +71,8 @@ def releases(frame: pa.Table, keys: list[str], population: int) -> dict[str, pa.
         "original": frame,
         "targeted swaps, risk above 0.2": protected(risk_above=0.2),
         "targeted swaps, risk above 0.05": protected(risk_above=0.05),
-        "formal, epsilon 12": protected(formal="epsilon=12"),
-        "formal, epsilon 2": protected(formal="epsilon=2"),
+        "formal, epsilon 12": protected(formal={"epsilon": 12}),
+        "formal, epsilon 2": protected(formal={"epsilon": 2}),
         "every column shuffled": shuffled,
         "four records of ten": frame.take(np.sort(rng.choice(frame.num_rows, frame.num_rows * 2 // 5, replace=False))),
     }

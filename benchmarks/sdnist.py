@@ -32,6 +32,7 @@ from rarecell import datasets
 
 EVALUATE = """
 import json, sys
+import sdnist.report  # before its metrics, which import it in a circle
 from pathlib import Path
 import pandas as pd
 from sdnist.metrics.kmarginal import KMarginal

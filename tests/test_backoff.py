@@ -14,7 +14,7 @@ from rarecell._kernels import backoff as kernels
 from rarecell.intruder.residual_risk import links_of_plan, risk_after
 from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff, random_orders
 from rarecell.model.backoff_conditionals import Betas
-from rarecell.model.backoff_contexts import POWERS, STRENGTHS, Context
+from rarecell.model.backoff_contexts import DISCOUNTS, POWERS, STRENGTHS, Context, Tally
 from rarecell.model.drawing import log_beta_draws
 from rarecell.table.coarsening import automatic_coarsenings
 from tests.naive import backoff as naive
@@ -56,7 +56,8 @@ def test_refined_groups_are_the_distinct_pairs_by_either_way(table: rc.Contingen
             assert n_found == len(set(expected))
         groups, n_groups = refined, n_found
     counts = table.counts.astype(float)
-    of_pair, of_context, first = kernels.tally(groups, n_groups, np.zeros_like(groups), 1, counts)
+    of_pair, of_context, n_values, first = kernels.tally(groups, n_groups, np.zeros_like(groups), 1, counts)
+    assert (n_values == n_groups).all()
     assert of_pair.tolist() == [counts[groups == g].sum() for g in range(n_groups)]
     assert (of_context == counts.sum()).all()
     assert first.tolist() == [int(np.flatnonzero(groups == g)[0]) for g in range(n_groups)]
@@ -80,14 +81,17 @@ def test_all_strengths_at_once_are_each_of_them_alone(seed: int, n_pairs: int, r
     context = rng.integers(0, n_pairs, n_pairs)
     of_context = np.bincount(context, weights=of_pair)[context]
     shorter = 10.0 ** rng.uniform(smallest, 0.0, n_pairs)
-    best, strength, power = kernels.best_weight(of_pair, of_context, shorter, STRENGTHS, POWERS)
+    n_values = np.bincount(context)[context].astype(float)
+    best, *weight = kernels.best_weight(of_pair, of_context, n_values, shorter, STRENGTHS, POWERS, DISCOUNTS)
     alone = {
-        (float(s), float(p)): kernels.leave_one_out(of_pair, of_context, shorter, s, p, np.empty(n_pairs))
+        (float(s), float(p), float(d)): kernels.leave_one_out(of_pair, of_context, n_values, shorter, s, p, d, np.empty(n_pairs))
         for p in POWERS
+        for d in DISCOUNTS
         for s in STRENGTHS
+        if p == 0.0 or d == 0.0
     }
     assert best == pytest.approx(max(alone.values()), rel=1e-11, abs=1e-9)
-    assert alone[strength, power] == pytest.approx(best, rel=1e-11, abs=1e-9)
+    assert alone[tuple(weight)] == pytest.approx(best, rel=1e-11, abs=1e-9)
 
 
 @given(coarsened_tables(max_records=25))
@@ -105,11 +109,13 @@ def test_strengths_have_the_best_leave_one_out_likelihood(table: rc.ContingencyT
             cell = np.zeros(len(pair), dtype=np.int64)
             cell[position] = np.arange(table.n_cells)
             given = table.marginals.at_cells(context.mask).astype(float)[cell]
+            n_values = np.bincount(table.marginals.cell_index(context.mask)[cell])[table.marginals.cell_index(context.mask)[cell]]
+            counts = pair, given, n_values.astype(float), shorter[cell]
             found = np.empty(len(pair))
-            value = kernels.leave_one_out(pair, given, shorter[cell], context.strength, context.power, found)
+            value = kernels.leave_one_out(*counts, context.strength, context.power, context.discount, found)
             for other in (context.strength / 2, context.strength, context.strength * 2):
-                for power in (0.0, 0.5):
-                    tried = kernels.leave_one_out(pair, given, shorter[cell], other, power, np.empty(len(pair)))
+                for power, discount in [(0.5, 0.0), *((0.0, d) for d in DISCOUNTS)]:
+                    tried = kernels.leave_one_out(*counts, other, power, discount, np.empty(len(pair)))
                     assert tried <= value + 1e-9 or not 2**-4 <= other <= 2**9
             shorter = found[position]
         assert value == pytest.approx(naive.leave_one_out(network, conditional, records), rel=1e-9)
@@ -193,28 +199,40 @@ def test_cells_that_share_a_context_share_its_draw() -> None:
     st.integers(0, 30),
     st.floats(0.1, 20.0),
     st.floats(0.1, 20.0),
+    st.sampled_from([0.0, 0.3, 0.75]),
 )
-@example([0, 0, 0, 0], 7, 0.1015625, 1.0)
+@example([0, 0, 0, 0], 7, 0.1015625, 1.0, 0.0)
 @settings(max_examples=100)
-def test_moments_of_two_contexts_are_those_of_the_integral(counts: list[int], others: int, first: float, second: float) -> None:
-    """A beta probability whose mean is itself beta: moments by quadrature over the shorter context."""
+def test_moments_of_two_contexts_are_those_of_the_integral(
+    counts: list[int], others: int, first: float, second: float, discount: float
+) -> None:
+    """A probability whose mean is itself beta: moments by quadrature over the shorter context.
+
+    Given the shorter context, the second moment is the probability that the next two records both have the value, by the rule of
+    the Chinese restaurant with a discount: a record joins those of a value, less the discount, or draws anew from the shorter
+    context, which then counts as one more value.
+    """
     n_here, n_there = float(sum(counts)) + 1.0, float(sum(counts)) + 1.0 + others
+    n_values = float(sum(n > 0 for n in counts)) + 1.0
     shorter = Betas.uniform(np.array([float(len(counts))])).given(
-        np.array([counts[0] + 0.0]), np.array([n_there]), Context(0, first, 0.0)
+        Tally(np.array([counts[0] + 0.0]), np.array([n_there]), np.array([n_values])), Context(0, first, 0.0)
     )
-    longer = shorter.given(np.array([counts[0] + 0.0]), np.array([n_here]), Context(1, second, 0.0))
+    longer = shorter.given(
+        Tally(np.array([counts[0] + 0.0]), np.array([n_here]), np.array([n_values])), Context(1, second, 0.0, discount)
+    )
     a = counts[0] + first / len(counts)
     b = n_there + first - a
     assert shorter.variance[0] == pytest.approx(stats.beta.var(a, b))
     # Nodes for the weight function of the beta distribution itself: the moments are polynomials, so few of them are exact.
     nodes, weights = special.roots_jacobi(4, b - 1.0, a - 1.0)
     p, weights = 0.5 * (1.0 + nodes), weights / weights.sum()
-    mean = (counts[0] + second * p) / (n_here + second)
-    within = mean * (1 - mean) / (n_here + second + 1)
+    own, anew, total = max(counts[0] - discount, 0.0), (second + discount * n_values) * p, n_here + second
+    mean = (own + anew) / total
+    twice = (own * (own + 1 + anew) + anew * (own + 1 - discount + anew + discount * p)) / (total * (total + 1))
     expected = weights @ mean
     assert longer.mean[0] == pytest.approx(expected, rel=1e-9)
     assert longer.rest[0] == pytest.approx(1 - expected, rel=1e-9)
-    assert longer.variance[0] == pytest.approx(weights @ (within + (mean - expected) ** 2), rel=1e-9)
+    assert longer.variance[0] == pytest.approx(weights @ (twice - mean**2 + (mean - expected) ** 2), rel=1e-7)
 
 
 @given(st.lists(st.tuples(st.floats(1e-3, 50.0), st.floats(1e-3, 50.0)), min_size=1, max_size=4), st.integers(0, 2**32))

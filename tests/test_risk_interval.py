@@ -256,3 +256,14 @@ def test_a_part_of_the_uniques_gives_about_the_interval_of_all() -> None:
         width = one[1] - one[0]
         assert other[1] - other[0] == pytest.approx(width, rel=0.25)
         assert sum(other) / 2 == pytest.approx(sum(one) / 2, abs=0.25 * width)
+
+
+@pytest.mark.parametrize("n_orders", [4, 12])
+def test_estimate_and_mean_of_the_posterior_are_one_number(n_orders: int) -> None:
+    table = census_table()
+    table = table.with_coarsenings(rc.automatic_coarsenings(table))
+    model = rc.fit_backoff(table, n_orders=n_orders)
+    risk = rc.record_risk(table, model, population=277_677)
+    interval = risk_interval(risk, model, n_draws=1_000)
+    assert interval.posterior_population_uniques == pytest.approx(risk.expected_population_uniques, rel=0.015)
+    assert interval.posterior_correct_matches == pytest.approx(risk.expected_correct_matches, rel=0.01)

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.search.score import possible_cells
-from rarecell.table.coarsening import automatic_coarsenings
+from rarecell.table.coarsening import LEAST_IN_BAND, LEAST_RECORDS, automatic_coarsenings, relearned
 from rarecell.table.marginals import Marginals, ranked
+from rarecell.table.subsample import random_part
 from tests.naive import marginals as naive
+from tests.reference import census_table
 from tests.strategies import categories, coarsened_tables, tables
 
 
@@ -194,6 +196,57 @@ def test_automatic_coarsenings_are_nested_and_coarser(counts: list[int], is_orde
     if is_ordered:
         for c in coarser.coarsenings:
             assert (np.diff(c.group_of_level) >= 0).all()
+
+
+@given(st.integers(0, 2**32), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_records_of_rare_levels_do_not_choose_their_group(seed: int, is_ordered: bool) -> None:
+    """Rare levels may exchange their records without any change of the coarsenings; ordered ones form bands of enough records."""
+    rng = np.random.default_rng(seed)
+    key = np.minimum(rng.geometric(0.04, 600) - 1, 79)
+    others = rng.integers(0, 4, (600, 2))
+    others[:, 0] = (others[:, 0] + key // 3) % 4
+    categories = [rc.Categories("a", tuple(range(80)), is_ordered), *(rc.Categories(name, tuple(range(4))) for name in "bc")]
+
+    def coarsenings(codes: np.ndarray) -> list[list[int]]:
+        table = rc.ContingencyTable.from_codes(np.column_stack([codes, others]).astype(np.int32), categories)
+        found = automatic_coarsenings(table)
+        assert all(c.is_learned for c in found)
+        if is_ordered:
+            for c in found:
+                assert np.bincount(c.group_of_level[codes]).min() >= LEAST_IN_BAND
+        return [c.group_of_level.tolist() for c in found]
+
+    is_rare = np.bincount(key, minlength=80)[key] < LEAST_RECORDS
+    exchanged = key.copy()
+    exchanged[is_rare] = rng.permutation(key[is_rare])
+    found, again = coarsenings(key), coarsenings(exchanged)
+    if not is_ordered:
+        assert again == found
+
+
+def test_a_key_of_rare_levels_has_no_coarsening() -> None:
+    codes = np.array([[i % 50, i % 2] for i in range(300)] + [[0, 0]] * 20, dtype=np.int32)
+    categories = [rc.Categories("postcode", tuple(range(50))), rc.Categories("sex", ("f", "m"))]
+    assert automatic_coarsenings(rc.ContingencyTable.from_codes(codes, categories)) == ()
+
+
+def test_a_part_is_relearned_from_its_own_records() -> None:
+    table = census_table()
+    table = table.with_coarsenings(automatic_coarsenings(table))
+    part = random_part(table, 500, np.random.default_rng(0))
+    own = relearned(part)
+    for k, (old, new) in enumerate(zip(part.categories, own.categories, strict=True)):
+        assert [new.levels[code] for code in own.cells[:, k]] == [old.levels[code] for code in part.cells[:, k]]
+        assert new.n_levels == len(np.unique(part.cells[:, k]))
+    assert own.counts.tolist() == part.counts.tolist()
+    plain = own.with_coarsenings(())
+    expected = automatic_coarsenings(plain)
+    assert [c.name for c in own.coarsenings] == [c.name for c in plain.with_coarsenings(expected).coarsenings]
+    # What the user named stays, as far as it still says something.
+    halves = rc.Coarsening("age/halves", "age", (np.arange(91) >= 45).astype(np.int32), ("young", "old"))
+    kept = relearned(random_part(table.with_coarsenings([halves]), 500, np.random.default_rng(0)))
+    assert [c.name for c in kept.coarsenings] == ["age/halves"]
 
 
 def test_coarsenings_leave_missing_alone_and_name_their_groups() -> None:

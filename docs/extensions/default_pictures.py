@@ -18,7 +18,7 @@ import rarecell as rc
 from rarecell import datasets
 from rarecell.graph.masks import single
 from rarecell.model.backoff import BackoffModel, BackoffNetwork
-from rarecell.model.backoff_conditionals import Conditional
+from rarecell.model.backoff_conditionals import Conditional, tally_at
 from rarecell.model.backoff_contexts import n_values
 from rarecell.outcome.words import number, percent
 from rarecell.report.drawing import WIDTH, Chart, Scale, height_axis, height_room, legend, text_width, value_axis
@@ -74,7 +74,8 @@ def steps_of(table: ContingencyTable, conditional: Conditional, cell: int) -> li
             for mask in (context.mask, context.mask | single(conditional.vertex))
         )
         weight = float(context.weight(np.asarray(float(n_context))))
-        believed = (n_pair + weight * believed) / (n_context + weight)
+        n_seen = float(tally_at(table, context, conditional.vertex, table.cells[[cell]]).n_values[0])
+        believed = (n_pair - context.discount + (weight + context.discount * n_seen) * believed) / (n_context + weight)
         names = [_plain(name) for name in table.names_of(context.mask)]
         found.append(Step(", ".join(names) or "nothing", n_context, n_pair, believed))
     return found

@@ -38,7 +38,9 @@ def probability(network: BackoffNetwork, conditional: Conditional, records: np.n
         same = sum(code(r, conditional.vertex) == code(cell, conditional.vertex) for r in there)
         weight = context.strength * len(there) ** context.power
         if there:
-            p = (same + weight * p) / (len(there) + weight)
+            d = context.discount
+            n_values = len({code(r, conditional.vertex) for r in there})
+            p = (max(same - d, 0) + (weight + d * n_values) * p) / (len(there) + weight)
     return p
 
 

@@ -48,33 +48,44 @@ def refine(groups, n_groups, codes, n_levels, owner, number, refined):
 
 @njit(cache=True, nogil=True)
 def tally(pairs, n_pairs, contexts, n_contexts, counts):
-    """For each pair, the number of its records, that of its context, and its first row."""
+    """For each pair, the number of its records, that of its context, the number of pairs in its context, and its first row."""
     of_pair = np.zeros(n_pairs)
     of_context = np.zeros(n_contexts)
+    n_values = np.zeros(n_contexts)
     first = np.full(n_pairs, -1, dtype=np.int64)
     for i in range(len(counts)):
         of_pair[pairs[i]] += counts[i]
         of_context[contexts[i]] += counts[i]
         if first[pairs[i]] == -1:
             first[pairs[i]] = i
-    return of_pair, of_context[contexts[first]], first
+            n_values[contexts[i]] += 1.0
+    return of_pair, of_context[contexts[first]], n_values[contexts[first]], first
 
 
 @njit(cache=True, nogil=True)
-def leave_one_out(of_pair, of_context, shorter, strength, power, found):
+def leave_one_out(of_pair, of_context, n_values, shorter, strength, power, discount, found):
     """Log-likelihood of every record given all others, and the probability of each pair's value without one of its records.
 
     ``shorter`` is that probability in the next shorter context, which counts as ``strength`` records, or with a ``power``
-    of one half as ``strength`` times the root of the records in this context.
+    of one half as ``strength`` times the root of the records in this context, plus ``discount`` for each value seen here.
     """
     total = 0.0
     for i in range(len(of_pair)):
         others = of_context[i] - 1.0
         weight = strength if power == 0.0 else strength * np.sqrt(others)
-        p = (of_pair[i] - 1.0 + weight * shorter[i]) / (others + weight) if others > 0.0 else shorter[i]
+        own = _own_part(of_pair[i], n_values[i], shorter[i], discount)
+        p = (own + weight * shorter[i]) / (others + weight) if others > 0.0 else shorter[i]
         found[i] = p
         total += of_pair[i] * np.log(p)
     return total
+
+
+@njit(cache=True, nogil=True)
+def _own_part(n, n_values, shorter, discount):
+    """What the other records of a context say for the value of one of its ``n`` records; the discount goes to ``shorter``."""
+    if n > 1.0:
+        return n - 1.0 - discount + discount * n_values * shorter
+    return discount * (n_values - 1.0) * shorter
 
 
 @njit(cache=True, nogil=True)
@@ -85,7 +96,7 @@ def _take_logarithms(product, total):
 
 
 @njit(cache=True, nogil=True)
-def leave_one_out_of_all(of_pair, of_context, shorter, strengths, power, total):
+def leave_one_out_of_all(of_pair, of_context, n_values, shorter, strengths, power, discount, total):
     """Add to ``total`` the log-likelihood of :func:`leave_one_out` for each strength.
 
     Logarithms would take most of the time, and most pairs have few records, so probabilities are multiplied until the product
@@ -96,9 +107,10 @@ def leave_one_out_of_all(of_pair, of_context, shorter, strengths, power, total):
     for i in range(len(of_pair)):
         others, n, q = of_context[i] - 1.0, of_pair[i], shorter[i]
         scale = 1.0 if power == 0.0 else np.sqrt(others)
+        own = _own_part(n, n_values[i], q, discount)
         for s in range(n_strengths):
             weight = strengths[s] * scale
-            p[s] = (n - 1.0 + weight * q) / (others + weight) if others > 0.0 else q
+            p[s] = (own + weight * q) / (others + weight) if others > 0.0 else q
         if n <= _FEW_RECORDS:
             for _ in range(int(n)):
                 for s in range(n_strengths):
@@ -112,30 +124,42 @@ def leave_one_out_of_all(of_pair, of_context, shorter, strengths, power, total):
 
 
 @njit(cache=True, nogil=True)
-def best_weight(of_pair, of_context, shorter, strengths, powers):
-    """The strength and power with the largest leave-one-out likelihood, and that likelihood."""
-    best, strength, power = -np.inf, strengths[0], powers[0]
+def best_weight(of_pair, of_context, n_values, shorter, strengths, powers, discounts):
+    """The strength, power and discount with the largest leave-one-out likelihood, and that likelihood.
+
+    A discount above 0 goes with the constant power only.
+    """
+    best, strength, power, discount = -np.inf, strengths[0], powers[0], discounts[0]
     for candidate in powers:
-        total = np.zeros(len(strengths))
-        leave_one_out_of_all(of_pair, of_context, shorter, strengths, candidate, total)
-        for s in range(len(strengths)):
-            if total[s] > best:
-                best, strength, power = total[s], strengths[s], candidate
-    return best, strength, power
+        for tried in discounts:
+            if candidate > 0.0 and tried > 0.0:
+                continue
+            total = np.zeros(len(strengths))
+            leave_one_out_of_all(of_pair, of_context, n_values, shorter, strengths, candidate, tried, total)
+            for s in range(len(strengths)):
+                if total[s] > best:
+                    best, strength, power, discount = total[s], strengths[s], candidate, tried
+    return best, strength, power, discount
 
 
 @njit(cache=True, nogil=True)
-def shrink(mean, rest, variance, of_pair, of_context, strength, power):
+def shrink(mean, rest, variance, of_pair, of_context, n_values, strength, power, discount):
     """Replace posteriors in a shorter context by those in a longer one, where that was seen; ``Betas.given`` has the reasons."""
     for i in range(len(mean)):
         if of_context[i] == 0.0:
             continue
+        is_seen = 1.0 if of_pair[i] > 0.0 else 0.0
         weight = strength if power == 0.0 else strength * np.sqrt(of_context[i])
         total = of_context[i] + weight
-        share = weight / total
-        mean[i] = of_pair[i] / total + share * mean[i]
-        rest[i] = (of_context[i] - of_pair[i]) / total + share * rest[i]
-        variance[i] = (mean[i] * rest[i] + total * share**2 * variance[i]) / (total + 1.0)
+        own = of_pair[i] - discount * is_seen
+        others = of_context[i] - of_pair[i] - discount * (n_values[i] - is_seen)
+        given = weight + discount * n_values[i]
+        q, not_q, v = mean[i], rest[i], variance[i]
+        within = (own * given * not_q**2 + own * others + given * others * q**2) / total
+        between = given * ((q * not_q - v) * (1.0 - discount) + (given + 1.0) * v)
+        mean[i] = (own + given * q) / total
+        rest[i] = (others + given * not_q) / total
+        variance[i] = (within + between) / (total * (total + 1.0))
 
 
 @njit(cache=True, nogil=True)

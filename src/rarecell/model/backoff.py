@@ -3,8 +3,9 @@
 The keys are taken in some order, each from its coarsest resolution to its finest, and every vertex is predicted from the
 vertices before it. Its distribution in a context (the values of some of them) is estimated from the records in that
 context and shrunk towards its distribution in a shorter context, which is shrunk towards a still shorter one, and so on
-down to the uniform distribution: a hierarchical Dirichlet estimate, as in language models. A context grows by the vertex
-that raises the leave-one-out likelihood most, until none does.
+down to the uniform distribution: a hierarchical Dirichlet estimate, as in language models. Where most values of a context are
+rare, part of each count is handed down as well (a discount: the estimate of a Pitman–Yor process, of which the Dirichlet is the
+special case without discount). A context grows by the vertex that raises the leave-one-out likelihood most, until none does.
 
 Unlike a log-linear model chosen by a penalty, such a network has no edges that are either present or absent: an
 interaction counts as far as the records support it. The network also knows its uncertainty: the variances of the
@@ -13,6 +14,7 @@ conditionals add up along the chain. An average over several orders of the keys 
 References
 ----------
 MacKay and Peto (1995), A hierarchical Dirichlet language model. Natural Language Engineering 1.
+Teh (2006), A hierarchical Bayesian language model based on Pitman–Yor processes. ACL 44.
 Witten and Bell (1991), The zero-frequency problem. IEEE Transactions on Information Theory 37.
 """
 
@@ -29,9 +31,15 @@ from rarecell._kernels import backoff as kernels
 from rarecell._kernels import gamma
 from rarecell.graph.masks import single
 from rarecell.machine.threads import in_parts, on_all_cores
-from rarecell.model.backoff_conditionals import Betas, Conditional, fitted_conditional
+from rarecell.model.backoff_conditionals import (
+    Betas,
+    Conditional,
+    draw_in_context,
+    fitted_conditional,
+    tally_at,
+    uniform_siblings,
+)
 from rarecell.model.backoff_contexts import Floats, Growth, n_values
-from rarecell.model.backoff_drawing import draw_in_context, uniform_siblings
 from rarecell.model.cells import cells_that_agree
 from rarecell.model.drawing import log_beta_draws
 from rarecell.model.protocol import LogMoments, SingleModel, Uncertainty
@@ -118,7 +126,8 @@ class BackoffNetwork(_Backoff):
     def log_moments(self, cells: NDArray[np.int32] | None) -> _Moments:
         """Moments of the probability of each of these cells; None stands for the occupied ones."""
         log_mean, mean_log, variance_log = self.log_moment_rows(cells).T
-        return _Moments(log_mean, mean_log, variance_log, np.zeros(len(log_mean)))
+        none = np.zeros(len(log_mean))
+        return _Moments(log_mean, mean_log, variance_log, none, none)
 
     def log_moment_rows(self, cells: NDArray[np.int32] | None) -> Floats:
         """:meth:`log_moments` as rows of three numbers."""
@@ -188,8 +197,7 @@ class BackoffNetwork(_Backoff):
         for context in conditional.contexts:
             if not len(cells):
                 break
-            of_pair = table.marginals.lookup(context.mask | single(conditional.vertex), cells).astype(np.float64)
-            found = found.given(of_pair, table.marginals.lookup(context.mask, cells).astype(np.float64), context)
+            found = found.given(tally_at(table, context, conditional.vertex, cells), context)
         return found
 
     def sample(self, n_records: int, rng: np.random.Generator) -> NDArray[np.int32]:
@@ -201,8 +209,7 @@ class BackoffNetwork(_Backoff):
             undecided = np.ones(n_records, dtype=bool)
             for context in reversed(conditional.contexts):
                 rows = np.flatnonzero(undecided)
-                value, of_context = draw_in_context(table, context, conditional.vertex, drawn[rows], rng)
-                taken = rng.random(len(rows)) * (of_context + context.weight(of_context)) < of_context
+                value, taken = draw_in_context(table, context, conditional.vertex, drawn[rows], rng)
                 codes[rows[taken]] = value[taken]
                 undecided[rows[taken]] = False
             key = int(table.vertex_key[conditional.vertex])
@@ -268,10 +275,10 @@ class BackoffModel(_Backoff):
         return found
 
     def draws(self, cells: NDArray[np.int32], n_draws: int, rng: np.random.Generator) -> Floats:
-        """Draws of log p of the cells, one row per draw, each from a network chosen at random."""
+        """Draws of log p of the cells, one row per draw, each from a network chosen at random, about the mean of the posterior."""
         shares = rng.multinomial(n_draws, self.weights)
         calls = [(m, cells, int(n), own) for m, n, own in zip(self.networks, shares, rng.spawn(len(shares)), strict=True)]
-        return np.concatenate(on_all_cores(BackoffNetwork.draws, calls))
+        return np.concatenate(on_all_cores(BackoffNetwork.draws, calls)) + self._averaged(cells).raised
 
     def log_cell_probability(self, cells: NDArray[np.int32] | None = None) -> Floats:
         """The logarithm of the mean probability over the networks."""
@@ -290,13 +297,14 @@ class BackoffModel(_Backoff):
 
 def _average(rows: Sequence[Floats]) -> _Moments:
     """Moments of the mean probability of several networks, from the moments of each."""
-    found = _Moments(*(np.empty(len(rows[0])) for _ in range(4)))
+    found = _Moments(*(np.empty(len(rows[0])) for _ in range(5)))
 
-    def average(log_mean: Floats, mean_log: Floats, variance_log: Floats, error: Floats, *parts: Floats) -> None:
+    def average(log_mean: Floats, mean_log: Floats, variance_log: Floats, error: Floats, raised: Floats, *parts: Floats) -> None:
         logs = np.stack([part[:, 0] for part in parts])
         largest = logs.max(axis=0)
         log_mean[:] = np.log(np.exp(logs - largest).mean(axis=0)) + largest
-        mean_log[:] = np.mean([part[:, 1] for part in parts], axis=0) + log_mean - logs.mean(axis=0)
+        raised[:] = log_mean - logs.mean(axis=0)
+        mean_log[:] = np.mean([part[:, 1] for part in parts], axis=0) + raised
         variance_log[:] = np.mean([part[:, 2] for part in parts], axis=0)
         if len(logs) > 1:
             # If the truth differs from the networks as they differ from each other, this is its variance about their mean.
@@ -366,12 +374,17 @@ def random_orders(keys: Sequence[str], n_orders: int, rng: np.random.Generator) 
 
 
 class _Moments(NamedTuple):
-    """Moments of the probability of cells: logarithm of the mean, mean and variance of the logarithm, error of averaging."""
+    """Moments of the probability of cells.
+
+    The logarithm of the mean, mean and variance of the logarithm, error of averaging, and by how much the mean of the logarithm was
+    raised above that of the networks.
+    """
 
     log_mean: Floats
     mean_log: Floats
     variance_log: Floats
     error: Floats
+    raised: Floats
 
 
 def _thinned(table: ContingencyTable, many_cells: int, seed: int) -> ContingencyTable | None:

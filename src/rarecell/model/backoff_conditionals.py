@@ -1,4 +1,4 @@
-"""How is a vertex predicted from its contexts, and how uncertain is the prediction?
+"""How is a vertex predicted from its contexts, how uncertain is the prediction, and how are values drawn from it?
 
 Along growing contexts, the distribution of a value is shrunk towards that in the previous context. The result is a mean and
 a variance for every value in its longest context; a beta distribution with these two moments serves as its posterior.
@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rarecell._kernels import backoff as kernels
 from rarecell.graph.masks import single
-from rarecell.model.backoff_contexts import POWERS, STRENGTHS, Context, Floats, Rows, n_values, parent_of
+from rarecell.model.backoff_contexts import DISCOUNTS, POWERS, STRENGTHS, Context, Floats, Rows, Tally, n_values, parent_of
+from rarecell.model.drawing import draw_within
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
@@ -52,14 +54,17 @@ class Betas(NamedTuple):
     def at(self, places: Integers) -> Betas:
         return Betas(self.mean[places], self.rest[places], self.variance[places])
 
-    def given(self, of_pair: Floats, of_context: Floats, context: Context) -> Betas:
-        """The posteriors after the records of a longer context, of which ``of_pair`` have the value.
+    def given(self, tally: Tally, context: Context) -> Betas:
+        """The posteriors after the records of a longer context.
 
-        Given its mean m, the probability has a beta distribution with variance m(1−m)/(T+1), where T is the number of records
-        plus the weight of the shorter context; m itself varies with the shorter context. A context without records changes nothing.
+        With n records in the context, of which n_v have the value, k distinct values, weight w of the shorter context, in which
+        the value has probability q, and discount d, the posterior of a Pitman–Yor process is p = X + Y·g. X and Y are the parts
+        a = n_v − d (0 if the value was not seen) and b = w + d·k of a Dirichlet distribution with total T = n + w, and g has
+        mean q and variance q(1−q)(1−d)/(b+1). Its mean is (a + b·q)/T. q itself varies with the shorter context. Without a
+        discount, p has a beta distribution. A context without records changes nothing.
         """
         found = Betas(self.mean.copy(), self.rest.copy(), self.variance.copy())
-        kernels.shrink(*found, of_pair, of_context, context.strength, context.power)
+        kernels.shrink(*found, *tally, context.strength, context.power, context.discount)
         return found
 
 
@@ -85,17 +90,71 @@ def fitted_conditional(
         else:
             added = (mask & ~masks[place - 1]).bit_length() - 1
             given, pairs = rows.refined(given, added), rows.refined(pairs, added)
-        of_pair, of_context, first = rows.tally(given, pairs)
+        tally, first = rows.tally(given, pairs)
         shorter = before[first]
         betas, left_out = betas.at(shorter), left_out[shorter]
         if contexts is None:
-            _, strength, power = kernels.best_weight(of_pair, of_context, left_out, STRENGTHS, POWERS)
-            found.append(Context(mask, strength, power))
+            _, *weight = kernels.best_weight(*tally, left_out, STRENGTHS, POWERS, DISCOUNTS)
+            found.append(Context(mask, *weight))
             one_less = np.empty(len(left_out))
-            kernels.leave_one_out(of_pair, of_context, left_out, strength, power, one_less)
+            kernels.leave_one_out(*tally, left_out, *weight, one_less)
             left_out = one_less
         else:
             found.append(contexts[place])
-        betas = betas.given(of_pair, of_context, found[-1])
+        betas = betas.given(tally, found[-1])
         before = pairs.of_row
     return Conditional(vertex, tuple(found)), betas.at(before)
+
+
+def tally_at(table: ContingencyTable, context: Context, vertex: int, cells: NDArray[np.int32]) -> Tally:
+    """The counts of any cells' values in a context, whether they occur or not."""
+    marginals = table.marginals
+    of_pair = marginals.lookup(context.mask | single(vertex), cells).astype(np.float64)
+    at = marginals.positions(context.mask, cells)
+    of_context = np.where(at >= 0, marginals.counts(context.mask)[at], 0).astype(np.float64)
+    n_seen = np.zeros(len(cells))
+    if context.discount > 0.0:
+        context_of_pair = marginals.positions(context.mask, marginals.level_rows(context.mask | single(vertex)))
+        n_seen = np.where(at >= 0, np.bincount(context_of_pair)[at], 0).astype(np.float64)
+    return Tally(of_pair, of_context, n_seen)
+
+
+# ---------------------------------------------------------------------- drawing values
+
+
+def uniform_siblings(
+    table: ContingencyTable, vertex: int, drawn: NDArray[np.int32], rng: np.random.Generator
+) -> NDArray[np.int32]:
+    """A code of the vertex for each record, uniform among those inside the group of its key drawn so far."""
+    parent = parent_of(table, vertex)
+    n_levels = int(table.vertex_levels[vertex])
+    if parent is None:
+        return rng.integers(0, n_levels, len(drawn)).astype(np.int32)
+    group = table.level_codes(parent)[table.first_level(vertex)]
+    order = np.argsort(group, kind="stable")
+    size = np.bincount(group)
+    start = np.concatenate([[0], np.cumsum(size)[:-1]])
+    of_record = table.map_cells(drawn, parent)
+    chosen = start[of_record] + (rng.random(len(drawn)) * size[of_record]).astype(np.int64)
+    return np.asarray(order[chosen], dtype=np.int32)
+
+
+def draw_in_context(
+    table: ContingencyTable, context: Context, vertex: int, drawn: NDArray[np.int32], rng: np.random.Generator
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """A value for each record, drawn by the counts in its context, and whether it is taken rather than left to a shorter context.
+
+    A value seen n_v times among n is drawn with probability n_v/n and taken with probability n/(n+w)·(1 − d/n_v), for the weight
+    w of the shorter context and the discount d.
+    """
+    marginals = table.marginals
+    pair, given = marginals.project(context.mask | single(vertex)), marginals.project(context.mask)
+    representative = np.zeros(len(pair.counts), dtype=np.int64)
+    representative[pair.position] = np.arange(table.n_cells)
+    at = marginals.positions(context.mask, drawn)
+    n_there = np.where(at >= 0, given.counts[at], 0).astype(np.float64)
+    # Where the context does not occur, the drawn value is never taken.
+    picked = draw_within(pair.counts, given.position[representative], np.maximum(at, 0), rng)
+    share = n_there * (1.0 - context.discount / pair.counts[picked])
+    is_taken = rng.random(len(drawn)) * (n_there + context.weight(n_there)) < share
+    return table.vertex_codes(vertex)[representative[picked]], is_taken

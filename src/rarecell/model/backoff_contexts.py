@@ -29,17 +29,28 @@ STRENGTHS = 2.0 ** np.arange(-4.0, 10.0)
 POWERS = np.array([0.0, 0.5])
 """Candidate powers: the weight is a constant, or proportional to the root of the number of records in the longer context."""
 
+DISCOUNTS = np.array([0.0, 0.25, 0.5, 0.75])
+"""Candidate discounts, with a constant weight; 0 is the Dirichlet estimate, and values near 1 fit where most values are rare."""
+
+TRIED_STRENGTHS, TRIED_DISCOUNTS = STRENGTHS[1::3], DISCOUNTS[::2]
+"""The fewer candidates by which possible next contexts are compared; the one that is taken gets the best of all."""
+
 N_PARTNERS = 8
 """After the first step, only this many keys are tried: those that helped most in the first step."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """Vertices whose values are given, and the weight of the next shorter context relative to this one."""
+    """Vertices whose values are given, the weight of the next shorter context relative to this one, and the discount.
+
+    The discount is taken from every value seen in this context and goes to the shorter one: where values keep appearing that
+    were not seen before, a value seen once is mostly chance.
+    """
 
     mask: int
     strength: float
     power: float
+    discount: float = 0.0
 
     def weight(self, n_records: Floats) -> Floats:
         """Number of records that the shorter context counts for when this one has ``n_records``.
@@ -55,6 +66,14 @@ class Groups(NamedTuple):
 
     of_row: NDArray[np.int32]
     n_groups: int
+
+
+class Tally(NamedTuple):
+    """For each pair, its number of records, that of its context, and the number of distinct values in its context."""
+
+    of_pair: Floats
+    of_context: Floats
+    n_values: Floats
 
 
 class Rows:
@@ -87,10 +106,12 @@ class Rows:
         n_found = kernels.refine(groups.of_row, groups.n_groups, self.codes(vertex), n_levels, self._owner, self._number, found)
         return Groups(found, n_found)
 
-    def tally(self, contexts: Groups, pairs: Groups) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        """For each pair, its number of records, that of its context, and its first row."""
-        found = kernels.tally(pairs.of_row, pairs.n_groups, contexts.of_row, contexts.n_groups, self.counts)
-        return found[0], found[1], found[2]
+    def tally(self, contexts: Groups, pairs: Groups) -> tuple[Tally, NDArray[np.int64]]:
+        """The counts of each pair, and its first row."""
+        of_pair, of_context, n_values, first = kernels.tally(
+            pairs.of_row, pairs.n_groups, contexts.of_row, contexts.n_groups, self.counts
+        )
+        return Tally(of_pair, of_context, n_values), first
 
 
 class Growth:
@@ -146,11 +167,11 @@ class Growth:
 
     def _shrunk(self, contexts: Groups, pairs: Groups, shorter: Floats, before: NDArray[np.int32]) -> tuple[float, Floats]:
         """Leave-one-out likelihood in a context, and the probability of each pair; ``before`` is the shorter pair of each row."""
-        of_pair, of_context, first = self.rows.tally(contexts, pairs)
+        tally, first = self.rows.tally(contexts, pairs)
         of_shorter = shorter[before[first]]
-        _, strength, power = kernels.best_weight(of_pair, of_context, of_shorter, STRENGTHS, POWERS)
-        found = np.empty(len(of_pair))
-        score = kernels.leave_one_out(of_pair, of_context, of_shorter, strength, power, found)
+        _, *weight = kernels.best_weight(*tally, of_shorter, STRENGTHS, POWERS, DISCOUNTS)
+        found = np.empty(len(first))
+        score = kernels.leave_one_out(*tally, of_shorter, *weight, found)
         return float(score), found
 
     def _tried(
@@ -167,9 +188,9 @@ class Growth:
             chain = self.table.chains[key]
             for level in range(reached[key] + 1, min(reached[key] + 2, len(chain)) + 1):
                 finer = chain[level - 1]
-                of_pair, of_context, first = self.rows.tally(self.rows.refined(contexts, finer), self.rows.refined(pairs, finer))
+                tally, first = self.rows.tally(self.rows.refined(contexts, finer), self.rows.refined(pairs, finer))
                 of_shorter = shorter[pairs.of_row[first]]
-                score, _, _ = kernels.best_weight(of_pair, of_context, of_shorter, STRENGTHS, POWERS[:1])
+                score = kernels.best_weight(*tally, of_shorter, TRIED_STRENGTHS, POWERS[:1], TRIED_DISCOUNTS)[0]
                 tried.append((float(score), key, level))
         return sorted(tried, key=lambda one: (-one[0], one[1], one[2]))
 

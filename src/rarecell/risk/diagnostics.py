@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from rarecell.errors import KeyMismatch, PopulationTooSmall
 from rarecell.model.protocol import CellModel
 from rarecell.risk.records import record_risk
+from rarecell.table.coarsening import relearned
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.subsample import drawn_counts, part_of
 
@@ -289,7 +290,7 @@ def subsample_check(
     table : ContingencyTable
         The file, treated as a population.
     refit : callable
-        Fits a model to a table with the same keys.
+        Fits a model to a table with the same keys. Each part is a file of its own: learned coarsenings were learned from it.
     fraction : float, optional
         Share of the records in a part, limited to :data:`MOST_IN_A_PART` records.
     n_parts : int, optional
@@ -310,7 +311,7 @@ def subsample_check(
     for _ in range(n_parts):
         counts = drawn_counts(table.counts, n_records, rng)
         drawn = np.flatnonzero(counts)
-        model = refit(replace(part_of(table, counts), weights=None))
+        model = refit(relearned(replace(part_of(table, counts), weights=None)))
         probability = record_risk(model.table, model, population=table.n_records).unique_probability
         # The cells of the part keep their order, so the file's counts at ``drawn`` line up with those of the part.
         is_unique = (counts[drawn] == 1) & (table.counts[drawn] == 1)

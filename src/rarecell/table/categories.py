@@ -55,12 +55,16 @@ class Categories:
 
 @dataclass(frozen=True, eq=False)
 class Coarsening:
-    """A key viewed at a coarser resolution: ``group_of_level[code of the key]`` is the code of the group."""
+    """A key viewed at a coarser resolution: ``group_of_level[code of the key]`` is the code of the group.
+
+    ``is_learned`` says that the records chose the groups, so that other records would choose others.
+    """
 
     name: str
     key: str
     group_of_level: NDArray[np.int32]
     labels: tuple[str, ...]
+    is_learned: bool = False
 
     def __post_init__(self) -> None:
         groups = np.asarray(self.group_of_level, dtype=np.int32)

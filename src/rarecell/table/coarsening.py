@@ -7,12 +7,16 @@ resolution the data can support; the model decides which. The coarsenings of a k
 The data decide which levels are merged. At each step these are the two whose merger loses least of the log-likelihood of
 all two-way tables with the other keys; where the levels are ordered, only neighbours are merged. Of the resulting
 groupings, those with a third, a ninth … of the levels are kept.
+
+A level of few records is little more than those records: their other values would choose its group, and the group would then
+predict them. So levels of few records start together: all rare levels of an unordered key as one group, and neighbouring levels
+of an ordered key in bands.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +34,12 @@ MANY_LEVELS = 8
 FACTOR = 3
 """The number of groups is divided by about this factor from one coarsening to the next, and is at least this."""
 
+LEAST_RECORDS = 12
+"""Levels of an unordered key with fewer records than this start as one group."""
+
+LEAST_IN_BAND = 10
+"""Levels of an ordered key start in bands of at least this many records."""
+
 MOST_NOMINAL_LEVELS = 256
 """In an unordered key with more levels, the rarest are merged first, because comparing all pairs would take too long."""
 
@@ -41,7 +51,7 @@ def automatic_coarsenings(table: ContingencyTable) -> tuple[Coarsening, ...]:
         room = MAX_VERTICES - table.n_keys - len(found)
         if room <= 0:
             break
-        found.extend(key_coarsenings(table, k)[:room])
+        found.extend(replace(c, is_learned=True) for c in key_coarsenings(table, k)[:room])
     return tuple(found)
 
 
@@ -61,14 +71,42 @@ def with_answered(table: ContingencyTable) -> ContingencyTable:
     return table.with_coarsenings(found) if len(found) > len(table.coarsenings) else table
 
 
+def relearned(table: ContingencyTable) -> ContingencyTable:
+    """The table as a file of its own: without levels that it does not have, and its learned coarsenings learned from it alone.
+
+    Cells keep their order, and structural zeros stay.
+    """
+    categories, columns, kept = [], [], []
+    for k, old in enumerate(table.categories):
+        levels, codes = np.unique(table.cells[:, k], return_inverse=True)
+        categories.append(replace(old, levels=tuple(old.levels[level] for level in levels)))
+        columns.append(codes.astype(np.int32).ravel())
+        kept += [_among(c, levels) for c in table.coarsenings if c.key == old.key and not c.is_learned]
+    cells = np.asfortranarray(np.stack(columns, axis=1))
+    found = ContingencyTable.of_sorted_cells(tuple(categories), cells, table.counts, table.weights, table.record_cell)
+    of_key = {c.key: c.n_levels for c in categories}
+    found = found.with_coarsenings([c for c in kept if 1 < c.n_levels < of_key[c.key]])
+    named = {c.key for c in table.coarsenings if c.is_learned}
+    found = found.with_coarsenings([*found.coarsenings, *(c for c in automatic_coarsenings(found) if c.key in named)])
+    return replace(found, structural_zeros=table.structural_zeros)
+
+
+def _among(coarsening: Coarsening, levels: NDArray[np.int32]) -> Coarsening:
+    """The same groups of some of the levels."""
+    groups, codes = np.unique(coarsening.group_of_level[levels], return_inverse=True)
+    return replace(coarsening, group_of_level=codes.astype(np.int32).ravel(), labels=tuple(coarsening.labels[g] for g in groups))
+
+
 def key_coarsenings(table: ContingencyTable, key: int) -> list[Coarsening]:
-    """The coarsenings of one key, finest first; an empty list when it has few levels."""
+    """The coarsenings of one key, finest first; an empty list when it has few levels, or fewer than two that are common."""
     categories = table.categories[key]
     n_real = categories.n_levels - categories.has_missing
     if n_real < MANY_LEVELS:
         return []
-    merging = _Merging.of(table, key)
+    merging = _Merging.of(table, key, is_pooled=True)
     found = []
+    if merging.n_common < 2:
+        return []
     n_groups = round(n_real / FACTOR)
     while n_groups >= FACTOR:
         if n_groups < merging.n_start:
@@ -80,7 +118,8 @@ def key_coarsenings(table: ContingencyTable, key: int) -> list[Coarsening]:
 def coarsening_with(table: ContingencyTable, key: str, n_groups: int) -> Coarsening:
     """A key in a given number of groups, counting a missing level as one.
 
-    The groupings are those from which the automatic coarsenings are chosen.
+    The groupings are those from which the automatic coarsenings are chosen, unless more groups are wanted than are left once rare
+    levels have been put together.
 
     Raises
     ------
@@ -96,7 +135,9 @@ def coarsening_with(table: ContingencyTable, key: str, n_groups: int) -> Coarsen
             f"Key '{key}' was to be put into {n_groups} groups; it has {categories.n_levels} levels, so between "
             f"{2 + categories.has_missing} and {n_start - 1 + categories.has_missing} groups are possible."
         )
-    return _Merging.of(table, k).coarsening(n_real_groups)
+    pooled = _Merging.of(table, k, is_pooled=True)
+    merging = pooled if n_real_groups < pooled.n_start else _Merging.of(table, k, is_pooled=False)
+    return merging.coarsening(n_real_groups)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,15 +150,14 @@ class _Merging:
     merges: NDArray[np.int64]
 
     @classmethod
-    def of(cls, table: ContingencyTable, key: int) -> _Merging:
+    def of(cls, table: ContingencyTable, key: int, *, is_pooled: bool) -> _Merging:
         categories = table.categories[key]
         n_real = categories.n_levels - categories.has_missing
         counts = np.bincount(table.cells[:, key], weights=table.counts, minlength=categories.n_levels)[:n_real].astype(np.float64)
-        start = np.arange(n_real)
-        if not categories.is_ordered and n_real > MOST_NOMINAL_LEVELS:
-            common = np.sort(np.argsort(-counts, kind="stable")[: MOST_NOMINAL_LEVELS - 1])
-            start = np.full(n_real, MOST_NOMINAL_LEVELS - 1)
-            start[common] = np.arange(MOST_NOMINAL_LEVELS - 1)
+        if categories.is_ordered:
+            start = _bands(counts, LEAST_IN_BAND if is_pooled else 0)
+        else:
+            start = _with_rare_together(counts, LEAST_RECORDS if is_pooled else 0)
         joint = _joint_with_other_keys(table, key, start)
         totals = np.bincount(start, weights=counts)
         merge = kernels.merge_neighbours if categories.is_ordered else kernels.merge_any
@@ -127,8 +167,51 @@ class _Merging:
     def n_start(self) -> int:
         return len(self.merges) + 1
 
+    @property
+    def n_common(self) -> int:
+        """Number of groups at the start that are more than a collection of rare levels."""
+        return self.n_start if self.categories.is_ordered else int((self.counts >= LEAST_RECORDS).sum())
+
     def coarsening(self, n_groups: int) -> Coarsening:
         return _named(self.categories, _after(self.merges, n_groups)[self.start], self.counts)
+
+
+def _with_rare_together(counts: NDArray[np.float64], least_records: int) -> NDArray[np.int64]:
+    """The group of each level: one for all levels of fewer than ``least_records`` records, or beyond the commonest.
+
+    Examples
+    --------
+    >>> _with_rare_together(np.array([30.0, 2.0, 40.0, 1.0]), 10).tolist()
+    [0, 2, 1, 2]
+    """
+    common = np.flatnonzero(counts >= least_records)
+    if len(common) == len(counts) <= MOST_NOMINAL_LEVELS:
+        return np.arange(len(counts))
+    if len(common) >= MOST_NOMINAL_LEVELS:
+        common = np.sort(np.argsort(-counts, kind="stable")[: MOST_NOMINAL_LEVELS - 1])
+    start = np.full(len(counts), len(common))
+    start[common] = np.arange(len(common))
+    return start
+
+
+def _bands(counts: NDArray[np.float64], least_records: int) -> NDArray[np.int64]:
+    """The band of each level, in which neighbours are joined until there are ``least_records``; what is left joins the last.
+
+    Examples
+    --------
+    >>> _bands(np.array([4.0, 7.0, 1.0, 12.0, 3.0]), 10).tolist()
+    [0, 0, 1, 1, 1]
+    """
+    start = np.zeros(len(counts), dtype=np.int64)
+    band, n_records = 0, 0.0
+    for level, n in enumerate(counts):
+        if level and n_records >= least_records:
+            band, n_records = band + 1, 0.0
+        start[level] = band
+        n_records += n
+    if band and n_records < least_records:
+        start[start == band] = band - 1
+    return start
 
 
 def _joint_with_other_keys(table: ContingencyTable, key: int, start: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -7,8 +7,7 @@ Areas that are missing at some level form an area of their own within the next c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput, UnknownColumns
+from rarecell.outcome.roles import AreaLevelSummary, AreaSummary
 from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import Categories, ContingencyTable
 
@@ -27,64 +27,6 @@ DRIVES = 2.0
 
 MOST_DRIVERS = 10
 """Largest number of areas that are named as driving the risk."""
-
-
-@dataclass(frozen=True)
-class AreaRisk:
-    """One area: its records, and the expected values for those that are unique in the file."""
-
-    area: str
-    records: int
-    sample_uniques: int
-    expected_population_uniques: float
-    expected_correct_matches: float
-    above_threshold: int
-
-
-@dataclass(frozen=True)
-class AreaLevel:
-    """The file as if released with one level of areas.
-
-    Attributes
-    ----------
-    column : str
-        Column of the areas; empty for the file without areas.
-    sample_uniques, above_threshold : int
-        Records that are unique in the file so released, and those of them at or above the threshold.
-    expected_population_uniques, expected_correct_matches : float
-        Expected values for the whole file so released.
-    areas : tuple of AreaRisk
-        All areas, the one with the most expected population uniques first.
-    """
-
-    column: str
-    sample_uniques: int
-    expected_population_uniques: float
-    expected_correct_matches: float
-    above_threshold: int
-    areas: tuple[AreaRisk, ...]
-
-    @property
-    def drivers(self) -> tuple[AreaRisk, ...]:
-        """Areas whose records have at least twice the average risk and which hold at least 1 % of the total, riskiest first."""
-        total, n_records = self.expected_population_uniques, sum(area.records for area in self.areas)
-        found = [
-            area
-            for area in self.areas
-            if area.expected_population_uniques >= 0.01 * total > 0
-            and area.expected_population_uniques * n_records >= DRIVES * total * area.records
-        ]
-        return tuple(found[:MOST_DRIVERS])
-
-    def __str__(self) -> str:
-        released = f"Released with '{self.column}'" if self.column else "Released without any area"
-        text = (
-            f"{released}, {self.sample_uniques:,} records are unique in the file, {self.expected_population_uniques:,.1f} are expected "
-            f"to be unique in the population, and {self.above_threshold:,} are above the threshold."
-        )
-        if self.drivers:
-            text += f" Small areas that drive it: {', '.join(area.area for area in self.drivers)}."
-        return text
 
 
 def check_nesting(table: ContingencyTable, columns: Sequence[str]) -> None:
@@ -154,7 +96,7 @@ def area_levels(
     *,
     risk_of: Callable[[ContingencyTable], RecordRisk],
     threshold: float = 0.2,
-) -> tuple[AreaLevel, ...]:
+) -> tuple[AreaLevelSummary, ...]:
     """The risk at every level of areas: first without any, then from the coarsest to the finest.
 
     Parameters
@@ -176,7 +118,7 @@ def area_levels(
     )
 
 
-def finest_safe(levels: Sequence[AreaLevel]) -> AreaLevel | None:
+def finest_safe(levels: Sequence[AreaLevelSummary]) -> AreaLevelSummary | None:
     """The finest level such that no record is above the threshold there or at any coarser level; None if there is none."""
     found = None
     for level in levels:
@@ -186,11 +128,13 @@ def finest_safe(levels: Sequence[AreaLevel]) -> AreaLevel | None:
     return found
 
 
-def _level_of(risk: RecordRisk, column: str, threshold: float) -> AreaLevel:
+def _level_of(risk: RecordRisk, column: str, threshold: float) -> AreaLevelSummary:
+    """The file as released with one level of areas, the one with the most expected population uniques first."""
     table, alone = risk.table, risk.sample_count == 1
     is_above = alone & (risk.unique_probability >= threshold)
     match = np.where(alone, risk.match_probability, 0.0)
-    areas: list[AreaRisk] = []
+    areas: list[AreaSummary] = []
+    of_area: dict[str, tuple[float, float]] = {}
     if column:
         code, categories = table.cells[:, -1], table.categories[-1]
         sums = [
@@ -198,16 +142,41 @@ def _level_of(risk: RecordRisk, column: str, threshold: float) -> AreaLevel:
             for values in (table.counts, alone, risk.unique_probability, match, is_above)
         ]
         for name, records, uniques, expected, matches, above in zip(categories.labels, *sums, strict=True):
-            areas.append(AreaRisk(name, int(records), int(uniques), float(expected), float(matches), int(above)))
+            of_area[name] = float(expected), float(records)
+            areas.append(
+                AreaSummary(
+                    area=name,
+                    records=int(records),
+                    sample_uniques=int(uniques),
+                    expected_population_uniques=float(expected),
+                    expected_correct_matches=float(matches),
+                    above_threshold=int(above),
+                )
+            )
         areas.sort(key=lambda area: (-area.expected_population_uniques, area.area))
-    return AreaLevel(
-        column,
-        risk.n_sample_uniques,
-        risk.expected_population_uniques,
-        risk.expected_correct_matches,
-        int(is_above.sum()),
-        tuple(areas),
+    return AreaLevelSummary(
+        column=column,
+        sample_uniques=risk.n_sample_uniques,
+        expected_population_uniques=risk.expected_population_uniques,
+        expected_correct_matches=risk.expected_correct_matches,
+        above_threshold=int(is_above.sum()),
+        areas=tuple(areas),
+        drivers=_drivers({area.area: of_area[area.area] for area in areas}, risk.expected_population_uniques),
     )
+
+
+def _drivers(of_area: Mapping[str, tuple[float, float]], total: float) -> tuple[str, ...]:
+    """Areas whose records have at least twice the average risk and which hold at least 1 % of the total, riskiest first.
+
+    ``of_area`` has the expected population uniques and the records of each area, in the order of the answer.
+    """
+    n_records = sum(records for _, records in of_area.values())
+    driving = [
+        area
+        for area, (expected, records) in of_area.items()
+        if expected >= 0.01 * total > 0 and expected * n_records >= DRIVES * total * records
+    ]
+    return tuple(driving[:MOST_DRIVERS])
 
 
 def _expect_keys(table: ContingencyTable, columns: Sequence[str]) -> None:

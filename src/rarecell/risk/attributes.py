@@ -19,7 +19,6 @@ Li, N., Li, T. and Venkatasubramanian, S. (2007). t-closeness: privacy beyond k-
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -29,6 +28,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput, UnknownColumns
+from rarecell.outcome.roles import AttributeSummary
+from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import Categories, ContingencyTable
 
 if TYPE_CHECKING:
@@ -245,22 +246,29 @@ class AttributeRisk:
             for g, at in zip(found.tolist(), first.tolist(), strict=True)
         ]
 
-    def to_dict(self) -> Json:
-        """Figures for the whole file, ready for JSON; no group is named."""
-        return {
-            "column": self.column,
-            "groups": len(self.size),
-            "records": self.n_records,
-            "l_diversity": self.l_diversity,
-            "entropy_l_diversity": self.entropy_l_diversity,
-            "t_closeness": self.t_closeness,
-            "distance": "ordered" if self.is_ordered else "nominal",
-            "right_from_groups": self.right_from_groups,
-            "right_from_file": self.right_from_file,
-            "homogeneous_groups": self.n_homogeneous,
-            "records_in_homogeneous_groups": self.records_in_homogeneous,
-            "records_alone": self.records_alone,
-        }
+    def summary(self, risk: RecordRisk | None = None) -> AttributeSummary:
+        """Figures for the whole file; no group is named.
+
+        Given the risk of the same groups, also for intruders who do not know who took part.
+        """
+        is_same = risk is not None and np.array_equal(risk.table.cells, self.groups.cells)
+        return AttributeSummary(
+            column=self.column,
+            groups=len(self.size),
+            records=self.n_records,
+            l_diversity=self.l_diversity,
+            entropy_l_diversity=self.entropy_l_diversity,
+            t_closeness=self.t_closeness,
+            distance="ordered" if self.is_ordered else "nominal",
+            right_from_groups=self.right_from_groups,
+            right_from_file=self.right_from_file,
+            homogeneous_groups=self.n_homogeneous,
+            records_in_homogeneous_groups=self.records_in_homogeneous,
+            records_alone=self.records_alone,
+            expected_without_participation=(
+                self.expected_without_participation(risk.match_probability) if risk is not None and is_same else None
+            ),
+        )
 
     def __str__(self) -> str:
         return (
@@ -315,11 +323,6 @@ def attribute_risk(groups: Groups, *, ordered: bool | None = None) -> AttributeR
         right_from_file=int(in_file.max(initial=0)),
         groups_as_read=groups,
     )
-
-
-def compared(before: Mapping[str, AttributeRisk], after: Mapping[str, AttributeRisk]) -> list[Json]:
-    """What the protection changed, column by column."""
-    return [{**one.to_dict(), "after": after[name].to_dict()} for name, one in before.items()]
 
 
 def _without_missing(groups: Groups) -> Groups:

@@ -17,11 +17,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.outcome.summary import Reliability
 from rarecell.outcome.words import counted, listed, percent
 from rarecell.risk.interval import RiskInterval
 from rarecell.risk.records import RecordRisk
 from rarecell.risk.register import RegisterCounts
-from rarecell.risk.reliability import Trust
 from rarecell.table.categories import Categories
 from rarecell.table.household_rows import NOBODY, HouseholdRows, Members, householder
 
@@ -46,7 +46,7 @@ class Families:
         The risk of every row under the model.
     interval : RiskInterval
         Interval for the number of households that are unique in the population.
-    trust : Trust
+    reliability : Reliability
         How far the estimate can be trusted.
     register : RegisterCounts or None
         Households of the register with the same row, if the run has a register of households.
@@ -55,7 +55,7 @@ class Families:
     rows: HouseholdRows
     risk: RecordRisk
     interval: RiskInterval
-    trust: Trust
+    reliability: Reliability
     register: RegisterCounts | None = None
 
     @cached_property

@@ -28,6 +28,7 @@ from rarecell.engine import open_source
 from rarecell.engine.arrays import EncodedColumn
 from rarecell.engine.source import Column, Source
 from rarecell.errors import BadInput, UnknownColumns
+from rarecell.outcome.roles import CalibrationSummary
 from rarecell.risk.records import RecordRisk
 from rarecell.table.alignment import places, together
 from rarecell.table.contingency import Categories, ContingencyTable
@@ -39,17 +40,6 @@ if TYPE_CHECKING:
 
 CALIBRATION_EDGES = (0.0, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
 """Estimated probabilities between two consecutive edges are compared with the share that turned out true."""
-
-
-@dataclass(frozen=True)
-class CalibrationBand:
-    """Sample uniques with an estimated probability in a band: the mean of the estimates, and the share that was true."""
-
-    low: float
-    high: float
-    records: int
-    estimated: float
-    true: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +108,7 @@ class RegisterCounts:
         if not np.array_equal(risk.table.cells, self.table.cells):
             raise BadInput("The risk is that of another table than the register was counted for; use the table of the same data.")
 
-    def calibration(self, risk: RecordRisk) -> tuple[CalibrationBand, ...]:
+    def calibration(self, risk: RecordRisk) -> tuple[CalibrationSummary, ...]:
         """Estimated probabilities of the sample uniques by band, compared with the share that was true."""
         self._expect_same_cells(risk)
         alone = self.table.unique_cells
@@ -128,12 +118,12 @@ class RegisterCounts:
         for b in np.unique(band).tolist():
             among = band == b
             found.append(
-                CalibrationBand(
-                    CALIBRATION_EDGES[b],
-                    CALIBRATION_EDGES[b + 1],
-                    int(among.sum()),
-                    float(estimated[among].mean()),
-                    float(is_true[among].mean()),
+                CalibrationSummary(
+                    low=CALIBRATION_EDGES[b],
+                    high=CALIBRATION_EDGES[b + 1],
+                    records=int(among.sum()),
+                    estimated=float(estimated[among].mean()),
+                    true=float(is_true[among].mean()),
                 )
             )
         return tuple(found)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rarecell.outcome.summary import Reliability
 from rarecell.risk.design_effect import DesignEffect
 from rarecell.risk.diagnostics import FitDiagnostics
 from rarecell.risk.doubles import Doubles
@@ -27,18 +28,13 @@ MANY_LEVELS = 0.3
 """Ratio of levels of a key to records from which most levels were seen once or never."""
 
 
-@dataclass(frozen=True)
-class Trust:
-    """A light, and the reasons if it is not green."""
-
-    light: str
-    reasons: tuple[str, ...]
-
-    def __str__(self) -> str:
-        if self.light == "green":
-            return "Nothing speaks against this estimate: every check passed."
-        word = "A check speaks against this estimate" if self.light == "red" else "Take this estimate with care"
-        return f"{word}: {' '.join(self.reasons)}"
+def with_light(light: str, reasons: Sequence[str]) -> Reliability:
+    """A light and its reasons, in words as well."""
+    sentence = "Nothing speaks against this estimate: every check passed."
+    if light != "green":
+        word = "A check speaks against this estimate" if light == "red" else "Take this estimate with care"
+        sentence = f"{word}: {' '.join(reasons)}"
+    return Reliability(light=light, reasons=tuple(reasons), sentence=sentence)
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ def reliability(
     design: DesignEffect | None,
     doubles: Sequence[Doubles] = (),
     counted: Counted | None = None,
-) -> Trust:
+) -> Reliability:
     """The light of an estimate.
 
     Parameters
@@ -86,7 +82,7 @@ def reliability(
     table = risk.table
     against = [counted.reason] if counted is not None and counted.reason is not None else []
     if fit.is_census:
-        return Trust("red" if against else "green", tuple(against))
+        return with_light("red" if against else "green", against)
     against += [fit.verdict] if fit.is_suspicious else []
     against += [str(one) for one in doubles if one.is_suspicious]
     cautions = []
@@ -111,4 +107,4 @@ def reliability(
     if design is not None and design.is_extreme:
         cautions.append(f"The weights vary so much (design effect {design.spread:.1f}) that few records carry the estimate.")
     light = "red" if against else "amber" if cautions else "green"
-    return Trust(light, (*against, *cautions))
+    return with_light(light, (*against, *cautions))

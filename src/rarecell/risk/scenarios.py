@@ -19,12 +19,13 @@ from rarecell._kernels.counting import CellIndex
 from rarecell.data.names import check_scenarios
 from rarecell.graph.masks import single
 from rarecell.model.protocol import CellModel
+from rarecell.outcome.roles import ScenarioSummary
 from rarecell.risk.records import RecordRisk
 from rarecell.risk.register import RegisterCounts
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
-    from rarecell.edges import Array, Json
+    from rarecell.edges import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,18 +65,18 @@ class ScenarioRisk:
         """For each cell of the table of all keys, the probability that its records are population uniques to this intruder."""
         return self.risk.unique_probability[self.cell]
 
-    def to_dict(self, threshold: float) -> Json:
-        """Figures for the whole file, ready for JSON."""
+    def summary(self, threshold: float) -> ScenarioSummary:
+        """Figures for the whole file."""
         alone = self.risk.unique_probability[self.risk.sample_count == 1]
-        return {
-            "name": self.name,
-            "keys": list(self.keys),
-            "sample_uniques": self.risk.n_sample_uniques,
-            "expected_population_uniques": self.risk.expected_population_uniques,
-            "expected_correct_matches": self.risk.expected_correct_matches,
-            "highest": float(alone.max(initial=0.0)),
-            "records_above_threshold": int((alone >= threshold).sum()),
-        }
+        return ScenarioSummary(
+            name=self.name,
+            keys=self.keys,
+            sample_uniques=self.risk.n_sample_uniques,
+            expected_population_uniques=self.risk.expected_population_uniques,
+            expected_correct_matches=self.risk.expected_correct_matches,
+            highest=float(alone.max(initial=0.0)),
+            records_above_threshold=int((alone >= threshold).sum()),
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,6 @@ from rarecell.run.config import ProtectConfig
 from rarecell.run.inputs import earlier_release
 from rarecell.run.released import changed_records, codes_after, compared_analyses, with_blanks
 from rarecell.run.results import Assessment
-from rarecell.run.roles import of_attribute
 from rarecell.swap.apply import Exchange
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.reasons import Remaining, remaining_records, remedy
@@ -179,7 +178,7 @@ def _attribute_after(
     code_of = {None if level is None else str(level): code for code, level in enumerate(groups.sensitive.levels)}
     codes = np.array([code_of[None if value is None else str(value)] for value in settled], dtype=np.int64)
     wider = replace(groups, keys=changed.categories)
-    return of_attribute(attribute_risk(wider.moved(changed.before, changed.after, codes)))
+    return attribute_risk(wider.moved(changed.before, changed.after, codes)).summary()
 
 
 def scenario_after(found: Assessment, scenario: ScenarioRisk, plan: Exchange, blanked: Suppression | None) -> ScenarioSummary:

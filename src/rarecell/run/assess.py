@@ -41,7 +41,6 @@ from rarecell.outcome.summary import (
     KeySummary,
     Missing,
     ModelSummary,
-    Reliability,
     RiskByMissing,
     RiskSummary,
     RunSummary,
@@ -64,7 +63,7 @@ from rarecell.risk.interval import RiskInterval, risk_interval
 from rarecell.risk.missing_values import has_missing_value, matching_anything
 from rarecell.risk.population_uniques import UniquesEstimate, population_uniques
 from rarecell.risk.records import RecordRisk, household_risk
-from rarecell.risk.reliability import Counted, Trust, reliability
+from rarecell.risk.reliability import Counted, reliability
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity, unsafe_combinations
 from rarecell.run import files, models, swaps
 from rarecell.run.config import NO_FRAMES, Frames, ProtectConfig, RunConfig, as_config, takes_options
@@ -526,9 +525,7 @@ def of_risk(found: Findings) -> RiskSummary:
         household=None if found.households is None else of_households(found.households, threshold),
         families=of_families(found),
         design=of_design(judgement.design),
-        reliability=of_reliability(
-            reliability(risk, judgement.fit, judgement.design, judgement.doubles, _register_counts(found))
-        ),
+        reliability=reliability(risk, judgement.fit, judgement.design, judgement.doubles, _register_counts(found)),
     )
 
 
@@ -550,10 +547,6 @@ def _highest_match(found: Findings) -> float:
 def _register_counts(found: Findings) -> Counted | None:
     register = found.roles.register
     return None if register is None else Counted(register.population_uniques, found.judgement.interval.population_uniques)
-
-
-def of_reliability(found: Trust) -> Reliability:
-    return Reliability(light=found.light, reasons=found.reasons, sentence=str(found))
 
 
 def of_histogram(probability: NDArray[np.float64]) -> Histogram:
@@ -616,7 +609,7 @@ def of_families(found: Findings) -> FamilySummary | None:
         known=found.config.households_known == "yes",
         places=families.rows.layout.n_places,
         ordered_by=families.rows.layout.placed_by,
-        reliability=of_reliability(families.trust),
+        reliability=families.reliability,
         register=register,
     )
     return replace(summary, sentence=family_sentence(summary))

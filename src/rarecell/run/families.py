@@ -17,12 +17,13 @@ from rarecell.engine import open_source
 from rarecell.engine.duck import EngineSettings
 from rarecell.machine.memory import MemoryLimit
 from rarecell.model.protocol import CellModel
+from rarecell.outcome.summary import Reliability
 from rarecell.risk.diagnostics import fit_diagnostics
 from rarecell.risk.families import Families, unknown_composition, why_incomplete
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.risk.register import RegisterCounts, register_records
-from rarecell.risk.reliability import Counted, Trust, reliability
+from rarecell.risk.reliability import Counted, reliability, with_light
 from rarecell.run import models
 from rarecell.run.config import RunConfig
 from rarecell.table.contingency import ContingencyTable
@@ -76,9 +77,9 @@ def find_families(data: Microdata, risk: RecordRisk, config: RunConfig, *, regis
     return HouseholdFindings(families, model, tuple(notes))
 
 
-def _of_households(trust: Trust) -> Trust:
+def _of_households(of_rows: Reliability) -> Reliability:
     """The same light, in words for households: what is said of records is true of rows."""
-    return Trust(trust.light, tuple(reason.replace("record", "household") for reason in trust.reasons))
+    return with_light(of_rows.light, [reason.replace("record", "household") for reason in of_rows.reasons])
 
 
 def _named_order(data: Microdata, config: RunConfig) -> tuple[NDArray[np.int64], ...]:

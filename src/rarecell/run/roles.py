@@ -22,20 +22,16 @@ from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.protocol import CellModel
 from rarecell.outcome.roles import (
     AreaLevelSummary,
-    AreaSummary,
-    AttributeSummary,
-    CalibrationSummary,
     HomogeneousGroup,
     RegisterSummary,
-    ScenarioSummary,
 )
 from rarecell.outcome.summary import RiskSummary
 from rarecell.outcome.words import number
-from rarecell.risk.areas import AreaLevel, AreaRisk, area_levels, finest_safe
+from rarecell.risk.areas import area_levels, finest_safe
 from rarecell.risk.attributes import AttributeRisk, Groups, attribute_risk
 from rarecell.risk.doubles import Doubles, household_doubles, record_doubles
 from rarecell.risk.records import RecordRisk
-from rarecell.risk.register import CalibrationBand, RegisterCounts, register_counts
+from rarecell.risk.register import RegisterCounts, register_counts
 from rarecell.risk.scenarios import Scenarios, assess_scenarios
 from rarecell.run import models
 from rarecell.run.config import RunConfig
@@ -43,7 +39,7 @@ from rarecell.run.models import with_design_weights
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
-    from rarecell.edges import Array, Frame, Json
+    from rarecell.edges import Array, Frame
 
 
 N_NAMED = 20
@@ -54,7 +50,7 @@ N_NAMED = 20
 class Roles:
     """What was found for each role; a part that the run does not name is empty."""
 
-    areas: tuple[AreaLevel, ...] = ()
+    areas: tuple[AreaLevelSummary, ...] = ()
     attributes: Mapping[str, AttributeRisk] = field(default_factory=dict)
     scenarios: Scenarios | None = None
     register: RegisterCounts | None = None
@@ -83,7 +79,7 @@ class Roles:
 def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig, *, register: Frame = None) -> Roles:
     """Find everything that the roles of the columns ask for, beyond the risk of the keys; ``register`` is a frame."""
     held = risk.table.record_cell is not None
-    areas: tuple[AreaLevel, ...] = ()
+    areas: tuple[AreaLevelSummary, ...] = ()
     of_levels: list[RecordRisk] = []
 
     def remembered(part: ContingencyTable) -> RecordRisk:
@@ -162,54 +158,13 @@ def with_roles(risk: RiskSummary, roles: Roles, of_run: RecordRisk) -> RiskSumma
         above = int(roles.scenarios.table.counts[is_above].sum()) if risk.threshold > 0 else risk.sample_uniques
     return replace(
         risk,
-        areas=tuple(of_area_level(level) for level in roles.areas),
+        areas=roles.areas,
         finest_safe_area=None if safe is None else safe.column,
-        attributes=tuple(of_attribute(one, of_run) for one in roles.attributes.values()),
-        scenarios=()
-        if roles.scenarios is None
-        else tuple(ScenarioSummary(**_listed(one.to_dict(risk.threshold))) for one in roles.scenarios.each),
+        attributes=tuple(found.summary(of_run) for found in roles.attributes.values()),
+        scenarios=() if roles.scenarios is None else tuple(each.summary(risk.threshold) for each in roles.scenarios.each),
         above_in_a_scenario=above,
         register=None if roles.register is None else of_register(roles.register, of_run, risk.interval),
     )
-
-
-def _listed(given: Json) -> Json:
-    return {**given, "keys": tuple(given["keys"])}
-
-
-def _told_area(area: AreaRisk) -> AreaSummary:
-    return AreaSummary(
-        area=area.area,
-        records=area.records,
-        sample_uniques=area.sample_uniques,
-        expected_population_uniques=area.expected_population_uniques,
-        expected_correct_matches=area.expected_correct_matches,
-        above_threshold=area.above_threshold,
-    )
-
-
-def _told_band(band: CalibrationBand) -> CalibrationSummary:
-    return CalibrationSummary(low=band.low, high=band.high, records=band.records, estimated=band.estimated, true=band.true)
-
-
-def of_area_level(level: AreaLevel) -> AreaLevelSummary:
-    return AreaLevelSummary(
-        column=level.column,
-        sample_uniques=level.sample_uniques,
-        expected_population_uniques=level.expected_population_uniques,
-        expected_correct_matches=level.expected_correct_matches,
-        above_threshold=level.above_threshold,
-        areas=tuple(_told_area(area) for area in level.areas),
-        drivers=tuple(area.area for area in level.drivers),
-    )
-
-
-def of_attribute(found: AttributeRisk, risk: RecordRisk | None = None) -> AttributeSummary:
-    """The numbers of a sensitive column; given the risk of the same groups, also for intruders who do not know who took part."""
-    made = AttributeSummary(**found.to_dict())
-    if risk is None or not np.array_equal(risk.table.cells, found.groups.cells):
-        return made
-    return replace(made, expected_without_participation=found.expected_without_participation(risk.match_probability))
 
 
 def of_register(found: RegisterCounts, risk: RecordRisk, interval: tuple[float, float]) -> RegisterSummary:
@@ -223,7 +178,7 @@ def of_register(found: RegisterCounts, risk: RecordRisk, interval: tuple[float, 
         estimated_population_uniques=risk.expected_population_uniques,
         estimated_correct_matches=risk.expected_correct_matches,
         is_inside_interval=inside,
-        calibration=tuple(_told_band(band) for band in found.calibration(risk)),
+        calibration=found.calibration(risk),
         sentence=(
             f"{found} The model, which has not seen it, estimates {number(risk.expected_population_uniques, 1)} population uniques; the "
             f"true number lies {'inside' if inside else 'outside'} its interval."

@@ -82,6 +82,13 @@ def _stages() -> list[RunSummary]:
     assessed["risk"]["highest"] = 0.9
     swapped["swap"]["risk_after"]["highest"] = 0.7
     blanked = {**swapped, "swap": {**swapped["swap"], "suppression": {"records": 3, "values": 4, "sentence": "Some."}}}
+    swapped["risk"]["key_costs"] = [
+        {
+            "key": "age",
+            "without": 12.0,
+            "coarsened": [{"name": "age/10", "levels": 10, "recode": "age=bands of 10", "expected_population_uniques": 30.0}],
+        }
+    ]
     bare = {**blanked["risk"], "key_costs": [{"key": "age", "without": 12.0}]}
     return [typed(assessed), typed(swapped), typed(blanked), typed({**blanked, "risk": bare})]
 

@@ -18,6 +18,7 @@ import click
 from rarecell import __version__
 from rarecell.choices import CHECK_FORMATS
 from rarecell.cli.options import (
+    DETAILS,
     FAIL_ABOVE,
     GATES,
     JSON,
@@ -37,6 +38,7 @@ from rarecell.errors import OutputExists, RarecellError
 from rarecell.machine.signals import interrupt, when_asked_to_end
 from rarecell.machine.system import make_output_printable
 from rarecell.outcome.check import Limits
+from rarecell.outcome.profile import DO_NOT_RELEASE
 from rarecell.run.config import words_of
 from rarecell.run.options import Group
 
@@ -229,9 +231,7 @@ def _finish(result: Assessment | Protection, options: dict[str, Any]) -> None:
     if options["as_json"]:
         click.echo(json.dumps(summary.to_dict(), indent=2))
     else:
-        terminal.show_assessment(summary)
-        if summary.swap is not None:
-            terminal.show_swap(summary.swap)
+        terminal.show_run(summary, has_details=options["details"], place=options["out"])
         if options["out"]:
             click.echo(f"\nResults are in {options['out']}. Start with {Path(options['out']) / 'report.html'}.", err=True)
         elif summary.swap is not None:
@@ -241,7 +241,9 @@ def _finish(result: Assessment | Protection, options: dict[str, Any]) -> None:
     broken = [rule for rule in limits_of(options).outcomes(summary) if not rule.passed]
     for rule in broken:
         click.echo(f"rarecell: {rule.sentence}", err=True)
-    if broken:
+    judgement = None if summary.release is None else summary.release.profile
+    is_refused = judgement is not None and not judgement.is_default and judgement.verdict == DO_NOT_RELEASE
+    if broken or is_refused:
         sys.exit(_EXIT_RISKY)
 
 
@@ -407,6 +409,7 @@ def plan(**options: Any) -> None:
 @click.option(
     "--out", type=click.Path(file_okay=False), default=None, help="Folder for the results (none are written without it)."
 )
+@DETAILS
 @OVERWRITE
 @JSON
 @QUIET

@@ -143,6 +143,7 @@ CONFIG = own(
 JSON = own("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 QUIET = own("--quiet", is_flag=True, help="No progress.")
 PAPER = own("--paper", is_flag=True, group=Group.RISK, help=PAPER_HELP)
+DETAILS = own("--details", is_flag=True, is_main=True, help="Print every table of the report, too.")
 OVERWRITE = own("--overwrite", is_flag=True, help="Allow results to be overwritten.")
 FAIL_ABOVE = own("--fail-above", type=FiniteRange(0, 1), metavar="P", help="Exit with 3 when a record's risk is above P.")
 READS = (FILE, CONFIG, JSON, QUIET)
@@ -151,6 +152,7 @@ READS = (FILE, CONFIG, JSON, QUIET)
 WRITES = (
     PAPER,
     own("--out", type=click.Path(file_okay=False), is_main=True, help="Folder for the results."),
+    DETAILS,
     OVERWRITE,
     FAIL_ABOVE,
     own("--dry-run", is_flag=True, help="Estimate cells, memory and time, and stop."),

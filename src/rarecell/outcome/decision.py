@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from rarecell.outcome.profile import DO_NOT_RELEASE, LIGHTS, LOOK, RELEASE, Profile, ProfileVerdict, Reason
+from rarecell.outcome.profile import DEFAULT, DO_NOT_RELEASE, LIGHTS, LOOK, PROFILES, RELEASE, Profile, ProfileVerdict, Reason
 from rarecell.outcome.release import ReleaseSummary
 from rarecell.outcome.summary import CoarsenedKey, RunSummary
 from rarecell.outcome.words import counted, listed, number, people, percent, verb
@@ -47,7 +47,7 @@ def decided(summary: RunSummary, profile: Profile, *, folder: str = ".", is_defa
         raise TypeError("The external edition hides numbers that a profile needs: judge the run itself.")
     reasons = (
         *_margins(summary),
-        *_record_risk(summary, profile, folder),
+        *_record_risk(summary, profile, folder, is_named=not is_default),
         *_links(summary, profile, folder),
         *_households(summary, profile),
         *_groups(summary, profile, folder),
@@ -83,7 +83,7 @@ def _margins(summary: RunSummary) -> Iterator[Reason]:
         )
 
 
-def _record_risk(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
+def _record_risk(summary: RunSummary, profile: Profile, folder: str, *, is_named: bool) -> Iterator[Reason]:
     limit, highest = profile.max_record_risk, summary.highest_risk
     if limit is None or highest <= limit:
         return
@@ -92,7 +92,7 @@ def _record_risk(summary: RunSummary, profile: Profile, folder: str) -> Iterator
     yield _reason(
         "max_record_risk",
         f"{who} a risk above {limit:g}; the highest is {_beyond(highest, limit)}.",
-        _less_record_risk(summary, limit, how_many, folder),
+        _less_record_risk(summary, limit, how_many, folder, naming="" if is_named else f"--profile {profile.name} "),
     )
 
 
@@ -249,7 +249,8 @@ def _light(summary: RunSummary, profile: Profile) -> Iterator[Reason]:
 # ---------------------------------------------------------------------- what leads out
 
 
-def _less_record_risk(summary: RunSummary, limit: float, how_many: int | None, folder: str) -> _Remedy:
+def _less_record_risk(summary: RunSummary, limit: float, how_many: int | None, folder: str, *, naming: str) -> _Remedy:
+    """``naming`` is the option that names the profile, for a run whose configuration does not."""
     swap, risk = summary.swap, summary.risk
     threshold = "" if limit == risk.threshold else f" --threshold {limit:g}"
     if swap is None:
@@ -263,7 +264,7 @@ def _less_record_risk(summary: RunSummary, limit: float, how_many: int | None, f
         cost = "" if how_many is None else f", in {counted(how_many, 'record')}"
         return _Remedy(
             f"Blank the fewest values that bring them down{cost}",
-            protect_command(folder, f"--suppress-rest{threshold}", "protected-again"),
+            protect_command(folder, f"{naming}--suppress-rest{threshold}", "protected-again"),
             "protect",
             "Protect again, and blank the rest",
         )
@@ -274,7 +275,7 @@ def _fewer_links(summary: RunSummary, limit: float, folder: str) -> _Remedy:
     is_recoded = any(key.recode for key in summary.keys)
     if summary.swap is not None and is_recoded:
         return _coarser(summary, folder)
-    target = f"{max(limit, 0.0):.4g}"
+    target = f"{int(limit)}" if limit >= 1 else f"{limit:.2g}"
     config = shlex.quote(_config(folder))
     return _Remedy(
         "Let the program find coarser keys and swaps that reach it, with their costs",
@@ -339,6 +340,14 @@ def protect_command(folder: str, options: str, name: str) -> str:
 
 def _config(folder: str) -> str:
     return "run.toml" if folder == "." else posixpath.join(folder, "run.toml")
+
+
+def decision_of(summary: RunSummary, *, folder: str = ".") -> ProfileVerdict:
+    """The decision on a run by the profile that it was judged by, or else by the default, with commands for its folder."""
+    stored = None if summary.release is None else summary.release.profile
+    if stored is None:
+        return decided(summary, PROFILES[DEFAULT], folder=folder, is_default=True)
+    return decided(summary, stored.limits, folder=folder, is_default=stored.is_default)
 
 
 def with_decision(summary: RunSummary, profile: Profile, *, is_default: bool) -> RunSummary:

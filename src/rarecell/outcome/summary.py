@@ -20,7 +20,7 @@ from rarecell.outcome.roles import (
     RegisterSummary,
     ScenarioSummary,
 )
-from rarecell.outcome.swap import SwapSummary
+from rarecell.outcome.swap import RiskNumbers, SwapSummary
 
 Count = int | str
 """A number of records, or the words that replace it in an edition that hides small counts."""
@@ -398,7 +398,10 @@ class Truth(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary(Plain):
-    """Everything that a run found, without any record: the contents of ``summary.json``."""
+    """Everything that a run found, without any record: the contents of ``summary.json``.
+
+    Where keys are recoded, ``risk`` is that of the recoded file and ``as_it_came`` that of the file before it.
+    """
 
     rarecell: str
     records: Count
@@ -414,6 +417,7 @@ class RunSummary(Plain):
     risk: RiskSummary
     paper: PaperTable | None = None
     truth: Truth | None = None
+    as_it_came: RiskNumbers | None = None
     swap: SwapSummary | None = None
     groups: tuple[GroupRisk, ...] = ()
     concentration: tuple[Concentration, ...] = ()
@@ -426,9 +430,11 @@ class RunSummary(Plain):
         if self.swap is not None:
             return self.swap.risk_after.highest
         families = 0.0 if self.risk.known_families is None else self.risk.known_families.highest or 0.0
+        # A summary that does not give the highest risk is not better for it.
+        unknown = 1.0 if self.risk.records_above_threshold else 0.0
         if self.risk.register is not None:
             return max(families, 0.0 if self.risk.register.population_uniques == 0 else 1.0)
-        return max(families, self.risk.highest or 0.0)
+        return max(families, unknown if self.risk.highest is None else self.risk.highest)
 
     @property
     def smallest_group(self) -> int:

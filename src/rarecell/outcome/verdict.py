@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rarecell.outcome.decision import with_decision
+from rarecell.outcome.profile import DEFAULT, PROFILES, Profile
 from rarecell.outcome.roles import RegisterSummary
 from rarecell.outcome.summary import FamilySummary, RunSummary
 from rarecell.outcome.swap import SwapSummary
-from rarecell.outcome.words import about, about_times, counted, expected, number, percent, span, verb
+from rarecell.outcome.words import about, about_times, capital, counted, expected, number, percent, span, verb
 
 
 @dataclass(frozen=True)
@@ -25,26 +27,42 @@ class Verdict:
         The result in a few words.
     sentences : tuple of str
         Two sentences: the judgement and what it means.
+    light : str
+        The light of the reliability, part of what is printed; empty if it is not known.
     """
 
     tone: str
     headline: str
     sentences: tuple[str, str]
+    light: str = ""
 
     def __str__(self) -> str:
-        return f"{self.headline}. {' '.join(self.sentences)}"
+        reliability = f" Reliability: {self.light}." if self.light else ""
+        return f"{self.headline}. {' '.join(self.sentences)}{reliability}"
 
 
 def verdict(summary: RunSummary) -> Verdict:
     """Judge a run by the threshold that its user chose."""
-    return before_protection(summary) if summary.swap is None else after_protection(summary, summary.swap)
+    judgement = before_protection(summary) if summary.swap is None else after_protection(summary, summary.swap)
+    light = summary.risk.reliability
+    return judgement if light is None else replace(judgement, light=light.light)
 
 
-def judged(summary: RunSummary) -> RunSummary:
-    """The same summary with its verdicts in words."""
+def judged(summary: RunSummary, profile: str | None = None) -> RunSummary:
+    """The same summary with its verdicts in words and the decision of a profile.
+
+    The profile is the one named, or that of an earlier judgement of the same run, or the default.
+    """
     risk = replace(summary.risk, verdict=str(before_protection(summary)))
     swap = summary.swap and replace(summary.swap, verdict=str(after_protection(summary, summary.swap)))
-    return replace(summary, risk=risk, swap=swap)
+    earlier = None if summary.release is None else summary.release.profile
+    if profile is not None:
+        limits, is_default = Profile.named(profile), False
+    elif earlier is not None:
+        limits, is_default = earlier.limits, earlier.is_default
+    else:
+        limits, is_default = PROFILES[DEFAULT], True
+    return with_decision(replace(summary, risk=risk, swap=swap), limits, is_default=is_default)
 
 
 def before_protection(summary: RunSummary) -> Verdict:
@@ -135,41 +153,49 @@ def _counted_in(register: RegisterSummary, summary: RunSummary) -> Verdict:
 
 def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
     before, after = swap.risk_before.expected_population_uniques, swap.risk_after.expected_population_uniques
-    kept = what_was_kept(swap)
-    # The external edition does not give the number if it is small.
-    is_told = isinstance(swap.values_changed, int)
-    changed = f", which changed {counted(swap.values_changed, 'value')}" if is_told else ""
     reached = "" if swap.target is None else f"{swap.target.sentence} "
+    came = (
+        ""
+        if summary.as_it_came is None
+        else f" recoded and {expected(summary.as_it_came.expected_population_uniques)} as the file came"
+    )
+    return Verdict(
+        "safe" if after < 1 else "watch",
+        f"{_records(after)} could still be recognised, {expected(before)}{came or ' before'}",
+        (
+            f"{reached}{what_was_done(swap)}",
+            f"{what_was_kept(swap)}{_beside(swap)}; an intruder{_linking(swap.risk_after.expected_correct_matches)}",
+        ),
+    )
+
+
+def what_was_done(swap: SwapSummary) -> str:
+    """What happened to the records, in one sentence."""
     if swap.formal is not None:
         statement = swap.formal.statement
-        done = (
+        return (
             f"Values were rearranged at random with ε = {number(statement.epsilon)} for each record, subject to the invariants listed with "
             f"it; {percent(statement.expected_records_changed)} of the records were expected to change."
         )
-    elif swap.places is not None:
+    if swap.places is not None:
         places = swap.places
-        done = f"{number(places.swapped)} of {counted(places.units, places.unit)} changed places, {percent(places.rate)}."
-    elif not swap.keeps_model:
-        # The external edition does not say how many changed places.
-        done = "Records changed places with others that are like them."
-    elif swap.requested == 0:
-        done = "No record met the choice that was made, so none was swapped."
-    elif isinstance(swap.swapped, str):
-        # The external edition names no number near that of the records asked for.
-        of_those = "records" if isinstance(swap.requested, str) else f"of the {number(swap.requested)} records asked for"
-        done = f"{swap.swapped[:1].upper()}{swap.swapped[1:]} {of_those} were swapped with a partner{changed}."
-    else:
-        done = (
-            f"{counted(swap.swapped, 'record')} of {number(swap.requested)} asked for {verb(swap.swapped, 'was', 'were')} swapped "
-            f"with a partner{changed}."
+        return capital(
+            f"{number(places.swapped)} of {counted(places.units, places.unit)} changed places, {percent(places.rate)}."
         )
-    return Verdict(
-        "safe" if after < 1 else "watch",
-        f"{_records(after)} could still be recognised, {expected(before)} before",
-        (
-            f"{reached}{done[:1].upper()}{done[1:]}",
-            f"{kept}{_beside(swap)}; an intruder{_linking(swap.risk_after.expected_correct_matches)}",
-        ),
+    if not swap.keeps_model:
+        # The external edition does not say how many changed places.
+        return "Records changed places with others that are like them."
+    if swap.requested == 0:
+        return "No record met the choice that was made, so none was swapped."
+    # The external edition does not give the number if it is small.
+    changed = f", which changed {counted(swap.values_changed, 'value')}" if isinstance(swap.values_changed, int) else ""
+    if isinstance(swap.swapped, str):
+        # The external edition names no number near that of the records asked for.
+        of_those = "records" if isinstance(swap.requested, str) else f"of about {number(swap.requested)} records asked for"
+        return capital(f"{swap.swapped} {of_those} were swapped with a partner{changed}.")
+    return (
+        f"{counted(swap.swapped, 'record')} of {number(swap.requested)} asked for {verb(swap.swapped, 'was', 'were')} swapped "
+        f"with a partner{changed}."
     )
 
 
@@ -194,8 +220,7 @@ def what_was_kept(swap: SwapSummary) -> str:
 
 
 def _records(value: float) -> str:
-    text = about(value).replace("practically none", "hardly any")
-    return f"{text[:1].upper()}{text[1:]} {'records' if text.startswith('about') else 'record'}"
+    return "Hardly any record" if value < 0.05 else f"{capital(about(value))} records"
 
 
 def _linking(links: float) -> str:

@@ -56,13 +56,13 @@ def power_of_ten(exponent: int | str) -> str:
     return "10" + str(exponent).translate(_SUPERSCRIPT)
 
 
-def expected(value: float) -> str:
-    """Format an expectation: whole from ten on, one decimal below."""
-    return number(float(value), 0 if abs(value) >= 10 else 1)
-
-
 FEWEST_PEOPLE = 3
 """People are counted in whole numbers from here on; fewer are written as *fewer than 3*."""
+
+
+def expected(value: float) -> str:
+    """Format an expected number of records or people where it stands alone: whole from three on, one decimal below."""
+    return number(float(value), 0 if abs(value) >= FEWEST_PEOPLE else 1)
 
 
 def people(value: float) -> str:
@@ -81,21 +81,17 @@ def people(value: float) -> str:
 
 
 def about(value: float) -> str:
-    """A rounded expectation in running text; values below one are put into words."""
+    """An expected number of records or people in running text."""
     if value < 0.05:
         return "practically none"
-    if value < 1:
-        return "fewer than one"
-    return f"about {expected(value)}"
+    return f"about {people(value)}" if round(value) >= FEWEST_PEOPLE else people(value)
 
 
 def about_times(value: float) -> str:
     """How often something is expected to happen."""
     if value < 0.05:
         return "practically never"
-    if value < 1:
-        return "less than once"
-    return f"about {expected(value)} times"
+    return f"{about(value)} times"
 
 
 def percent(share: float, below: float | None = None) -> str:
@@ -113,6 +109,11 @@ def percent(share: float, below: float | None = None) -> str:
 def counted(n: object, one: str, many: str | None = None) -> str:
     """``1 record``, ``12 records``; text such as *fewer than 3* takes the plural."""
     return f"{number(n)} {one if n == 1 else many or one + 's'}"
+
+
+def capital(text: str) -> str:
+    """The same text, beginning with a capital letter."""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def verb(n: object, one: str, many: str) -> str:

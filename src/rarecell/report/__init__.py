@@ -169,6 +169,7 @@ def report_context(
     """Everything the templates show; the app uses it to render the same body."""
     from rarecell.report import sentences
     from rarecell.report.edition import external
+    from rarecell.report.first_page import first_page
     from rarecell.report.pictures import all_pictures, group_pictures
     from rarecell.report.tables import all_tables
 
@@ -183,6 +184,7 @@ def report_context(
         "riskiest_released": riskiest_released,
         "edition": edition,
         "verdict": verdict(summary),
+        "page": first_page(summary, edition=edition, place=place),
         "kept": None if summary.swap is None else what_was_kept(summary.swap),
         "steps": sentences.steps(summary, edition=edition, place=place),
         "share_unique": words.percent(uniques / records)
@@ -228,7 +230,7 @@ def _sections(context: ReadJson) -> list[tuple[str, str, str]]:
     has_after = swap is not None and bool(swap.attributes or swap.scenarios)
     entries = (
         ("verdict", "The result", "", True),
-        ("provenance", "Where this comes from, and the decision", "", "provenance" in tables),
+        ("provenance", "Where this comes from", "", "provenance" in tables),
         ("protection", "What protection changed", "", swap is not None),
         ("data", "What was examined", before, True),
         ("risk", "How the risk is spread", both, True),

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rarecell.outcome.formal import FormalSummary
+from rarecell.outcome.release import ReleaseSummary
 from rarecell.outcome.roles import Provenance, RegisterSummary, ReleasedState
 from rarecell.outcome.summary import (
     Cells,
@@ -88,9 +89,31 @@ def external(summary: RunSummary) -> RunSummary:
             if summary.truth.correct_matches_after is None
             else rough_up(summary.truth.correct_matches_after),
         ),
-        swap=summary.swap and external_swap(summary.swap),
+        as_it_came=summary.as_it_came and _expectations(summary.as_it_came),
+        swap=summary.swap and _same_direction(external_swap(summary.swap), summary),
+        release=summary.release and _release(summary.release),
         provenance=summary.provenance and _provenance(summary.provenance),
     )
+
+
+def _release(release: ReleaseSummary) -> ReleaseSummary:
+    """The profile and its verdict; the reasons give numbers of the original."""
+    return ReleaseSummary(
+        identifiers=release.identifiers, order=release.order, profile=release.profile and replace(release.profile, reasons=())
+    )
+
+
+def _same_direction(shown: SwapSummary, summary: RunSummary) -> SwapSummary:
+    """The number of sample uniques after protection, rounded so that it rises or falls as the exact one does."""
+    exact = None if summary.swap is None else summary.swap.released
+    before, was = _total(_histogram(summary.risk.histogram).counts), summary.risk.sample_uniques
+    if exact is None or shown.released is None or not isinstance(exact.sample_uniques, int) or not isinstance(was, int):
+        return shown
+    after = rough_shown(exact.sample_uniques)
+    if isinstance(after, int) and isinstance(before, int):
+        has_risen = exact.sample_uniques >= was
+        after = max(after, before) if has_risen else min(after, before)
+    return replace(shown, released=replace(shown.released, sample_uniques=after))
 
 
 def _provenance(made: Provenance) -> Provenance:
@@ -351,7 +374,7 @@ def external_swap(swap: SwapSummary) -> SwapSummary:
     hides_failures = isinstance(swap.requested, int) and swap.requested - swap.swapped < SMALLEST_COUNT
     return SwapSummary(
         requested=rough_shown(swap.requested),
-        swapped=f"all but {HIDDEN}" if hides_failures else rough_shown(swap.swapped),
+        swapped="nearly all" if hides_failures else rough_shown(swap.swapped),
         not_swapped=() if hides_failures else _merged_reasons(swap.not_swapped),
         values_changed=rough_shown(swap.values_changed),
         share_changed=None if swap.share_changed is None else rough_up(swap.share_changed, 1),

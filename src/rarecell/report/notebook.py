@@ -28,9 +28,12 @@ from rarecell.outcome.words import about, about_times, counted, expected, listed
 from rarecell.planning.planner import ReleaseFrontier
 from rarecell.report import charts, style_sheet
 from rarecell.report.card import card as card_of_run
+from rarecell.report.card import html_table
 from rarecell.report.drawing import PALETTE
 from rarecell.report.graph_picture import ModelPicture, graph_svg
 from rarecell.report.sentences import family_sentences, fixed_sentence, household_sentence, model_sentences, steps
+from rarecell.report.table import Table, text_column
+from rarecell.report.tables import intruders_table
 from rarecell.risk.records import RecordRisk
 from rarecell.search.result import SearchResult
 from rarecell.swap.apply import SwapResult
@@ -100,10 +103,7 @@ def _sentence(words: str) -> str:
 
 
 def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    style = 'style="text-align:left;padding:.1em 1.2em .1em 0"'
-    head = "".join(f"<th {style}>{escape(header)}</th>" for header in headers)
-    body = "".join(f"<tr>{''.join(f'<td {style}>{escape(value)}</td>' for value in row)}</tr>" for row in rows)
-    return f'<table style="border:0"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+    return html_table(Table("", "", tuple(text_column(header) for header in headers), tuple(tuple(row) for row in rows)))
 
 
 def _records(riskiest: Sequence[RiskyRecord]) -> str:
@@ -241,8 +241,7 @@ def _(result: ReleaseFrontier, show_records: bool) -> str:
 
 
 def _attack(summary: AttackSummary) -> str:
-    rows = [(one.name, one.knows, number(one.before, 1), number(one.after, 1)) for one in summary.intruders]
-    return _sentence(summary.sentence) + _table(["intruder", "what this one does", "right before", "right after"], rows)
+    return _sentence(summary.sentence) + html_table(intruders_table(summary.intruders))
 
 
 def _likeliest(records: Sequence[tuple[int, float]]) -> str:

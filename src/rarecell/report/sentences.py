@@ -6,11 +6,11 @@ say the same thing.
 
 from __future__ import annotations
 
-import posixpath
 import shlex
 from dataclasses import dataclass
 
 from rarecell.choices import MATCHES_ANYTHING
+from rarecell.outcome.decision import decision_of
 from rarecell.outcome.summary import RiskSummary, RunSummary
 from rarecell.outcome.words import about, counted, expected, first_of, listed, number, verb
 
@@ -59,46 +59,24 @@ def steps(summary: RunSummary, *, edition: str = "internal", place: str | None =
             ),
         ]
     folder = place or "."
-    return _before_release(summary, folder) if summary.swap is not None else _after_assessment(summary.risk, folder)
+    ways_out = {reason.command or reason.remedy: reason for reason in decision_of(summary, folder=folder).refusals}
+    found = [Step(way.remedy, way.command, way.page, way.button) for way in ways_out.values()]
+    return _before_release(summary, found, folder) if summary.swap is not None else _after_assessment(summary, found)
 
 
-def _protect_command(folder: str, threshold: float, name: str) -> str:
-    """The command that protects with the choices of a run, to be pasted where the run was started."""
-    config, out = posixpath.join(folder, "run.toml"), posixpath.normpath(posixpath.join(folder, "..", name))
-    if folder == ".":
-        config, out = "run.toml", name
-    return f"rarecell protect --config {shlex.quote(config)} --risk-above {threshold:g} --out {shlex.quote(out)}"
-
-
-def _before_release(summary: RunSummary, folder: str) -> list[Step]:
+def _before_release(summary: RunSummary, ways_out: list[Step], folder: str) -> list[Step]:
     assert summary.swap is not None
-    found = []
-    left = sum(part.records for part in summary.swap.not_swapped)
-    if left:
-        found.append(
-            Step(
-                f"Look at the {counted(left, 'record')} that could not be swapped, and make a key coarser or drop them if they matter."
-            )
-        )
-    highest, threshold = summary.swap.risk_after.highest, summary.risk.threshold
+    found = list(ways_out)
     if summary.swap.formal is not None:
         found.append(
             Step(
-                f"Some records may be as they were, with a risk of up to {highest:.2f}: ε limits what the release reveals about any record and does not remove "
-                "the risk of chosen ones. Do not protect the released file again, because that would spend further ε."
+                f"Some records may be as they were, with a risk of up to {summary.swap.risk_after.highest:.2f}: ε limits what the release "
+                "reveals about any record and does not remove the risk of chosen ones. Do not protect the released file again, because "
+                "that would spend further ε."
             )
         )
-    elif highest > threshold:
-        found.append(
-            Step(
-                f"The file still has records with a risk of up to {highest:.2f}. Do not release it before these are protected as well",
-                _protect_command(folder, threshold, "protected-again"),
-                "keys",
-                "Start another run from this one",
-            )
-        )
-    else:
-        found.append(Step("See what the swaps cost in the section on protection, then release the protected file."))
+    if not ways_out:
+        found.append(Step("Read what it cost, sign, and hand the file over", f"rarecell handover {shlex.quote(folder)}"))
     found.append(
         Step(
             "Do not share swaps.parquet, risk.parquet or this report: they say which records were risky. report-external.html may travel "
@@ -108,19 +86,11 @@ def _before_release(summary: RunSummary, folder: str) -> list[Step]:
     return found
 
 
-def _after_assessment(risk: RiskSummary, folder: str) -> list[Step]:
-    if not risk.records_at_risk:
-        return [Step("Nothing has to change at this threshold. Keep this report with the file as the reason for releasing it.")]
-    found = [
-        Step(
-            f"Swap the {counted(risk.records_at_risk, 'risky record')} with partners, without changing the tables the model rests on",
-            _protect_command(folder, risk.threshold, "protected"),
-            "protect",
-            "Protect the risky records",
-        )
-    ]
-    gain = best_recode(risk)
-    return [*found, gain] if gain else found
+def _after_assessment(summary: RunSummary, ways_out: list[Step]) -> list[Step]:
+    if not ways_out:
+        return [Step("Nothing has to change. Keep this report with the file as the reason for releasing it.")]
+    gain = best_recode(summary.risk)
+    return [*ways_out, gain] if gain else ways_out
 
 
 def best_recode(risk: RiskSummary) -> Step | None:

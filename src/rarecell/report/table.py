@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rarecell.outcome.words import number
+from rarecell.outcome.words import expected, number
 
 Format = Callable[[Any], str]
 
@@ -59,10 +59,15 @@ def _harmless(value: Any) -> Any:
     return value
 
 
+def persons(value: Any) -> str:
+    """An expected number of records or people: whole from three on, one decimal below; words stay as they are."""
+    return expected(value) if isinstance(value, float) else number(value)
+
+
 RISK_COLUMNS = (
     Column("Unique in the file"),
-    Column("Expected population uniques"),
-    Column("Expected correct matches"),
+    Column("Expected population uniques", persons),
+    Column("Expected correct matches", persons),
     Column("Records above the threshold"),
 )
 """The risk of a file, of a release of it, or to one intruder."""

@@ -10,12 +10,12 @@ from typing import Any
 
 from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.roles import HomogeneousGroup
-from rarecell.outcome.summary import Count, EstimatorDetail, RunSummary
-from rarecell.outcome.swap import RiskNumbers
-from rarecell.outcome.words import decade, expected, first_of, number, percent, span
+from rarecell.outcome.summary import Count, EstimatorDetail, PaperTable, RunSummary
+from rarecell.outcome.swap import IntruderSummary, RiskNumbers
+from rarecell.outcome.words import decade, first_of, number, percent, span
 from rarecell.report.graph_picture import ModelPicture
 from rarecell.report.sentences import estimator_name
-from rarecell.report.table import RISK_COLUMNS, Column, Table, names_column, text_column
+from rarecell.report.table import RISK_COLUMNS, Column, Table, names_column, persons, text_column
 
 LARGEST_SIZE_SHOWN = 10
 """Larger cells share one line of the page's table."""
@@ -158,7 +158,7 @@ def _key_costs(summary: RunSummary) -> Table:
     columns = (
         text_column("Key"),
         text_column("Change"),
-        Column("Expected population uniques then", expected),
+        Column("Expected population uniques then", persons),
         text_column("Option"),
     )
     return Table("key-costs", "What each key costs: the risk when one key is coarser or left out", columns, tuple(rows))
@@ -207,6 +207,40 @@ def _fit(summary: RunSummary) -> Table:
     return Table("fit", "Fit of the model", (text_column("Quantity"), Column("Value")), rows)
 
 
+def paper_table(paper: PaperTable) -> Table:
+    """The table of Takemura and Endo, for a run that follows their procedure."""
+    decades = sorted({decade for model in paper.models for decade in model.decades}, key=int, reverse=True)
+    rows = tuple(
+        (
+            " ".join("{" + ",".join(clique) + "}" for clique in model.cliques),
+            model.log_likelihood,
+            model.aic,
+            model.degrees_of_freedom,
+            model.times_met,
+            model.expected_population_uniques,
+            *(model.decades.get(decade, 0) for decade in decades),
+            model.riskiest_shared_with_best,
+        )
+        for model in paper.models
+    )
+    columns = (
+        text_column("Model"),
+        Column("Log-likelihood", _two),
+        Column("AIC", _two),
+        Column("df"),
+        Column("Met"),
+        Column("τ1", _one_digit),
+        *(Column(f"1e{decade}") for decade in decades),
+        Column(f"Riskiest {paper.riskiest} shared"),
+    )
+    return Table(
+        "paper-models",
+        f"The best models of {number(paper.starts)} climbs; sample uniques by the decade of their cell probability",
+        columns,
+        rows,
+    )
+
+
 def _estimators(summary: RunSummary) -> Table:
     details = {row.name: row for row in summary.risk.estimator_details}
     values = summary.risk.estimators
@@ -218,7 +252,7 @@ def _estimators(summary: RunSummary) -> Table:
         rows.append((estimator_name(name), value if detail.converged else None, said))
     columns = (
         text_column("Estimator"),
-        Column("Expected population uniques", lambda value: "no result" if value is None else number(value)),
+        Column("Expected population uniques", lambda value: "no result" if value is None else persons(value)),
         text_column("What it assumes"),
     )
     return Table("estimators", "Estimates of the number of population uniques", columns, tuple(rows))
@@ -262,19 +296,21 @@ def _before_after(summary: RunSummary) -> Table | None:
 
 
 def _intruders(summary: RunSummary) -> Table | None:
-    if summary.swap is None or not summary.swap.intruders:
-        return None
-    intruders = summary.swap.intruders
-    columns = [text_column("Intruder"), text_column("Who that is"), Column("Before"), Column("After")]
+    return None if summary.swap is None or not summary.swap.intruders else intruders_table(summary.swap.intruders)
+
+
+def intruders_table(intruders: Sequence[IntruderSummary]) -> Table:
+    """What each intruder finds, before and after; more columns where there is a register or a truth."""
+    columns = [text_column("Intruder"), text_column("Who that is"), Column("Before", persons), Column("After", persons)]
     rows = [[one.name, f"Somebody who {one.knows}", one.before, one.after] for one in intruders]
     title = "Records that an intruder is expected to link to the right person"
     if any(one.estimated_after is not None for one in intruders):
         title = "Records that an intruder links to the right person, counted in the register, beside what the model expected without it"
     for column, values in (
         (text_column("After, 95 % interval"), [_ends(one.interval_after) for one in intruders]),
-        (Column("After, in truth"), [one.true_after for one in intruders]),
-        (Column("Before, estimated"), [one.estimated_before for one in intruders]),
-        (Column("After, estimated"), [one.estimated_after for one in intruders]),
+        (Column("After, in truth", persons), [one.true_after for one in intruders]),
+        (Column("Before, estimated", persons), [one.estimated_before for one in intruders]),
+        (Column("After, estimated", persons), [one.estimated_after for one in intruders]),
     ):
         if any(value is not None for value in values):
             columns.append(column)
@@ -414,7 +450,7 @@ def _frontier(summary: RunSummary) -> Table | None:
     if summary.swap is None:
         return None
     rows = tuple((row.values_changed, row.expected_population_uniques) for row in summary.swap.frontier)
-    columns = (Column("Values changed"), Column("Expected population uniques left"))
+    columns = (Column("Values changed"), Column("Expected population uniques left", persons))
     return Table("frontier", "Risk left after this many changed values", columns, rows)
 
 
@@ -522,7 +558,7 @@ def _every_area(summary: RunSummary) -> Table:
         text_column("Area"),
         Column("Records"),
         Column("Unique in the file"),
-        Column("Expected population uniques"),
+        Column("Expected population uniques", persons),
         Column("Records above the threshold"),
     )
     return Table("risk-by-area", "The risk of each area, the riskiest first", columns, rows, rows[:MOST_AREAS])
@@ -578,7 +614,7 @@ def _scenarios(summary: RunSummary) -> Table:
         text_column("Intruder"),
         names_column("Knows"),
         *RISK_COLUMNS,
-        *((Column("Expected population uniques after protection"),) if after else ()),
+        *((Column("Expected population uniques after protection", persons),) if after else ()),
     )
     return Table("scenarios", "Several intruders", columns, rows)
 
@@ -587,7 +623,7 @@ def _register(summary: RunSummary) -> list[Table]:
     register = summary.risk.register
     if register is None:
         return []
-    columns = (text_column("In the population"), Column("By the register"), Column("Estimated"))
+    columns = (text_column("In the population"), Column("By the register", persons), Column("Estimated", persons))
     rows = (
         ("Unique records of the file", register.population_uniques, register.estimated_population_uniques),
         ("Correct matches", register.correct_matches, register.estimated_correct_matches),
@@ -759,11 +795,11 @@ def _groups(summary: RunSummary) -> Table | None:
         text_column("Level"),
         Column("Records"),
         Column("Alone in the file, before"),
-        Column("Expected population uniques, before", _one_digit),
+        Column("Expected population uniques, before", persons),
         Column("of its records", percent),
     ]
     if has_after:
-        columns += [Column("Expected population uniques, after", _one_digit), Column("Share of records swapped", percent)]
+        columns += [Column("Expected population uniques, after", persons), Column("Share of records swapped", percent)]
     page = tuple(rows[:MOST_ON_PAGE]) if len(rows) > MOST_ON_PAGE else None
     return Table("groups", "Risk by group, largest share first", tuple(columns), tuple(rows), page)
 

@@ -52,6 +52,7 @@ from rarecell.outcome.summary import (
     UnsafeCombination,
     Vertex,
 )
+from rarecell.outcome.swap import RiskNumbers
 from rarecell.outcome.verdict import family_sentence, judged
 from rarecell.outcome.words import number
 from rarecell.progress import SILENT, Progress
@@ -72,7 +73,7 @@ from rarecell.run.inputs import inputs_of, refuse_unknown_names
 from rarecell.run.models import ModelChoice, paper_table, with_design_weights
 from rarecell.run.released import concentration_of, groups_of, role_columns
 from rarecell.run.results import Assessment
-from rarecell.run.roles import Roles, find_doubles, find_roles, with_roles
+from rarecell.run.roles import Roles, find_doubles, find_roles, side_risk, with_roles
 from rarecell.run.stages import Stage, Stages
 from rarecell.search import estimate_exact
 from rarecell.swap.swappable import Swappability, swappability
@@ -189,7 +190,7 @@ def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, w
     found = Findings(
         config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles, (own, anything), families
     )
-    whole = judged(of_findings(found))
+    whole = judged(replace(of_findings(found), as_it_came=_as_it_came(data, config)), config.profile)
     alone = risk.unique_probability[risk.sample_count == 1]
     whole = replace(
         whole, groups=groups_of(risk, columns=role_columns(data, config, risk)), concentration=concentration_of(alone)
@@ -197,6 +198,31 @@ def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, w
     riskiest = _explained(chosen.best, risk, unsafe)
     return Assessment(
         config, data, table, zeros, chosen, risk, can_swap, unsafe, roles, riskiest, whole, stages.seconds, families
+    )
+
+
+def _as_it_came(data: Microdata, config: RunConfig) -> RiskNumbers | None:
+    """The risk of the file before its keys were recoded, under a model of the run's kind; None if they were not."""
+    if not config.recode:
+        return None
+    unchanged = replace(config, recode={})
+    came = Microdata(
+        data.source,
+        keys=data.keys,
+        weight=data.weight,
+        geography=data.geography,
+        strata=data.strata,
+        missing=data.missing,
+        coding=joined_codings(config.coding, {}),
+        hierarchies=config.hierarchies,
+    )
+    risk = side_risk(came.table(), came, unchanged)
+    alone = risk.unique_probability[risk.sample_count == 1]
+    return RiskNumbers(
+        expected_population_uniques=risk.expected_population_uniques,
+        expected_correct_matches=risk.expected_correct_matches,
+        sample_uniques=risk.n_sample_uniques,
+        highest=float(alone.max(initial=0.0)),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from rarecell.data.levels import MISSING_WORDS
 from rarecell.engine.changes import Blanks
 from rarecell.intruder.residual_risk import RiskAfter
+from rarecell.outcome.profile import Profile
 from rarecell.outcome.swap import RiskNumbers, SuppressionSummary, SwapSummary
 from rarecell.progress import Progress
 from rarecell.release.blanks import CellRisk, Suppression, joined, risk_with_blanks, suppress_rest
@@ -26,14 +26,13 @@ from rarecell.swap.scenarios import AloneAfter, ScenarioTrial
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.distance import Distances
 
-if TYPE_CHECKING:
-    pass
 
-
-def highest_wanted(wanted: ProtectConfig, threshold: float) -> float:
-    """The risk above which values are blanked: the one asked for, or the threshold of the run."""
+def highest_wanted(wanted: ProtectConfig, config: RunConfig) -> float:
+    """The risk above which values are blanked: the one asked for, or the threshold of the run; never above the profile's limit."""
     asked = wanted.max_record_risk if wanted.max_record_risk is not None else wanted.risk_above
-    return threshold if asked is None else asked
+    limit = config.threshold if asked is None else asked
+    allowed = None if config.profile is None else Profile.named(config.profile).max_record_risk
+    return limit if allowed is None else min(limit, allowed)
 
 
 def suppressed(
@@ -47,7 +46,7 @@ def suppressed(
         return None
     table = found.table
     assert table.record_cell is not None, "records are held when values are to be blanked"
-    limit, cell_risk = highest_wanted(wanted, found.config.threshold), cell_risk_of(found)
+    limit, cell_risk = highest_wanted(wanted, found.config), cell_risk_of(found)
     released = released_table(found, plan).with_coarsenings(())
     assert released.record_cell is not None
     risk = risk_of_records(plan, after.unique_probability, after.swapped_highest)

@@ -21,6 +21,7 @@ from rarecell.engine.places import read_small_text, without_password
 from rarecell.errors import BadInput, UnknownChoice
 from rarecell.machine.memory import MemoryLimit
 from rarecell.machine.numbers import LARGEST_COUNT, LARGEST_INTEGER
+from rarecell.outcome.profile import Profile
 from rarecell.run.options import (
     ASSESSING,
     PLANNING,
@@ -509,6 +510,15 @@ class RunConfig:
         default=0,
         label="Seed of random choices",
         is_saved=True,
+    )
+    profile: str | None = option(
+        Text("NAME"),
+        "What the office accepts, which gives the verdict: public, scientific, safe-centre, clinical, or a TOML file of your own.",
+        Group.RESULTS,
+        on=("assess", "protect"),
+        default=None,
+        is_main=True,
+        check=Profile.named,
     )
     by: str | None = option(Text("NAME"), "Who runs it, for the first page of the report.", Group.RESULTS, default=None)
     protect: ProtectConfig | None = field(default=None)

@@ -1,0 +1,247 @@
+"""What does a board read before it signs?
+
+One page that report, terminal, app and notebook show alike: the verdict and the profile behind it, three numbers in every state
+of the file (as it came, recoded, released), what was done, what it cost, and what remains. Everything else stands behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rarecell.outcome.decision import decision_of
+from rarecell.outcome.profile import DO_NOT_RELEASE, LOOK, RELEASE, Profile, ProfileVerdict, Reason
+from rarecell.outcome.summary import RunSummary
+from rarecell.outcome.swap import RiskNumbers, SwapSummary
+from rarecell.outcome.verdict import verdict, what_was_done, what_was_kept
+from rarecell.outcome.words import capital, counted, expected, listed, number, percent, span, verb
+from rarecell.report.table import Column, Table, persons, text_column
+
+AS_IT_CAME, RECODED, RELEASED = "As it came", "Recoded", "Released"
+"""The states of a file."""
+
+TONES = {RELEASE: "safe", LOOK: "watch", DO_NOT_RELEASE: "risk"}
+"""The colour beside each verdict."""
+
+ROUNDED = (
+    "Numbers are rounded: risks upwards, counts to multiples of five. Counts below three are not shown, and neither is any value of a "
+    "record."
+)
+"""What the external edition says about itself."""
+
+
+@dataclass(frozen=True)
+class FirstPage:
+    """The page for the board.
+
+    Attributes
+    ----------
+    tone : str
+        ``"safe"``, ``"watch"`` or ``"risk"``, for the colour beside the headline.
+    headline : str
+        The verdict, in the fewest words.
+    rule : str
+        The profile that led to it, and what it allows.
+    numbers : Table
+        Three numbers in every state of the file.
+    done, cost, remains : tuple of str
+        Sentences: what was done to the file, what that cost, and what remains.
+    reasons : tuple of Reason
+        What stands against a release, each with the way out.
+    has_signature : bool
+        Whether there is something to decide: the external edition has no box to sign.
+    """
+
+    tone: str
+    headline: str
+    rule: str
+    numbers: Table
+    done: tuple[str, ...]
+    cost: tuple[str, ...]
+    remains: tuple[str, ...]
+    reasons: tuple[Reason, ...] = ()
+    has_signature: bool = True
+
+
+def first_page(summary: RunSummary, *, edition: str = "internal", place: str | None = None) -> FirstPage:
+    """Make the first page of a run; ``place`` is the run folder relative to where the run was started."""
+    is_internal = edition == "internal"
+    judgement = None if summary.release is None else summary.release.profile
+    if is_internal:
+        judgement = decision_of(summary, folder=place or ".")
+    return FirstPage(
+        tone=TONES[judgement.verdict] if judgement is not None else "watch",
+        headline=verdict(summary).headline if judgement is None else judgement.headline,
+        rule="" if judgement is None else _rule(judgement),
+        numbers=states_table(summary),
+        done=tuple(_done(summary)),
+        cost=() if summary.swap is None else tuple(_cost(summary.swap)),
+        remains=tuple(_remains(summary)) if is_internal else (ROUNDED,),
+        reasons=judgement.reasons if judgement is not None and is_internal else (),
+        has_signature=is_internal,
+    )
+
+
+def _rule(judgement: ProfileVerdict) -> str:
+    profile = judgement.limits
+    title = f", {profile.title}" if profile.title else ""
+    named = f"Judged by the profile '{profile.name}'{title}."
+    if judgement.is_default:
+        named = f"No profile was named, so '{profile.name}' judged{title}."
+    return f"{named} It allows {listed(list(_limits(profile)))}." if any(_limits(profile)) else named
+
+
+def _limits(profile: Profile) -> Iterator[str]:
+    if profile.max_record_risk is not None:
+        yield f"a risk of at most {profile.max_record_risk:g} for a record"
+    if profile.max_correct_links is not None:
+        yield f"at most {number(profile.max_correct_links)} correct links"
+    if profile.max_correct_links_share is not None:
+        yield f"correct links for {percent(profile.max_correct_links_share)} of the records"
+    if profile.least_k is not None:
+        yield f"no fewer than {profile.least_k} records with the same key values"
+    if profile.max_change is not None:
+        yield f"a change of {percent(profile.max_change)} in a named statistic"
+    if profile.worst_light != "red":
+        yield f"no light worse than {profile.worst_light}"
+
+
+# ---------------------------------------------------------------------- three numbers, in every state
+
+
+def states(summary: RunSummary) -> dict[str, RiskNumbers]:
+    """The risk of the file in each of its states, in the order in which they came about."""
+    risk, swap = summary.risk, summary.swap
+    register = risk.register
+    now = RiskNumbers(
+        expected_population_uniques=risk.expected_population_uniques,
+        expected_correct_matches=risk.expected_correct_matches,
+        highest=risk.highest or 0.0,
+    )
+    if swap is not None:
+        now = swap.risk_before
+    elif register is not None and isinstance(register.population_uniques, int):
+        now = RiskNumbers(
+            expected_population_uniques=float(register.population_uniques),
+            expected_correct_matches=register.correct_matches,
+            highest=summary.highest_risk,
+        )
+    is_recoded = any(key.recode for key in summary.keys)
+    found = {AS_IT_CAME: now}
+    if is_recoded:
+        found = {RECODED: now} if summary.as_it_came is None else {AS_IT_CAME: summary.as_it_came, RECODED: now}
+    return found if swap is None else {**found, RELEASED: swap.risk_after}
+
+
+def states_table(summary: RunSummary) -> Table:
+    """Three numbers that a board can compare: who could be recognised, how often an intruder is right, the riskiest record."""
+    by_state = states(summary)
+    released = None if summary.swap is None else summary.swap.released
+    interval = summary.risk.interval if summary.swap is None else () if released is None else released.interval
+    matches = summary.risk.interval_correct_matches if summary.swap is None else ()
+    if released is not None:
+        matches = released.interval_correct_matches  # type: ignore[assignment]
+    truth, families = summary.truth, summary.risk.known_families
+    of_household = [one for one in summary.swap.intruders if one.name == "household"] if summary.swap is not None else []
+    has_highest = summary.swap is not None or summary.risk.highest is not None
+    rows: list[list[object]] = [
+        ["Records that could be recognised", *(expected(one.expected_population_uniques) for one in by_state.values())],
+        ["Links that somebody gets right", *(expected(one.expected_correct_matches) for one in by_state.values())],
+    ]
+    ends: list[object] = [_ends(interval), _ends(matches)]
+    true: list[object] = [None, None]
+    if truth is not None:
+        true = [truth.population_uniques, truth.correct_matches]
+        if summary.swap is not None:
+            true = [truth.population_uniques_after, truth.correct_matches_after]
+    if has_highest:
+        rows.append(["Highest risk of a record", *(_share(one.highest, summary.risk.threshold) for one in by_state.values())])
+        ends.append(None)
+        true.append(None)
+    if families is not None:
+        values: list[object] = [None] * len(by_state)
+        values[0 if summary.as_it_came is None or len(by_state) == 1 else 1] = expected(families.expected_correct_matches)
+        if of_household:
+            values[-1] = expected(of_household[0].after)
+        rows.append(["Households that somebody finds", *values])
+        ends.append(None)
+        true.append(None)
+    columns = [text_column(""), *(Column(state, persons) for state in by_state)]
+    for heading, values in (("95 % interval", ends), ("In truth", true)):
+        if any(value is not None for value in values):
+            columns.append(Column(heading, persons))
+            rows = [[*row, value] for row, value in zip(rows, values, strict=True)]
+    return Table("states", "The file, before and after", tuple(columns), tuple(tuple(row) for row in rows))
+
+
+def _ends(interval: tuple[float, ...]) -> str | None:
+    return span(interval) if len(interval) == 2 else None
+
+
+def _share(risk: float, threshold: float) -> str:
+    """A risk, written so that it lies on the same side of the threshold as it does."""
+    for digits in (2, 3, 4):
+        text = f"{risk:.{digits}f}"
+        if (float(text) < threshold) == (risk < threshold):
+            return text
+    return f"{risk:g}"
+
+
+# ---------------------------------------------------------------------- in sentences
+
+
+def _done(summary: RunSummary) -> Iterator[str]:
+    for key in summary.keys:
+        if key.recode:
+            of = "" if key.values_read is None else f" instead of {number(key.values_read)}"
+            yield f"{key.name} was recoded ({key.recode}): {counted(key.levels, 'level')}{of}."
+    if summary.swap is None:
+        if not any(key.recode for key in summary.keys):
+            yield "Nothing. These are the numbers of the file as it came."
+        return
+    yield what_was_done(summary.swap)
+    if summary.swap.suppression is not None and summary.swap.suppression.sentence:
+        yield summary.swap.suppression.sentence
+    if isinstance(summary.swap.decoys, int) and summary.swap.decoys:
+        n = summary.swap.decoys
+        yield f"{counted(n, 'further record')} {verb(n, 'was', 'were')} swapped at random, so that having moved is no sign of risk."
+
+
+def _cost(swap: SwapSummary) -> Iterator[str]:
+    if isinstance(swap.values_changed, int):
+        share = "" if swap.share_changed is None else f", {percent(swap.share_changed)} of all"
+        yield f"{counted(swap.values_changed, 'key value')} changed{share}."
+    yield f"{what_was_kept(swap)}."
+    if swap.file is not None:
+        yield f"{capital(swap.file.sentence).rstrip('.')}."
+    if "2" in swap.hellinger:
+        yield f"Two-way tables moved by {number(swap.hellinger['2'].mean, 3)} on average (Hellinger distance, 0 to 1)."
+    if swap.associations:
+        worst = max(swap.associations, key=lambda row: row.before - row.after)
+        if worst.before - worst.after > 0.0005:
+            yield (
+                f"The relation of {worst.key} with {worst.column} suffered most: Cramér's V was {number(worst.before, 3)} and is "
+                f"{number(worst.after, 3)}."
+            )
+    terms = [
+        (abs(term.relative_bias), analysis, term) for analysis in swap.analyses for term in analysis.terms if term.relative_bias
+    ]
+    if terms:
+        bias, analysis, term = max(terms, key=lambda moved: moved[0])
+        yield f"Of your analyses, {term.name} in {analysis.name} moved most: by {percent(bias)}."
+
+
+def _remains(summary: RunSummary) -> Iterator[str]:
+    swap, threshold = summary.swap, summary.risk.threshold
+    if swap is not None:
+        above = None if swap.released is None else swap.released.records_above_threshold
+        if above is not None:
+            where = f"at a risk of {threshold:g} or more"
+            yield f"No record is {where}." if above == 0 else f"{counted(above, 'record')} {verb(above, 'is', 'are')} {where}."
+        left = sum(part.records for part in swap.not_swapped)
+        if left:
+            yield f"{counted(left, 'record')} found no partner."
+    light = summary.risk.reliability
+    # A light that is not green is among the reasons.
+    if light is not None and light.light == "green":
+        yield f"Reliability: {light.light}. {light.sentence}".strip()

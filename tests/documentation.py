@@ -45,6 +45,7 @@ SEQUENCES: tuple[tuple[str, ...], ...] = (
     ("howto/scenarios.md",),
     ("howto/researcher.md",),
     ("howto/large.md",),
+    ("howto/twin.md",),
     ("accuracy.md",),
     ("paper.md",),
     ("../README.md",),

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import stat
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import rarecell as rc
-from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
+from rarecell.cli.commands import main
+from rarecell.errors import BadInput, OutputExists, UnknownChoice, UnknownColumns
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +116,45 @@ def test_columns_in_which_everybody_differs_are_refused(people: pd.DataFrame) ->
         rc.synthesise(named, columns=["town", "name"])
     with pytest.raises(BadInput, match="too few to leave out"):
         rc.synthesise(people.head(40), columns=["town", "job"])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_twins_are_written_in_the_format_that_came_in(people: pd.DataFrame, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"people{suffix}"
+    people.to_csv(path, index=False) if suffix == ".csv" else people.to_parquet(path, index=False)
+    read = pd.read_csv if suffix == ".csv" else pd.read_parquet
+    rc.synthesise(path, columns=COLUMNS, files=2, seed=1, measure=False, amounts="smoothed", out=tmp_path / "out")
+    names = {entry.name for entry in (tmp_path / "out").iterdir()}
+    assert names == {f"twin-1{suffix}", f"twin-2{suffix}", "summary.json", "report.html", "run.json"}
+    for number in (1, 2):
+        written = tmp_path / "out" / f"twin-{number}{suffix}"
+        assert stat.S_IMODE(written.stat().st_mode) == 0o600
+        twin = read(written)
+        assert list(twin.columns) == COLUMNS
+        assert Counter(twin["town"]) == Counter(people["town"])
+        assert (twin.groupby(["town", "job"]).size() == people.groupby(["town", "job"]).size()).all()
+        assert twin.income.isna().sum() == people.income.isna().sum()
+    with pytest.raises(OutputExists):
+        rc.synthesise(path, columns=COLUMNS, measure=False, out=tmp_path / "out")
+    rc.synthesise(path, columns=COLUMNS, measure=False, out=tmp_path / "out", overwrite=True)
+    assert {entry.name for entry in (tmp_path / "out").iterdir()} == {f"twin{suffix}", "summary.json", "report.html", "run.json"}
+
+
+def test_the_command_says_what_the_library_found(people: pd.DataFrame, tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    people.to_csv(path, index=False)
+    arguments = ["synthesise", str(path), "--columns", "town,job,income", "--out", str(tmp_path / "out")]
+    printed = CliRunner().invoke(main, arguments)
+    assert printed.exit_code == 0, printed.output
+    assert "Tables that are the original's" in printed.output
+    assert "inference of job" in printed.output
+    page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "not private by being synthetic" in page
+    assert "<script" not in page
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text(encoding="utf-8"))
+    assert summary["tables"][0]["differing"] == 0
+    as_json = CliRunner().invoke(main, ["synthesise", str(path), "--columns", "town,job", "--json", "--no-measure", "--quiet"])
+    assert json.loads(as_json.output)["records"] == len(people)
+    refused = CliRunner().invoke(main, ["synthesise", str(path), "--columns", "town,nothing"])
+    assert refused.exit_code == 1
+    assert "nothing" in refused.output

@@ -62,8 +62,8 @@ TOPICS = {
     "Graphs and models": ("graph.", "model."),
     "Search": ("search",),
     "Risk": ("risk.", "intruder."),
-    "Swapping": ("swap.",),
-    "Whole runs": ("run.", "outcome.", "release.", "progress"),
+    "Swapping": ("release.", "swap."),
+    "Whole runs": ("run.", "outcome.", "planning.", "progress"),
     "Notebooks": ("report.",),
     "Errors": ("errors",),
 }

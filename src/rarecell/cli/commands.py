@@ -406,6 +406,70 @@ def plan(**options: Any) -> None:
 
 
 @main.command()
+@click.argument("file", type=click.Path(path_type=str))
+@click.option("--columns", metavar="A,B", required=True, help="The columns of the twin; all others are left out.")
+@click.option("--keys", metavar="A,B", help="Those that an intruder could know (default all of them).")
+@click.option(
+    "--epsilon", type=FiniteRange(0), metavar="E", help="Draw with this ε instead of uniformly, as the formal mode does."
+)
+@click.option("--files", type=click.IntRange(1), default=1, show_default=True, help="How many twins to draw.")
+@click.option(
+    "--least-count",
+    type=click.IntRange(0),
+    default=0,
+    metavar="K",
+    help="Keep no table of several columns with a cell of fewer records.",
+)
+@click.option(
+    "--amounts",
+    type=click.Choice(["resampled", "smoothed"]),
+    default="resampled",
+    show_default=True,
+    help="Values of columns in bands: those of the band, or between neighbours in it.",
+)
+@click.option("--no-measure", is_flag=True, help="Do not measure what the twin gives away.")
+@click.option("--out", type=click.Path(file_okay=False), help="Folder for the twins and their report.")
+@OVERWRITE
+@JSON
+@QUIET
+def synthesise(**options: Any) -> None:
+    """Draw a synthetic twin of FILE whose tables of the model are those of FILE, cell by cell.
+
+    \b
+    Example:
+        rarecell synthesise survey.csv --columns age,sex,region,job,income \\
+            --least-count 3 --out twin
+    """
+    from rarecell.cli import terminal
+    from rarecell.report.synthesis import synthesis_tables
+    from rarecell.run import synthesise
+
+    with terminal.watched(quiet=options["quiet"]) as progress:
+        done = synthesise.synthesise(
+            options["file"],
+            columns=names_in(options["columns"]),
+            keys=names_in(options["keys"] or ""),
+            epsilon=options["epsilon"],
+            files=options["files"],
+            least_count=options["least_count"],
+            amounts=options["amounts"],
+            measure=not options["no_measure"],
+            out=options["out"],
+            overwrite=options["overwrite"],
+            progress=progress,
+        )
+    if options["as_json"]:
+        click.echo(json.dumps(done.summary.to_dict(), indent=2))
+        return
+    terminal.say(str(done), bold=True)
+    for sentence in (done.summary.guarantee, *done.summary.notes):
+        terminal.say(sentence)
+    for table in synthesis_tables(done.summary):
+        right = [place for place, column in enumerate(table.columns) if column.is_number]
+        terminal.rows(table.caption, [column.heading for column in table.columns], table.written(), right=right)
+
+
+@main.command()
 @click.option(
     "--out", type=click.Path(file_okay=False), default=None, help="Folder for the results (none are written without it)."
 )

@@ -47,7 +47,7 @@ def is_result(name: object) -> bool:
     """Whether a name is one that this program gives to results in a run folder."""
     if not isinstance(name, str) or name != Path(name).name or "\\" in name or "\0" in name:
         return False
-    return name in _NAMES or name.startswith("protected.") or name == "protected"
+    return name in _NAMES or name in ("protected", "twin") or name.startswith(("protected.", "twin.", "twin-"))
 
 
 # ---------------------------------------------------------------------- what may be removed

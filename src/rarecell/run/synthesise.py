@@ -7,9 +7,11 @@ people who were left out.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
+from rarecell.engine.changes import Changes
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.intruder.unpaired import Codes, UnpairedFiles
 from rarecell.model.decomposable import DecomposableModel
@@ -34,6 +37,9 @@ from rarecell.outcome.synthesis import (
 from rarecell.outcome.words import counted, listed
 from rarecell.progress import SILENT, Progress
 from rarecell.release.utility import hellinger_distances, propensity
+from rarecell.report.synthesis import synthesis_page
+from rarecell.run.folder import RunRecord, open_run_folder, versions
+from rarecell.run.publishing import RECORD
 from rarecell.search import SearchResult, select_model
 from rarecell.swap.twin import Twin, k_marginal_score, smoothed_amounts, synthetic_twin
 from rarecell.table.coarsening import automatic_coarsenings
@@ -42,7 +48,7 @@ from rarecell.table.contingency import ContingencyTable
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from rarecell.edges import Frame
+    from rarecell.edges import Frame, Json
 
 AMOUNTS = (RESAMPLED, SMOOTHED)
 MANY_VALUES = 120
@@ -112,6 +118,31 @@ class Synthesis:
 
         return in_library_of(self.data.native_frame, self.columns(number))
 
+    def save(self, out: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the twins in the format of the original, the summary and a page to read.
+
+        The twins are ``twin.csv`` and the like, or ``twin-1.csv`` … if there are several; the original's other columns are
+        not in them.
+        """
+        source = self.data.source
+        if not source.keeps_rows:
+            raise BadInput(
+                f"The records of {source.name} stay on its machines; write them to Parquet files to make a twin of them."
+            )
+        suffix = source.suffix or ".parquet"
+        left_out = frozenset(self.data.columns) - {column.name for column in self.summary.columns}
+        with open_run_folder(out, overwrite=overwrite, inputs=source.paths) as folder:
+            for number in range(len(self.twins)):
+                name = f"twin{suffix}" if len(self.twins) == 1 else f"twin-{number + 1}{suffix}"
+                source.write(folder.path(name), Changes(treated=self.columns(number), dropped=left_out))
+            folder.write_text("summary.json", json.dumps(self.summary.to_dict(), indent=2) + "\n")
+            folder.write_text("report.html", synthesis_page(self.summary, versions()["rarecell"]))
+            given: Json = {"path": source.name, "records": self.data.n_records, "sha256": source.unchanged_hash()}
+            record = RunRecord("synthesise", versions(), given, 0, files=(*folder.names, RECORD))
+            folder.write_text(RECORD, record.to_json())
+            folder.publish()
+        return Path(out)
+
     def __str__(self) -> str:
         return str(self.summary)
 
@@ -130,6 +161,8 @@ def synthesise(
     coding: Mapping[str, Coding | str] | None = None,
     measure: bool = True,
     seed: int | None = None,
+    out: str | Path | None = None,
+    overwrite: bool = False,
     progress: Progress = SILENT,
 ) -> Synthesis:
     """Draw synthetic twins of a file, whose tables of the model's cliques are those of the file, cell by cell.
@@ -158,6 +191,10 @@ def synthesise(
         Whether to measure what a twin gives away.
     seed : int, optional
         For tests; a seed that somebody knows lets them draw the same twins again.
+    out : str or Path, optional
+        Folder to write the twins to, in the format of the original; see :meth:`Synthesis.save`.
+    overwrite : bool, optional
+        Whether results in that folder may be replaced.
     progress : Progress
         Receives progress reports, and can ask to stop.
 
@@ -186,7 +223,10 @@ def synthesise(
     if measure:
         measures = _measured(table, key_names, epsilon, criterion, search, least_count, np.random.default_rng(seed), progress)
     summary = _summary(twins, result, key_names, bands, amounts, least_count, epsilon, measures)
-    return Synthesis(source, twins, summary, seed)
+    done = Synthesis(source, twins, summary, seed)
+    if out is not None:
+        done.save(out, overwrite=overwrite)
+    return done
 
 
 def _check(names: Sequence[str], keys: Sequence[str], files: int, least_count: int, amounts: str, epsilon: float | None) -> None:

@@ -10,6 +10,7 @@ import rarecell as rc
 from rarecell.outcome.swap import FileUtility
 from rarecell.report.edition import external
 from rarecell.report.tables import all_tables
+from rarecell.swap.task import Spared
 
 
 def earnings(n: int = 700, *, has_pay: bool = True) -> pa.Table:
@@ -65,3 +66,33 @@ def test_the_external_edition_has_no_mean_of_a_group() -> None:
     assert outside.swap.file is not None
     assert outside.swap.file.means == ()
     assert outside.swap.file.largest >= summary.swap.file.largest
+
+
+def test_spared_columns_move_less_and_the_model_keeps_its_tables() -> None:
+    table, asked = earnings(1_500), {"keys": KEYS, "population": 40_000, "top": 150, "seed": 3}
+    plain, spared = rc.protect(table, **asked), rc.protect(table, spare=["pay"], **asked)
+    assert spared.summary.swap.margins_identical
+    assert spared.summary.swap.swapped == plain.summary.swap.swapped
+    assert spared.summary.swap.file.largest < plain.summary.swap.file.largest
+
+    def apart(done: rc.Protection) -> float:
+        pay = np.log(table["pay"].to_numpy())
+        return float(np.abs(pay[done.plan.records] - pay[done.plan.partners]).mean())
+
+    assert apart(spared) < 0.7 * apart(plain)
+    # Sensitive columns are spared without being named.
+    assert apart(rc.protect(table, sensitive=["pay"], **asked)) == pytest.approx(apart(spared))
+
+
+def test_a_limit_for_means_is_looked_for_and_said() -> None:
+    table, asked = earnings(1_500), {"keys": KEYS, "population": 40_000, "top": 100, "seed": 3}
+    free, bound = rc.protect(table, **asked).summary.swap.file, rc.protect(table, max_change=0.02, **asked).summary.swap.file
+    assert bound.limit == 0.02
+    assert bound.largest < free.largest
+    assert f"{'within' if bound.is_within_limit else 'beyond'} the 2.0 % of --max-change" in bound.sentence
+
+
+def test_classes_that_are_missing_or_unordered_are_as_far_as_can_be() -> None:
+    one, other = np.array([0, 0, 0, 4, 4], dtype=np.int32), np.array([0, 1, 3, 4, 0], dtype=np.int32)
+    assert Spared("pay", 5, is_ordered=True).cost(one, other).tolist() == pytest.approx([0.0, 1 / 3, 1.0, 0.0, 1.0])
+    assert Spared("job", 5, is_ordered=False, weight=2.0).cost(one, other).tolist() == [0.0, 2.0, 2.0, 0.0, 2.0]

@@ -58,7 +58,7 @@ def test_recoded_keys_are_restored_by_columns_beside_them(tmp_path: Path, as_fil
     if as_file:
         csv.write_csv(table, tmp_path / "survey.csv")
     looked = search(tmp_path / "survey.csv" if as_file else table, age="5-year bands", size="top 6")
-    found = {leak.columns: leak for leak in looked.of_recodings() if leak.restores}
+    found = {leak.columns: leak for leak in looked.of_recodings if leak.restores}
     assert set(found) == {("hh",), ("born",), ("birth_year",)}
     assert found["born",].how == "order"
     assert found["hh",].how == "rows counted"
@@ -82,11 +82,11 @@ def test_a_column_that_travels_with_a_swapped_key_does_not_give_it_away() -> Non
 def test_the_recoding_that_is_offered_leaves_nothing_to_be_told() -> None:
     table = survey()
     looked = search(table, age="5-year bands")
-    leak = next(leak for leak in looked.of_recodings() if leak.columns == ("birth_year",))
+    leak = next(leak for leak in looked.of_recodings if leak.columns == ("birth_year",))
     edges = [int(edge) for edge in looked.derived_recoding(leak).split()[1:]]
     coarse = np.searchsorted(edges, table["birth_year"].to_numpy(), side="right")
     again = search(table.set_column(7, "birth_year", pa.array(coarse)), age="5-year bands")
-    assert ("birth_year",) not in {leak.columns for leak in again.of_recodings() if leak.restores}
+    assert ("birth_year",) not in {leak.columns for leak in again.of_recodings if leak.restores}
 
 
 def test_dates_numbers_and_words_are_ordered_by_what_they_mean() -> None:
@@ -124,3 +124,40 @@ def test_a_file_sorted_by_a_key_shows_what_was_swapped() -> None:
     released = Microdata(table.set_column(4, "region", pa.array(region)), keys=["region"])
     found = leaks_between(Microdata(table, keys=["region"]), released)
     assert ("the order of the records",) in {leak.columns for leak in found if leak.restores}
+
+
+ASKED = {"keys": KEYS, "population": 60_000, "household": "hh", "id": "person", "top": 5}
+
+
+def test_a_run_stops_before_it_releases_what_a_recoding_conceals(tmp_path: Path) -> None:
+    table, recode = survey(1_500), {"age": "5-year bands", "size": "top 6"}
+    with pytest.raises(ColumnsGiveKeysAway, match="'birth_year' tells"):
+        rc.protect(table, recode=recode, out=tmp_path / "run", **ASKED)
+    assert not (tmp_path / "run").exists()
+    accepted = ["hh", "born", "birth_year"]
+    done = rc.protect(table, recode=recode, accept_leak=accepted, **ASKED)
+    told = {(one.column, one.key): one for one in done.summary.release.leaks}
+    assert {key for key, one in told.items() if one.accepted} >= {("hh", "size"), ("born", "age"), ("birth_year", "age")}
+    assert done.summary.release.identifiers == "renumbered"
+    assert done.summary.to_dict()["release"]["leaks"][0]["determines"] >= 0.5
+
+
+def test_a_run_stops_where_a_column_shows_what_was_swapped() -> None:
+    rng = np.random.default_rng(5)
+    n = 900
+    region = rng.integers(0, 12, n)
+    district = np.where(rng.random(n) < 0.01, rng.integers(0, 120, n), region * 10 + rng.integers(0, 10, n))
+    table = pa.table({"region": region, "age": rng.integers(0, 90, n), "sex": rng.integers(0, 2, n), "district": district})
+    asked = {"keys": ["region", "age", "sex"], "population": 30_000, "top": 60, "seed": 1}
+    with pytest.raises(ColumnsGiveKeysAway, match="--carry district"):
+        rc.protect(table, **asked)
+    carried = rc.protect(table, carry=["district"], **asked)
+    assert not [one for one in carried.summary.release.leaks if one.key == "region" and one.restores]
+    assert [
+        one.accepted for one in rc.protect(table, accept_leak=["district"], **asked).summary.release.leaks if one.restores
+    ] == [True]
+
+
+def test_an_accepted_column_must_exist() -> None:
+    with pytest.raises(rc.UnknownColumns, match="birthyear"):
+        rc.protect(survey(300), accept_leak=["birthyear"], **ASKED)

@@ -70,6 +70,7 @@ from rarecell.run import files, models, swaps
 from rarecell.run.config import NO_FRAMES, Frames, ProtectConfig, RunConfig, as_config, takes_options
 from rarecell.run.families import HouseholdFindings, find_families
 from rarecell.run.inputs import inputs_of, refuse_unknown_names
+from rarecell.run.leaks import LeakSearch, refuse_leaks
 from rarecell.run.models import ModelChoice, paper_table, with_design_weights
 from rarecell.run.released import concentration_of, groups_of, role_columns
 from rarecell.run.results import Assessment
@@ -242,6 +243,10 @@ def _counted(
         table = data.table(records=True if needs_records else None)
         refuse_identifying_keys(table)
         limit.check(models.size_of(table, has_swaps=wanted is not None))
+        if wanted is not None and data.recodes:
+            # Before anything that takes long: what a recoding conceals may stand in another column.
+            searched = LeakSearch.of(data, table)
+            refuse_leaks(searched.of_recodings, wanted.accept_leak, searched)
     with stages.stage(Stage.RESOLUTIONS):
         table = with_design_weights(data, table, config)
         table = models.with_resolutions(table, config.resolution)

@@ -230,6 +230,28 @@ class ProtectConfig:
         default=(),
     )
     carry: tuple[str, ...] = option(Names(), "Columns that travel with a swapped key.", Group.SWAPS, on=PROTECTING, default=())
+    spare: tuple[str, ...] = option(
+        Names(),
+        "Columns beside the keys whose means by level should move little: partners alike in them are preferred. Sensitive columns "
+        "are spared unless others are named.",
+        Group.KEPT,
+        on=PROTECTING,
+        default=(),
+    )
+    max_change: float | None = option(
+        Number(metavar="SHARE"),
+        "Look for partners until no mean of a numeric column by level of a key moves by more than this: 0.05.",
+        Group.KEPT,
+        on=PROTECTING,
+        default=None,
+    )
+    accept_leak: tuple[str, ...] = option(
+        Names(),
+        "Columns that may be released although they give away what was done to a key; the report names them.",
+        Group.KEPT,
+        on=PROTECTING,
+        default=(),
+    )
     weight_classes: int = option(
         Count(metavar="K"),
         "With survey weights, swap within this many classes of similar weight; 0 for any weight.",

@@ -36,6 +36,7 @@ def refuse_unknown_names(data: Microdata, config: RunConfig, wanted: ProtectConf
     """Raise an error if an earlier release, or a column to be kept, matched on, carried or analysed, does not exist."""
     columns = list(data.columns)
     named = [name for names in (*wanted.keep, *wanted.similar) for name in names] + [*wanted.within, *wanted.carry]
+    named += [*wanted.spare, *wanted.accept_leak]
     # Coarsenings are named after their key: age/10.
     unknown = [name for name in dict.fromkeys(named) if name not in columns and name.rpartition("/")[0] not in data.keys]
     if unknown:

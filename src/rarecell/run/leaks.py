@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,10 @@ from rarecell.data.whole_file import Integers, OrderedColumn, WholeFile, read_co
 from rarecell.errors import BadInput
 from rarecell.outcome.release import LeakSummary
 from rarecell.outcome.words import counted, number, percent, verb
+from rarecell.release.blanks import Suppression
+from rarecell.release.travel import Travel
 from rarecell.risk.leaks import BLANKED, RECODED, SWAPPED, Concealed, Leak, leaks
+from rarecell.swap.apply import Exchange
 from rarecell.table.contingency import ContingencyTable
 
 MOST_TOLD = 30
@@ -44,6 +48,13 @@ class LeakSearch:
     def of(cls, data: Microdata, table: ContingencyTable) -> LeakSearch:
         return cls(data, table, data.whole_file(table))
 
+    def of_release(self, plan: Exchange, travel: Travel, blanked: Suppression | None) -> tuple[Leak, ...]:
+        """Columns that tell about keys that were recoded, swapped or blanked, the most telling first."""
+        moved = {key: int(plan.moves(key).sum()) for key in self.table.keys}
+        gone = {} if blanked is None else {key: int(np.asarray(of_key).sum()) for key, of_key in blanked.blanked.items()}
+        travels = {one.column: one.keys for one in travel.carried}
+        return (*self.of_recodings, *self.of_moved(moved, gone, travels))
+
     def _shown(self, key: str) -> NDArray[np.int32]:
         """The level of a key that each record shows; −1 if the record was dropped."""
         cell = self.whole.cell
@@ -69,6 +80,7 @@ class LeakSearch:
         codes = self.data.household_codes()
         return None if codes is None else (self.data.household, codes)
 
+    @cached_property
     def of_recodings(self) -> tuple[Leak, ...]:
         """Columns that tell about the values behind the levels of recoded keys."""
         concealed = []

@@ -13,10 +13,12 @@ from rarecell.errors import BadInput
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.residual_risk import links_of_plan, risk_after
 from rarecell.machine.threads import side_by_side
+from rarecell.outcome.release import ReleaseSummary
 from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.verdict import judged
 from rarecell.outcome.words import counted, number, verb
 from rarecell.progress import SILENT, Progress
+from rarecell.release.blanks import Suppression
 from rarecell.release.release import Release
 from rarecell.release.travel import Travel
 from rarecell.run import files, formal, swaps
@@ -25,11 +27,12 @@ from rarecell.run.assess import assessed
 from rarecell.run.blanking import after_blanking, suppressed, with_suppression
 from rarecell.run.config import ProtectConfig, RunConfig, as_config, takes_options
 from rarecell.run.inputs import inputs_of
+from rarecell.run.leaks import LeakSearch, refuse_leaks, told_leaks
 from rarecell.run.released import groups_of, interval_after, released_state, role_columns, with_interval_of_links
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
 from rarecell.run.utility import file_utility
-from rarecell.swap.apply import MarginCheck, checked_margins
+from rarecell.swap.apply import Exchange, MarginCheck, checked_margins
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.summary import first_found_distance, swap_summary
 from rarecell.swap.target import frontier
@@ -98,7 +101,7 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
     if wanted.formal:
         return _formally_protected(wanted, found, stages)
     with stages.stage(Stage.PLAN):
-        planned = swaps.planned_swaps(wanted, found, stages.progress)
+        planned = swaps.planned_within(wanted, found, stages.progress)
         plan = planned.plan
         links = links_of_plan(plan, swaps.reporting_register(found))
         risk = swaps.risk_as_known(found)
@@ -110,6 +113,7 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
     with stages.stage(Stage.COST):
         columns = swaps.other_columns(found.data, plan)
         travel = travelling(wanted, found, plan, columns)
+        release = _release_of(wanted, found, plan, travel, blanked)
         stay = {name: column for name, column in columns.items() if name not in {one.column for one in travel.carried}}
         # Only one of the two may read the file, because a connection to an engine answers one question at a time.
         swap, interval = side_by_side(
@@ -118,10 +122,10 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         swap = with_suppression(with_aftermath(swap, found, plan, travel, blanked), blanked, after)
         swap = with_interval_of_links(replace(swap, released=released_state(found, plan, after, blanked, interval)))
         remaining, riskiest = left_at_risk(found, plan, after)
-        swap = replace(swap, remaining=remaining, file=file_utility(found, plan, travel))
+        swap = replace(swap, remaining=remaining, file=file_utility(found, plan, travel, limit=wanted.max_change))
         groups = groups_of(risk, plan, after, role_columns(found.data, found.config, risk), travel)
     notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, found, plan))
-    whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups))
+    whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups, release=release))
     return Protection(found, plan, whole, stages.seconds, blanked, travel.carried, riskiest)
 
 
@@ -147,10 +151,24 @@ def _formally_protected(wanted: ProtectConfig, found: Assessment, stages: Stages
         margins = checked_margins(release)
     with stages.stage(Stage.COST):
         columns = swaps.other_columns(found.data, release)
+        told = _release_of(wanted, found, release, Travel(), None)
         swap = after_formal(formal.told(release, found, columns, margins), found, release, columns)
-        swap = replace(swap, file=file_utility(found, release, Travel()))
+        swap = replace(swap, file=file_utility(found, release, Travel(), limit=wanted.max_change))
     notes = (*found.summary.notes, *formal.notes(wanted))
-    return Protection(found, release, judged(replace(found.summary, swap=swap, notes=notes)), stages.seconds)
+    return Protection(found, release, judged(replace(found.summary, swap=swap, notes=notes, release=told)), stages.seconds)
+
+
+def _release_of(
+    wanted: ProtectConfig, found: Assessment, plan: Exchange, travel: Travel, blanked: Suppression | None
+) -> ReleaseSummary:
+    """What stands around the keys; columns that restore a key stop the run unless they were accepted by name."""
+    searched = LeakSearch.of(found.data, plan.table)
+    leaks = searched.of_release(plan, travel, blanked)
+    refuse_leaks(leaks, wanted.accept_leak, searched)
+    return ReleaseSummary(
+        identifiers="dropped" if found.data.household is None else "renumbered",
+        leaks=told_leaks(leaks, plan.table, wanted.accept_leak),
+    )
 
 
 def _told(

@@ -28,12 +28,14 @@ from rarecell.outcome.swap import AreaSwapSummary, IntruderSummary, KeepingCost,
 from rarecell.outcome.words import counted, verb
 from rarecell.progress import Progress
 from rarecell.release.release import Release
+from rarecell.release.travel import Travel
 from rarecell.release.utility import weight_classes
 from rarecell.risk.records import RecordRisk
 from rarecell.risk.scenarios import ScenarioRisk, Scenarios
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.results import Assessment
 from rarecell.run.roles import side_model
+from rarecell.run.utility import file_utility, is_measured
 from rarecell.swap.apply import Exchange, MarginCheck, MarginsDiffer
 from rarecell.swap.areas import AreaSwaps, AreaSwapTask, plan_area_swaps, risk_levels
 from rarecell.swap.households import plan_household_swaps
@@ -44,7 +46,7 @@ from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.scenarios import Chosen, Planning, plan_for_scenarios, plan_scenarios_to_target, plan_single
 from rarecell.swap.swappable import cost_of_keeping
 from rarecell.swap.target import SwapTarget, TargetPlan, frontier, plan_to_target
-from rarecell.swap.task import SwapTask
+from rarecell.swap.task import Spared, SwapTask
 from rarecell.swap.units import Units
 from rarecell.table.columns import CodedColumn, ColumnValues, CrossedColumn
 from rarecell.table.contingency import ContingencyTable
@@ -69,6 +71,7 @@ def needs_records(config: RunConfig, protection: ProtectConfig | None) -> bool:
             wanted.records is not None,
             bool(wanted.formal),
             wanted.suppress_rest,
+            bool(wanted.spare) or wanted.max_change is not None,
             wanted.released is not None,
             wanted.swap_rate is not None,
             protection is not None and swaps_like_weights(config, wanted),
@@ -122,9 +125,69 @@ class Planned:
     tables: tuple[MarginCheck, ...] = ()
 
 
-def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) -> Planned:
-    """Plan the swaps that the user asked for."""
-    task = _task(wanted, found)
+SPARE_CLASSES = 10
+"""Number of classes of about equal size into which a numeric column that is to be spared is cut."""
+
+MOST_SPARED_LEVELS = 200
+"""A column of words with more levels than this cannot be spared: hardly two records are alike."""
+
+WEIGHTS_TRIED = (3.0, 10.0, 30.0)
+"""How much unlike partners cost in further plans, where the first one moves means by more than was allowed."""
+
+
+def planned_within(wanted: ProtectConfig, found: Assessment, progress: Progress) -> Planned:
+    """Plan the swaps that the user asked for, so that means of other columns move by no more than was allowed, if that is possible.
+
+    Of the plans tried, the one with the smallest change is returned.
+    """
+    named = dict.fromkeys(wanted.spare or found.config.sensitive, 1.0)
+    best = planned_swaps(wanted, found, progress, named)
+    if wanted.max_change is None or wanted.swap_rate is not None or found.table.record_cell is None:
+        return best
+    change = file_utility(found, best.plan, Travel())
+    for weight in WEIGHTS_TRIED:
+        if change is None or change.largest <= wanted.max_change:
+            break
+        moved = [one.column for one in change.means if abs(one.relative or 0.0) > wanted.max_change]
+        named = dict.fromkeys([*named, *moved], weight)
+        other = planned_swaps(wanted, found, progress, named)
+        changed = file_utility(found, other.plan, Travel())
+        if changed is not None and changed.largest < change.largest:
+            best, change = other, changed
+    return best
+
+
+def spared_columns(found: Assessment, named: Mapping[str, float]) -> tuple[tuple[Spared, ...], dict[str, ColumnValues]]:
+    """Columns in which partners should be alike, and the class of each record; none where the records are not held."""
+    if found.table.record_cell is None or not named:
+        return (), {}
+    whole = found.data.whole_file(found.table)
+    spared, columns = [], dict[str, ColumnValues]()
+    for name, weight in named.items():
+        column = whole.columns.get(name)
+        if column is None or name in found.table.keys or not whole.is_complete:
+            continue
+        is_amount = is_measured(found.data, column)
+        if not is_amount and column.n_levels > MOST_SPARED_LEVELS:
+            continue
+        classes, n_classes = column.codes, column.n_levels
+        if is_amount:
+            known = column.codes >= 0
+            classes = np.full(len(known), -1, dtype=np.int32)
+            classes[known] = weight_classes(column.values[known], SPARE_CLASSES)
+            n_classes = int(classes.max(initial=0)) + 1
+        label = f"class of similar {name}"
+        codes = np.where(classes >= 0, classes, n_classes).astype(np.int32)
+        columns[label] = CodedColumn(codes, tuple(range(n_classes + 1)))
+        spared.append(Spared(label, n_classes + 1, is_amount, weight))
+    return tuple(spared), columns
+
+
+def planned_swaps(
+    wanted: ProtectConfig, found: Assessment, progress: Progress, spare: Mapping[str, float] | None = None
+) -> Planned:
+    """Plan the swaps that the user asked for; ``spare`` has the columns in which partners should be alike, with their weights."""
+    task = _task(wanted, found, spare or {})
     if wanted.swap_rate is not None:
         plan, told, tables = planned_places(wanted, found, task)
         return Planned(plan, places=told, tables=tables)
@@ -141,19 +204,21 @@ def planned_swaps(wanted: ProtectConfig, found: Assessment, progress: Progress) 
     return Planned(planning_of(wanted, found)(task, _chosen_records(risk, wanted), progress))
 
 
-def _task(wanted: ProtectConfig, found: Assessment) -> SwapTask:
+def _task(wanted: ProtectConfig, found: Assessment, spare: Mapping[str, float]) -> SwapTask:
     """Everything that swaps depend on; with survey weights, partners have similar weights."""
     config, table = found.config, found.table
     constraints, columns = rules_for_swaps(wanted, config, found.data, table, found.zeros)
+    spared, classes = spared_columns(found, {} if wanted.households or wanted.swap_rate is not None else spare)
     return SwapTask(
         table,
         found.model,
         risk=risk_as_known(found),
         register=_planning_register(found),
         keep=(*wanted.keep, *kept_for_scenarios(found)),
-        columns=columns,
+        columns={**columns, **classes},
         constraints=constraints,
         distances=distances_of(wanted),
+        spare=spared,
         record_ids=found.data.record_names if table.record_cell is not None else None,
         decoys=wanted.decoys,
         seed=config.seed if wanted.swap_seed is None else wanted.swap_seed,

@@ -115,6 +115,7 @@ class PartnerSearch:
         table, constraints = task.table, task.constraints
         self.interactions = Interactions.of_model(table, task.model, keep=task.keep, never_swap=constraints.never_swap)
         others = [c for c in constraints.columns if c not in table.vertex_names and c not in self.interactions.columns]
+        others += [spared.column for spared in task.spare]
         self.units = Units.of(table, (*self.interactions.columns, *others), task.columns)
         self.is_closed = np.zeros(table.n_cells, dtype=bool)
         self.is_risky = np.zeros(self.units.n_units, dtype=bool)
@@ -125,6 +126,14 @@ class PartnerSearch:
         found = copy(self)
         found.wanted = replace(self.wanted, link_weight=factor * self.wanted.link_weight)
         return found
+
+    def unlike(self, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What differences between units in the columns to be spared cost."""
+        cost = np.zeros(len(one))
+        for spared in self.wanted.spare:
+            codes = self.units.codes[:, self.units.position(spared.column)]
+            cost += spared.cost(codes[one], codes[other])
+        return cost
 
     # ------------------------------------------------------------------ what kernels see
 

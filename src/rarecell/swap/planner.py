@@ -47,7 +47,7 @@ def priced(search: PartnerSearch, risky: NDArray[np.int64], lists: Lists) -> Can
 
     The cost is the sum of four parts, of which 2 and 3 are multiplied by the link weight:
 
-    1. The distance over which values move.
+    1. The distance over which values move, and how unlike the two are in the columns to be spared.
     2. For both rows, the probability that they are linked to their person: 0 if somebody known is nearer to the new values, else
        E(1/F) of the old cell times the probability that none of the unseen persons has the new values.
     3. The same for a record that is left alone in its cell.
@@ -66,6 +66,7 @@ def priced_exchanges(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Compute the distance of exchanges between units, and the links that remain for both rows and for records left alone."""
     apart = distances(search.distances.arrays(search.table), search.units.codes, np.stack([one, other], axis=1), moved)
+    apart = apart + search.unlike(one, other)
     # Both rows of every pair at once, because asking the model takes longer than what it does.
     here, there = np.concatenate([one, other]), np.concatenate([other, one])
     moved_of_both = np.concatenate([moved, moved])

@@ -23,6 +23,29 @@ from rarecell.table.columns import ColumnValues
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.distance import Distances
 
+
+@dataclass(frozen=True)
+class Spared:
+    """A column beside the keys in which partners should be alike, so that its means by level of a key move little.
+
+    ``column`` names its classes among the columns of a task; a difference costs up to ``weight``, in proportion to the number of
+    classes between the two if they have an order. The last class, that of missing values, is as far as can be from the others.
+    """
+
+    column: str
+    n_classes: int
+    is_ordered: bool
+    weight: float = 1.0
+
+    def cost(self, one: NDArray[np.int32], other: NDArray[np.int32]) -> NDArray[np.float64]:
+        """What it costs that two records exchange values of keys while this column stays."""
+        if not self.is_ordered or self.n_classes < 3:
+            return np.asarray(self.weight * (one != other), dtype=np.float64)
+        lacks = (one == self.n_classes - 1) != (other == self.n_classes - 1)
+        apart = np.abs(one.astype(np.float64) - other) / (self.n_classes - 2)
+        return np.asarray(self.weight * np.where(lacks, 1.0, apart))
+
+
 LINK_WEIGHT = 5.0
 """Cost of a certain link to the right person, where the change of one nominal value costs 1."""
 
@@ -51,6 +74,8 @@ class SwapTask:
         What no swap may do.
     distances : Distances
         Distances between levels.
+    spare : tuple of Spared
+        Columns beside the keys in which partners should be alike.
     link_weight : float
         Cost of a certain link to the right person, in addition to the distance.
     max_candidates : int
@@ -72,6 +97,7 @@ class SwapTask:
     columns: Mapping[str, ColumnValues] = field(default_factory=dict)
     constraints: SwapConstraints = field(default_factory=SwapConstraints)
     distances: Distances = field(default_factory=Distances)
+    spare: tuple[Spared, ...] = ()
     link_weight: float = LINK_WEIGHT
     max_candidates: int = 16
     decoys: float = 0.0

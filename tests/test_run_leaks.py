@@ -148,7 +148,7 @@ def test_a_run_stops_where_a_column_shows_what_was_swapped() -> None:
     region = rng.integers(0, 12, n)
     district = np.where(rng.random(n) < 0.01, rng.integers(0, 120, n), region * 10 + rng.integers(0, 10, n))
     table = pa.table({"region": region, "age": rng.integers(0, 90, n), "sex": rng.integers(0, 2, n), "district": district})
-    asked = {"keys": ["region", "age", "sex"], "population": 30_000, "top": 60, "seed": 1}
+    asked = {"keys": ["region", "age", "sex"], "population": 30_000, "top": 60, "seed": 1, "never_swap": ["age", "sex"]}
     with pytest.raises(ColumnsGiveKeysAway, match="--carry district"):
         rc.protect(table, **asked)
     carried = rc.protect(table, carry=["district"], **asked)

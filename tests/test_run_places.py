@@ -27,6 +27,8 @@ PLACES: dict[str, Any] = {
     "swap_seed": 3,
     "model": "single",
     "resolution": "full",
+    # Persons move without the others of their household, whose number stays.
+    "accept_leak": ["household"],
 }
 POPULATION = {"population": 4_000}
 

@@ -37,7 +37,7 @@ def population(n_people: int = 3_000, seed: int = 8) -> pa.Table:
             "town": np.char.add("t", town.astype(str)),
             "region": np.char.add("r", (town // 4).astype(str)),
             "illness": np.array(["none", "flu", "gout"])[np.minimum(rng.geometric(0.6, n_people) - 1, 2)],
-            "income": 1_000 * job + rng.integers(0, 900, n_people),
+            "income": 1_000 * job + rng.integers(0, 4_000, n_people),
         }
     )
 

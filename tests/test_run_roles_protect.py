@@ -82,7 +82,7 @@ def test_records_change_places_and_the_chosen_tables_stay(households: bool) -> N
 
 
 def test_a_swapped_area_takes_its_municipality_along() -> None:
-    people = _households(9)
+    people = _households(9).drop_columns(["household"])
     done = rc.protect(people, keys=["age", "sex", "region", "hhsize"], top=20, within=["sex"], never_swap=["age", "sex", "hhsize"],
                       cliques=[["age"], ["sex"], ["region"], ["hhsize"]], **{**SIMPLE, "population": 4_000})  # fmt: skip
     assert done.summary.swap is not None

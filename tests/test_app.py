@@ -17,11 +17,10 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from rarecell.app.columns import profile_file
 from rarecell.app.forms import assess_config, protect_config
 from rarecell.app.jobs import Job, Jobs, in_words, shares_of
 from rarecell.app.runs import FinishedRun
-from rarecell.data.roles import suggest_role
+from rarecell.data.describe import profile_file
 from rarecell.errors import BadInput, RarecellError
 from rarecell.progress import OpenStage, StageTree
 from rarecell.report import write_report
@@ -109,29 +108,6 @@ def test_roles_that_a_file_has_once_are_suggested_once(tmp_path: Path) -> None:
     columns = {column.name: column for column in profile_file(tmp_path / "two.csv").columns}
     assert (columns["first"].role, columns["second"].role) == ("id", "none")
     assert "first has that role already" in columns["second"].why
-
-
-@pytest.mark.parametrize(
-    ("name", "facts", "role"),
-    [
-        ("PWGTP", {"n_levels": 90, "numbers": [1.0, 80.0]}, "weight"),
-        ("weight", {"n_levels": 90, "numbers": [0.2, 80.0]}, "none"),
-        ("body_weight_class", {"n_levels": 5}, "key"),
-        ("hhid", {"n_levels": 400}, "household"),
-        ("stage", {"n_levels": 4}, "none"),
-        ("AgeGroup", {"n_levels": 9}, "key"),
-        ("empty", {"n_levels": 0}, "none"),
-        ("country", {"n_levels": 1}, "none"),
-        ("monthly_income", {"n_levels": 700}, "sensitive"),
-        ("note", {"n_levels": 900}, "none"),
-        ("uuid", {"n_levels": 1000}, "id"),
-    ],
-)
-def test_suggestions(name: str, facts: dict[str, Any], role: str) -> None:
-    given = {"numbers": None, **facts}
-    found, why = suggest_role(name, n_records=1000, is_whole=True, **given)
-    assert found == role, why
-    assert why.endswith(".")
 
 
 def test_a_file_that_cannot_be_read_is_one_paragraph(folder: Path) -> None:

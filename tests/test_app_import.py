@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import rarecell as rc
-from rarecell.app.columns import Reading, profile_file
 from rarecell.app.forms import assess_config, form_of, protect_config, scenarios_of, stratum_sizes
+from rarecell.data.describe import Reading, profile_file
 from rarecell.errors import BadInput
 from rarecell.run.config import RunConfig
 from tests.app_client import Browser

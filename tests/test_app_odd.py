@@ -310,7 +310,7 @@ def test_a_file_with_thousands_of_columns_has_its_pages(house: Path, suffix: str
 
 
 def test_values_that_occur_once_are_not_shown(house: Path) -> None:
-    from rarecell.app.columns import profile_file
+    from rarecell.data.describe import profile_file
 
     path = house / "people.csv"
     path.write_text("town,age\n" + "".join(f"{'Aa' if i < 5 else f'Secret{i}'},{i}\n" for i in range(9)))

@@ -11,10 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rarecell.app.columns import FileProfile, Reading, profile_file
 from rarecell.app.folder import ChosenFolder, stem
 from rarecell.app.forms import LABELLED, ROLES_OF_A_COLUMN, assess_config, first, form_of
 from rarecell.app.runs import FinishedRun
+from rarecell.data.describe import FileProfile, Reading, profile_file
 from rarecell.data.roles import MANY_LEVELS
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION
 from rarecell.engine.places import confined

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rarecell.app.columns import distribution_picture
+from rarecell.app.distribution import distribution_picture
 from rarecell.app.forms import decimal_number, first, form_of
 from rarecell.app.jobs import TrialProcess
 from rarecell.app.runs import FinishedRun

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ from rarecell.cli.options import (
     own,
     with_options,
 )
-from rarecell.data.names import names_in
+from rarecell.data.names import joined_names, names_in
 from rarecell.errors import OutputExists, RarecellError
 from rarecell.machine.signals import interrupt, when_asked_to_end
 from rarecell.machine.system import make_output_printable
@@ -258,6 +259,46 @@ def _run(act: Callable[..., Assessment | Protection], config: RunConfig, options
     with terminal.watched(quiet=options["quiet"]) as progress:
         result = act(config, out=options["out"], overwrite=options["overwrite"], progress=progress)
     _finish(result, options)
+
+
+@main.command()
+@click.argument("file", type=click.Path(path_type=str))
+@click.option("--encoding", default="", help="Encoding of a text file that is not UTF-8, such as windows-1252.")
+@click.option("--decimal", default="", help="Decimal mark in a text file, '.' or ','.")
+@click.option("--sheet", default="", help="Sheet of a workbook.")
+@JSON
+def describe(file: str, encoding: str, decimal: str, sheet: str, as_json: bool) -> None:
+    """Show the columns of FILE, with labels, values and missing codes, and what each probably is and why.
+
+    \b
+    Example:
+        rarecell describe survey.dta
+    """
+    from rarecell.cli import terminal
+    from rarecell.data.describe import Reading, profile_file
+    from rarecell.report.tables import columns_table
+
+    profile = profile_file(Path(file), Reading(encoding=encoding, decimal=decimal, sheet=sheet))
+    if as_json:
+        click.echo(json.dumps({**profile.to_dict(), "preview": []}, indent=2))
+        return
+    terminal.show_table(columns_table(profile))
+    click.echo()
+    for note in profile.notes:
+        terminal.say(f"Note: {note}")
+    roles = {
+        role: [c.name for c in profile.columns if c.role == role] for role in ("key", "weight", "household", "sensitive", "id")
+    }
+    if roles["key"]:
+        options = [f"--keys {joined_names(roles['key'])}"]
+        for role in ("weight", "household", "id"):
+            options += [f"--{role} {shlex.quote(name)}" for name in roles[role][:1]]
+        options += [f"--sensitive {joined_names(roles['sensitive'])}"] if roles["sensitive"] else []
+        options += [] if roles["weight"] else ["--population N"]
+        terminal.say("These are suggestions; you know the data better. To assess the file with them:")
+        click.echo(f"  rarecell assess {shlex.quote(file)} {' '.join(options)} --out run")
+    else:
+        terminal.say("No column looks like something an outsider could know. Name the keys yourself: rarecell assess --help.")
 
 
 @main.command(cls=GroupedCommand)

@@ -70,6 +70,8 @@ class Column:
         The order of values that the source declares, if any.
     is_ordered : bool or None
         Whether neighbouring values are alike, if the source says so; None leaves it to the kind.
+    label : str
+        What the source says the column is, if it does.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Column:
     user_missing: tuple[Level, ...] = ()
     level_order: tuple[Level, ...] | None = None
     is_ordered: bool | None = None
+    label: str = ""
 
     def is_user_missing(self, value: Level) -> bool:
         """Whether the source declares this value to mean "missing"."""

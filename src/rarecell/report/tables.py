@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rarecell.data.describe import FileProfile
 from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.roles import HomogeneousGroup
 from rarecell.outcome.summary import Count, EstimatorDetail, PaperTable, RunSummary
@@ -452,6 +453,36 @@ def _frontier(summary: RunSummary) -> Table | None:
     rows = tuple((row.values_changed, row.expected_population_uniques) for row in summary.swap.frontier)
     columns = (Column("Values changed"), Column("Expected population uniques left", persons))
     return Table("frontier", "Risk left after this many changed values", columns, rows)
+
+
+def columns_table(profile: FileProfile) -> Table:
+    """The columns of a file: what each is, how many values it has, and what it probably is."""
+    has_labels = any(column.label for column in profile.columns)
+    has_codes = any(column.missing_codes for column in profile.columns)
+    rows = tuple(
+        (
+            column.name,
+            *((column.label,) if has_labels else ()),
+            column.levels,
+            column.n_missing,
+            *((", ".join(column.missing_codes),) if has_codes else ()),
+            ", ".join(column.examples[:3]),
+            column.what,
+            column.why,
+        )
+        for column in profile.columns
+    )
+    columns = (
+        text_column("Column"),
+        *((text_column("Label"),) if has_labels else ()),
+        Column("Values"),
+        Column("Missing"),
+        *((text_column("Missing codes"),) if has_codes else ()),
+        text_column("Commonest"),
+        text_column("Probably"),
+        text_column("Why"),
+    )
+    return Table("columns", f"{number(profile.n_records)} records, {number(len(profile.columns))} columns", columns, rows)
 
 
 def riskiest_table(summary: RunSummary, riskiest: Sequence[RiskyRecord]) -> Table:

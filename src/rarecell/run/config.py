@@ -21,7 +21,7 @@ from rarecell.engine.places import read_small_text, without_password
 from rarecell.errors import BadInput, UnknownChoice
 from rarecell.machine.memory import MemoryLimit
 from rarecell.machine.numbers import LARGEST_COUNT, LARGEST_INTEGER
-from rarecell.outcome.profile import Profile
+from rarecell.outcome.profile import PROFILES, Profile
 from rarecell.run.options import (
     ASSESSING,
     PLANNING,
@@ -534,13 +534,14 @@ class RunConfig:
         is_saved=True,
     )
     profile: str | None = option(
-        Text("NAME"),
+        Word({"": "none named: scientific", **{name: known.title for name, known in PROFILES.items()}}, "NAME", is_open=True),
         "What the office accepts, which gives the verdict: public, scientific, safe-centre, clinical, or a TOML file of your own.",
         Group.RESULTS,
         on=("assess", "protect"),
         default=None,
         is_main=True,
         check=Profile.named,
+        label="Release profile",
     )
     by: str | None = option(Text("NAME"), "Who runs it, for the first page of the report.", Group.RESULTS, default=None)
     protect: ProtectConfig | None = field(default=None)

@@ -105,7 +105,8 @@ class StatisticsSource(CachedSource):
             # Numbers among which Stata or SAS use letters for kinds of missing values: see _arrow_column.
             column = replace(column, kind="untyped")
             missing += [f".{letter}" for letter in "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"]
-        found = replace(column, value_labels=labels, user_missing=tuple(missing))
+        said = metadata.column_names_to_labels.get(name) or ""
+        found = replace(column, value_labels=labels, user_missing=tuple(missing), label=said)
         named = [value for value in labels if not isinstance(value, str) and not found.is_user_missing(value)]
         measure = metadata.variable_measure.get(name, "unknown")
         if measure in ("ordinal", "nominal", "scale"):

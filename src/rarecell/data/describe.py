@@ -1,15 +1,23 @@
-"""What is in a file, as shown on the Keys page?"""
+"""What is in a file: its columns with labels, levels and missing codes, and what each probably is?
+
+Shown by ``rarecell describe`` and on the Keys page of the app.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rarecell.data.roles import suggest_role
-from rarecell.outcome.planned import TriedKey
-from rarecell.report.drawing import WIDTH, Chart, Scale, height_axis, height_room, text_width
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from rarecell.data.roles import ColumnFacts, suggest_role
+from rarecell.engine import open_source
+from rarecell.engine.duck import EngineSettings
+from rarecell.outcome.plain import Plain
 
 if TYPE_CHECKING:
     from rarecell.engine.source import Column
@@ -29,11 +37,13 @@ _AT_ONCE = 100
 
 
 @dataclass(frozen=True)
-class ColumnProfile:
-    """A column as shown on the Keys page.
+class ColumnProfile(Plain):
+    """A column and what it probably is.
 
     ``levels`` counts the distinct values among the records examined, and ``examples`` are the commonest of them; ``labels``
-    lists all of them if they are few; ``n_coded`` counts the records with a code that was declared to mean "missing".
+    lists all of them if they are few; ``n_coded`` counts the records with a code that was declared to mean "missing", and
+    ``missing_codes`` are such codes as the file declares them. ``role`` is the role suggested for a run, ``what`` says what the
+    column looks like, and ``why`` gives the reason.
     """
 
     name: str
@@ -45,11 +55,14 @@ class ColumnProfile:
     why: str
     labels: tuple[str, ...] = ()
     n_coded: int = 0
+    label: str = ""
+    what: str = "other"
+    missing_codes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class FileProfile:
-    """A file as shown on the Keys page; long files are judged by their first records."""
+class FileProfile(Plain):
+    """A file and its columns; long files are judged by their first records."""
 
     n_records: int
     n_looked_at: int
@@ -74,9 +87,6 @@ class Reading:
 
 def profile_file(path: Path, reading: Reading | None = None) -> FileProfile:
     """Look at the columns and the first records of a file."""
-    from rarecell.engine import open_source
-    from rarecell.engine.duck import EngineSettings
-
     asked = reading or Reading()
     source = open_source(
         path,
@@ -160,11 +170,67 @@ def _profile(
     numbers = _numbers([row["values"] for row in present], decimal_mark)
     is_number = numbers is not None and bool(numbers)
     kind = "number" if is_number else "text" if column.kind in ("untyped", "text") else column.kind
-    role, why = suggest_role(
-        column.name, n_levels=len(present), n_records=n_records, numbers=numbers, is_whole=_are_whole(numbers)
+    n_runs, is_rising = _order(values, numbers)
+    found = suggest_role(
+        ColumnFacts(
+            name=column.name,
+            label=column.label,
+            n_levels=len(present),
+            n_records=n_records,
+            numbers=numbers or None,
+            total=sum(n * row["counts"] for n, row in zip(numbers or (), present, strict=False)),
+            n_runs=n_runs,
+            is_rising=is_rising,
+            is_date=column.kind == "date" or _are_dates([row["values"] for row in present]),
+            mean_length=_mean_length(present),
+            value_labels=tuple(str(label) for label in column.value_labels.values()),
+        )
     )
     labels = tuple(sorted(str(row["values"]) for row in present)) if len(present) <= _FEW_LABELS else ()
-    return ColumnProfile(column.name, kind, len(present), n_missing, examples, role, why, labels, n_coded)
+    missing = tuple(dict.fromkeys(_short(code) for code in column.user_missing if not str(code).startswith(".")))
+    return ColumnProfile(
+        column.name,
+        "date" if found.what == "date" else kind,
+        len(present),
+        n_missing,
+        examples,
+        found.role,
+        found.why,
+        labels,
+        n_coded,
+        column.label,
+        found.what,
+        missing,
+    )
+
+
+def _order(values: Any, numbers: list[float] | None) -> tuple[int, bool]:
+    """Number of groups of neighbouring records with the same value, and whether the values never fall."""
+    column = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if len(column) < 2:
+        return len(column), False
+    first, second = column.slice(0, len(column) - 1), column.slice(1)
+    differs = pc.fill_null(pc.not_equal(first, second), True)
+    if numbers is not None and pa.types.is_string(column.type):
+        try:
+            column = pc.cast(column, pa.float64())
+        except pa.ArrowInvalid:
+            return int(pc.sum(differs).as_py()) + 1, False
+        first, second = column.slice(0, len(column) - 1), column.slice(1)
+    falls = pc.fill_null(pc.greater(first, second), False)
+    return int(pc.sum(differs).as_py()) + 1, not pc.any(falls).as_py()
+
+
+_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./]\d{1,2}[./]\d{2,4}")
+
+
+def _are_dates(values: Sequence[Any]) -> bool:
+    return bool(values) and all(isinstance(value, str) and _DATE.match(value) for value in values[:200])
+
+
+def _mean_length(present: Sequence[Any]) -> float:
+    texts = [(len(row["values"]), int(row["counts"])) for row in present if isinstance(row["values"], str)]
+    return float(sum(n * times for n, times in texts)) / max(sum(times for _, times in texts), 1)
 
 
 def _short(value: Any) -> str:
@@ -180,59 +246,3 @@ def _numbers(values: list[Any], decimal_mark: str) -> list[float] | None:
         return [float(value.translate(swapped) if isinstance(value, str) else value) for value in values]
     except (TypeError, ValueError):
         return None
-
-
-def _are_whole(numbers: list[float] | None) -> bool:
-    return numbers is not None and all(number.is_integer() for number in numbers)
-
-
-# How are the records distributed over the levels of a key, before and after recoding?
-
-
-_PANEL = 110.0
-_FOOT = 34.0
-
-
-def distribution_picture(key: TriedKey, name: str) -> str:
-    """Draw the records of each level, before and after recoding; a group of adjacent levels is as wide as its levels together."""
-    counts, after = key.counts, key.counts_after
-    if not counts:
-        return ""
-    chart = Chart(2 * (_PANEL + _FOOT) + 52.0)
-    members = [key.group_of_level.count(group) for group in range(len(after))]
-    are_neighbours = list(key.group_of_level) == sorted(key.group_of_level)
-    _panel(chart, 26.0, counts, key.labels, [1] * len(counts), "soft", f"{len(counts)} levels, as it is: records of each")
-    widths = members if are_neighbours else [1] * len(after)
-    top = 26.0 + _PANEL + _FOOT + 26.0
-    _panel(chart, top, after, key.labels_after, widths, "accent", f"{len(after)} levels, recoded: records of each")
-    largest = max(range(len(after)), key=lambda group: after[group])
-    return chart.svg(
-        name=name,
-        title=f"Distribution of {key.key} before and after",
-        description=f"The {len(counts)} levels become {len(after)}; the largest, {key.labels_after[largest]}, then has {after[largest]:,} records.",
-    )
-
-
-def _panel(
-    chart: Chart, top: float, counts: Sequence[int], labels: Sequence[str], widths: Sequence[int], role: str, title: str
-) -> None:
-    bottom = top + _PANEL
-    scale = Scale.of([float(n) for n in counts] or [1.0], bottom, top)
-    left = height_room(scale)
-    height_axis(chart, scale, "", left=left, right=WIDTH)
-    chart.text(0, top - 10, title, role="muted", size=13)
-    unit = (WIDTH - left) / max(sum(widths), 1)
-    x, free = left, left
-    for n, label, width in zip(counts, labels, widths, strict=True):
-        room = width * unit
-        gap = min(2.0, 0.15 * room)
-        chart.bar(x + gap / 2, scale(n), room - gap, bottom - scale(n), role)
-        short = label if len(label) <= 12 else f"{label[:11]}…"
-        needs = text_width(short, 11)
-        middle = x + room / 2
-        # Leave out a label that would touch the one before.
-        if middle - needs / 2 >= free and middle + needs / 2 <= WIDTH:
-            chart.text(middle, bottom + 15, short, role="muted", anchor="middle", size=11)
-            free = middle + needs / 2 + 5
-        x += room
-    chart.line(left, bottom, WIDTH, bottom, "muted")

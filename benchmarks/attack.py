@@ -29,7 +29,6 @@ import rarecell as rc
 from rarecell import datasets
 from rarecell.intruder.register import Register
 from rarecell.intruder.trial import Found, try_intruders
-from rarecell.release.release import Release
 from rarecell.release.utility import Association, BothFiles, association_changes, hellinger_distances
 from rarecell.run.models import with_resolutions
 from rarecell.swap.plan import SwapPlan, plan_task
@@ -91,8 +90,8 @@ def numbers(found: tuple[Found, ...]) -> dict[str, tuple[float, float, float]]:
 def outcome(plan: SwapPlan, columns: dict[str, np.ndarray], real: Register, modelled: Register) -> Outcome:
     distances = hellinger_distances(BothFiles.of(plan.table, plan.table_after))
     two, three = (float(np.mean([d.hellinger for d in distances[order]])) for order in (2, 3))
-    changes = association_changes(plan, columns)
-    release = Release.of_plan(plan)
+    changes = association_changes(plan.release, columns)
+    release = plan.release
     counted, expected = (try_intruders(release, register) for register in (real, modelled))
     nearest = next(one.after for one in counted if one.name == "nearest")
     return Outcome(

@@ -11,11 +11,12 @@ from scipy import special, stats
 import rarecell as rc
 from rarecell._kernels import agglomeration
 from rarecell._kernels import backoff as kernels
-from rarecell.intruder.residual_risk import links_of_plan, risk_after
+from rarecell.intruder.residual_risk import risk_after
 from rarecell.model.backoff import BackoffModel, BackoffNetwork, fit_backoff, random_orders
 from rarecell.model.backoff_conditionals import Betas
 from rarecell.model.backoff_contexts import DISCOUNTS, POWERS, STRENGTHS, Context, Tally
 from rarecell.model.drawing import log_beta_draws
+from rarecell.swap.target import risk_after_pairs
 from rarecell.table.coarsening import automatic_coarsenings
 from tests.naive import backoff as naive
 from tests.reference import census_table
@@ -310,11 +311,11 @@ def test_no_swap_leaves_the_risk_as_it_was() -> None:
     risk = rc.record_risk(table, fit_backoff(table, n_orders=1), population=277_677)
     best = rc.DecomposableModel(table, cliques=[("age", "spouse"), ("spouse", "marital")])
     plan = rc.plan_swaps(table, best, records=risk.riskiest(5), risk=risk)
-    links = links_of_plan(plan, plan.task.register_of(risk))
-    untouched = risk_after(risk, plan, links, np.zeros(len(plan), dtype=bool))
+    links = plan.links(plan.task.register_of(risk))
+    untouched = risk_after_pairs(risk, plan, links, np.zeros(len(plan), dtype=bool))
     assert untouched.expected_population_uniques == pytest.approx(risk.expected_population_uniques)
     assert untouched.expected_correct_matches == pytest.approx(risk.expected_correct_matches)
-    swapped = risk_after(risk, plan, links)
+    swapped = risk_after(risk, plan.release, links)
     # Partners leave their cells, too.
     removed = risk.unique_probability[np.unique(table.cell_of(plan.rows))].sum()
     assert swapped.expected_population_uniques == pytest.approx(risk.expected_population_uniques - removed, abs=1.5)

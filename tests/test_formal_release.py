@@ -161,7 +161,7 @@ def test_new_values_come_from_other_changed_rows(model: rc.DecomposableModel, se
     release = rc.formal_swaps(table, model, epsilon=1, seed=seed)
     old = table.cells[table.cell_of(release.rows)]
     for k, key in enumerate(table.keys):
-        taken = release.taken_from(key)
+        taken = release.release.taken_from(key)
         assert np.array_equal(np.sort(taken), np.arange(len(release)))
         assert np.array_equal(old[taken, k], release.new_cells[:, k])
     for clique in model.graph.clique_masks:

@@ -163,13 +163,11 @@ def test_every_intruder_is_tried_on_a_formal_release() -> None:
     before = exact_links(Release.unchanged(table), register).link.sum()
     for attack in (exact_links, nearest_links, informed_links):
         found = [
-            attack(Release.of_plan(rc.formal_swaps(table, model, epsilon=epsilon, seed=2)), register).link.sum()
-            for epsilon in (0, 4, 15)
+            attack(rc.formal_swaps(table, model, epsilon=epsilon, seed=2).release, register).link.sum() for epsilon in (0, 4, 15)
         ]
         assert 0 <= found[0] < found[1] < found[2] <= before + 1e-9
     participants = [
-        participant_links(Release.of_plan(rc.formal_swaps(table, model, epsilon=epsilon, seed=2))).link.sum()
-        for epsilon in (0, 15)
+        participant_links(rc.formal_swaps(table, model, epsilon=epsilon, seed=2).release).link.sum() for epsilon in (0, 15)
     ]
     assert participants[0] < participants[1]
 

@@ -17,7 +17,7 @@ import pytest
 import rarecell as rc
 from rarecell.data.microdata import Microdata
 from rarecell.run.files import run_name
-from rarecell.run.released import released_table, risk_of_records
+from rarecell.run.released import released_table
 from rarecell.run.results import Assessment, Protection
 from rarecell.swap.plan import SwapPlan
 
@@ -93,7 +93,7 @@ def test_households_and_groups_are_added_up_record_by_record(blanked: tuple[Prot
 def test_a_number_of_every_record(blanked: tuple[Protection, Path]) -> None:
     plan = blanked[0].plan
     assert isinstance(plan, SwapPlan)
-    of_record = risk_of_records(plan, np.full(plan.table.n_cells, 0.25), np.full(len(plan.rows), 0.5))
+    of_record = plan.release.of_records(np.full(plan.table.n_cells, 0.25), np.full(len(plan.rows), 0.5))
     assert [of_record[row] for row in plan.rows] == [0.5] * len(plan.rows)
     assert sorted(set(of_record.tolist())) == [0.25, 0.5]
 
@@ -117,7 +117,7 @@ def test_intervals_hold_the_estimates_of_both_files(blanked: tuple[Protection, P
 )
 def test_the_table_of_the_released_file_is_the_one_that_is_read(survey: Path, tmp_path: Path, design: dict[str, Any]) -> None:
     done = protected(survey, tmp_path / "run", top=30, **design)
-    made = released_table(done.assessment, done.plan)
+    made = released_table(done.assessment, done.release)
     read = Microdata(tmp_path / "run" / "protected.csv", keys=KEYS, weight=design.get("weight")).table()
     assert made.cells.tolist() == read.cells.tolist()
     assert made.counts.tolist() == read.counts.tolist()

@@ -15,7 +15,6 @@ import pytest
 
 import rarecell as rc
 from rarecell.engine.duck import EngineSettings
-from rarecell.intruder.residual_risk import links_of_plan
 from rarecell.release.release import Release
 from rarecell.run.swaps import reporting_register
 from rarecell.swap.plan import SwapPlan
@@ -35,7 +34,7 @@ def test_everybody_above_the_threshold_is_listed(few: rc.Protection) -> None:
     assert isinstance(plan, SwapPlan)
     cells = list(zip(*(released[key].to_pylist() for key in KEYS), strict=True))
     alone = {row for row, cell in enumerate(cells) if cells.count(cell) == 1}
-    highest = links_of_plan(plan, reporting_register(few.assessment)).highest
+    highest = plan.links(reporting_register(few.assessment)).highest
     expected = {int(row): float(p) for row, p in zip(plan.rows, highest, strict=True) if row in alone and p >= 0.03}
     table = risk.table
     assert table.record_cell is not None
@@ -107,7 +106,7 @@ def test_the_record_that_stays_is_known_without_records(seed: int) -> None:
     whole = codes.copy()
     whole[rows] = new
     after = rc.ContingencyTable.from_codes(whole.astype(np.int32), categories)
-    one, other = (Release(table, after, rows, codes[rows], new.astype(np.int32)) for table in (held, counted))
+    one, other = (Release(table, rows, codes[rows], new.astype(np.int32), counted=after) for table in (held, counted))
     assert one.unmoved_rows().tolist() == other.unmoved_rows().tolist()
     assert (other.unmoved_rows() >= 0).all()
 

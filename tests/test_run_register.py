@@ -12,9 +12,13 @@ from click.testing import CliRunner
 
 import rarecell as rc
 from rarecell.cli.commands import main
+from rarecell.intruder.nearest import nearest_links
+from rarecell.intruder.participant import participant_links
+from rarecell.intruder.register import Register
 from rarecell.outcome.verdict import verdict
 from rarecell.report.edition import external
 from rarecell.report.sentences import steps
+from rarecell.table.distance import Distances
 
 KEYS = ["left", "right", "sex"]
 N_PEOPLE, N_RECORDS, N_ALONE = 4000, 400, 5
@@ -115,3 +119,20 @@ def test_what_was_counted_has_no_interval_around_it() -> None:
 def test_fewer_records_at_risk_than_asked_for() -> None:
     done = rc.protect(SAMPLE, keys=KEYS, register=PEOPLE, scenario={"neighbour": {"keys": KEYS}}, top=50, **MODEL)
     assert done.summary.notes[-1] == "The 50 riskiest records were asked for, but only 5 records are at risk in a scenario."
+
+
+def test_the_users_distances_reach_every_intruder_and_the_estimates_beside_a_register() -> None:
+    rng = np.random.default_rng(8)
+    people = pa.table({name: rng.integers(0, n, 3000) for name, n in (("age", 40), ("rooms", 9), ("town", 12))})
+    keys, distances = ["age", "rooms", "town"], {"age": "nominal", "rooms": "nominal", "town": "nominal"}
+    options = {"population": 3000, "model": "independence", "resolution": "full", "top": 60, "swap_seed": 1}
+    done = rc.protect(people.slice(0, 500), keys=keys, register=people, distances=distances, **options)
+    swap = done.summary.swap
+    assert swap is not None
+    by_name = {intruder.name: intruder for intruder in swap.intruders}
+    asked, by_rank = (participant_links(done.release, distances=Distances(kinds=kinds)).total for kinds in (distances, {}))
+    assert by_name["participant"].after == pytest.approx(asked)
+    assert asked != pytest.approx(by_rank)
+    modelled = Register.modelled(done.assessment.risk, done.assessment.choice.risk_model, seed=done.assessment.config.seed + 1)
+    expected = nearest_links(done.release, modelled, distances=Distances(kinds=distances)).total
+    assert by_name["nearest"].estimated_after == pytest.approx(expected)

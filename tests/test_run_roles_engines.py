@@ -16,7 +16,6 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, TooLarge
 from rarecell.machine.memory import MemoryLimit
-from rarecell.release.travel import Travel
 from rarecell.run.released import compared_analyses
 from rarecell.run.swaps import refuse_without_positions
 from tests.large_file import LargeFile
@@ -160,7 +159,7 @@ def test_analyses_of_a_large_file_read_a_sample(in_memory: bool, tmp_path: Path)
     assert (done.assessment.table.record_cell is not None) == in_memory
     assert pairs(done) == pairs(whole)
     rows = np.sort(np.random.default_rng(4).choice(people.num_rows, 300, replace=False))
-    told = compared_analyses(done.assessment, done.plan, Travel(done.carried, ()), most_records=300)[0]
+    told = compared_analyses(done.assessment, done.release, most_records=300)[0]
     assert told.records == 300
     for frame, side in ((people, "before"), (done.frame, "after")):
         part = frame.take(pa.array(rows)).select(["town", "pets", "weight"]).to_pylist()

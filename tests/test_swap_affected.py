@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ def test_weighted_totals_as_counted_in_both_files(seed: int, equal_weights: bool
     after = plan.apply(rc.Microdata(people, keys=["age", "town", "sex"])).frame.to_pydict()
     before = people.to_pydict()
     margins = [("town",), ("age", "sex"), ("town", "age"), ("town", "age", "sex")]
-    for told, names in zip(weighted_changes(plan, weights[plan.rows], margins), margins, strict=True):
+    for told, names in zip(weighted_changes(plan.release, weights[plan.rows], margins), margins, strict=True):
         one, other = (_totals(file, names, weights.tolist()) for file in (before, after))
         changes = {cell: other.get(cell, 0.0) - one.get(cell, 0.0) for cell in {*one, *other}}
         is_changed = {cell: change for cell, change in changes.items() if abs(change) > 1e-6}
@@ -71,7 +71,7 @@ def test_like_weights_move_less() -> None:
         plan = rc.plan_swaps(
             table, model, records=records, constraints=constraints, columns={"class": weight_classes(weights, 10)}
         )
-        moved.append(weighted_changes(plan, weights[plan.rows], [("town",)])[0].moved / len(plan))
+        moved.append(weighted_changes(plan.release, weights[plan.rows], [("town",)])[0].moved / len(plan))
     assert moved[1] < 0.5 * moved[0]
 
 
@@ -95,7 +95,7 @@ def test_shares_of_swapped_records() -> None:
 
 def test_groups_of_every_key() -> None:
     people, plan, _ = _planned(5)
-    told = {(one.column, one.level): one for one in affected_groups(plan)}
+    told = {(one.column, one.level): one for one in affected_groups(plan.release)}
     for key in ("age", "town", "sex"):
         values = np.array(people.column(key).to_pylist())
         for level in np.unique(values).tolist():
@@ -107,8 +107,8 @@ def test_groups_of_every_key() -> None:
 def test_weights_are_needed() -> None:
     people, plan, _ = _planned(1)
     with pytest.raises(BadInput, match="weights were given"):
-        weighted_changes(plan, [1.0], [("town",)])
+        weighted_changes(plan.release, [1.0], [("town",)])
     table = rc.Microdata(people, keys=["age", "town", "sex"]).table()
-    without: Any = SimpleNamespace(table=table, rows=plan.rows)
+    without = replace(plan.release, before=table)
     with pytest.raises(BadInput, match="no survey weights"):
         weighted_changes(without, np.ones(len(plan.rows)), [("town",)])

@@ -35,7 +35,7 @@ def everybody() -> Register:
 
 def found_nearby(plan: SwapPlan) -> float:
     """Swapped records that an intruder with the true register finds."""
-    return nearest_links(Release.of_plan(plan), everybody()).of_moved
+    return nearest_links(plan.release, everybody()).of_moved
 
 
 def tried(weight: float, *, households: bool = False, **wishes: Any) -> SwapPlan:
@@ -122,7 +122,7 @@ def test_what_a_household_plan_expects_is_no_better_than_the_truth(model: rc.Dec
     )
     register = Register.counted(rc.ContingencyTable.from_codes(codes.astype(np.int32), table.categories))
     plan, _ = household_plan(model, seed, register=register)
-    release = Release.of_plan(plan)
+    release = plan.release
     made = moved_links(release, register).highest.sum()
     counted = (plan.cost - plan.distance).sum() / LINK_WEIGHT
     assert made <= counted + 1e-9

@@ -17,6 +17,7 @@ import pytest
 
 import rarecell as rc
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION, census_sample, census_sample_path
+from rarecell.engine.changes import Changes
 from rarecell.errors import BadInput
 from rarecell.swap.apply import MarginsDiffer, compare_margins, moved_keys, write_plan
 from rarecell.swap.plan import SwapPlan, plan_swaps
@@ -149,7 +150,7 @@ def test_a_plan_that_would_change_a_margin_is_an_internal_error(tmp_path: Path) 
 def test_an_output_that_is_not_as_planned_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = rc.Microdata(census_sample_path(), keys=CENSUS_KEYS)
     plan = planned(data)
-    monkeypatch.setattr("rarecell.swap.apply.replacements", lambda plan, data, carried=(): (plan.rows[:0], {}))
+    monkeypatch.setattr("rarecell.swap.apply.changes_of", lambda release, data: Changes())
     with pytest.raises(MarginsDiffer, match="not those of the plan"):
         write_plan(plan, data, tmp_path / "protected.csv.gz")
     assert not any(tmp_path.iterdir())

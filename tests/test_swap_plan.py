@@ -17,9 +17,8 @@ from rarecell.datasets import CENSUS_POPULATION, census_sample
 from rarecell.engine.streaming import drawing_order
 from rarecell.errors import BadInput, Cancelled
 from rarecell.intruder.nearest import nearest_links
-from rarecell.intruder.residual_risk import links_of_plan, risk_after
+from rarecell.intruder.residual_risk import risk_after
 from rarecell.progress import SilentProgress
-from rarecell.release.release import Release
 from rarecell.risk.records import RecordRisk
 from rarecell.swap import reasons
 from rarecell.swap.apply import compare_margins
@@ -29,7 +28,7 @@ from rarecell.swap.plan import SwapPlan, plan_swaps, plan_task
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.summary import first_found_distance
 from rarecell.swap.swappable import swappability
-from rarecell.swap.target import SwapTarget, frontier, plan_to_target, spread_evenly
+from rarecell.swap.target import SwapTarget, frontier, plan_to_target, risk_after_pairs, spread_evenly
 from rarecell.swap.task import LINK_WEIGHT, SwapTask
 from rarecell.table.distance import Distances
 from tests.naive import swap as naive
@@ -199,8 +198,8 @@ def test_risky_records_of_the_census_sample_are_protected(which: str) -> None:
     assert not plan.unswapped
     assert plan.n_protected == len(records)
     check_plan(plan)
-    links = links_of_plan(plan, plan.task.register_of(risk))
-    after = risk_after(risk, plan, links)
+    links = plan.links(plan.task.register_of(risk))
+    after = risk_after(risk, plan.release, links)
     assert links.link.sum() < 0.02 * risk.expected_correct_matches
     assert (
         after.expected_population_uniques
@@ -223,8 +222,8 @@ def test_risk_after_is_what_the_nearest_intruder_finds() -> None:
     table, model, risk = census_risk()
     plan = plan_swaps(table, model, records=risk.above(0.3), risk=risk, link_weight=0.1)
     register = plan.task.register_of(risk)
-    links = links_of_plan(plan, register)
-    after, found = risk_after(risk, plan, links), nearest_links(Release.of_plan(plan), register)
+    links = plan.links(register)
+    after, found = risk_after(risk, plan.release, links), nearest_links(plan.release, register)
     assert links.link.sum() > 1.0
     assert after.expected_correct_matches == pytest.approx(found.total)
     assert after.expected_population_uniques == pytest.approx(found.certain.sum())
@@ -237,9 +236,9 @@ def test_risk_after_is_what_the_nearest_intruder_finds() -> None:
     assert table.record_cell is not None
     alone = unswapped[swapped.counts[swapped.record_cell[unswapped]] == 1]
     assert after.unique_probability.sum() == pytest.approx(risk.unique_probability[table.record_cell[alone]].sum())
-    empty = risk_after(risk, plan, links, np.zeros(len(plan), dtype=bool))
+    empty = risk_after_pairs(risk, plan, links, np.zeros(len(plan), dtype=bool))
     assert empty.expected_population_uniques == pytest.approx(risk.expected_population_uniques)
-    half = risk_after(risk, plan, links, np.arange(0, len(plan), 2))
+    half = risk_after_pairs(risk, plan, links, np.arange(0, len(plan), 2))
     part = plan.subset(np.arange(0, len(plan), 2))
     assert half.n_sample_uniques == len(part.table_after.unique_cells)
 
@@ -250,7 +249,7 @@ def test_partners_are_chosen_against_the_nearest_intruder() -> None:
     records = risk.above(0.2)
     near, safe = (plan_task(replace(task, link_weight=weight), records) for weight in (0.0, LINK_WEIGHT))
     fresh = replace(task.register_of(risk), unseen=replace(task.register_of(risk).unseen, seed=5))
-    before, after = (links_of_plan(plan, fresh).link.sum() for plan in (near, safe))
+    before, after = (plan.links(fresh).link.sum() for plan in (near, safe))
     assert before > 30
     assert after < 0.05 * before
     assert not safe.unswapped
@@ -387,7 +386,7 @@ def test_a_plan_grows_until_the_target_is_met_and_no_further() -> None:
     assert left[-1] < left[0]
     assert "reach at most 150" in str(found)
     assert (
-        frontier(risk, found.plan, links_of_plan(found.plan, found.plan.task.register_of(risk)))[-1].values_changed
+        frontier(risk, found.plan, found.plan.links(found.plan.task.register_of(risk)))[-1].values_changed
         == found.plan.n_values_changed
     )
 
@@ -410,7 +409,7 @@ def test_a_target_is_met_as_it_will_be_reported_and_decoys_hide_what_was_needed(
         task = SwapTask(table, model, risk=risk, decoys=decoys, seed=3)
         found = plan_to_target(task, risk, wish)
         assert found.is_met
-        fresh = risk_after(risk, found.plan, links_of_plan(found.plan, task.register_of(risk)))
+        fresh = risk_after(risk, found.plan.release, found.plan.links(task.register_of(risk)))
         assert wish.is_met(fresh)
         assert found.after.expected_correct_matches == pytest.approx(fresh.expected_correct_matches)
         assert f"{fresh.expected_correct_matches:,.1f} expected correct links" in found.sentence

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.datasets import CENSUS_POPULATION, census_sample
-from rarecell.intruder.residual_risk import links_of_plan
 from rarecell.outcome.swap import MarginDistances, SwapSummary
 from rarecell.release.utility import (
     BothFiles,
@@ -132,7 +131,7 @@ def test_associations_with_other_columns_are_those_of_the_two_files() -> None:
     plan = plan_swaps(table, model, records=risk.riskiest(200), risk=risk)
     income = np.random.default_rng(0).random(table.n_records)
     income[:5] = np.nan
-    found = association_changes(plan, {"race": sample["race"].to_numpy(), "income": income})
+    found = association_changes(plan.release, {"race": sample["race"].to_numpy(), "income": income})
     assert {a.key for a in found} == {key for key in table.keys if plan.moves(key).any()}
     assert abs(found[0].change) == max(abs(a.change) for a in found)
     race = np.unique(sample["race"].to_numpy(), return_inverse=True)[1]
@@ -156,7 +155,7 @@ def test_the_summary_holds_what_a_reader_needs() -> None:
         plan,
         risk,
         columns={"education": census_sample()["education"].to_numpy()},
-        frontier=frontier(risk, plan, links_of_plan(plan, plan.task.register_of(risk)), n_points=5),
+        frontier=frontier(risk, plan, plan.links(plan.task.register_of(risk)), n_points=5),
         first_found_distance=first_found_distance(plan),
     )
     assert isinstance(whole, SwapSummary)
@@ -171,7 +170,7 @@ def test_the_summary_holds_what_a_reader_needs() -> None:
     assert whole.mean_distance < whole.first_found_mean_distance
     assert len(whole.frontier) == 5
     assert whole.frontier[-1].expected_population_uniques == pytest.approx(whole.risk_after.expected_population_uniques)
-    assert "Hellinger" in str(utility(plan))
+    assert "Hellinger" in str(utility(plan.release))
     empty = swap_summary(plan_swaps(table, model, records=[]), risk)
     assert empty.values_changed == 0
     assert empty.pmse == 0.0

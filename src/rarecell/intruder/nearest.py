@@ -99,6 +99,10 @@ class MovedLinks:
     highest: NDArray[np.float64]
     drawn: NDArray[np.float64]
 
+    def part(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> MovedLinks:
+        """The links of some of the records; totals are drawn for all of them together."""
+        return replace(self, link=self.link[chosen], certain=self.certain[chosen], highest=self.highest[chosen])
+
 
 def moved_links(
     release: Release, register: Register, *, weights: Sequence[float] = WEIGHTS, distances: Distances | None = None

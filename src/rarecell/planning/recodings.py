@@ -240,8 +240,9 @@ def association_kept(columns: Sequence[OtherColumn], steps: Sequence[Step], plan
 def _swapped(joint: Counts, codes: NDArray[np.int32], plan: SwapPlan, key: str) -> Counts:
     k = plan.table.keys.index(key)
     after = joint.copy()
-    np.add.at(after, (plan.table.cells[plan.table.cell_of(plan.rows), k], codes[plan.rows]), -1)
-    np.add.at(after, (plan.new_cells[:, k], codes[plan.rows]), 1)
+    release = plan.release
+    np.add.at(after, (release.true[:, k], codes[release.rows]), -1)
+    np.add.at(after, (release.released[:, k], codes[release.rows]), 1)
     return after
 
 

@@ -77,6 +77,10 @@ class Suppression:
         )
 
 
+NOTHING_BLANK = Suppression(np.zeros(0, dtype=np.int64), {}, np.zeros(0), np.zeros(0), np.zeros(0), np.zeros(0, dtype=np.int64))
+"""No value is blanked."""
+
+
 def suppress_rest(
     table: ContingencyTable,
     rows: NDArray[np.int64],

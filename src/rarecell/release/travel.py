@@ -47,6 +47,10 @@ class Travel:
     left_behind: tuple[tuple[Dependency, str], ...] = ()
 
 
+NOTHING_TRAVELS = Travel()
+"""Every column outside the keys stays with its row."""
+
+
 def dependency(column: str, key: str, joint: NDArray[np.int64]) -> Dependency | None:
     """Find the dependency between a key and a column from the counts of their pairs of values (key by column), if any.
 

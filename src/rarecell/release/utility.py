@@ -29,13 +29,12 @@ from rarecell.graph.masks import mask_of
 from rarecell.machine.solving import conjugate_gradients
 from rarecell.machine.threads import in_parts
 from rarecell.outcome.words import percent
+from rarecell.release.release import Release
 from rarecell.table.columns import ColumnValues, CrossedColumn, code_column
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.edges import Array
-    from rarecell.swap.apply import Exchange
-    from rarecell.swap.plan import SwapPlan
 
 
 MOST_MARGINS = 2_000
@@ -289,16 +288,17 @@ class UtilityReport:
         )
 
 
-def utility(plan: Exchange, columns: Mapping[str, ColumnValues | CrossedColumn] | None = None) -> UtilityReport:
-    """Compare the file before and after a plan; ``columns`` holds columns outside the keys, with a value for each record."""
-    both = BothFiles.of(plan.table, plan.table_after)
+def utility(release: Release, columns: Mapping[str, ColumnValues | CrossedColumn] | None = None) -> UtilityReport:
+    """Compare a file with its original; ``columns`` holds columns outside the keys, with a value for each record."""
+    table = release.before
+    both = BothFiles.of(table, release.after)
     return UtilityReport(
-        values_changed=plan.n_values_changed,
-        share_changed=plan.n_values_changed / (plan.table.n_records * plan.table.n_keys),
+        values_changed=release.n_values_changed,
+        share_changed=release.n_values_changed / (table.n_records * table.n_keys),
         hellinger=hellinger_distances(both),
-        pairs_propensity=propensity(both, order=min(2, plan.table.n_keys)),
+        pairs_propensity=propensity(both, order=min(2, table.n_keys)),
         full_propensity=propensity(both, order=None),
-        associations=association_changes(plan, columns or {}),
+        associations=association_changes(release, columns or {}),
     )
 
 
@@ -326,19 +326,19 @@ class Association:
         return self.after - self.before
 
 
-def crossed_column(plan: Exchange, name: str, values: ColumnValues) -> CrossedColumn:
+def crossed_column(release: Release, name: str, values: ColumnValues) -> CrossedColumn:
     """Cross-tabulate a column, given by a value for each record, with every key that moves."""
-    table = plan.table
+    table = release.before
     cell = table.cell_of_record
     codes, levels = code_column(name, values, len(cell))
     kept = cell >= 0
     joint = {}
     for k, categories in enumerate(table.categories):
-        if plan.moves(categories.key).any():
+        if release.moves(categories.key).any():
             sizes = (categories.n_levels, len(levels))
             pairs = table.cells[cell[kept], k].astype(np.int64) * sizes[1] + codes[kept]
             joint[categories.key] = np.bincount(pairs, minlength=sizes[0] * sizes[1]).reshape(sizes)
-    return CrossedColumn(levels, joint, codes[plan.rows])
+    return CrossedColumn(levels, joint, codes[release.rows])
 
 
 def in_groups(column: CrossedColumn) -> CrossedColumn:
@@ -366,20 +366,19 @@ def _quantiles(values: Floats, counts: NDArray[np.int64], shares: Floats) -> Flo
     return np.asarray(low + (high - low) * (place % 1.0))
 
 
-def association_changes(plan: Exchange, columns: Mapping[str, ColumnValues | CrossedColumn]) -> tuple[Association, ...]:
+def association_changes(release: Release, columns: Mapping[str, ColumnValues | CrossedColumn]) -> tuple[Association, ...]:
     """Compute Cramér's V of every key that moves with every given column, before and after; largest change first.
 
     Numeric columns with more than :data:`MOST_VALUES` distinct values are cut into ten groups.
     """
-    old_codes = plan.table.cells[plan.table.cell_of(plan.rows)]
     found = []
     for name, values in columns.items():
-        crossed = in_groups(values if isinstance(values, CrossedColumn) else crossed_column(plan, name, values))
+        crossed = in_groups(values if isinstance(values, CrossedColumn) else crossed_column(release, name, values))
         for key, before in crossed.joint.items():
-            k = plan.table.keys.index(key)
+            k = release.before.keys.index(key)
             after = before.copy()
-            np.add.at(after, (old_codes[:, k], crossed.of_rows), -1)
-            np.add.at(after, (plan.new_cells[:, k], crossed.of_rows), 1)
+            np.add.at(after, (release.true[:, k], crossed.of_rows), -1)
+            np.add.at(after, (release.released[:, k], crossed.of_rows), 1)
             found.append(Association(key, name, cramers_v(before), cramers_v(after)))
     return tuple(sorted(found, key=lambda each: -abs(each.change)))
 
@@ -488,25 +487,24 @@ def swapped_by_group(column: str, labels: Sequence[str], codes: Array, counts: A
     return sorted(found, key=lambda one: (-one.ratio, -one.records, one.level))
 
 
-def affected_groups(plan: SwapPlan) -> list[GroupShare]:
+def affected_groups(release: Release) -> list[GroupShare]:
     """Count the swapped records of each level of each key, by their values before the swap."""
-    table = plan.table
-    of_rows = table.cells[table.cell_of(plan.rows)]
+    table = release.before
     found: list[GroupShare] = []
     for k, categories in enumerate(table.categories):
-        found += swapped_by_group(categories.key, categories.labels, table.cells[:, k], table.counts, of_rows[:, k])
+        found += swapped_by_group(categories.key, categories.labels, table.cells[:, k], table.counts, release.true[:, k])
     return found
 
 
-def weighted_changes(plan: SwapPlan, weights: ArrayLike, margins: Sequence[Sequence[str]]) -> list[WeightedChange]:
-    """Compare the weighted totals of some margins of the keys before and after a plan.
+def weighted_changes(release: Release, weights: ArrayLike, margins: Sequence[Sequence[str]]) -> list[WeightedChange]:
+    """Compare the weighted totals of some margins of the keys before and after a release.
 
     Parameters
     ----------
-    plan : SwapPlan
-        The swaps.
+    release : Release
+        What was done to the records.
     weights : array_like
-        Weight of each of ``plan.rows``.
+        Weight of each of its rows.
     margins : sequence of sequences of str
         Sets of keys.
 
@@ -515,14 +513,13 @@ def weighted_changes(plan: SwapPlan, weights: ArrayLike, margins: Sequence[Seque
     list of WeightedChange
         One entry for each margin.
     """
-    table, of_rows = plan.table, np.asarray(weights, dtype=np.float64)
+    table, of_rows = release.before, np.asarray(weights, dtype=np.float64)
     if table.weights is None:
         raise BadInput("The table has no survey weights, so that it has no weighted totals.")
-    if of_rows.shape != (len(plan.rows),):
-        raise BadInput(f"{of_rows.size:,} weights were given for {len(plan.rows):,} swapped records.")
-    old = table.cells[table.cell_of(plan.rows)]
+    if of_rows.shape != (len(release),):
+        raise BadInput(f"{of_rows.size:,} weights were given for {len(release):,} swapped records.")
     zero = np.zeros(len(of_rows))
-    stacked = np.concatenate([table.cells, old, plan.new_cells])
+    stacked = np.concatenate([table.cells, release.true, release.released])
     totals = np.concatenate([table.weights, zero, zero])
     change = np.concatenate([np.zeros(table.n_cells), -of_rows, of_rows])
     moved = np.concatenate([np.zeros(table.n_cells), np.full(len(of_rows), -1.0), np.ones(len(of_rows))])
@@ -532,7 +529,7 @@ def weighted_changes(plan: SwapPlan, weights: ArrayLike, margins: Sequence[Seque
         levels = [table.categories[k].n_levels for k in places]
         cells, _, position = collapse_records([stacked[:, k] for k in places], levels)
         before, by, records = (_sums(position, w, len(cells)) for w in (totals, change, moved))
-        found.append(_compared(plan, tuple(names), cells, before, by, bool((np.rint(records) == 0).all())))
+        found.append(_compared(table, tuple(names), cells, before, by, bool((np.rint(records) == 0).all())))
     return found
 
 
@@ -541,7 +538,7 @@ def _sums(position: NDArray[np.int64], values: Floats, n_cells: int) -> Floats:
 
 
 def _compared(
-    plan: SwapPlan, names: tuple[str, ...], cells: NDArray[np.int32], before: Floats, by: Floats, same_counts: bool
+    table: ContingencyTable, names: tuple[str, ...], cells: NDArray[np.int32], before: Floats, by: Floats, same_counts: bool
 ) -> WeightedChange:
     total = before.sum()
     # Weights are sums of multiples of 2^-24, so a difference below this is a rounding error of the sums.
@@ -551,7 +548,7 @@ def _compared(
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(is_changed, np.abs(by) / before, 0.0)
     worst = int(np.argmax(relative))
-    categories = [plan.table.categories[plan.table.keys.index(name)] for name in names]
+    categories = [table.categories[table.keys.index(name)] for name in names]
     words = ", ".join(f"{c.key} {c.labels[code]}" for c, code in zip(categories, cells[worst].tolist(), strict=True))
     moved = float(0.5 * np.abs(by[is_changed]).sum() / total)
     return WeightedChange(names, len(cells), int(is_changed.sum()), float(relative[worst]), words, moved, same_counts)

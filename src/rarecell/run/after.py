@@ -15,25 +15,27 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine import open_source
 from rarecell.errors import BadInput
 from rarecell.intruder.residual_risk import RiskAfter
+from rarecell.intruder.scenarios import ScenarioTrial
 from rarecell.outcome.records import RemainingRecord
 from rarecell.outcome.roles import AttributeSummary, ScenarioSummary
 from rarecell.outcome.swap import AffectedGroup, LeftBehind, ReleasedBefore, RemainingSummary, SwapSummary, WeightedTable
-from rarecell.release.blanks import Suppression
 from rarecell.release.earlier import compare_releases
+from rarecell.release.release import Release
 from rarecell.release.travel import Dependency, Travel, dependency, what_travels
 from rarecell.release.utility import GroupShare, affected_groups, weighted_changes
 from rarecell.risk.attributes import Groups, attribute_risk
 from rarecell.risk.scenarios import ScenarioRisk
-from rarecell.run.blanking import cell_of_records, trial_of, without_blanks
+from rarecell.run.blanking import without_blanks
 from rarecell.run.config import ProtectConfig
 from rarecell.run.inputs import earlier_release
-from rarecell.run.released import changed_records, codes_after, compared_analyses, with_blanks
+from rarecell.run.released import codes_after, compared_analyses
 from rarecell.run.results import Assessment
-from rarecell.swap.apply import Exchange
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.reasons import Remaining, remaining_records, remedy
 from rarecell.table.categories import MISSING
 from rarecell.table.columns import CodedColumn, CrossedColumn
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.distance import Distances
 
 if TYPE_CHECKING:
     from rarecell.edges import Columns, ReadJson
@@ -46,46 +48,45 @@ SMALLEST_GROUP = 3
 """A group is reported only if at least this many of its records were swapped: one record out of two says little."""
 
 
-def travelling(wanted: ProtectConfig, found: Assessment, plan: Exchange, columns: Columns) -> Travel:
+def travelling(wanted: ProtectConfig, found: Assessment, release: Release, columns: Columns) -> Travel:
     """Find the columns outside the keys that travel with the swapped keys, by request or because they depend on them."""
-    own = np.arange(len(plan.rows))
-    moves = {key: plan.taken_from(key) != own for key in plan.table.keys}
+    own, keys = np.arange(len(release)), release.before.keys
+    moves = {key: release.taken_from(key) != own for key in keys}
     moves = {key: moved for key, moved in moves.items() if moved.any()}
     carry = [*wanted.carry]
     if wanted.swap_rate is not None:
-        carry += [area for area in found.data.areas if area not in plan.table.keys and area not in carry]
+        carry += [area for area in found.data.areas if area not in keys and area not in carry]
     kept = {name for names in wanted.keep for name in names}
-    joint = {name: _joint(plan, moves, column) for name, column in columns.items()}
+    joint = {name: _joint(release.before, moves, column) for name, column in columns.items()}
     return what_travels(joint, moves, carry=carry, areas=found.data.areas, stays=sorted(kept - set(carry)))
 
 
-def _joint(plan: Exchange, moves: ReadJson, column: CodedColumn | CrossedColumn) -> dict[str, NDArray[np.int64]]:
+def _joint(table: ContingencyTable, moves: ReadJson, column: CodedColumn | CrossedColumn) -> dict[str, NDArray[np.int64]]:
     """Count the records for each pair of a key's level and a column's value, for the keys that move."""
-    table = plan.table
     if isinstance(column, CrossedColumn):
         return {key: np.asarray(column.joint[key]) for key in moves if key in column.joint}
-    assert table.record_cell is not None
-    held = table.record_cell >= 0
+    cell = table.cell_of_record
+    held = cell >= 0
     found = {}
     for key in moves:
         k = table.keys.index(key)
         shape = (table.categories[k].n_levels, len(column.levels))
-        pair = table.cells[table.record_cell[held], k].astype(np.int64) * shape[1] + column.codes[held]
+        pair = table.cells[cell[held], k].astype(np.int64) * shape[1] + column.codes[held]
         found[key] = np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape)
     return found
 
 
-def after_formal(swap: SwapSummary, found: Assessment, release: Exchange, columns: Columns) -> SwapSummary:
+def after_formal(swap: SwapSummary, found: Assessment, release: Release, columns: Columns) -> SwapSummary:
     """Add to the summary of a formal release what it did to sensitive columns, intruders and analyses, and which columns tell."""
-    moving = {key: True for key in release.table.keys if release.moves(key).any()}
-    joint = {name: _joint(release, moving, column) for name, column in columns.items()}
+    moving = {key: True for key in release.before.keys if release.moves(key).any()}
+    joint = {name: _joint(release.before, moving, column) for name, column in columns.items()}
     told = [one for name, of_keys in joint.items() for key, n in of_keys.items() if (one := dependency(name, key, n)) is not None]
     why = "a formal release moves keys alone, and its ε says nothing of such a column"
     return replace(
         swap,
         attributes=_attributes_after(found, release),
-        scenarios=_scenarios_after(found, release),
-        analyses=compared_analyses(found, release, Travel()),
+        scenarios=_scenarios_after(found, release, Distances()),
+        analyses=compared_analyses(found, release),
         left_behind=tuple(_left_behind(one, why) for one in told),
     )
 
@@ -98,31 +99,30 @@ def _left_behind(one: Dependency, why: str) -> LeftBehind:
     )
 
 
-def _attributes_after(found: Assessment, plan: Exchange, blanked: Suppression | None = None) -> tuple[AttributeSummary, ...]:
+def _attributes_after(found: Assessment, release: Release) -> tuple[AttributeSummary, ...]:
     each = found.roles.attributes
-    return tuple(_attribute_after(found, plan, name, risk.groups_as_read, blanked) for name, risk in each.items())
+    return tuple(_attribute_after(found, release, name, risk.groups_as_read) for name, risk in each.items())
 
 
-def _scenarios_after(found: Assessment, plan: Exchange, blanked: Suppression | None = None) -> tuple[ScenarioSummary, ...]:
+def _scenarios_after(found: Assessment, release: Release, distances: Distances) -> tuple[ScenarioSummary, ...]:
     if found.roles.scenarios is None:
         return ()
-    return tuple(scenario_after(found, one, plan, blanked) for one in found.roles.scenarios.each)
+    return tuple(scenario_after(found, one, release, distances) for one in found.roles.scenarios.each)
 
 
-def with_aftermath(
-    swap: SwapSummary, found: Assessment, plan: SwapPlan, travel: Travel, blanked: Suppression | None = None
-) -> SwapSummary:
-    """Add groups, intruders, weighted tables and travelling columns to the summary."""
-    told = [one for one in affected_groups(plan) if one.swapped >= SMALLEST_GROUP][:MOST_GROUPS]
+def with_aftermath(swap: SwapSummary, found: Assessment, plan: SwapPlan, release: Release) -> SwapSummary:
+    """Add groups, intruders, weighted tables and travelling columns to the summary; ``release`` is what the plan led to."""
+    travel = release.travel
+    told = [one for one in affected_groups(release) if one.swapped >= SMALLEST_GROUP][:MOST_GROUPS]
     return replace(
         swap,
         affected=tuple(_told_group(one) for one in sorted(told, key=lambda one: -one.ratio)),
         weighted=_weighted(found, plan),
-        attributes=_attributes_after(found, plan, blanked),
-        scenarios=_scenarios_after(found, plan, blanked),
+        attributes=_attributes_after(found, release),
+        scenarios=_scenarios_after(found, release, plan.task.distances),
         carried=tuple(one.column for one in travel.carried),
-        analyses=compared_analyses(found, plan, travel, blanked),
-        earlier=held_against(found, plan, travel, blanked),
+        analyses=compared_analyses(found, release),
+        earlier=held_against(found, release),
         left_behind=tuple(_left_behind(one, why) for one, why in travel.left_behind),
     )
 
@@ -151,7 +151,7 @@ def _weighted(found: Assessment, plan: SwapPlan) -> tuple[WeightedTable, ...]:
             counts_identical=one.is_count_identical,
             sentence=one.sentence,
         )
-        for one in weighted_changes(plan, weights[plan.rows], list(dict.fromkeys(margins)))
+        for one in weighted_changes(plan.release, weights[plan.rows], list(dict.fromkeys(margins)))
     )
 
 
@@ -163,37 +163,35 @@ def _keys_in(plan: SwapPlan, kept: int) -> tuple[str, ...]:
     return keys if all(name in keys or of_coarser.get(name) in keys for name in names) else ()
 
 
-def _attribute_after(
-    found: Assessment, plan: Exchange, name: str, groups: Groups, blanked: Suppression | None
-) -> AttributeSummary:
+def _attribute_after(found: Assessment, release: Release, name: str, groups: Groups) -> AttributeSummary:
     """A sensitive column in the groups of the released file; it stays with its row while keys move or are blanked."""
-    changed = changed_records(plan, blanked)
+    changed, table = release.changed, release.before
     values = (
-        found.data.values_at(changed.rows, [name])
-        if plan.table.record_cell is not None
-        else found.data.drawn_records(plan.table, plan.rows, seed=plan.seed, columns=[name])[1]
+        found.data.values_at(changed.row, [name])
+        if table.record_cell is not None
+        else found.data.drawn_records(table, release.rows, seed=release.seed, columns=[name])[1]
     )[name]
     settled = settle(values, found.data.columns[name], decimal_mark=found.data.source.decimal_mark).values
     # A few values alone may look like numbers where the whole column does not; their text is the same.
     code_of = {None if level is None else str(level): code for code, level in enumerate(groups.sensitive.levels)}
     codes = np.array([code_of[None if value is None else str(value)] for value in settled], dtype=np.int64)
-    wider = replace(groups, keys=changed.categories)
-    return attribute_risk(wider.moved(changed.before, changed.after, codes)).summary()
+    wider = replace(groups, keys=release.categories)
+    return attribute_risk(wider.moved(changed.true, changed.released, codes)).summary()
 
 
-def scenario_after(found: Assessment, scenario: ScenarioRisk, plan: Exchange, blanked: Suppression | None) -> ScenarioSummary:
+def scenario_after(found: Assessment, scenario: ScenarioRisk, release: Release, distances: Distances) -> ScenarioSummary:
     """The risk from one intruder after swaps: as before for unchanged records, by links to the nearest person for others.
 
     Of a record that lost values, the intruder uses the keys that are left.
     """
-    trial, config = trial_of(scenario, plan, found.config), found.config
+    threshold = found.config.threshold
+    trial = ScenarioTrial.of(scenario, release, distances, seed=found.config.seed + 1)
     after = trial.after()
-    n_alone, risks = after.n_sample_uniques, after.risks
+    n_alone, highest, n_above = after.n_sample_uniques, after.highest, after.n_above(threshold)
     uniques, links = after.expected_population_uniques, after.expected_correct_matches
-    if blanked is not None and len(blanked.rows):
-        everyone = trial.of_rows(cell_of_records(scenario, plan.table))
-        left, is_alone = without_blanks(found, plan, everyone, scenario.keys, blanked)
-        n_alone, risks = int(is_alone.sum()), left.risk
+    if len(release.blanks.rows):
+        left, is_alone = without_blanks(found, release, trial.alone(), scenario.keys)
+        n_alone, highest, n_above = int(is_alone.sum()), float(left.risk.max(initial=0.0)), int((left.risk >= threshold).sum())
         uniques, links = float(left.unique.sum()), float(left.link[is_alone].sum())
     return ScenarioSummary(
         name=scenario.name,
@@ -201,8 +199,8 @@ def scenario_after(found: Assessment, scenario: ScenarioRisk, plan: Exchange, bl
         sample_uniques=n_alone,
         expected_population_uniques=uniques,
         expected_correct_matches=links,
-        highest=float(risks.max(initial=0.0)),
-        records_above_threshold=int((risks >= config.threshold).sum()),
+        highest=highest,
+        records_above_threshold=n_above,
     )
 
 
@@ -271,7 +269,7 @@ def _listed(found: Assessment, plan: SwapPlan, ordered: Remaining, n_at_risk: in
 # same values in both releases link them.
 
 
-def held_against(found: Assessment, plan: SwapPlan, travel: Travel, blanked: Suppression | None = None) -> ReleasedBefore | None:
+def held_against(found: Assessment, release: Release) -> ReleasedBefore | None:
     """Compare the new release with the earlier one that the run names; None when it names none."""
     wanted = found.config.protect
     if wanted is None or wanted.released is None:
@@ -283,7 +281,7 @@ def held_against(found: Assessment, plan: SwapPlan, travel: Travel, blanked: Sup
         raise BadInput(f"The earlier release in {wanted.released} has no column '{lacking[0]}', so the two cannot be compared.")
     old, new, links = [], [], {}
     for name in shared:
-        then, now = _both(found, plan, travel, earlier, name, blanked)
+        then, now = _both(found, release, earlier, name)
         if name in found.table.keys:
             old.append(then)
             new.append(now)
@@ -311,14 +309,11 @@ def _earlier(folder: Path, data: Microdata) -> Microdata:
     return earlier
 
 
-def _both(
-    found: Assessment, plan: SwapPlan, travel: Travel, earlier: Microdata, name: str, blanked: Suppression | None
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _both(found: Assessment, release: Release, earlier: Microdata, name: str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """A column in the earlier and in the new release, coded alike by the text of its values."""
     then, (levels_then,) = earlier.column_codes([name])
     now, (levels_now,) = found.data.column_codes([name])
-    after = codes_after(now, [name], plan, travel, plan.rows)
-    with_blanks(after, [name], blanked, np.arange(len(after)))
+    after = codes_after(now, [name], release, release.rows, np.arange(len(now)))
     number: dict[Any, int] = {}
     # The last place of the new release is for blanked values, whose code is −1.
     of_then, of_now = (

@@ -8,23 +8,19 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.data.levels import MISSING_WORDS
-from rarecell.engine.changes import Blanks
 from rarecell.intruder.residual_risk import RiskAfter
+from rarecell.intruder.scenarios import AloneAfter, ScenarioTrial
 from rarecell.outcome.profile import Profile
 from rarecell.outcome.swap import RiskNumbers, SuppressionSummary, SwapSummary
 from rarecell.progress import Progress
-from rarecell.release.blanks import CellRisk, Suppression, joined, risk_with_blanks, suppress_rest
-from rarecell.risk.scenarios import ScenarioRisk
+from rarecell.release.blanks import NOTHING_BLANK, CellRisk, Suppression, joined, risk_with_blanks, suppress_rest
+from rarecell.release.release import Release
 from rarecell.run import models
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.released import released_table, risk_of_records
+from rarecell.run.released import released_table
 from rarecell.run.results import Assessment
-from rarecell.swap.apply import Exchange
 from rarecell.swap.plan import SwapPlan
-from rarecell.swap.scenarios import AloneAfter, ScenarioTrial
 from rarecell.table.contingency import ContingencyTable
-from rarecell.table.distance import Distances
 
 
 def highest_wanted(wanted: ProtectConfig, config: RunConfig) -> float:
@@ -35,21 +31,17 @@ def highest_wanted(wanted: ProtectConfig, config: RunConfig) -> float:
     return limit if allowed is None else min(limit, allowed)
 
 
-def suppressed(
-    wanted: ProtectConfig, found: Assessment, plan: SwapPlan, after: RiskAfter, progress: Progress
-) -> Suppression | None:
-    """Find the fewest values to blank in records that swaps leave at risk; None when that was not asked for.
+def suppressed(wanted: ProtectConfig, found: Assessment, plan: SwapPlan, after: RiskAfter, progress: Progress) -> Suppression:
+    """Find the fewest values to blank in records that swaps leave at risk; nothing when that was not asked for.
 
     With scenarios a record is at risk if it is for one of their intruders, who know no other keys.
     """
     if not wanted.suppress_rest:
-        return None
-    table = found.table
-    assert table.record_cell is not None, "records are held when values are to be blanked"
+        return NOTHING_BLANK
+    release = plan.release
     limit, cell_risk = highest_wanted(wanted, found.config), cell_risk_of(found)
-    released = released_table(found, plan).with_coarsenings(())
-    assert released.record_cell is not None
-    risk = risk_of_records(plan, after.unique_probability, after.swapped_highest)
+    released = released_table(found, release).with_coarsenings(())
+    risk = release.of_records(after.unique_probability, after.swapped_highest)
 
     def cells_of(rows: NDArray[np.int64]) -> NDArray[np.int32]:
         return np.asarray(released.cells[released.cell_of(rows)])
@@ -64,7 +56,7 @@ def suppressed(
         return part(released.keys, rows, risk[rows])
     parts = []
     for one in found.roles.scenarios.each:
-        alone = trial_of(one, plan, found.config).of_rows(cell_of_records(one, table))
+        alone = ScenarioTrial.of(one, release, plan.task.distances, seed=found.config.seed + 1).alone()
         parts.append(part(one.keys, alone.rows[alone.risk > limit], alone.risk[alone.risk > limit]))
     return joined(parts, released, cells_of, lambda rows: risk[rows], cell_risk)
 
@@ -85,22 +77,12 @@ def cell_risk_of(found: Assessment) -> CellRisk:
     return modelled if register is None else counted
 
 
-def trial_of(scenario: ScenarioRisk, plan: Exchange, config: RunConfig) -> ScenarioTrial:
-    """One intruder, tried on the swaps or on a formal release."""
-    distances = plan.task.distances if isinstance(plan, SwapPlan) else Distances()
-    return ScenarioTrial(scenario, plan, distances, seed=config.seed + 1)
-
-
-def cell_of_records(scenario: ScenarioRisk, table: ContingencyTable) -> NDArray[np.int64]:
-    """For each record, its cell before swaps in the table of an intruder's keys; −1 for a dropped record."""
-    return np.append(scenario.cell, -1)[table.record_cell]
-
-
 def without_blanks(
-    found: Assessment, plan: Exchange, alone: AloneAfter, keys: Sequence[str], blanked: Suppression
+    found: Assessment, release: Release, alone: AloneAfter, keys: Sequence[str]
 ) -> tuple[AloneAfter, NDArray[np.bool_]]:
     """What an intruder finds once values are blanked as well, and who is then still alone."""
-    released = released_table(found, plan).with_coarsenings(())
+    blanked = release.blanks
+    released = released_table(found, release.with_blanks(NOTHING_BLANK)).with_coarsenings(())
     fewer, places = released.project(list(keys)), [released.keys.index(key) for key in keys]
     of_keys = {key: of_key for key, of_key in blanked.blanked.items() if key in keys}
     lost = blanked.rows[np.any(list(of_keys.values()), axis=0)] if of_keys else blanked.rows[:0]
@@ -121,15 +103,14 @@ def _is_alone(fewer: ContingencyTable) -> tuple[NDArray[np.float64], NDArray[np.
     return alone, alone
 
 
-def after_blanking(after: RiskAfter, found: Suppression | None, plan: SwapPlan) -> RiskAfter:
+def after_blanking(after: RiskAfter, release: Release) -> RiskAfter:
     """The risk that is left once values are blanked as well."""
-    if found is None:
-        return after
+    found = release.blanks
     unique, link = after.unique_probability.copy(), after.match_probability.copy()
     moved = (after.swapped_unique.copy(), after.swapped_link.copy(), after.swapped_highest.copy())
-    place = {row: position for position, row in enumerate(plan.rows.tolist())}
+    place = {row: position for position, row in enumerate(release.rows.tolist())}
     for row, risk, links in zip(found.rows.tolist(), found.risk_after.tolist(), found.links_after.tolist(), strict=True):
-        cell = int(plan.table.cell_of(row))
+        cell = int(release.before.cell_of(row))
         if row in place:
             for values, left in zip(moved, (risk, links, links), strict=True):
                 values[place[row]] = min(values[place[row]], left)
@@ -145,9 +126,9 @@ def after_blanking(after: RiskAfter, found: Suppression | None, plan: SwapPlan) 
     )
 
 
-def with_suppression(swap: SwapSummary, found: Suppression | None, after: RiskAfter) -> SwapSummary:
-    """Add the blanked values to the summary of the swaps, and the risk ``after`` both."""
-    if found is None:
+def with_suppression(swap: SwapSummary, found: Suppression, after: RiskAfter) -> SwapSummary:
+    """Add the blanked values to the summary of the swaps, and the risk ``after`` both, if blanks were asked for."""
+    if found is NOTHING_BLANK:
         return swap
     left = RiskNumbers(
         expected_population_uniques=after.expected_population_uniques,
@@ -163,14 +144,3 @@ def with_suppression(swap: SwapSummary, found: Suppression | None, after: RiskAf
         sentence=str(found),
     )
     return replace(swap, risk_after=left, suppression=told)
-
-
-def blanks_of(found: Suppression | None, table: ContingencyTable) -> dict[str, Blanks]:
-    """Where each key is blanked, and the words that a text file may have for a missing value of it."""
-    if found is None:
-        return {}
-    blanks = {}
-    for key, is_blank in found.blanked.items():
-        levels = {str(level) for level in table.categories[table.keys.index(key)].levels}
-        blanks[key] = Blanks(found.rows[is_blank], tuple(sorted(MISSING_WORDS - levels)))
-    return blanks

@@ -9,11 +9,10 @@ import numpy as np
 
 from rarecell import datasets
 from rarecell.intruder.register import Register
-from rarecell.intruder.residual_risk import links_of_plan, risk_after
+from rarecell.intruder.residual_risk import risk_after
 from rarecell.intruder.trial import try_intruders
 from rarecell.outcome.verdict import judged
 from rarecell.progress import SILENT, Progress
-from rarecell.release.release import Release
 from rarecell.run import assess, files
 from rarecell.run.assess import assessed
 from rarecell.run.config import ProtectConfig, RunConfig
@@ -60,7 +59,7 @@ def _with_truth_after(result: Protection, everybody: ContingencyTable) -> Protec
     plan = result.plan
     assert truth is not None
     assert isinstance(plan, SwapPlan), "the demo does not release formally"
-    after = risk_after(found.risk, plan, links_of_plan(plan, Register.counted(everybody)))
+    after = risk_after(found.risk, plan.release, plan.links(Register.counted(everybody)))
     alone = everybody.counts_of(found.table.cells[after.match_probability > 0.0])
     told = replace(
         truth,
@@ -72,7 +71,7 @@ def _with_truth_after(result: Protection, everybody: ContingencyTable) -> Protec
 
 def _with_true_links(result: Protection, everybody: ContingencyTable) -> Protection:
     """Add what each intruder really finds to what was expected."""
-    true = {one.name: one for one in try_intruders(Release.of_plan(result.plan), Register.counted(everybody))}
+    true = {one.name: one for one in try_intruders(result.release, Register.counted(everybody))}
     swap = result.summary.swap
     assert swap is not None, "a protection has swaps"
     told = tuple(

@@ -24,7 +24,6 @@ from rarecell.outcome.roles import Provenance
 from rarecell.outcome.summary import RunSummary
 from rarecell.report import write_report
 from rarecell.run import folder as folders
-from rarecell.run.blanking import blanks_of
 from rarecell.run.inputs import inputs_of
 from rarecell.run.publishing import RECORD
 from rarecell.run.results import Assessment, Protection, risk_of_cells, risk_pieces
@@ -66,13 +65,7 @@ def write_protection(folder: folders.RunFolder, result: Protection, stages: Stag
     """Write the protected file, who was swapped with whom, and the files of the assessment."""
     found, plan = result.assessment, result.plan
     with stages.stage(Stage.PROTECTED_FILE):
-        written = write_plan(
-            plan,
-            found.data,
-            folder.path(f"protected{found.data.source.suffix}"),
-            carried=result.carried,
-            blanks=blanks_of(result.suppression, found.table),
-        )
+        written = write_plan(plan, found.data, folder.path(f"protected{found.data.source.suffix}"), release=result.release)
         write_parquet(folder.path("swaps.parquet"), plan.audit(written.places))
         if result.suppression is not None:
             write_parquet(folder.path("suppressed.parquet"), result.suppression.audit())

@@ -16,13 +16,12 @@ from rarecell.outcome.formal import FormalStatement, FormalSummary
 from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.words import listed
 from rarecell.progress import Progress
-from rarecell.release.release import Release
 from rarecell.run.config import FormalConfig, ProtectConfig
 from rarecell.run.results import Assessment
 from rarecell.run.swaps import reporting_register, risk_as_known, told_intruders
 from rarecell.swap.apply import MarginCheck
 from rarecell.swap.formal.release import FormalRelease, expect_records_at_hand, formal_swaps
-from rarecell.swap.summary import exchange_summary
+from rarecell.swap.summary import release_summary
 from rarecell.table.columns import ColumnValues, CrossedColumn
 
 _CHOOSES = (
@@ -91,20 +90,23 @@ def told(
     margins: tuple[MarginCheck, ...],
 ) -> SwapSummary:
     """Build the ``swap`` part of the summary; the nearest intruder is tried on the release, as on any other."""
-    changed = Release.of_plan(release)
     register = reporting_register(found)
-    links = moved_links(register.seen(changed), register)
-    swap = exchange_summary(
-        release, risk_as_known(found), links, columns=columns, margins_identical=all(check.is_identical for check in margins)
+    links = moved_links(register.seen(release.release), register)
+    swap = release_summary(
+        release.release,
+        risk_as_known(found),
+        links,
+        columns=columns,
+        margins_identical=all(check.is_identical for check in margins),
     )
     return replace(
         swap,
-        intruders=told_intruders(found, changed, links),
+        intruders=told_intruders(found, release.release, links),
         margins=tuple(KeptMargin(variables=check.variables, cells=check.n_cells) for check in margins),
         formal=FormalSummary.of(
             release.statement,
             records_changed=len(release),
-            uniques_changed=release.n_uniques_changed,
+            uniques_changed=release.release.n_uniques_changed,
             n_impossible=len(found.zeros.combinations),
         ),
     )

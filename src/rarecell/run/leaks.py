@@ -17,10 +17,8 @@ from rarecell.data.whole_file import Integers, OrderedColumn, WholeFile, read_co
 from rarecell.errors import BadInput
 from rarecell.outcome.release import LeakSummary
 from rarecell.outcome.words import counted, number, percent, verb
-from rarecell.release.blanks import Suppression
-from rarecell.release.travel import Travel
+from rarecell.release.release import Release
 from rarecell.risk.leaks import BLANKED, RECODED, SWAPPED, Concealed, Leak, leaks
-from rarecell.swap.apply import Exchange
 from rarecell.table.contingency import ContingencyTable
 
 MOST_TOLD = 30
@@ -48,11 +46,11 @@ class LeakSearch:
     def of(cls, data: Microdata, table: ContingencyTable) -> LeakSearch:
         return cls(data, table, data.whole_file(table))
 
-    def of_release(self, plan: Exchange, travel: Travel, blanked: Suppression | None) -> tuple[Leak, ...]:
+    def of_release(self, release: Release) -> tuple[Leak, ...]:
         """Columns that tell about keys that were recoded, swapped or blanked, the most telling first."""
-        moved = {key: int(plan.moves(key).sum()) for key in self.table.keys}
-        gone = {} if blanked is None else {key: int(np.asarray(of_key).sum()) for key, of_key in blanked.blanked.items()}
-        travels = {one.column: one.keys for one in travel.carried}
+        moved = {key: int(release.moves(key).sum()) for key in self.table.keys}
+        gone = {key: int(np.asarray(of_key).sum()) for key, of_key in release.blanks.blanked.items()}
+        travels = {carried.column: carried.keys for carried in release.travel.carried}
         return (*self.of_recodings, *self.of_moved(moved, gone, travels))
 
     def _shown(self, key: str) -> NDArray[np.int32]:

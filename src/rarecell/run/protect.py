@@ -11,16 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from rarecell.errors import BadInput
 from rarecell.intruder.nearest import MovedLinks
-from rarecell.intruder.residual_risk import links_of_plan, risk_after
+from rarecell.intruder.residual_risk import risk_after
 from rarecell.machine.threads import side_by_side
 from rarecell.outcome.release import ReleaseSummary
 from rarecell.outcome.swap import KeptMargin, SwapSummary
 from rarecell.outcome.verdict import judged
 from rarecell.outcome.words import counted, number, verb
 from rarecell.progress import SILENT, Progress
-from rarecell.release.blanks import Suppression
 from rarecell.release.release import Release
-from rarecell.release.travel import Travel
 from rarecell.run import files, formal, swaps
 from rarecell.run.after import after_formal, left_at_risk, travelling, with_aftermath
 from rarecell.run.assess import assessed
@@ -32,7 +30,7 @@ from rarecell.run.released import groups_of, interval_after, released_state, rol
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
 from rarecell.run.utility import file_utility
-from rarecell.swap.apply import Exchange, MarginCheck, checked_margins
+from rarecell.swap.apply import MarginCheck, checked_margins
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.summary import first_found_distance, swap_summary
 from rarecell.swap.target import frontier
@@ -103,30 +101,30 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
     with stages.stage(Stage.PLAN):
         planned = swaps.planned_within(wanted, found, stages.progress)
         plan = planned.plan
-        links = links_of_plan(plan, swaps.reporting_register(found))
+        links = plan.links(swaps.reporting_register(found))
         risk = swaps.risk_as_known(found)
-        after = risk_after(risk, plan, links)
-        blanked = suppressed(wanted, found, plan, after, stages.progress)
-        after = after_blanking(after, blanked, plan)
+        after = risk_after(risk, plan.release, links)
+        release = plan.release.with_blanks(suppressed(wanted, found, plan, after, stages.progress))
+        after = after_blanking(after, release)
     with stages.stage(Stage.MARGINS):
         margins = (*checked_margins(plan), *planned.tables)
     with stages.stage(Stage.COST):
-        columns = swaps.other_columns(found.data, plan)
-        travel = travelling(wanted, found, plan, columns)
-        release = _release_of(wanted, found, plan, travel, blanked)
-        stay = {name: column for name, column in columns.items() if name not in {one.column for one in travel.carried}}
+        columns = swaps.other_columns(found.data, release)
+        release = release.with_travel(travelling(wanted, found, release, columns))
+        around = _around(wanted, found, release)
+        stay = {name: column for name, column in columns.items() if name not in set(release.columns)}
         # Only one of the two may read the file, because a connection to an engine answers one question at a time.
         swap, interval = side_by_side(
-            lambda: _told(wanted, found, planned, margins, links, stay), lambda: interval_after(found, plan, after, blanked)
+            lambda: _told(wanted, found, planned, margins, links, stay), lambda: interval_after(found, release, after)
         )
-        swap = with_suppression(with_aftermath(swap, found, plan, travel, blanked), blanked, after)
-        swap = with_interval_of_links(replace(swap, released=released_state(found, plan, after, blanked, interval)))
+        swap = with_suppression(with_aftermath(swap, found, plan, release), release.blanks, after)
+        swap = with_interval_of_links(replace(swap, released=released_state(found, release, after, interval)))
         remaining, riskiest = left_at_risk(found, plan, after)
-        swap = replace(swap, remaining=remaining, file=file_utility(found, plan, travel, limit=wanted.max_change))
-        groups = groups_of(risk, plan, after, role_columns(found.data, found.config, risk), travel)
+        swap = replace(swap, remaining=remaining, file=file_utility(found, release, limit=wanted.max_change))
+        groups = groups_of(risk, release, after, role_columns(found.data, found.config, risk))
     notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, found, plan))
-    whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups, release=release))
-    return Protection(found, plan, whole, stages.seconds, blanked, travel.carried, riskiest)
+    whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups, release=around))
+    return Protection(found, plan, release, whole, stages.seconds, riskiest)
 
 
 def _fewer_than_asked_for(wanted: ProtectConfig, found: Assessment, plan: SwapPlan) -> list[str]:
@@ -146,28 +144,27 @@ def _fewer_than_asked_for(wanted: ProtectConfig, found: Assessment, plan: SwapPl
 
 def _formally_protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
     with stages.stage(Stage.PLAN):
-        release = formal.released(wanted, found, stages.progress)
+        made = formal.released(wanted, found, stages.progress)
     with stages.stage(Stage.MARGINS):
-        margins = checked_margins(release)
+        margins = checked_margins(made)
     with stages.stage(Stage.COST):
-        columns = swaps.other_columns(found.data, release)
-        told = _release_of(wanted, found, release, Travel(), None)
-        swap = after_formal(formal.told(release, found, columns, margins), found, release, columns)
-        swap = replace(swap, file=file_utility(found, release, Travel(), limit=wanted.max_change))
+        columns = swaps.other_columns(found.data, made.release)
+        around = _around(wanted, found, made.release)
+        swap = after_formal(formal.told(made, found, columns, margins), found, made.release, columns)
+        swap = replace(swap, file=file_utility(found, made.release, limit=wanted.max_change))
     notes = (*found.summary.notes, *formal.notes(wanted))
-    return Protection(found, release, judged(replace(found.summary, swap=swap, notes=notes, release=told)), stages.seconds)
+    whole = judged(replace(found.summary, swap=swap, notes=notes, release=around))
+    return Protection(found, made, made.release, whole, stages.seconds)
 
 
-def _release_of(
-    wanted: ProtectConfig, found: Assessment, plan: Exchange, travel: Travel, blanked: Suppression | None
-) -> ReleaseSummary:
+def _around(wanted: ProtectConfig, found: Assessment, release: Release) -> ReleaseSummary:
     """What stands around the keys; columns that restore a key stop the run unless they were accepted by name."""
-    searched = LeakSearch.of(found.data, plan.table)
-    leaks = searched.of_release(plan, travel, blanked)
+    searched = LeakSearch.of(found.data, release.before)
+    leaks = searched.of_release(release)
     refuse_leaks(leaks, wanted.accept_leak, searched)
     return ReleaseSummary(
         identifiers="dropped" if found.data.household is None else "renumbered",
-        leaks=told_leaks(leaks, plan.table, wanted.accept_leak),
+        leaks=told_leaks(leaks, release.before, wanted.accept_leak),
     )
 
 
@@ -180,7 +177,7 @@ def _told(
     columns: Columns,
 ) -> SwapSummary:
     plan, target, risk = planned.plan, planned.target, swaps.risk_as_known(found)
-    release = Release.of_plan(plan)
+    release = plan.release
 
     def cost() -> SwapSummary:
         return swap_summary(
@@ -193,7 +190,7 @@ def _told(
             links=links,
         )
 
-    intruders, swap = side_by_side(lambda: swaps.told_intruders(found, release, links), cost)
+    intruders, swap = side_by_side(lambda: swaps.told_intruders(found, release, links, plan.task.distances), cost)
     return replace(
         swap,
         intruders=intruders,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +16,13 @@ from rarecell.intruder.residual_risk import RiskAfter
 from rarecell.outcome.roles import Concentration, GroupRisk, HouseholdsAfter, ReleasedState
 from rarecell.outcome.swap import AnalysisSummary, AnalysisTerm, SwapSummary
 from rarecell.release.analyses import MOST_RECORDS, Analysis, Compared, compare
-from rarecell.release.blanks import Suppression
-from rarecell.release.travel import Travel
+from rarecell.release.release import Release
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.unsafe import k_anonymity
 from rarecell.run.config import RunConfig
 from rarecell.run.models import with_design_weights
 from rarecell.run.results import Assessment
-from rarecell.swap.apply import Exchange
-from rarecell.swap.plan import SwapPlan
 from rarecell.table.contingency import Categories, ContingencyTable
 
 LEVEL_Z = 1.959963984540054
@@ -36,48 +32,16 @@ LEVEL_Z = 1.959963984540054
 # ---------------------------------------------------------------------- the table
 
 
-class ChangedRecords(NamedTuple):
-    """Records whose key values differ in the released file: their codes before and after, and the levels after."""
-
-    rows: NDArray[np.int64]
-    before: NDArray[np.int32]
-    after: NDArray[np.int32]
-    categories: tuple[Categories, ...]
-
-
-def changed_records(plan: Exchange, blanked: Suppression | None) -> ChangedRecords:
-    """The records that were swapped or lost a value; a blanked value is the level of missing ones, which comes last."""
-    table = plan.table
-    if blanked is None or not len(blanked.rows):
-        return ChangedRecords(plan.rows, table.cells[table.cell_of(plan.rows)], plan.new_cells, table.categories)
-    rows = np.union1d(plan.rows, blanked.rows)
-    before = table.cells[table.cell_of(rows)]
-    after, categories = before.copy(), list(table.categories)
-    after[np.searchsorted(rows, plan.rows)] = plan.new_cells
-    place = np.searchsorted(rows, blanked.rows)
-    for key, of_key in blanked.blanked.items():
-        k = table.keys.index(key)
-        if not categories[k].has_missing:
-            categories[k] = replace(categories[k], levels=(*categories[k].levels, None))
-        after[place[of_key], k] = categories[k].n_levels - 1
-    return ChangedRecords(rows, before, after, tuple(categories))
-
-
-def released_table(found: Assessment, plan: Exchange, blanked: Suppression | None = None) -> ContingencyTable:
+def released_table(found: Assessment, release: Release) -> ContingencyTable:
     """The table of the released file, with its design weights; a blanked value is a level of its own.
 
     The input table must know the cell of each record. Weights stay with their record, so the weight of a cell changes with the
     records that enter and leave it.
     """
-    table, config = plan.table, found.config
-    assert table.record_cell is not None, "records are held when values are to be blanked"
-    codes = np.where(table.record_cell[:, None] >= 0, table.cells[table.record_cell], -1)
-    changed = changed_records(plan, blanked)
-    codes[changed.rows] = changed.after
-    weights = found.data.record_weights() if config.weight is not None else None
-    codes, occurring = _occurring(changed.categories, codes.astype(np.int32))
+    weights = found.data.record_weights() if found.config.weight is not None else None
+    codes, occurring = _occurring(release.categories, release.codes())
     made = ContingencyTable.from_codes(codes, occurring, weights=weights)
-    return with_design_weights(found.data, made, config) if blanked is None else made
+    return made if len(release.blanks.rows) else with_design_weights(found.data, made, found.config)
 
 
 def _occurring(categories: Sequence[Categories], codes: NDArray[np.int32]) -> tuple[NDArray[np.int32], list[Categories]]:
@@ -97,20 +61,19 @@ def _occurring(categories: Sequence[Categories], codes: NDArray[np.int32]) -> tu
 # ---------------------------------------------------------------------- who is alone in it
 
 
-def released_state(
-    found: Assessment, plan: SwapPlan, after: RiskAfter, blanked: Suppression | None, interval: tuple[float, float]
-) -> ReleasedState:
+def released_state(found: Assessment, release: Release, after: RiskAfter, interval: tuple[float, float]) -> ReleasedState:
     """The state of the released file: the risk of each record that is unique in it, and how many records share a cell.
 
     ``interval`` is the :func:`interval_after`.
     """
     threshold = found.config.threshold
-    table = plan.table_after if blanked is None else released_table(found, plan, blanked)
+    has_blanks = len(release.blanks.rows) > 0
+    table = released_table(found, release) if has_blanks else release.after
     edges = np.linspace(0.0, 1.0, 11)
     stayed = after.unique_probability[after.counts == 1]
     # Judge a swapped record by its highest chance of being linked, under any definition of near.
     risks = np.concatenate([stayed, after.swapped_highest[after.swapped_highest > 0.0]])
-    n_alone = after.n_sample_uniques if blanked is None else int((table.counts == 1).sum())
+    n_alone = int((table.counts == 1).sum()) if has_blanks else after.n_sample_uniques
     counts = np.histogram(risks, edges)[0]
     counts[0] += max(0, n_alone - len(risks))
     return ReleasedState(
@@ -119,7 +82,7 @@ def released_state(
         edges=tuple(edges.round(1).tolist()),
         counts=tuple(int(n) for n in counts),
         k_anonymity={str(k): n for k, n in k_anonymity(table).items()},
-        households=_households(found, plan, after),
+        households=_households(found, release, after),
         concentration=concentration_of(_alone_in_population(after, n_alone)),
         interval=interval,
     )
@@ -131,21 +94,12 @@ def _alone_in_population(after: RiskAfter, n_alone: int) -> NDArray[np.float64]:
     return np.append(found, np.zeros(max(0, n_alone - len(found))))
 
 
-def risk_of_records(plan: SwapPlan, stayed: NDArray[np.float64], moved: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Combine a number for each record of the file: that of its cell if it stayed, its own if it was swapped."""
-    assert plan.table.record_cell is not None
-    # The extra last element is for dropped records, whose cell is −1.
-    of_record = np.append(stayed, 0.0)[plan.table.record_cell]
-    of_record[plan.rows] = moved
-    return np.asarray(of_record, dtype=np.float64)
-
-
-def _households(found: Assessment, plan: SwapPlan, after: RiskAfter) -> HouseholdsAfter | None:
+def _households(found: Assessment, release: Release, after: RiskAfter) -> HouseholdsAfter | None:
     """Households whose members could be recognised in the released file."""
     codes = found.data.household_codes()
-    if codes is None or plan.table.record_cell is None:
+    if codes is None or release.before.record_cell is None:
         return None
-    of_record = risk_of_records(plan, after.unique_probability, after.swapped_highest)
+    of_record = release.of_records(after.unique_probability, after.swapped_highest)
     probability = household_risk(of_record, codes)[np.unique(codes, return_index=True)[1]]
     return HouseholdsAfter(
         expected_with_an_identified_member=float(probability.sum()),
@@ -153,17 +107,16 @@ def _households(found: Assessment, plan: SwapPlan, after: RiskAfter) -> Househol
     )
 
 
-def interval_after(found: Assessment, plan: SwapPlan, after: RiskAfter, blanked: Suppression | None) -> tuple[float, float]:
+def interval_after(found: Assessment, release: Release, after: RiskAfter) -> tuple[float, float]:
     """Interval for the number of records that could still be recognised.
 
     Records that stayed and are still unique are simulated as before protection, or counted in a register. Those that moved or lost
     values are added as independent trials with their probabilities.
     """
-    table = plan.table
     stays = (after.unique_probability > 0.0) & (found.risk.sample_count == 1)
     others = [after.swapped_unique]
-    if blanked is not None and len(blanked.rows):
-        cells = table.cell_of(np.setdiff1d(blanked.rows, plan.rows))
+    if len(release.blanks.rows):
+        cells = release.before.cell_of(np.setdiff1d(release.blanks.rows, release.rows))
         stays[cells] = False
         others.append(after.unique_probability[cells])
     chance = np.minimum(np.concatenate(others), 1.0)
@@ -218,20 +171,17 @@ def role_columns(data: Microdata, config: RunConfig, risk: RecordRisk) -> RoleCo
 
 def groups_of(
     risk: RecordRisk,
-    plan: SwapPlan | None = None,
+    release: Release | None = None,
     after: RiskAfter | None = None,
     columns: RoleColumns | None = None,
-    travel: Travel | None = None,
 ) -> tuple[GroupRisk, ...]:
-    """The risk of every level of every key and of every column with a role; given a plan, in the released file as well."""
+    """The risk of every level of every key and of every column with a role; given a release, in the released file as well."""
     found: list[GroupRisk] = []
     for k in range(risk.table.n_keys):
-        found += _of_key(risk, k, plan, after)
+        found += _of_key(risk, k, release, after)
     for codes, categories in (columns or {}).values():
-        new_codes = codes
-        if plan is not None and travel is not None:
-            new_codes = codes_after(codes[:, None], [categories.key], plan, travel, plan.rows)[:, 0]
-        found += _of_column(risk, (codes, new_codes), categories, plan, after)
+        new_codes = codes if release is None else release.codes_of(categories.key, codes, release.rows)
+        found += _of_column(risk, (codes, new_codes), categories, release, after)
     return tuple(found)
 
 
@@ -239,7 +189,7 @@ def _of_column(
     risk: RecordRisk,
     before_and_after: tuple[NDArray[np.int32], NDArray[np.int32]],
     categories: Categories,
-    plan: SwapPlan | None,
+    release: Release | None,
     after: RiskAfter | None,
 ) -> list[GroupRisk]:
     """Groups by a column outside the keys, which stays with its record or travels with a swapped key."""
@@ -257,15 +207,15 @@ def _of_column(
     records, uniques = summed(np.ones(len(codes))), summed(by_cell((table.counts == 1).astype(np.int64)))
     expected = summed(by_cell(risk.unique_probability))
     released = None
-    if plan is not None and after is not None:
+    if release is not None and after is not None:
         of_record, moved = by_cell(after.unique_probability), np.zeros(len(codes))
-        of_record[plan.rows] = after.swapped_unique
-        moved[plan.rows] = 1.0
+        of_record[release.rows] = after.swapped_unique
+        moved[release.rows] = 1.0
         released = summed(np.ones(len(codes)), new_codes), summed(of_record, new_codes), summed(moved)
     return _told(categories, range(categories.n_levels), (records, uniques, expected), released)
 
 
-def _of_key(risk: RecordRisk, k: int, plan: SwapPlan | None, after: RiskAfter | None) -> list[GroupRisk]:
+def _of_key(risk: RecordRisk, k: int, release: Release | None, after: RiskAfter | None) -> list[GroupRisk]:
     table = risk.table
     categories, codes = table.categories[k], table.cells[:, k]
 
@@ -276,9 +226,9 @@ def _of_key(risk: RecordRisk, k: int, plan: SwapPlan | None, after: RiskAfter | 
     expected = summed(risk.unique_probability)
     chosen = np.sort(np.argsort(-expected, kind="stable")[:MOST_LEVELS])
     released = None
-    if plan is not None and after is not None:
-        new, old = plan.new_cells[:, k], table.cells[table.cell_of(plan.rows), k]
-        ones = np.ones(len(plan.rows))
+    if release is not None and after is not None:
+        new, old = release.released[:, k], release.true[:, k]
+        ones = np.ones(len(release))
         left = summed(after.unique_probability) + summed(after.swapped_unique, new)
         released = records - summed(ones, old) + summed(ones, new), left, summed(ones, old)
     return _told(categories, chosen.tolist(), (records, uniques, expected), released)
@@ -326,9 +276,7 @@ def concentration_of(uniques: NDArray[np.float64]) -> tuple[Concentration, ...]:
 
 def compared_analyses(
     found: Assessment,
-    plan: Exchange,
-    travel: Travel,
-    blanked: Suppression | None = None,
+    release: Release,
     *,
     most_records: int = MOST_RECORDS,
 ) -> tuple[AnalysisSummary, ...]:
@@ -339,19 +287,17 @@ def compared_analyses(
     names = list(dict.fromkeys(name for one in asked for name in one.columns(list(found.data.columns))))
     data, weight = found.data, found.config.weight
     sample, n_records = None, data.n_records
-    moved = _positions(found, plan)
+    moved = _positions(found, release)
     if n_records > most_records:
         # From a large file, read only the sample and the records that exchange something with it.
         sample = np.sort(np.random.default_rng(found.config.seed).choice(n_records, most_records, replace=False))
         rows = np.union1d(sample, moved)
         codes, categories = data.column_codes(names, rows)
-        after = codes_after(codes, names, plan, travel, np.searchsorted(rows, moved))
-        with_blanks(after, names, blanked, rows)
+        after = codes_after(codes, names, release, np.searchsorted(rows, moved), rows)
         codes, after = (part[np.searchsorted(rows, sample)] for part in (codes, after))
     else:
         codes, categories = data.column_codes(names)
-        after = codes_after(codes, names, plan, travel, moved)
-        with_blanks(after, names, blanked, np.arange(n_records))
+        after = codes_after(codes, names, release, moved, np.arange(n_records))
     weights = None if weight is None else data.source.weights(weight, sample)
     files = [{c.key: _values(c, part[:, k]) for k, c in enumerate(categories)} for part in (codes, after)]
     told = []
@@ -372,34 +318,25 @@ def compared_analyses(
     return tuple(told)
 
 
-def _positions(found: Assessment, plan: Exchange) -> NDArray[np.int64]:
-    """The positions in the file of the rows of a plan."""
-    if plan.table.record_cell is not None:
-        return plan.rows
-    return found.data.source.rows_at(found.data.drawn_records(plan.table, plan.rows, seed=plan.seed)[0])
+def _positions(found: Assessment, release: Release) -> NDArray[np.int64]:
+    """The positions in the file of the rows of a release."""
+    if release.before.record_cell is not None:
+        return release.rows
+    return found.data.source.rows_at(found.data.drawn_records(release.before, release.rows, seed=release.seed)[0])
 
 
 def codes_after(
-    codes: NDArray[np.int32], names: list[str], plan: Exchange, travel: Travel, moved: NDArray[np.int64]
+    codes: NDArray[np.int32], names: list[str], release: Release, moved: NDArray[np.int64], rows: NDArray[np.int64]
 ) -> NDArray[np.int32]:
-    """Apply swaps and travelling columns to ``codes``; ``moved`` gives the row of ``codes`` for each row of the plan."""
-    after, own = codes.copy(), np.arange(len(plan.rows))
-    keys_of = {**{key: (key,) for key in plan.table.keys}, **{one.column: one.keys for one in travel.carried}}
-    for k, name in enumerate(names):
-        for key in keys_of.get(name, ()):
-            taken = plan.taken_from(key)
-            is_new = taken != own
-            after[moved[is_new], k] = codes[moved[taken[is_new]], k]
-    return after
+    """Codes of columns in the released file, −1 for a blanked value.
 
-
-def with_blanks(after: NDArray[np.int32], names: list[str], blanked: Suppression | None, rows: NDArray[np.int64]) -> None:
-    """Set the codes of blanked values to −1, in place; ``rows`` gives the position in the file of each row of ``after``."""
-    if blanked is None:
-        return
-    for name, of_key in blanked.blanked.items():
+    ``moved`` gives the row of ``codes`` for each row of the release, ``rows`` the position in the file of each row of ``codes``.
+    """
+    after = np.stack([release.codes_of(name, codes[:, k], moved) for k, name in enumerate(names)], axis=1)
+    for name, of_key in release.blanks.blanked.items():
         if name in names:
-            after[np.isin(rows, blanked.rows[of_key]), names.index(name)] = -1
+            after[np.isin(rows, release.blanks.rows[of_key]), names.index(name)] = -1
+    return after
 
 
 def _values(categories: Categories, codes: NDArray[np.int32]) -> list[object]:

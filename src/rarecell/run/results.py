@@ -22,7 +22,8 @@ from rarecell.outcome.showing import in_library_of
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import Verdict, verdict
 from rarecell.progress import SILENT, Progress
-from rarecell.release.travel import Carried
+from rarecell.release.blanks import NOTHING_BLANK
+from rarecell.release.release import Release
 from rarecell.risk.families import Families
 from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.unsafe import UnsafeCombinations, individual_risk
@@ -143,25 +144,27 @@ class Protection:
         The file as it was.
     plan : SwapPlan or FormalRelease
         Who exchanges what with whom, or what was rearranged at random.
+    release : Release
+        What was done to the records: values that changed places, blanks, columns that travelled.
     summary : RunSummary
         Every number of the run; ``summary.swap`` has the risk before and after, and the cost.
     seconds : mapping of Stage to float
         How long each stage took.
-    suppression : Suppression or None
-        Values blanked in addition to the swaps, if that was asked for.
-    carried : tuple of Carried
-        Columns that travel with a swapped key.
     riskiest : tuple of RemainingRecord
         The riskiest records of the released file: all that stay at risk, and some more where they are few. For internal use.
     """
 
     assessment: Assessment
     plan: SwapPlan | FormalRelease
+    release: Release
     summary: RunSummary
     seconds: Mapping[Stage, float] = field(default_factory=dict)
-    suppression: Suppression | None = None
-    carried: tuple[Carried, ...] = ()
     riskiest: tuple[RemainingRecord, ...] = ()
+
+    @property
+    def suppression(self) -> Suppression | None:
+        """Values blanked in addition to the swaps, if that was asked for."""
+        return None if self.release.blanks is NOTHING_BLANK else self.release.blanks
 
     @property
     def remaining(self) -> tuple[RemainingRecord, ...]:
@@ -175,10 +178,7 @@ class Protection:
     @cached_property
     def result(self) -> SwapResult:
         """The result of carrying out the swaps on the data, with the comparison of margins."""
-        from rarecell.run.blanking import blanks_of
-
-        blanks = blanks_of(self.suppression, self.assessment.table)
-        return apply_plan(self.plan, self.assessment.data, carried=self.carried, blanks=blanks)
+        return apply_plan(self.plan, self.assessment.data, release=self.release)
 
     @property
     def frame(self) -> Frame:

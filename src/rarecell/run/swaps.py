@@ -21,14 +21,13 @@ from rarecell.errors import BadInput
 from rarecell.graph.masks import mask_of, single
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.register import Register
-from rarecell.intruder.residual_risk import links_of_plan, risk_after
+from rarecell.intruder.residual_risk import risk_after
 from rarecell.intruder.trial import Found, try_intruders
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.swap import AreaSwapSummary, IntruderSummary, KeepingCost, TargetSummary
 from rarecell.outcome.words import counted, verb
 from rarecell.progress import Progress
 from rarecell.release.release import Release
-from rarecell.release.travel import Travel
 from rarecell.release.utility import weight_classes
 from rarecell.risk.records import RecordRisk
 from rarecell.risk.scenarios import ScenarioRisk, Scenarios
@@ -36,7 +35,7 @@ from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.results import Assessment
 from rarecell.run.roles import side_model
 from rarecell.run.utility import file_utility, is_measured
-from rarecell.swap.apply import Exchange, MarginCheck, MarginsDiffer
+from rarecell.swap.apply import MarginCheck, MarginsDiffer
 from rarecell.swap.areas import AreaSwaps, AreaSwapTask, plan_area_swaps, risk_levels
 from rarecell.swap.households import plan_household_swaps
 from rarecell.swap.interactions import Interactions
@@ -144,14 +143,14 @@ def planned_within(wanted: ProtectConfig, found: Assessment, progress: Progress)
     best = planned_swaps(wanted, found, progress, named)
     if wanted.max_change is None or wanted.swap_rate is not None or found.table.record_cell is None:
         return best
-    change = file_utility(found, best.plan, Travel())
+    change = file_utility(found, best.plan.release)
     for weight in WEIGHTS_TRIED:
         if change is None or change.largest <= wanted.max_change:
             break
         moved = [one.column for one in change.means if abs(one.relative or 0.0) > wanted.max_change]
         named = dict.fromkeys([*named, *moved], weight)
         other = planned_swaps(wanted, found, progress, named)
-        changed = file_utility(found, other.plan, Travel())
+        changed = file_utility(found, other.plan.release)
         if changed is not None and changed.largest < change.largest:
             best, change = other, changed
     return best
@@ -259,13 +258,15 @@ def kept_for_scenarios(found: Assessment) -> tuple[tuple[str, ...], ...]:
     return tuple(dict.fromkeys(cliques))
 
 
-def told_intruders(found: Assessment, release: Release, links: MovedLinks) -> tuple[IntruderSummary, ...]:
+def told_intruders(
+    found: Assessment, release: Release, links: MovedLinks, distances: Distances | None = None
+) -> tuple[IntruderSummary, ...]:
     """What each intruder finds before and after: expected, or counted in a register with the expected number beside it."""
     register = reporting_register(found)
-    told = tuple(told_intruder(one) for one in try_intruders(release, register, moved=links))
+    told = tuple(told_intruder(one) for one in try_intruders(release, register, distances=distances, moved=links))
     if not register.is_real:
         return told
-    expected = {one.name: one for one in try_intruders(release, _modelled(found))}
+    expected = {one.name: one for one in try_intruders(release, _modelled(found), distances=distances)}
     return tuple(
         one
         if one.name == "participant"
@@ -349,14 +350,15 @@ def _values_of(data: Microdata, names: list[str]) -> dict[str, NDArray[np.int32]
     }
 
 
-def other_columns(data: Microdata, plan: Exchange) -> Mapping[str, ColumnValues | CrossedColumn]:
+def other_columns(data: Microdata, release: Release) -> Mapping[str, ColumnValues | CrossedColumn]:
     """Columns outside the keys whose association with the swapped keys is worth reporting: not names, weights or households."""
-    left_out = {*plan.table.keys, data.weight, *data.household_columns, data.id}
+    table = release.before
+    left_out = {*table.keys, data.weight, *data.household_columns, data.id}
     names = [column.name for column in data.source.columns() if column.name not in left_out and column.kind != "other"]
     most = min(MOST_LEVELS, max(50, data.n_records // 100))
-    if plan.table.record_cell is None:
-        moved = [key for key in plan.table.keys if plan.moves(key).any()]
-        return crossed_columns(data, plan.table, moved, names, plan.rows, seed=plan.seed, most_values=most)
+    if table.record_cell is None:
+        moved = [key for key in table.keys if release.moves(key).any()]
+        return crossed_columns(data, table, moved, names, release.rows, seed=release.seed, most_values=most)
     if not names:
         return {}
     codes, categories = data.column_codes(names)
@@ -614,6 +616,6 @@ def reach_for_all(
         seed=found.config.seed + 1,
         progress=progress,
     )
-    links = links_of_plan(reached.plan, register)
+    links = reached.plan.links(register)
     points = frontier(risk, reached.plan, links)
-    return TargetPlan(reached.plan, risk_after(risk, reached.plan, links), reached.is_met, points, reached.sentence)
+    return TargetPlan(reached.plan, risk_after(risk, reached.plan.release, links), reached.is_met, points, reached.sentence)

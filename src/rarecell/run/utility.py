@@ -9,9 +9,8 @@ from rarecell.data.microdata import Microdata
 from rarecell.data.whole_file import OrderedColumn, WholeFile
 from rarecell.outcome.swap import FileUtility, MeanMoved
 from rarecell.release.means import KeyInBothFiles, MeanChange, mean_changes
-from rarecell.release.travel import Travel
+from rarecell.release.release import Release
 from rarecell.run.results import Assessment
-from rarecell.swap.apply import Exchange
 from rarecell.table.contingency import ContingencyTable
 
 FEWEST_VALUES = 12
@@ -32,61 +31,53 @@ def measured_columns(data: Microdata, whole: WholeFile) -> list[str]:
     return [name for name, column in whole.columns.items() if name not in left_out and is_measured(data, column)]
 
 
-def file_utility(found: Assessment, plan: Exchange, travel: Travel, *, limit: float | None = None) -> FileUtility | None:
+def file_utility(found: Assessment, release: Release, *, limit: float | None = None) -> FileUtility | None:
     """By how much means of columns of amounts move by level of each key; None if the file has no such column."""
-    data, table = found.data, plan.table
+    data, table = found.data, release.before
     whole = data.whole_file(table)
     names = measured_columns(data, whole)
     if not names:
         return None
-    place, moved = _places(whole, plan)
-    keys = [_in_both(table, k, whole, plan, place, moved) for k in range(table.n_keys)]
+    place, moved = _places(whole, release)
+    keys = [_in_both(release, k, whole, place, moved) for k in range(table.n_keys)]
     weights = None
     if data.weight is not None:
         weights = whole.columns[data.weight].values
     columns = {}
     for name in names:
         values = whole.columns[name].values
-        columns[name] = values, _travelled(values, name, plan, travel, place, moved, whole.is_complete)
+        columns[name] = values, _travelled(values, name, release, place, moved) if whole.is_complete else values
     changes = mean_changes(keys, columns, weights)
     return told(changes, table, len(names), limit=limit, is_sample=not whole.is_complete)
 
 
-def _places(whole: WholeFile, plan: Exchange) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where the records of a plan stand among those looked at, and which of its rows these are."""
-    place = np.searchsorted(whole.rows, plan.rows)
-    here = np.flatnonzero((place < len(whole.rows)) & (whole.rows[np.minimum(place, len(whole.rows) - 1)] == plan.rows))
+def _places(whole: WholeFile, release: Release) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where the records of a release stand among those looked at, and which of its rows these are."""
+    place = np.searchsorted(whole.rows, release.rows)
+    here = np.flatnonzero((place < len(whole.rows)) & (whole.rows[np.minimum(place, len(whole.rows) - 1)] == release.rows))
     return place[here], here
 
 
-def _in_both(
-    table: ContingencyTable, k: int, whole: WholeFile, plan: Exchange, place: NDArray[np.int64], moved: NDArray[np.int64]
-) -> KeyInBothFiles:
+def _in_both(release: Release, k: int, whole: WholeFile, place: NDArray[np.int64], moved: NDArray[np.int64]) -> KeyInBothFiles:
+    table = release.before
     before = np.where(whole.cell >= 0, table.cells[whole.cell, k], -1).astype(np.int32)
     after = before
-    if plan.moves(table.keys[k]).any():
+    if release.moves(table.keys[k]).any():
         after = before.copy()
-        after[place] = plan.new_cells[moved, k]
+        after[place] = release.released[moved, k]
     return KeyInBothFiles(table.keys[k], before, after, table.categories[k].n_levels)
 
 
 def _travelled(
     values: NDArray[np.float64],
     name: str,
-    plan: Exchange,
-    travel: Travel,
+    release: Release,
     place: NDArray[np.int64],
     moved: NDArray[np.int64],
-    is_complete: bool,
 ) -> NDArray[np.float64]:
     """The values of a column after those that travel with a key have moved with it."""
-    keys = [key for one in travel.carried if one.column == name for key in one.keys]
-    if not keys or not is_complete:
-        return values
     after = values.copy()
-    for key in keys:
-        taken = plan.taken_from(key)
-        after[place] = values[place[taken[moved]]]
+    after[place] = values[place[release.taken_from(name)[moved]]]
     return after
 
 

@@ -7,15 +7,16 @@ input and output, and the keys of the output are counted again. A difference is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.counting import collapse_records
+from rarecell.data.levels import MISSING_WORDS
 from rarecell.data.microdata import Microdata
 from rarecell.data.written import coding_of_output
 from rarecell.engine import open_source
@@ -28,51 +29,58 @@ from rarecell.outcome.showing import Shown
 
 if TYPE_CHECKING:
     from rarecell.data.microdata import Microdata
-    from rarecell.edges import Frame, Json, Places
-    from rarecell.release.travel import Carried
+    from rarecell.edges import Frame, Places
+    from rarecell.release.release import Release
     from rarecell.swap.interactions import Interactions
     from rarecell.swap.plan import SwapPlan
     from rarecell.swap.units import Units
     from rarecell.table.contingency import Categories, ContingencyTable
 
 
-class Exchange(Protocol):
-    """What a plan of swaps and a formal release have in common: values that change places."""
+class Exchange:
+    """Values that change places so that some margins stay: a plan of swaps, or a formal release."""
+
+    interactions: Interactions
+    units: Units
+
+    if TYPE_CHECKING:
+
+        @property
+        def release(self) -> Release:
+            """What it does to the records."""
 
     @property
-    def table(self) -> ContingencyTable: ...
-    @property
-    def interactions(self) -> Interactions: ...
-    @property
-    def units(self) -> Units: ...
-    @property
-    def seed(self) -> int: ...
+    def table(self) -> ContingencyTable:
+        """The table of the file before the exchange."""
+        return self.release.before
+
     @property
     def rows(self) -> NDArray[np.int64]:
         """Every row that takes part."""
+        return self.release.rows
 
     @property
     def new_cells(self) -> NDArray[np.int32]:
         """Key codes of ``rows`` afterwards."""
+        return self.release.released
 
     @property
     def table_after(self) -> ContingencyTable:
-        """The table of the released file."""
+        """The contingency table of the file afterwards; it does not say which cell each record is in."""
+        return self.release.after
 
     @property
     def n_values_changed(self) -> int:
         """Number of key values that differ between input and output."""
-
-    def __len__(self) -> int: ...
+        return self.release.n_values_changed
 
     def moves(self, key: str) -> NDArray[np.bool_]:
         """Return which of ``rows`` get a new value of ``key``."""
-
-    def taken_from(self, key: str) -> NDArray[np.int64]:
-        """Return, for each of ``rows``, which of them its value of ``key`` comes from; itself if the value stays."""
+        return self.release.moves(key)
 
     def to_frame(self, like: Frame = None, *, places: Places = None) -> Frame:
         """Return what was exchanged, in the dataframe library of ``like``."""
+        raise NotImplementedError
 
 
 class MarginsDiffer(RuntimeError):
@@ -129,67 +137,59 @@ class SwapResult(Shown):
         return f"{self.plan} All {len(self.margins):,} kept margins are identical in input and output."
 
 
-def apply_plan(
-    plan: Exchange, data: Microdata, *, carried: Sequence[Carried] = (), blanks: Mapping[str, Blanks] | None = None
-) -> SwapResult:
+def apply_plan(plan: Exchange, data: Microdata, *, release: Release | None = None) -> SwapResult:
     """Exchange the values; all other columns, the types and the row order stay. A Spark frame stays on its machines.
 
-    The keys of the new frame are then coded and counted again, as those of the old one were. ``carried`` lists the columns that
-    travel with the keys, ``blanks`` the values that go missing.
+    The keys of the new frame are then coded and counted again, as those of the old one were. ``release`` is that of the plan
+    with the columns that travel and the values that go missing, if there are any.
     """
-    margins = checked_margins(plan)
-    _expect_records(plan, data)
-    places, values = replacements(plan, data, carried)
-    frame = data.changed(Changes(places, values, blanks=blanks or {}))
-    _check_recount(plan, data, frame, blanks or {})
-    return SwapResult(plan, frame, margins, places)
+    margins, release = checked_margins(plan), plan.release if release is None else release
+    _expect_records(release, data)
+    changes = changes_of(release, data)
+    frame = data.changed(changes)
+    _check_recount(release, data, frame)
+    return SwapResult(plan, frame, margins, changes.places)
 
 
 def write_plan(
-    plan: Exchange,
-    data: Microdata,
-    path: str | Path,
-    *,
-    carried: Sequence[Carried] = (),
-    blanks: Mapping[str, Blanks] | None = None,
-    recount: bool = True,
+    plan: Exchange, data: Microdata, path: str | Path, *, release: Release | None = None, recount: bool = True
 ) -> SwapResult:
     """Write the data after the exchange to a file in the format they came in, or to a folder of Parquet files for Spark.
 
-    ``carried`` lists the columns that travel with the keys, ``blanks`` the values that go missing. With ``recount`` the file is read again and its keys are counted; a
-    file that is not as planned is removed.
+    ``release`` is as for :func:`apply_plan`. With ``recount`` the file is read again and its keys are counted; a file that is not
+    as planned is removed.
     """
-    margins = checked_margins(plan)
-    _expect_records(plan, data)
-    places, values = replacements(plan, data, carried)
-    written = data.write(path, Changes(places, values, blanks=blanks or {}))
+    margins, release = checked_margins(plan), plan.release if release is None else release
+    _expect_records(release, data)
+    changes = changes_of(release, data)
+    written = data.write(path, changes)
     if recount:
         try:
-            _check_recount(plan, data, data.read_back(written), blanks or {})
+            _check_recount(release, data, data.read_back(written))
         except MarginsDiffer:
             remove(written)
             raise
-    return SwapResult(plan, None, margins, places, written)
+    return SwapResult(plan, None, margins, changes.places, written)
 
 
-def _expect_records(plan: Exchange, data: Microdata) -> None:
-    known = plan.table.record_cell
-    if known is not None:
-        if len(known) != data.n_records:
-            raise BadInput(f"The plan is for {len(known):,} records; {data.source.name} has {data.n_records:,}.")
+def _expect_records(release: Release, data: Microdata) -> None:
+    table = release.before
+    if table.record_cell is not None:
+        if table.n_rows != data.n_records:
+            raise BadInput(f"The plan is for {table.n_rows:,} records; {data.source.name} has {data.n_records:,}.")
         return
     own = data.table()
-    if not (np.array_equal(own.cells, plan.table.cells) and np.array_equal(own.counts, plan.table.counts)):
+    if not (np.array_equal(own.cells, table.cells) and np.array_equal(own.counts, table.counts)):
         raise BadInput(
             f"The plan was made for a table with other cells or counts than {data.source.name} has, so its records mean nothing there. "
             "Make the plan with the table of these data."
         )
 
 
-def _check_recount(plan: Exchange, data: Microdata, output: Frame, blanks: Mapping[str, Blanks]) -> None:
+def _check_recount(release: Release, data: Microdata, output: Frame) -> None:
     """Read the keys of the output as those of the input were read, and compare the table with the planned one."""
-    if blanks and plan.table.record_cell is not None:
-        _check_records(plan, data, output, blanks)
+    if len(release.blanks.rows):
+        _check_records(release, data, output)
         return
     counted = Microdata(
         output,
@@ -198,34 +198,29 @@ def _check_recount(plan: Exchange, data: Microdata, output: Frame, blanks: Mappi
         coding=coding_of_output(data.source, data.coding, data.recodes),
         settings=data.source.settings_of_output,
     )
-    again = counted.table(records=plan.table.record_cell is not None and counted.source.keeps_rows)
-    planned = plan.table_after
+    again = counted.table(records=release.before.record_cell is not None and counted.source.keeps_rows)
+    planned = release.after
     names_same = [c.labels for c in again.categories] == [_labels_read_back(data, c) for c in planned.categories]
     if not (names_same and np.array_equal(again.cells, planned.cells) and np.array_equal(again.counts, planned.counts)):
         raise MarginsDiffer("Internal error: the keys of the output are not those of the plan. Nothing was written.")
 
 
-def _check_records(plan: Exchange, data: Microdata, output: Frame, blanks: Mapping[str, Blanks]) -> None:
+def _check_records(release: Release, data: Microdata, output: Frame) -> None:
     """Compare the keys of each record with those planned; what is blanked must be missing."""
     source = open_source(output, settings=data.source.settings_of_output).numbered(data.id)
     counted = Microdata(source, data.keys, coding=coding_of_output(data.source, data.coding, data.recodes))
-    again, table = counted.table(records=True), plan.table
-    assert again.record_cell is not None
-    assert table.record_cell is not None
-    kept = np.flatnonzero(table.record_cell >= 0)
-    for k, categories in enumerate(table.categories):
-        planned = table.cells[table.record_cell, k]
-        planned[plan.rows] = plan.new_cells[:, k]
+    again, codes = counted.table(records=True), release.codes()
+    kept = np.flatnonzero((codes >= 0).all(axis=1))
+    for k, categories in enumerate(release.categories):
+        planned = codes[:, k]
         if categories.has_missing:
             planned[planned == categories.n_levels - 1] = -1
-        if categories.key in blanks:
-            planned[blanks[categories.key].rows] = -1
         place = {label: code for code, label in enumerate(_labels_read_back(data, categories))}
         own = again.categories[k]
         code_of = np.array([place.get(label, -2) for label in own.labels], dtype=np.int32)
         if own.has_missing:
             code_of[-1] = -1
-        if not np.array_equal(code_of[again.cells[again.record_cell, k]][kept], planned[kept]):
+        if not np.array_equal(code_of[again.cells[again.cell_of_record, k]][kept], planned[kept]):
             raise MarginsDiffer("Internal error: the keys of the output are not those of the plan. Nothing was written.")
 
 
@@ -237,25 +232,24 @@ def _labels_read_back(data: Microdata, categories: Categories) -> tuple[str, ...
     return (*labels, *categories.labels[len(labels) :])
 
 
-def replacements(plan: Exchange, data: Microdata, carried: Sequence[Carried] = ()) -> tuple[Any, Json]:
-    """Return where the rows of the plan are and, for each key or carried column that moves, their new values.
+def changes_of(release: Release, data: Microdata) -> Changes:
+    """Return what is written differently: where the changed rows are, the new values of keys and travelling columns, and blanks.
 
     A row that keeps its value of a key gets that value again.
     """
-    own = np.arange(len(plan.rows))
-    taken = {key: plan.taken_from(key) for key in plan.table.keys}
-    for one in carried:
-        # A column comes from the same row as the keys that it travels with.
-        of_column = own.copy()
-        for key in one.keys:
-            of_column = np.where(taken[key] != own, taken[key], of_column)
-        taken[one.column] = of_column
-    keys = [name for name in taken if (taken[name] != own).any()]
-    if plan.table.record_cell is None:
-        places, old = data.drawn_records(plan.table, plan.rows, seed=plan.seed, columns=keys)
+    own = np.arange(len(release))
+    taken = {name: release.taken_from(name) for name in release.columns}
+    names = [name for name in taken if (taken[name] != own).any()]
+    if release.before.record_cell is None:
+        places, old = data.drawn_records(release.before, release.rows, seed=release.seed, columns=names)
     else:
-        places, old = data.source.places(plan.rows), data.values_at(plan.rows, keys) if keys else {}
-    return places, {key: old[key].take(as_arrow(taken[key])) for key in keys}
+        places, old = data.source.places(release.rows), data.values_at(release.rows, names) if names else {}
+    values = {name: old[name].take(as_arrow(taken[name])) for name in names}
+    blanks = {}
+    for key, is_blank in release.blanks.blanked.items():
+        levels = {str(level) for level in release.before.categories[release.before.keys.index(key)].levels}
+        blanks[key] = Blanks(release.blanks.rows[is_blank], tuple(sorted(MISSING_WORDS - levels)))
+    return Changes(places, values, blanks=blanks)
 
 
 # ---------------------------------------------------------------------- margins

@@ -20,11 +20,13 @@ from numpy.typing import ArrayLike, NDArray
 from rarecell.data.names import joined_names
 from rarecell.engine.streaming import NamesOfRecords
 from rarecell.graph.masks import holds
+from rarecell.intruder.nearest import MovedLinks, moved_links
 from rarecell.intruder.register import Register
 from rarecell.model.protocol import CellModel
 from rarecell.outcome.showing import Shown, in_library_of
 from rarecell.progress import SILENT, Progress
-from rarecell.swap.apply import apply_plan
+from rarecell.release.release import Release
+from rarecell.swap.apply import Exchange, apply_plan
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.planner import Planner, exchanged_cells, row_numbers
 from rarecell.swap.reasons import Unswapped
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class SwapPlan(Shown):
+class SwapPlan(Exchange, Shown):
     """Disjoint pairs of records and what each pair exchanges.
 
     Attributes
@@ -115,6 +117,30 @@ class SwapPlan(Shown):
         """For each of ``rows``, the row that its new values come from."""
         return np.concatenate([self.partners, self.records])
 
+    @cached_property
+    def release(self) -> Release:
+        """What the swaps do to the records."""
+        of_rows, of_sources = self.table.cell_of(self.rows), self.table.cell_of(self.sources)
+        moved, own = np.tile(self.moved, 2), np.arange(len(self.rows))
+        partner = np.roll(own, len(self))
+        return Release(
+            self.table,
+            self.rows,
+            self.table.cells[of_rows],
+            exchanged_cells(self.table, of_rows, of_sources, moved),
+            {key: np.where(moved >> np.uint64(k) & np.uint64(1) == 1, partner, own) for k, key in enumerate(self.table.keys)},
+            seed=self.task.seed,
+        )
+
+    def links(self, register: Register) -> MovedLinks:
+        """Try an intruder who links to the nearest person on the rows of the plan; the result holds for any part of it, too."""
+        return moved_links(register.seen(self.release), register, distances=self.task.distances)
+
+    def rows_of(self, pairs: Array) -> NDArray[np.int64]:
+        """Return the places in ``rows`` of these pairs (positions or a mask)."""
+        chosen = np.arange(len(self))[pairs]
+        return np.concatenate([chosen, chosen + len(self)])
+
     @property
     def n_protected(self) -> int:
         """Number of requested records that a swap protects; one that was swapped for another and stays at risk does not count."""
@@ -131,35 +157,9 @@ class SwapPlan(Shown):
         """Number of pairs that protect nobody."""
         return int(self.is_decoy.sum())
 
-    @cached_property
-    def n_values_changed(self) -> int:
-        """Number of key values that differ between input and output."""
-        return 2 * sum(int(m & self.interactions.keys).bit_count() for m in self.moved.tolist())
-
     def variables(self, pair: int) -> tuple[str, ...]:
         """Return the keys that a pair exchanges."""
         return tuple(key for k, key in enumerate(self.table.keys) if holds(int(self.moved[pair]), k))
-
-    def moves(self, key: str) -> NDArray[np.bool_]:
-        """Return which of ``rows`` get a new value of ``key``."""
-        shift = np.uint64(self.table.keys.index(key))
-        return np.tile(self.moved >> shift & np.uint64(1) == 1, 2)
-
-    def taken_from(self, key: str) -> NDArray[np.int64]:
-        """Return, for each of ``rows``, which of them its value of ``key`` comes from; itself if the value stays."""
-        own = np.arange(len(self.rows))
-        return np.where(self.moves(key), np.roll(own, len(self)), own)
-
-    @cached_property
-    def new_cells(self) -> NDArray[np.int32]:
-        """Key codes of ``rows`` after the swap."""
-        of_rows, of_sources = self.table.cell_of(self.rows), self.table.cell_of(self.sources)
-        return exchanged_cells(self.table, of_rows, of_sources, np.tile(self.moved, 2))
-
-    @cached_property
-    def table_after(self) -> ContingencyTable:
-        """The contingency table of the swapped file; it does not say which cell each record is in."""
-        return self.table.moved(self.rows, self.new_cells)
 
     @property
     def reasons(self) -> dict[str, int]:

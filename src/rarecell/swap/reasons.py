@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.intruder.residual_risk import RiskAfter
-from rarecell.release.release import Release
 
 if TYPE_CHECKING:
     from rarecell.swap.plan import SwapPlan
@@ -87,7 +86,7 @@ class Remaining:
 
 def remaining_records(plan: SwapPlan, after: RiskAfter, threshold: float) -> Remaining:
     """List the records of the released file whose risk is at least ``threshold`` and above 0, riskiest first."""
-    table, release = plan.table, Release.of_plan(plan)
+    table, release = plan.table, plan.release
     alone = release.unmoved_cells
     of_alone = after.unique_probability[alone]
     stays = (of_alone >= threshold) & (of_alone > 0.0)

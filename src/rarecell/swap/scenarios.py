@@ -9,26 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rarecell._kernels.counting import CellIndex
 from rarecell.graph.masks import all_below, single
-from rarecell.intruder.nearest import MovedLinks, moved_links
-from rarecell.intruder.register import Register
+from rarecell.intruder.scenarios import ScenarioTrial
 from rarecell.progress import SILENT, Progress, checkpoint
-from rarecell.release.release import Release
-from rarecell.risk.scenarios import ScenarioRisk, Scenarios
-from rarecell.swap.apply import Exchange
+from rarecell.risk.scenarios import Scenarios
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.plan import SwapPlan, plan_task
 from rarecell.swap.reasons import TAKEN, UNTOUCHED, Unswapped
 from rarecell.swap.target import SwapTarget, spread_evenly
 from rarecell.swap.task import SwapTask
-from rarecell.table.contingency import ContingencyTable
-from rarecell.table.distance import Distances
 
 if TYPE_CHECKING:
     from rarecell.edges import Json, Level
@@ -164,136 +158,11 @@ def _merged(task: SwapTask, chosen: Chosen, plans: list[SwapPlan], scenarios: Sc
 
 # How much risk from each of several intruders is left, and how many swaps bring all of it down to a target?
 #
-# Every intruder is tried on the released file, seen through the keys it knows: records unchanged in these keys are linked as
-# before, swapped ones to the nearest person. The pairs of a plan are independent of each other, so any part of it is a plan.
+# Every intruder is tried on the release. The pairs of a plan are independent of each other, so any part of it is a plan.
 
 
 MOST_ATTEMPTS = 10
 STAGE = "growing the plan"
-
-
-@dataclass(frozen=True, eq=False)
-class ScenarioAfter:
-    """What one intruder finds after swaps; the intruder makes no claim about a record that shares its values with others.
-
-    Attributes
-    ----------
-    n_sample_uniques : int
-        Number of records that are alone with their values of the intruder's keys.
-    expected_population_uniques : float
-        Expected number of these that are linked to their person with nobody else as near.
-    expected_correct_matches : float
-        Expected number of these that are linked to their person.
-    risks : array of float
-        Risk of each record that is alone.
-    """
-
-    n_sample_uniques: int
-    expected_population_uniques: float
-    expected_correct_matches: float
-    risks: NDArray[np.float64]
-
-    @property
-    def highest(self) -> float:
-        return float(self.risks.max(initial=0.0))
-
-
-class AloneAfter(NamedTuple):
-    """Records that one intruder finds alone after swaps: row numbers, expected uniques and links, and risk."""
-
-    rows: NDArray[np.int64]
-    unique: NDArray[np.float64]
-    link: NDArray[np.float64]
-    risk: NDArray[np.float64]
-
-
-class ScenarioTrial:
-    """One intruder and the swaps of a plan; all are tried once, then any part of them is assessed quickly."""
-
-    def __init__(self, scenario: ScenarioRisk, plan: Exchange, distances: Distances, *, seed: int = 0) -> None:
-        assert scenario.model is not None, "an intruder who looks nearby needs a model of the people who were not sampled"
-        self.risk = scenario.risk
-        small = scenario.risk.table
-        places = [plan.table.keys.index(key) for key in scenario.keys]
-        old, new = plan.table.cells[plan.table.cell_of(plan.rows)][:, places], plan.new_cells[:, places]
-        self.rows = plan.rows
-        self.is_changed = (old != new).any(axis=1)
-        self.position = np.cumsum(self.is_changed) - 1
-        true, released = (np.ascontiguousarray(codes[self.is_changed]) for codes in (old, new))
-        index = CellIndex(small.cells, [c.n_levels for c in small.categories])
-        self.left, entered = (np.asarray(index.find(np.asfortranarray(codes)), dtype=np.int64) for codes in (true, released))
-        # Cells that were empty are numbered after the others.
-        outside = entered < 0
-        further, number = np.unique(released[outside], axis=0, return_inverse=True)
-        entered[outside] = small.n_cells + number.ravel()
-        self.entered = entered
-        self.counts = np.concatenate([small.counts, np.zeros(len(further), dtype=np.int64)])
-        self.links = self._tried(scenario, plan.rows[self.is_changed], true, released, distances, seed)
-
-    def _tried(
-        self,
-        scenario: ScenarioRisk,
-        rows: NDArray[np.int64],
-        true: NDArray[np.int32],
-        released: NDArray[np.int32],
-        distances: Distances,
-        seed: int,
-    ) -> MovedLinks:
-        assert scenario.model is not None
-        small = scenario.risk.table
-        n_left = np.bincount(self.left, minlength=small.n_cells)
-        after = ContingencyTable.from_counts(
-            np.concatenate([small.cells, released]),
-            np.concatenate([small.counts - n_left, np.ones(len(released), dtype=np.int64)]),
-            small.categories,
-        )
-        counts = scenario.counts
-        register = (
-            Register.modelled(scenario.risk, scenario.model, seed=seed)
-            if counts is None
-            else Register.counted(counts.people, counts.place)
-        )
-        own = Distances(
-            kinds={key: kind for key, kind in distances.kinds.items() if key in scenario.keys},
-            weights={key: weight for key, weight in distances.weights.items() if key in scenario.keys},
-        )
-        return moved_links(register.seen(Release(small, after, rows, true, released)), register, distances=own)
-
-    def after(self, rows: NDArray[np.bool_] | None = None) -> ScenarioAfter:
-        """Return what the intruder finds if these of the plan's rows are changed; all of them by default."""
-        chosen = np.arange(len(self.left)) if rows is None else self.position[rows & self.is_changed]
-        size, n_cells = len(self.counts), self.risk.table.n_cells
-        stayed = self.counts - np.bincount(self.left[chosen], minlength=size)
-        final = stayed + np.bincount(self.entered[chosen], minlength=size)
-        alone = np.flatnonzero((final[:n_cells] == 1) & (stayed[:n_cells] == 1))
-        claimed = chosen[final[self.entered[chosen]] == 1]
-        # In the population, the person of a record that is left alone still shares the cell with the others.
-        unique, match = self.risk.unique_probability[alone], self.risk.match_probability[alone]
-        return ScenarioAfter(
-            n_sample_uniques=len(alone) + len(claimed),
-            expected_population_uniques=float(unique.sum() + self.links.certain[claimed].sum()),
-            expected_correct_matches=float(match.sum() + self.links.link[claimed].sum()),
-            risks=np.concatenate([unique, self.links.highest[claimed]]),
-        )
-
-    def of_rows(self, cell_of_record: NDArray[np.int64]) -> AloneAfter:
-        """Return the records that are alone after all swaps.
-
-        ``cell_of_record`` is the cell of each record of the file before swaps, in the table of the intruder's keys; −1 for none.
-        """
-        size, n_cells = len(self.counts), self.risk.table.n_cells
-        stayed = self.counts - np.bincount(self.left, minlength=size)
-        final = stayed + np.bincount(self.entered, minlength=size)
-        is_alone = np.append((final[:n_cells] == 1) & (stayed[:n_cells] == 1), False)
-        changed, claimed = self.rows[self.is_changed], final[self.entered] == 1
-        same = np.setdiff1d(np.flatnonzero(is_alone[cell_of_record]), changed)
-        unique, match = (values[cell_of_record[same]] for values in (self.risk.unique_probability, self.risk.match_probability))
-        return AloneAfter(
-            np.concatenate([same, changed[claimed]]),
-            np.concatenate([unique, self.links.certain[claimed]]),
-            np.concatenate([match, self.links.link[claimed]]),
-            np.concatenate([unique, self.links.highest[claimed]]),
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,16 +212,16 @@ def plan_scenarios_to_target(
     n = _first_number(scenarios, target, worst)
     for _ in range(MOST_ATTEMPTS):
         found = plan_for_scenarios(task, scenarios, Chosen.riskiest(scenarios, n), plan=plan, progress=progress)
-        trials = [ScenarioTrial(one, found, task.distances, seed=seed) for one in scenarios.each]
-        is_met = all(_holds(target, trial.after()) for trial in trials)
+        trials = [ScenarioTrial.of(one, found.release, task.distances, seed=seed) for one in scenarios.each]
+        is_met = all(target.is_met(trial.after()) for trial in trials)
         if is_met or n >= len(worst):
             break
         n = min(len(worst), max(n + 10, n + n // 2))
         checkpoint(progress, STAGE)
     if is_met and len(found):
         found = _enough(found, trials, target, scenarios, households)
-        trials = [ScenarioTrial(one, found, task.distances, seed=seed) for one in scenarios.each]
-        is_met = all(_holds(target, trial.after()) for trial in trials)
+        trials = [ScenarioTrial.of(one, found.release, task.distances, seed=seed) for one in scenarios.each]
+        is_met = all(target.is_met(trial.after()) for trial in trials)
     return ScenarioTarget(found, is_met, _sentence(found, scenarios, trials, target, is_met))
 
 
@@ -369,14 +238,6 @@ def _first_number(scenarios: Scenarios, target: SwapTarget, worst: NDArray[np.fl
                 left = each[ranked].sum() - np.cumsum(each[ranked])
                 n = max(n, int(np.searchsorted(-left, -most)) + 1)
     return min(n, len(worst))
-
-
-def _holds(target: SwapTarget, after: ScenarioAfter) -> bool:
-    return (
-        (target.max_population_uniques is None or after.expected_population_uniques <= target.max_population_uniques)
-        and (target.max_correct_links is None or after.expected_correct_matches <= target.max_correct_links)
-        and (target.max_record_risk is None or after.highest <= target.max_record_risk)
-    )
 
 
 def _enough(
@@ -399,7 +260,8 @@ def _enough(
     low, high = 0, len(risk)
     while low < high:
         middle = (low + high) // 2
-        is_enough = all(_holds(target, trial.after(np.tile(turn < middle, 2))) for trial in trials)
+        rows = plan.rows[plan.rows_of(turn < middle)]
+        is_enough = all(target.is_met(trial.after(rows)) for trial in trials)
         low, high = (low, middle) if is_enough else (middle + 1, high)
     return plan.subset(turn < low)
 

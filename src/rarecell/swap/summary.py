@@ -10,15 +10,15 @@ import numpy as np
 
 from rarecell._kernels.distance import distances
 from rarecell.intruder.nearest import MovedLinks
-from rarecell.intruder.residual_risk import RiskAfter, links_of_plan, risk_after_exchange
+from rarecell.intruder.residual_risk import RiskAfter, risk_after
 from rarecell.outcome.swap import AssociationChange, FrontierSummary, MarginDistances, NotSwapped, RiskNumbers, SwapSummary
 from rarecell.release.utility import MarginDistance, utility
 from rarecell.swap.partners import PartnerSearch
 from rarecell.table.columns import ColumnValues, CrossedColumn
 
 if TYPE_CHECKING:
+    from rarecell.release.release import Release
     from rarecell.risk.records import RecordRisk
-    from rarecell.swap.apply import Exchange
     from rarecell.swap.plan import SwapPlan
     from rarecell.swap.target import FrontierPoint
 
@@ -57,9 +57,9 @@ def swap_summary(
     SwapSummary
         The numbers of the summary.
     """
-    found = links or links_of_plan(plan, plan.task.register_of(risk))
+    found = links or plan.links(plan.task.register_of(risk))
     return replace(
-        exchange_summary(plan, risk, found, columns=columns, margins_identical=margins_identical),
+        release_summary(plan.release, risk, found, columns=columns, margins_identical=margins_identical),
         requested=len(plan.requested),
         swapped=plan.n_protected,
         pairs=len(plan),
@@ -79,22 +79,22 @@ def swap_summary(
     )
 
 
-def exchange_summary(
-    exchange: Exchange,
+def release_summary(
+    release: Release,
     risk: RecordRisk,
     links: MovedLinks,
     *,
     columns: Mapping[str, ColumnValues | CrossedColumn] | None = None,
     margins_identical: bool = True,
 ) -> SwapSummary:
-    """Summarise any exchange of values: the risk before and after, and the loss of utility. Any record may have changed.
+    """Summarise any release: the risk before and after, and the loss of utility. Any record may have changed.
 
     Parameters
     ----------
-    exchange : Exchange
-        The exchange.
+    release : Release
+        What was done to the records.
     risk : RecordRisk
-        Risk before the exchange.
+        Risk before.
     links : MovedLinks
         What an intruder who links to the nearest person finds of the changed records.
     columns : mapping of str to ColumnValues or CrossedColumn, optional
@@ -107,11 +107,11 @@ def exchange_summary(
     SwapSummary
         The numbers of the summary.
     """
-    cost = utility(exchange, columns)
-    after = risk_after_exchange(risk, exchange, links)
+    cost = utility(release, columns)
+    after = risk_after(risk, release, links)
     return SwapSummary(
-        requested=exchange.table.n_records,
-        swapped=len(exchange.rows),
+        requested=release.before.n_records,
+        swapped=len(release),
         values_changed=cost.values_changed,
         share_changed=cost.share_changed,
         uniques_vacated=after.n_vacated,
@@ -124,7 +124,7 @@ def exchange_summary(
         pmse_ratio=cost.pairs_propensity.ratio,
         pmse_all_interactions=cost.full_propensity.pmse,
         associations=tuple(
-            AssociationChange(key=a.key, column=a.column, before=a.before, after=a.after, moved=int(exchange.moves(a.key).sum()))
+            AssociationChange(key=a.key, column=a.column, before=a.before, after=a.after, moved=int(release.moves(a.key).sum()))
             for a in cost.associations
         ),
     )

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rarecell.errors import BadInput
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.register import Register
-from rarecell.intruder.residual_risk import RiskAfter, links_of_plan, risk_after
+from rarecell.intruder.residual_risk import RiskAfter, risk_after
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.records import RecordRisk
 from rarecell.swap.plan import SwapPlan, plan_task
@@ -141,8 +141,8 @@ def plan_to_target(
     records = _first_choice(risk, target)
     for _ in range(MOST_ATTEMPTS):
         plan = plan_task(task, records, progress=progress)
-        links = links_of_plan(plan, intruder)
-        after = risk_after(risk, plan, links)
+        links = plan.links(intruder)
+        after = risk_after(risk, plan.release, links)
         more = _further_records(plan, after, records, target)
         if target.is_met(after) or not len(more):
             break
@@ -151,7 +151,7 @@ def plan_to_target(
     order = _by_benefit(risk, plan, links)
     points = frontier(risk, plan, links, order=order)
     if target.is_met(after):
-        n_enough = _smallest(len(plan), lambda n: target.is_met(risk_after(risk, plan, links, order[:n])))
+        n_enough = _smallest(len(plan), lambda n: target.is_met(risk_after_pairs(risk, plan, links, order[:n])))
         plan, after = _part_that_holds(risk, plan, intruder, target, order, n_enough)
     return TargetPlan(plan, after, target.is_met(after), points, _sentence(plan, after, target))
 
@@ -162,7 +162,7 @@ def _part_that_holds(
     """The first ``n_enough`` pairs, or a few more if these, tried for themselves as they will be reported, miss the target."""
     while True:
         part = plan.subset(np.sort(order[:n_enough]))
-        after = risk_after(risk, part, links_of_plan(part, intruder))
+        after = risk_after(risk, part.release, part.links(intruder))
         if target.is_met(after) or n_enough == len(plan):
             return part, after
         n_enough = min(len(plan), n_enough + max(1, n_enough // 50))
@@ -173,14 +173,15 @@ def frontier(
 ) -> tuple[FrontierPoint, ...]:
     """Compute the remaining risk against values changed, as the swaps of a plan are made in the order of their benefit."""
     in_order = _by_benefit(risk, plan, links) if order is None else order
+    n_values = 2 * _n_moved(plan)
     steps = np.unique(np.linspace(0, len(plan), min(n_points, len(plan) + 1)).round().astype(np.int64))
     points = []
     for n in steps.tolist():
-        after = risk_after(risk, plan, links, in_order[:n])
+        after = risk_after_pairs(risk, plan, links, in_order[:n])
         points.append(
             FrontierPoint(
                 n,
-                plan.subset(in_order[:n]).n_values_changed,
+                int(n_values[in_order[:n]].sum()),
                 after.expected_population_uniques,
                 after.expected_correct_matches,
                 after.highest,
@@ -193,9 +194,19 @@ def _by_benefit(risk: RecordRisk, plan: SwapPlan, links: MovedLinks) -> NDArray[
     """Pairs sorted by the risk they remove per value changed, ties in the order of the plan; decoys are spread among them."""
     before = risk.unique_probability[plan.table.cell_of(plan.rows)]
     removed = (before - links.certain).reshape(2, -1).sum(axis=0)
-    n_values = np.array([int(m & plan.interactions.keys).bit_count() for m in plan.moved.tolist()])
-    order = np.argsort(-removed / np.maximum(n_values, 1), kind="stable")
+    order = np.argsort(-removed / np.maximum(_n_moved(plan), 1), kind="stable")
     return spread_evenly(order, plan.is_decoy, plan.seed)
+
+
+def _n_moved(plan: SwapPlan) -> NDArray[np.int64]:
+    """Number of keys that each pair exchanges."""
+    return np.array([int(m & plan.interactions.keys).bit_count() for m in plan.moved.tolist()], dtype=np.int64)
+
+
+def risk_after_pairs(risk: RecordRisk, plan: SwapPlan, links: MovedLinks, pairs: NDArray[np.int64]) -> RiskAfter:
+    """The risk after some pairs of a plan only; ``links`` are those of the whole plan."""
+    of_rows = plan.rows_of(pairs)
+    return risk_after(risk, plan.release.part(of_rows), links.part(of_rows))
 
 
 def spread_evenly(order: NDArray[np.int64], is_decoy: NDArray[np.bool_], seed: int) -> NDArray[np.int64]:

@@ -291,13 +291,6 @@ class ContingencyTable(Vertices, Shown):
         coarsenings = nested_by_key(keys, (c for c in self.coarsenings if c.key in keys))
         return replace(smaller, coarsenings=coarsenings, structural_zeros=zeros)
 
-    def moved(self, rows: NDArray[np.int64], new_cells: NDArray[np.int32]) -> ContingencyTable:
-        """The table after some records moved to other cells; it no longer tells which cell each record is in."""
-        n_left = np.bincount(self.cell_of(rows), minlength=self.n_cells)
-        cells = np.concatenate([self.cells, new_cells])
-        counts = np.concatenate([self.counts - n_left, np.ones(len(new_cells), dtype=np.int64)])
-        return replace(ContingencyTable.from_counts(cells, counts, self.categories), coarsenings=self.coarsenings)
-
     def recode(self, coarsening: Coarsening) -> ContingencyTable:
         """The table with a key replaced by its coarsening, as if the file were released in that form.
 

@@ -15,7 +15,7 @@ The distance of an exchange is the weighted sum over the exchanged keys.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING
@@ -49,6 +49,13 @@ class Distances:
 
     kinds: Mapping[str, str | ArrayLike] = field(default_factory=dict)
     weights: Mapping[str, float] = field(default_factory=dict)
+
+    def among(self, keys: Collection[str]) -> Distances:
+        """The same choices for some of the keys only."""
+        return Distances(
+            kinds={key: kind for key, kind in self.kinds.items() if key in keys},
+            weights={key: weight for key, weight in self.weights.items() if key in keys},
+        )
 
     def between(self, table: ContingencyTable, one: ArrayLike, other: ArrayLike, moved: int) -> float:
         """Return the weighted distance between two cells (key codes) on the keys of the mask ``moved``."""

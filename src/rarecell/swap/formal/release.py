@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,7 +26,8 @@ from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.formal import EdgeStatement, FormalStatement
 from rarecell.outcome.showing import in_library_of
 from rarecell.progress import SILENT, Progress
-from rarecell.swap.apply import apply_plan
+from rarecell.release.release import Release
+from rarecell.swap.apply import Exchange, apply_plan
 from rarecell.swap.formal.mechanism import (
     Calibrated,
     Calibration,
@@ -54,70 +54,32 @@ _ENOUGH_RECORDS = 200_000
 
 
 @dataclass(frozen=True, eq=False)
-class FormalRelease:
+class FormalRelease(Exchange):
     """Values rearranged at random, and what this guarantees.
 
     Attributes
     ----------
-    table : ContingencyTable
-        The table of the file.
+    release : Release
+        What was done to the records; keys of a clique come from the same row.
     model : DecomposableModel
         The model whose margins stay.
     interactions, units : Interactions, Units
         The kept margins, and the units of the file.
     statement : FormalStatement
         The ε of each edge, with the invariants.
-    rows : array of int
-        Row numbers of all rows that change.
-    new_cells : array of int
-        Key codes of ``rows`` afterwards.
-    places : dict of str to array of int
-        For each key and each of ``rows``, which of ``rows`` its new value comes from; keys of a clique come from the same row.
     n_changed : tuple of int
         Number of rows that changed at each edge; for internal use, because it depends on the file.
     """
 
-    table: ContingencyTable
+    release: Release
     model: DecomposableModel
     interactions: Interactions
     units: Units
     statement: FormalStatement
-    rows: NDArray[np.int64]
-    new_cells: NDArray[np.int32]
-    places: dict[str, NDArray[np.int64]]
     n_changed: tuple[int, ...]
-    seed: int = 0
 
     def __len__(self) -> int:
-        return len(self.rows)
-
-    def moves(self, key: str) -> NDArray[np.bool_]:
-        """Return which of ``rows`` get a new value of ``key``."""
-        k = self.table.keys.index(key)
-        return np.asarray(self._old_cells[:, k] != self.new_cells[:, k])
-
-    def taken_from(self, key: str) -> NDArray[np.int64]:
-        """Return, for each of ``rows``, which of them its value of ``key`` comes from; itself if the value stays."""
-        return self.places[key]
-
-    @cached_property
-    def _old_cells(self) -> NDArray[np.int32]:
-        return np.asarray(self.table.cells[self.table.cell_of(self.rows)])
-
-    @property
-    def n_uniques_changed(self) -> int:
-        """Number of sample uniques of the input whose values changed."""
-        return int((self.table.counts[self.table.cell_of(self.rows)] == 1).sum())
-
-    @cached_property
-    def n_values_changed(self) -> int:
-        """Number of key values that differ between input and output."""
-        return int((self._old_cells != self.new_cells).sum())
-
-    @cached_property
-    def table_after(self) -> ContingencyTable:
-        """The contingency table of the released file; it does not say which cell each record is in."""
-        return self.table.moved(self.rows, self.new_cells)
+        return len(self.release)
 
     def apply(self, data: Microdata) -> SwapResult:
         """Rearrange the values in ``data``; see :func:`rarecell.swap.apply.apply_plan`."""
@@ -133,7 +95,7 @@ class FormalRelease:
         moved: dict[tuple[int, int], list[str]] = {}
         for key in self.table.keys:
             for row in np.flatnonzero(self.moves(key)).tolist():
-                moved.setdefault((row, int(self.places[key][row])), []).append(key)
+                moved.setdefault((row, int(self.release.taken[key][row])), []).append(key)
         pairs = sorted(moved)
         return {
             "record": [names[row] for row, _ in pairs],
@@ -358,14 +320,11 @@ def _release(
         if together:  # a clique may add no key but only a coarsening of one
             places.update(dict.fromkeys((table.keys[k] for k in together), _places(old[:, together], new[:, together])))
     return FormalRelease(
-        table,
+        Release(table, kept[chosen], old, new, places),
         model,
         Interactions.of_model(table, model),
         Units.of(table, (), {}),
         statement,
-        kept[chosen],
-        new,
-        places,
         result.n_changed,
     )
 

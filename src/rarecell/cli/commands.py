@@ -608,6 +608,31 @@ def compare(runs: Sequence[str], page: str | None, overwrite: bool) -> None:
         click.echo(f"\nThe comparison is in {written}.", err=True)
 
 
+@main.command()
+@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@click.option("--template", "form", required=True, metavar="NAME", help="ema, iso27559, five-safes, or a TOML file of your own.")
+@click.option("--output", type=click.Path(dir_okay=False), metavar="FILE", help="Write a .html or .md file instead of printing.")
+@click.option("--overwrite", is_flag=True, help="Allow FILE to be replaced.")
+@click.option("--internal", is_flag=True, help="Figures as they are; without it, small counts are hidden and others rounded.")
+def report(run: str, form: str, output: str | None, overwrite: bool, internal: bool) -> None:
+    """Fill a form from the RUN's numbers: each answer names its field of summary.json, or is left to the office.
+
+    \b
+    Example:
+        rarecell report run --template ema --output anonymisation.html
+    """
+    from rarecell.report.form import Form, filled_form
+    from rarecell.run.saved import load
+
+    if output is not None and os.path.lexists(output) and not overwrite:
+        raise OutputExists(f"{output} already exists and would be overwritten. Name another file, or allow it with --overwrite.")
+    filled = filled_form(Form.named(form), load(run).summary, edition="internal" if internal else "external")
+    if output is None:
+        click.echo(filled.to_markdown())
+    else:
+        click.echo(f"The form is in {filled.write(Path(output))}.", err=True)
+
+
 @main.command(cls=GroupedCommand)
 @with_options(
     "scan",

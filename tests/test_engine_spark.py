@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import rarecell as rc
 from rarecell.data.microdata import Microdata
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION, census_sample
-from rarecell.engine.changes import Changes
+from rarecell.engine.changes import Blanks, Changes
 from rarecell.engine.spark.source import SparkSource
 from rarecell.errors import BadInput, NotChordal, TooLarge, UnknownColumns
 from rarecell.swap.plan import plan_swaps
+from tests.naive.writing import changed_records
 from tests.reference import cliques_by_number
 from tests.test_microdata import KEYS, PEOPLE, assert_same_table
 
@@ -67,12 +70,33 @@ def test_values_are_replaced_by_id(spark: Any) -> None:
     frame = spark.createDataFrame(people)
     source = Microdata(frame, ["age", "region"], id="id").source
     assert isinstance(source, SparkSource)
-    changed = source.replaced_by_id("id", pa.array([0, 6]), {"age": pa.array([None, 31]), "region": ["x", "01"]})
+    changed = source.changed(Changes(pa.array([0, 6]), {"age": pa.array([None, 31]), "region": ["x", "01"]}, id_column="id"))
     assert changed.dtypes == frame.dtypes
     rows = {row["id"]: (row["age"], row["region"], row["sex"]) for row in changed.collect()}
     assert rows[0] == (None, "x", "f")
     assert rows[6] == (31, "01", "m")
     assert rows[1] == (31, "02", "m")
+
+
+def test_all_changes_are_made_by_id(spark: Any, tmp_path: Path) -> None:
+    """Blanks, treated columns and the order are given by the position of a record among the ids."""
+    ids = [f"p{number}" for number in (4, 0, 7, 2, 6, 1, 5, 3)]
+    people = PEOPLE.append_column("id", pa.array(ids))
+    source = Microdata(spark.createDataFrame(people), ["age", "region"], id="id").source.numbered("id")
+    changes = Changes(
+        source.places(np.array([0, 1])),
+        {"age": [91, 90]},
+        blanks={"region": Blanks(np.array([2]))},
+        treated={"income": pa.array(range(8))},
+        dropped=frozenset({"sex"}),
+        order=np.array([7, 6, 5, 4, 0, 1, 2, 3]),
+        id_column="id",
+    )
+    written = source.write(tmp_path / "out.parquet", changes)
+    in_order = people.take(np.argsort(ids))
+    of_rows = Changes(**{**vars(changes), "places": np.array([0, 1]), "values": {"age": pa.array([91, 90])}})
+    found = pq.read_table(written).to_pylist()
+    assert found == [{name: record[name] for name in found[0]} for record in changed_records(in_order.to_pylist(), of_rows)]
 
 
 def test_a_plan_takes_the_same_records_as_in_memory(spark: Any) -> None:

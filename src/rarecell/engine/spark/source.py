@@ -343,7 +343,7 @@ class SparkSource(FrameSource):
         return Path(path)
 
     def changed(self, changes: Changes) -> Frame:
-        native = self._replaced_by_id(changes.id_column, changes.places, changes.values)
+        native = self._replaced_by_id(changes.id_column, changes.places, changes.values) if changes.values else self.native
         native = self._with_levels(
             native, {name: levels for name, levels in changes.recodes.items() if name not in changes.treated}
         )

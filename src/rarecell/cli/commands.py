@@ -261,13 +261,26 @@ def _run(act: Callable[..., Assessment | Protection], config: RunConfig, options
     _finish(result, options)
 
 
+def coding_words(coding: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """How values of keys are read, as options of a command."""
+    shown = {True: "true", False: "false"}
+    return [
+        "--coding "
+        + shlex.quote(f"{key}=" + ", ".join(f"{n}={shown[v] if isinstance(v, bool) else json.dumps(v)}" for n, v in how.items()))
+        for key, how in coding.items()
+    ]
+
+
 @main.command()
 @click.argument("file", type=click.Path(path_type=str))
 @click.option("--encoding", default="", help="Encoding of a text file that is not UTF-8, such as windows-1252.")
 @click.option("--decimal", default="", help="Decimal mark in a text file, '.' or ','.")
 @click.option("--sheet", default="", help="Sheet of a workbook.")
+@click.option(
+    "--codebook", metavar="META", help="A DDI-Codebook (XML) or a datapackage.json, for labels, missing codes and roles."
+)
 @JSON
-def describe(file: str, encoding: str, decimal: str, sheet: str, as_json: bool) -> None:
+def describe(file: str, encoding: str, decimal: str, sheet: str, codebook: str | None, as_json: bool) -> None:
     """Show the columns of FILE, with labels, values and missing codes, and what each probably is and why.
 
     \b
@@ -275,10 +288,12 @@ def describe(file: str, encoding: str, decimal: str, sheet: str, as_json: bool) 
         rarecell describe survey.dta
     """
     from rarecell.cli import terminal
+    from rarecell.data.codebook import Codebook
     from rarecell.data.describe import Reading, profile_file
     from rarecell.report.tables import columns_table
 
-    profile = profile_file(Path(file), Reading(encoding=encoding, decimal=decimal, sheet=sheet))
+    book = Codebook.read(codebook) if codebook else None
+    profile = profile_file(Path(file), Reading(encoding=encoding, decimal=decimal, sheet=sheet), book)
     if as_json:
         click.echo(json.dumps({**profile.to_dict(), "preview": []}, indent=2))
         return
@@ -295,6 +310,7 @@ def describe(file: str, encoding: str, decimal: str, sheet: str, as_json: bool) 
             options += [f"--{role} {shlex.quote(name)}" for name in roles[role][:1]]
         options += [f"--sensitive {joined_names(roles['sensitive'])}"] if roles["sensitive"] else []
         options += [] if roles["weight"] else ["--population N"]
+        options += [] if book is None else coding_words(book.coding(tuple(roles["key"])))
         terminal.say("These are suggestions; you know the data better. To assess the file with them:")
         click.echo(f"  rarecell assess {shlex.quote(file)} {' '.join(options)} --out run")
     else:

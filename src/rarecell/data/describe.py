@@ -20,6 +20,7 @@ from rarecell.engine.duck import EngineSettings
 from rarecell.outcome.plain import Plain
 
 if TYPE_CHECKING:
+    from rarecell.data.codebook import Codebook
     from rarecell.engine.source import Column
 
 
@@ -85,15 +86,15 @@ class Reading:
         return frozenset(code.strip() for code in self.missing_codes.replace(";", ",").split(",") if code.strip())
 
 
-def profile_file(path: Path, reading: Reading | None = None) -> FileProfile:
-    """Look at the columns and the first records of a file."""
+def profile_file(path: Path, reading: Reading | None = None, codebook: Codebook | None = None) -> FileProfile:
+    """Look at the columns and the first records of a file; a codebook adds labels, codes for "missing" and roles."""
     asked = reading or Reading()
     source = open_source(
         path,
         settings=EngineSettings(encoding=asked.encoding or None, decimal=asked.decimal or None, sheet=asked.sheet or None),
     )
     try:
-        columns = source.columns()
+        columns = source.columns() if codebook is None else [codebook.applied(column) for column in source.columns()]
         n_records = int(source.n_rows)
         n_looked_at = min(n_records, max(_LEAST_LOOKED_AT, min(_MOST_LOOKED_AT, _MOST_VALUES // max(1, len(columns)))))
         profiles, preview = [], _Preview(columns)
@@ -113,7 +114,19 @@ def profile_file(path: Path, reading: Reading | None = None) -> FileProfile:
         notes = source.notes
     finally:
         source.close()
+    if codebook is not None:
+        profiles = [_declared(profile, codebook) for profile in profiles]
     return FileProfile(n_records, n_looked_at, tuple(_one_of_each(profiles)), preview.rows, notes)
+
+
+def _declared(profile: ColumnProfile, codebook: Codebook) -> ColumnProfile:
+    """A role that the codebook declares is not guessed; no other column is taken for a weight or an identifier then."""
+    entry = codebook.columns.get(profile.name)
+    if entry is not None and entry.role:
+        return replace(profile, role=entry.role, what=entry.role, why=f"The {codebook.source} says so.")
+    if profile.role in ("weight", "household", "id") and codebook.with_role(profile.role):
+        return replace(profile, role="none", why=f"The {codebook.source} gives another column that role.")
+    return profile
 
 
 class _Preview:

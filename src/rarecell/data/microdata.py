@@ -305,7 +305,7 @@ class Microdata(Shown):
         return self.source.write(path, self._with_recodes(changes))
 
     def _with_recodes(self, changes: Changes) -> Changes:
-        return replace(changes, recodes=self.recodes, id_column=self.id)
+        return replace(changes, recodes={**changes.recodes, **self.recodes}, id_column=self.id)
 
     def write_cell_values(self, path: Path, table: ContingencyTable, values: Mapping[str, Array]) -> None:
         """Write the values of each record's cell, under its id or else its keys, for records without a position."""

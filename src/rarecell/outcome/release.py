@@ -30,6 +30,34 @@ class LeakSummary(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TreatmentSummary(Plain):
+    """What was done to a column that is no key, what it cost, and what it protects.
+
+    ``records`` got another value. For numbers there are the mean, the standard deviation and the quantiles (5, 50 and 95 %)
+    before and after, weighted where there are weights; the key whose relation to the column changed most, by the correlation
+    ratio; and the share of records that are nearest to their own original, among all records and among those with the same keys.
+    """
+
+    column: str
+    words: str
+    records: int | str
+    mean_before: float | None = None
+    mean_after: float | None = None
+    spread_before: float | None = None
+    spread_after: float | None = None
+    quantiles_before: tuple[float, ...] = ()
+    quantiles_after: tuple[float, ...] = ()
+    key: str = ""
+    correlation_before: float | None = None
+    correlation_after: float | None = None
+    linked_before: float | None = None
+    linked_after: float | None = None
+    linked_with_keys_before: float | None = None
+    linked_with_keys_after: float | None = None
+    sentence: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ReleaseSummary(Plain):
     """The ``release`` part of ``summary.json``: what leaves the office besides protected keys.
 
@@ -40,4 +68,5 @@ class ReleaseSummary(Plain):
     identifiers: str = "dropped"
     order: str = "shuffled"
     leaks: tuple[LeakSummary, ...] = ()
+    treatments: tuple[TreatmentSummary, ...] = ()
     profile: ProfileVerdict | None = None

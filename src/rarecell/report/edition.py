@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from rarecell.outcome.formal import FormalSummary
-from rarecell.outcome.release import ReleaseSummary
+from rarecell.outcome.release import ReleaseSummary, TreatmentSummary
 from rarecell.outcome.roles import Provenance, RegisterSummary, ReleasedState
 from rarecell.outcome.summary import (
     Cells,
@@ -97,9 +97,12 @@ def external(summary: RunSummary) -> RunSummary:
 
 
 def _release(release: ReleaseSummary) -> ReleaseSummary:
-    """The profile and its verdict; the reasons give numbers of the original."""
+    """The profile and its verdict, whose reasons give numbers of the original, and which columns were treated in which way."""
     return ReleaseSummary(
-        identifiers=release.identifiers, order=release.order, profile=release.profile and replace(release.profile, reasons=())
+        identifiers=release.identifiers,
+        order=release.order,
+        treatments=tuple(TreatmentSummary(column=one.column, words=one.words, records=NOT_SHOWN) for one in release.treatments),
+        profile=release.profile and replace(release.profile, reasons=()),
     )
 
 

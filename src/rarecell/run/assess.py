@@ -76,6 +76,7 @@ from rarecell.run.released import concentration_of, groups_of, role_columns
 from rarecell.run.results import Assessment
 from rarecell.run.roles import Roles, find_doubles, find_roles, side_risk, with_roles
 from rarecell.run.stages import Stage, Stages
+from rarecell.run.treating import treated_columns
 from rarecell.search import estimate_exact
 from rarecell.swap.swappable import Swappability, swappability
 from rarecell.table.contingency import Coarsening, ContingencyTable
@@ -245,7 +246,8 @@ def _counted(
         limit.check(models.size_of(table, has_swaps=wanted is not None))
         if wanted is not None and data.recodes:
             # Before anything that takes long: what a recoding conceals may stand in another column.
-            searched = LeakSearch.of(data, table)
+            treated = treated_columns(data, wanted.treat, seed=swaps.seed_of(config, wanted))
+            searched = LeakSearch.of(data, table, treated)
             refuse_leaks(searched.of_recodings, wanted.accept_leak, searched)
     with stages.stage(Stage.RESOLUTIONS):
         table = with_design_weights(data, table, config)

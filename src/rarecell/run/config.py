@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rarecell import choices
 from rarecell.data.names import all_keys, check_scenarios, nested_areas, scenario_keys
+from rarecell.data.treatment_text import parse_treatments
 from rarecell.engine.places import read_small_text, without_password
 from rarecell.errors import BadInput, UnknownChoice
 from rarecell.machine.memory import MemoryLimit
@@ -230,6 +231,16 @@ class ProtectConfig:
         default=(),
     )
     carry: tuple[str, ...] = option(Names(), "Columns that travel with a swapped key.", Group.SWAPS, on=PROTECTING, default=())
+    treat: Mapping[str, str] = option(
+        Pairs(Text(), metavar="COL=HOW", example='"income=top 99 %"'),
+        'What is done to a column that is no key: "income=top 99 %, round 100", "wage=noise 5 %", "wealth=microaggregate 5", '
+        '"birth=date to month", "job=pram", "phone=drop"; also levels, as for a key.',
+        Group.RECODING,
+        on=PROTECTING,
+        default_factory=dict,
+        is_main=True,
+        check=parse_treatments,
+    )
     spare: tuple[str, ...] = option(
         Names(),
         "Columns beside the keys whose means by level should move little: partners alike in them are preferred. Sensitive columns "

@@ -65,12 +65,19 @@ def write_protection(folder: folders.RunFolder, result: Protection, stages: Stag
     """Write the protected file, who was swapped with whom, and the files of the assessment."""
     found, plan = result.assessment, result.plan
     with stages.stage(Stage.PROTECTED_FILE):
-        written = write_plan(plan, found.data, folder.path(f"protected{found.data.source.suffix}"), release=result.release)
+        written = write_plan(
+            plan,
+            found.data,
+            folder.path(f"protected{found.data.source.suffix}"),
+            release=result.release,
+            others=result.treated.changes,
+        )
         write_parquet(folder.path("swaps.parquet"), plan.audit(written.places))
         if result.suppression is not None:
             write_parquet(folder.path("suppressed.parquet"), result.suppression.audit())
-        if found.data.recodes:
-            folder.write_text("recoding.csv", recode_csv(found.data.recodes))
+        recodes = {**found.data.recodes, **result.treated.recodes}
+        if recodes:
+            folder.write_text("recoding.csv", recode_csv(recodes))
     write_assessment(folder, found, result.summary, stages, released=written.path, riskiest_released=result.riskiest)
 
 

@@ -14,6 +14,7 @@ from rarecell.engine.places import named_places
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.release.analyses import Analysis
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.treating import check_treatments
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame
@@ -37,6 +38,7 @@ def refuse_unknown_names(data: Microdata, config: RunConfig, wanted: ProtectConf
     columns = list(data.columns)
     named = [name for names in (*wanted.keep, *wanted.similar) for name in names] + [*wanted.within, *wanted.carry]
     named += [*wanted.spare, *wanted.accept_leak]
+    check_treatments(data, wanted.treat)
     # Coarsenings are named after their key: age/10.
     unknown = [name for name in dict.fromkeys(named) if name not in columns and name.rpartition("/")[0] not in data.keys]
     if unknown:

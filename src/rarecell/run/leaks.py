@@ -19,6 +19,7 @@ from rarecell.outcome.release import LeakSummary
 from rarecell.outcome.words import counted, number, percent, verb
 from rarecell.release.release import Release
 from rarecell.risk.leaks import BLANKED, RECODED, SWAPPED, Concealed, Leak, leaks
+from rarecell.run.treating import NOTHING, Treated
 from rarecell.table.contingency import ContingencyTable
 
 MOST_TOLD = 30
@@ -41,10 +42,11 @@ class LeakSearch:
     data: Microdata
     table: ContingencyTable
     whole: WholeFile
+    treated: Treated = NOTHING
 
     @classmethod
-    def of(cls, data: Microdata, table: ContingencyTable) -> LeakSearch:
-        return cls(data, table, data.whole_file(table))
+    def of(cls, data: Microdata, table: ContingencyTable, treated: Treated = NOTHING) -> LeakSearch:
+        return cls(data, table, data.whole_file(table), treated)
 
     def of_release(self, release: Release) -> tuple[Leak, ...]:
         """Columns that tell about keys that were recoded, swapped or blanked, the most telling first."""
@@ -63,7 +65,11 @@ class LeakSearch:
         """Every column of the release; a recoded key as it is released."""
         found = []
         for name in released_names(self.data):
+            if name in self.treated.dropped:
+                continue
             column = self.whole.columns[name]
+            if name in self.treated.after and self.whole.is_complete:
+                column = self.treated.after[name]
             if name in self.data.recodes:
                 n_levels = self.table.categories[self.table.keys.index(name)].n_levels
                 column = OrderedColumn(name, self._shown(name), n_levels)
@@ -73,10 +79,11 @@ class LeakSearch:
     @property
     def _households(self) -> tuple[str, Integers] | None:
         """The household of each record, if membership is released and all members are among the records looked at."""
-        if self.data.household is None or not self.whole.is_complete or self.table.record_cell is None:
+        names = self.data.household_columns
+        if not names or set(names) <= self.treated.dropped or not self.whole.is_complete or self.table.record_cell is None:
             return None
         codes = self.data.household_codes()
-        return None if codes is None else (self.data.household, codes)
+        return None if codes is None else (",".join(names), codes)
 
     @cached_property
     def of_recodings(self) -> tuple[Leak, ...]:

@@ -29,6 +29,7 @@ from rarecell.run.leaks import LeakSearch, refuse_leaks, told_leaks
 from rarecell.run.released import groups_of, interval_after, released_state, role_columns, with_interval_of_links
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
+from rarecell.run.treating import Treated, told_treatments, treated_columns
 from rarecell.run.utility import file_utility
 from rarecell.swap.apply import MarginCheck, checked_margins
 from rarecell.swap.plan import SwapPlan
@@ -111,7 +112,8 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
     with stages.stage(Stage.COST):
         columns = swaps.other_columns(found.data, release)
         release = release.with_travel(travelling(wanted, found, release, columns))
-        around = _around(wanted, found, release)
+        treated = treated_columns(found.data, wanted.treat, seed=swaps.seed_of(found.config, wanted))
+        around = _around(wanted, found, release, treated)
         stay = {name: column for name, column in columns.items() if name not in set(release.columns)}
         # Only one of the two may read the file, because a connection to an engine answers one question at a time.
         swap, interval = side_by_side(
@@ -120,11 +122,11 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         swap = with_suppression(with_aftermath(swap, found, plan, release), release.blanks, after)
         swap = with_interval_of_links(replace(swap, released=released_state(found, release, after, interval)))
         remaining, riskiest = left_at_risk(found, plan, after)
-        swap = replace(swap, remaining=remaining, file=file_utility(found, release, limit=wanted.max_change))
+        swap = replace(swap, remaining=remaining, file=file_utility(found, release, limit=wanted.max_change, treated=treated))
         groups = groups_of(risk, release, after, role_columns(found.data, found.config, risk))
     notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, found, plan))
     whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups, release=around))
-    return Protection(found, plan, release, whole, stages.seconds, riskiest)
+    return Protection(found, plan, release, whole, stages.seconds, riskiest, treated)
 
 
 def _fewer_than_asked_for(wanted: ProtectConfig, found: Assessment, plan: SwapPlan) -> list[str]:
@@ -149,22 +151,24 @@ def _formally_protected(wanted: ProtectConfig, found: Assessment, stages: Stages
         margins = checked_margins(made)
     with stages.stage(Stage.COST):
         columns = swaps.other_columns(found.data, made.release)
-        around = _around(wanted, found, made.release)
+        treated = treated_columns(found.data, wanted.treat, seed=swaps.seed_of(found.config, wanted))
+        around = _around(wanted, found, made.release, treated)
         swap = after_formal(formal.told(made, found, columns, margins), found, made.release, columns)
-        swap = replace(swap, file=file_utility(found, made.release, limit=wanted.max_change))
+        swap = replace(swap, file=file_utility(found, made.release, limit=wanted.max_change, treated=treated))
     notes = (*found.summary.notes, *formal.notes(wanted))
     whole = judged(replace(found.summary, swap=swap, notes=notes, release=around))
-    return Protection(found, made, made.release, whole, stages.seconds)
+    return Protection(found, made, made.release, whole, stages.seconds, treated=treated)
 
 
-def _around(wanted: ProtectConfig, found: Assessment, release: Release) -> ReleaseSummary:
+def _around(wanted: ProtectConfig, found: Assessment, release: Release, treated: Treated) -> ReleaseSummary:
     """What stands around the keys; columns that restore a key stop the run unless they were accepted by name."""
-    searched = LeakSearch.of(found.data, release.before)
+    searched = LeakSearch.of(found.data, release.before, treated)
     leaks = searched.of_release(release)
     refuse_leaks(leaks, wanted.accept_leak, searched)
     return ReleaseSummary(
-        identifiers="dropped" if found.data.household is None else "renumbered",
+        identifiers="renumbered" if set(found.data.household_columns) - treated.dropped else "dropped",
         leaks=told_leaks(leaks, release.before, wanted.accept_leak),
+        treatments=told_treatments(found.data, release.before, wanted.treat, treated),
     )
 
 

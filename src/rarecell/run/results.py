@@ -32,6 +32,7 @@ from rarecell.run.families import HouseholdFindings
 from rarecell.run.models import ModelChoice
 from rarecell.run.roles import Roles
 from rarecell.run.stages import Stage, Stages
+from rarecell.run.treating import NOTHING, Treated
 from rarecell.swap.apply import apply_plan
 from rarecell.swap.formal.release import FormalRelease
 from rarecell.swap.plan import SwapPlan
@@ -152,6 +153,8 @@ class Protection:
         How long each stage took.
     riskiest : tuple of RemainingRecord
         The riskiest records of the released file: all that stay at risk, and some more where they are few. For internal use.
+    treated : Treated
+        What was done to columns that are no keys.
     """
 
     assessment: Assessment
@@ -160,6 +163,7 @@ class Protection:
     summary: RunSummary
     seconds: Mapping[Stage, float] = field(default_factory=dict)
     riskiest: tuple[RemainingRecord, ...] = ()
+    treated: Treated = NOTHING
 
     @property
     def suppression(self) -> Suppression | None:
@@ -178,7 +182,7 @@ class Protection:
     @cached_property
     def result(self) -> SwapResult:
         """The result of carrying out the swaps on the data, with the comparison of margins."""
-        return apply_plan(self.plan, self.assessment.data, release=self.release)
+        return apply_plan(self.plan, self.assessment.data, release=self.release, others=self.treated.changes)
 
     @property
     def frame(self) -> Frame:

@@ -203,6 +203,11 @@ def planned_swaps(
     return Planned(planning_of(wanted, found)(task, _chosen_records(risk, wanted), progress))
 
 
+def seed_of(config: RunConfig, wanted: ProtectConfig) -> int:
+    """The seed of everything that is done to the records: a secret one when a release is written."""
+    return config.seed if wanted.swap_seed is None else wanted.swap_seed
+
+
 def _task(wanted: ProtectConfig, found: Assessment, spare: Mapping[str, float]) -> SwapTask:
     """Everything that swaps depend on; with survey weights, partners have similar weights."""
     config, table = found.config, found.table
@@ -220,7 +225,7 @@ def _task(wanted: ProtectConfig, found: Assessment, spare: Mapping[str, float]) 
         spare=spared,
         record_ids=found.data.record_names if table.record_cell is not None else None,
         decoys=wanted.decoys,
-        seed=config.seed if wanted.swap_seed is None else wanted.swap_seed,
+        seed=seed_of(config, wanted),
     )
 
 

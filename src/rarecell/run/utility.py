@@ -11,6 +11,7 @@ from rarecell.outcome.swap import FileUtility, MeanMoved
 from rarecell.release.means import KeyInBothFiles, MeanChange, mean_changes
 from rarecell.release.release import Release
 from rarecell.run.results import Assessment
+from rarecell.run.treating import NOTHING, Treated
 from rarecell.table.contingency import ContingencyTable
 
 FEWEST_VALUES = 12
@@ -31,7 +32,9 @@ def measured_columns(data: Microdata, whole: WholeFile) -> list[str]:
     return [name for name, column in whole.columns.items() if name not in left_out and is_measured(data, column)]
 
 
-def file_utility(found: Assessment, release: Release, *, limit: float | None = None) -> FileUtility | None:
+def file_utility(
+    found: Assessment, release: Release, *, limit: float | None = None, treated: Treated = NOTHING
+) -> FileUtility | None:
     """By how much means of columns of amounts move by level of each key; None if the file has no such column."""
     data, table = found.data, release.before
     whole = data.whole_file(table)
@@ -46,7 +49,13 @@ def file_utility(found: Assessment, release: Release, *, limit: float | None = N
     columns = {}
     for name in names:
         values = whole.columns[name].values
-        columns[name] = values, _travelled(values, name, release, place, moved) if whole.is_complete else values
+        if name in treated.dropped or name in treated.recodes:
+            continue
+        after = values
+        if whole.is_complete:
+            is_treated = name in treated.values
+            after = treated.after[name].values if is_treated else _travelled(values, name, release, place, moved)
+        columns[name] = values, after
     changes = mean_changes(keys, columns, weights)
     return told(changes, table, len(names), limit=limit, is_sample=not whole.is_complete)
 

@@ -83,6 +83,9 @@ class Exchange:
         raise NotImplementedError
 
 
+NO_CHANGES = Changes()
+
+
 class MarginsDiffer(RuntimeError):
     """A kept margin changed: a defect of the program, not of the data."""
 
@@ -137,31 +140,38 @@ class SwapResult(Shown):
         return f"{self.plan} All {len(self.margins):,} kept margins are identical in input and output."
 
 
-def apply_plan(plan: Exchange, data: Microdata, *, release: Release | None = None) -> SwapResult:
+def apply_plan(plan: Exchange, data: Microdata, *, release: Release | None = None, others: Changes = NO_CHANGES) -> SwapResult:
     """Exchange the values; all other columns, the types and the row order stay. A Spark frame stays on its machines.
 
     The keys of the new frame are then coded and counted again, as those of the old one were. ``release`` is that of the plan
-    with the columns that travel and the values that go missing, if there are any.
+    with the columns that travel and the values that go missing, if there are any; ``others`` is what is done to columns that are
+    no keys.
     """
     margins, release = checked_margins(plan), plan.release if release is None else release
     _expect_records(release, data)
-    changes = changes_of(release, data)
+    changes = _joined(changes_of(release, data), others)
     frame = data.changed(changes)
     _check_recount(release, data, frame)
     return SwapResult(plan, frame, margins, changes.places)
 
 
 def write_plan(
-    plan: Exchange, data: Microdata, path: str | Path, *, release: Release | None = None, recount: bool = True
+    plan: Exchange,
+    data: Microdata,
+    path: str | Path,
+    *,
+    release: Release | None = None,
+    others: Changes = NO_CHANGES,
+    recount: bool = True,
 ) -> SwapResult:
     """Write the data after the exchange to a file in the format they came in, or to a folder of Parquet files for Spark.
 
-    ``release`` is as for :func:`apply_plan`. With ``recount`` the file is read again and its keys are counted; a file that is not
+    ``release`` and ``others`` are as for :func:`apply_plan`. With ``recount`` the file is read again and its keys are counted; a file that is not
     as planned is removed.
     """
     margins, release = checked_margins(plan), plan.release if release is None else release
     _expect_records(release, data)
-    changes = changes_of(release, data)
+    changes = _joined(changes_of(release, data), others)
     written = data.write(path, changes)
     if recount:
         try:
@@ -170,6 +180,11 @@ def write_plan(
             remove(written)
             raise
     return SwapResult(plan, None, margins, changes.places, written)
+
+
+def _joined(changes: Changes, others: Changes) -> Changes:
+    """The changes of keys together with those of other columns."""
+    return replace(changes, recodes={**changes.recodes, **others.recodes}, treated=others.treated, dropped=others.dropped)
 
 
 def _expect_records(release: Release, data: Microdata) -> None:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from rarecell.data.levels import MISSING_WORDS
 from rarecell.engine.arrays import EncodedColumn, as_numpy, code_chunk, unified
 from rarecell.engine.source import Column, Source
 from rarecell.table.contingency import ContingencyTable
@@ -94,7 +95,9 @@ def _numbers(values: pa.Array, column: Column, decimal_mark: str) -> NDArray[np.
         return np.full(len(values), np.nan)
     text = pc.cast(values, pa.string())
     text = pc.if_else(pc.equal(text, ""), None, text)
-    plain = pc.replace_substring(text, decimal_mark, ".") if decimal_mark != "." else text
+    # Among numbers, words that other programs write for "no value" mean that; among words they are words.
+    plain = pc.if_else(pc.is_in(text, value_set=pa.array(sorted(MISSING_WORDS))), None, text)
+    plain = pc.replace_substring(plain, decimal_mark, ".") if decimal_mark != "." else plain
     if pc.all(pc.match_substring_regex(plain, _NUMBER)).as_py() is not False:
         return _floats(pc.utf8_trim_whitespace(plain))
     listed = text.to_pylist()

@@ -1,0 +1,137 @@
+"""Columns that are no keys are treated as a run says, in the file and in its numbers."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+
+import rarecell as rc
+from rarecell.data.treatment_text import parse_treatment
+from rarecell.run.config import RunConfig
+
+KEYS = ["age", "sex", "region"]
+TREAT = {
+    "income": "top 99 %, round 100",
+    "wage": "noise 5 %",
+    "wealth": "microaggregate 4 with debt",
+    "born": "date to month",
+    "colour": "pram 70 %",
+    "phone": "drop",
+    "rooms": "edges 2 4 6",
+}
+
+
+def people(n: int = 300) -> pa.Table:
+    rng = np.random.default_rng(2)
+    return pa.table(
+        {
+            "age": rng.integers(18, 70, n),
+            "sex": rng.integers(1, 3, n),
+            "region": rng.integers(1, 9, n),
+            "income": rng.lognormal(9, 1, n).round().astype(np.int64),
+            "wage": rng.normal(20, 4, n).round(2),
+            "wealth": rng.lognormal(11, 1, n).round(),
+            "debt": np.where(rng.random(n) < 0.2, np.nan, rng.lognormal(8, 1, n).round()),
+            "born": [datetime.date(1980, 1 + int(k) % 12, 1 + int(k) % 28) for k in rng.integers(0, 400, n)],
+            "colour": np.array(["red", "blue", "green"])[rng.integers(0, 3, n)],
+            "phone": [f"0{k:09d}" for k in range(n)],
+            "rooms": rng.integers(1, 9, n),
+        }
+    )
+
+
+def asked(**more: object) -> dict[str, object]:
+    return {
+        "keys": KEYS,
+        "population": 9_000,
+        "top": 3,
+        "seed": 5,
+        "treat": TREAT,
+        "model": "single",
+        "resolution": "full",
+        **more,
+    }
+
+
+def test_a_file_holds_what_the_treatments_say(tmp_path: Path) -> None:
+    table = people()
+    csv.write_csv(table, tmp_path / "people.csv")
+    done = rc.protect(tmp_path / "people.csv", out=tmp_path / "run", **asked())
+    written = csv.read_csv(tmp_path / "run" / "protected.csv")
+    assert "phone" not in written.column_names
+    assert written.num_rows == table.num_rows
+    income = written["income"].to_numpy()
+    assert (income % 100 == 0).all()
+    assert (income == income.max()).sum() >= 3
+    assert written["wealth"].to_numpy().sum() == pytest.approx(table["wealth"].to_numpy().sum(), rel=1e-9)
+    assert np.unique(written["wealth"].to_numpy(), return_counts=True)[1].min() >= 4
+    assert all(str(value)[:7] in {f"1980-{m:02d}" for m in range(1, 13)} for value in written["born"].to_pylist())
+    assert 0.6 < np.mean([a == b for a, b in zip(written["colour"].to_pylist(), table["colour"].to_pylist(), strict=True)]) < 0.95
+    assert set(written["rooms"].to_pylist()) <= {"<2", "≤1", "2–3", "4–5", "6+", "1"}
+    assert (written["wage"].to_numpy() != table["wage"].to_numpy()).mean() > 0.9
+    assert "rooms" in (tmp_path / "run" / "recoding.csv").read_text(encoding="utf-8")
+    told = {one.column: one for one in done.summary.release.treatments}
+    assert set(told) == {*TREAT, "debt"}
+    assert told["wealth"].mean_after == pytest.approx(told["wealth"].mean_before)
+    assert told["wealth"].linked_after < 0.5 * told["wealth"].linked_before
+    assert told["wage"].linked_with_keys_after >= told["wage"].linked_after
+    assert "standard deviation" in told["income"].sentence
+    config = RunConfig.read(tmp_path / "run" / "run.toml")
+    assert dict(config.protect.treat) == TREAT
+
+
+def test_a_frame_holds_the_same_as_a_file_and_the_seed_is_secret(tmp_path: Path) -> None:
+    table = people()
+    once, again = (rc.protect(table, **asked()).frame for _ in range(2))
+    assert once.equals(again)
+    other = rc.protect(table, **asked(seed=6)).frame
+    assert not once["wage"].equals(other["wage"])
+    assert once.schema.field("born").type == table.schema.field("born").type
+    assert {value.day for value in once["born"].to_pylist()} == {1}
+
+
+def test_a_derived_recoding_takes_a_leak_away() -> None:
+    rng = np.random.default_rng(0)
+    n = 800
+    age = rng.integers(20, 60, n)
+    table = pa.table({"age": age, "sex": rng.integers(1, 3, n), "birth_year": 2_000 - age, "name": [f"p{k}" for k in range(n)]})
+    options = {"keys": ["age", "sex"], "population": 20_000, "top": 2, "recode": {"age": "10-year bands"}}
+    with pytest.raises(rc.RarecellError, match="birth_year=edges") as problem:
+        rc.protect(table, **options)
+    words = str(problem.value).split('"birth_year=')[1].split('"')[0]
+    done = rc.protect(table, treat={"birth_year": words}, **options)
+    assert not [one for one in done.summary.release.leaks if one.restores]
+    assert not [one for one in rc.protect(table, treat={"birth_year": "drop"}, **options).summary.release.leaks if one.restores]
+
+
+@pytest.mark.parametrize(
+    ("treat", "problem"),
+    [
+        ({"income": "blur"}, "not understood"),
+        ({"incme": "drop"}, "income"),
+        ({"age": "round 5"}, "is a key"),
+        ({"colour": "round 5"}, "words or dates"),
+        ({"income": "drop, round 5"}, "give it alone"),
+        ({"income": "round 5, bands of 10"}, "mixes"),
+        ({"income": "noise 200 %"}, "between 0 and 100"),
+        ({"income": "round 0"}, "above 0"),
+        ({"wealth": "microaggregate 4 with debt", "debt": "round 10"}, "twice"),
+        ({"colour": "date to month"}, "no dates"),
+    ],
+)
+def test_what_cannot_be_done_is_said(treat: dict[str, str], problem: str) -> None:
+    with pytest.raises(rc.RarecellError, match=problem):
+        rc.protect(people(60), **asked(treat=treat))
+
+
+def test_words_mean_steps() -> None:
+    assert [step.kind for step in parse_treatment("bottom 1 %, top 99 %, round 10", column="x")] == ["bottom", "top", "round"]
+    assert parse_treatment("bottom 1 %", column="x")[0].share == pytest.approx(0.99)
+    assert parse_treatment("microaggregate 5 with a + b", column="x")[0].together == ("a", "b")
+    assert parse_treatment("pram", column="x")[0].share == 0.8
+    assert parse_treatment("merge 1+2 as few", column="x")[0].kind == "levels"

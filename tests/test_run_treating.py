@@ -135,3 +135,21 @@ def test_words_mean_steps() -> None:
     assert parse_treatment("microaggregate 5 with a + b", column="x")[0].together == ("a", "b")
     assert parse_treatment("pram", column="x")[0].share == 0.8
     assert parse_treatment("merge 1+2 as few", column="x")[0].kind == "levels"
+
+
+def test_the_report_lists_treatments_and_accepted_leaks(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    age = rng.integers(20, 60, 500)
+    table = pa.table(
+        {"age": age, "sex": rng.integers(1, 3, 500), "birth_year": 2_000 - age, "pay": rng.lognormal(7, 1, 500).round()}
+    )
+    rc.protect(
+        table, keys=["age", "sex"], population=20_000, top=2, recode={"age": "10-year bands"}, accept_leak=["birth_year"],
+        treat={"pay": "round 100"}, out=tmp_path / "run",
+    )  # fmt: skip
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "Columns that tell about a treated key" in page
+    assert "accepted by name" in page
+    assert "round 100" in page
+    outside = (tmp_path / "run" / "report-external.html").read_text(encoding="utf-8")
+    assert "birth_year" not in outside

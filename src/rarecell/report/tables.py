@@ -57,6 +57,7 @@ def all_tables(
         _associations,
         _means,
         _leaks,
+        _treatments,
         _frontier,
     )
     found = [table for maker in makers if (table := maker(summary)) is not None and table.rows]
@@ -431,6 +432,43 @@ def _leaks(summary: RunSummary) -> Table | None:
         text_column("Decision"),
     )
     return Table("leaks", "Columns that tell about a treated key", columns, rows)
+
+
+def _treatments(summary: RunSummary) -> Table | None:
+    if summary.release is None:
+        return None
+    rows = tuple(
+        (
+            one.column,
+            one.words,
+            one.records,
+            one.mean_before,
+            one.mean_after,
+            one.spread_before,
+            one.spread_after,
+            one.linked_before,
+            one.linked_after,
+            one.linked_with_keys_after,
+        )
+        for one in summary.release.treatments
+    )
+    columns = (
+        text_column("Column"),
+        text_column("What was done"),
+        Column("Values changed"),
+        Column("Mean before"),
+        Column("Mean after"),
+        Column("Standard deviation before"),
+        Column("Standard deviation after"),
+        Column("Nearest to their own original before", _share),
+        Column("After", _share),
+        Column("After, among those with the same keys", _share),
+    )
+    return Table("treatments", "Columns that are no keys and were treated", columns, rows)
+
+
+def _share(share: float | None) -> str:
+    return "–" if share is None else percent(share)
 
 
 def _signed_percent(share: float | None) -> str:

@@ -36,6 +36,7 @@ from rarecell.cli.options import (
 )
 from rarecell.data.names import joined_names, names_in
 from rarecell.errors import OutputExists, RarecellError
+from rarecell.machine.disk import remove_stale_folders
 from rarecell.machine.signals import interrupt, when_asked_to_end
 from rarecell.machine.system import make_output_printable
 from rarecell.outcome.check import Limits
@@ -195,6 +196,9 @@ class _Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         make_output_printable()
+        if n_left := remove_stale_folders():
+            folders = "a private folder" if n_left == 1 else f"{n_left} private folders"
+            click.echo(f"rarecell: {folders} with copies of records, left behind by a run that was killed, removed.", err=True)
         try:
             with when_asked_to_end(interrupt):
                 return super().invoke(ctx)

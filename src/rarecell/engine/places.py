@@ -317,7 +317,10 @@ class FileStamp:
 
 
 class Watch:
-    """The contents of some files when a run began; the hash is computed in the background."""
+    """The contents of some files when a run began; the hash is computed in the background.
+
+    At the end it is computed once more, and again only if the system says that a file was touched since.
+    """
 
     def __init__(self, paths: Sequence[Path], name: str) -> None:
         self.paths = tuple(paths)
@@ -334,11 +337,22 @@ class Watch:
             When the contents have changed.
         """
         try:
-            if self._first.result() == (found := files_hash(self.paths)):
+            state = [_state(path) for path in self.paths]
+            if self._first.result() == (found := self._hash if state == self._state else files_hash(self.paths)):
+                self._state, self._hash = state, found
                 return found
         except OSError:
             pass
         raise changed(self.name)
+
+    _state: list[tuple[int, ...]] | None = None
+    _hash: str = ""
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What differs after any change of a file, and also after some that leave its contents alone."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def _hash_into(result: Future[str], paths: Sequence[Path]) -> None:

@@ -86,10 +86,12 @@ def private_folder(owner: object, parent: str | Path | None = None) -> Path:
     return folder
 
 
-def remove_stale_folders(parent: Path) -> None:
-    """Remove private folders left behind by processes of the same user that were killed."""
+def remove_stale_folders(parent: Path | None = None) -> int:
+    """Remove private folders left behind by processes of the same user that were killed; returns how many there were."""
+    n_removed = 0
     if not system.can_lock_folders():
-        return
+        return n_removed
+    parent = parent or Path(tempfile.gettempdir())
     with contextlib.suppress(OSError):
         for folder in parent.glob(f"{_PREFIX}*"):
             with contextlib.suppress(OSError):
@@ -99,6 +101,8 @@ def remove_stale_folders(parent: Path) -> None:
                 lock = _lock(folder)
                 if lock is not None:
                     _remove(folder, lock, os.getpid())
+                    n_removed += 1
+    return n_removed
 
 
 def _lock(folder: Path) -> int | None:

@@ -15,10 +15,11 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rarecell import __version__
 from rarecell.engine.output import atomic_path
 from rarecell.engine.places import read_small_text
 from rarecell.errors import BadInput, NotWritten, OutputExists, RarecellError
@@ -55,8 +56,16 @@ class RunRecord:
 
 def versions() -> dict[str, str]:
     """The versions that could affect a result."""
-    names = ("rarecell", "numpy", "numba", "duckdb", "narwhals", "pyarrow")
-    return {"python": platform.python_version(), **{name: version(name) for name in names}}
+    names = ("numpy", "numba", "duckdb", "narwhals", "pyarrow")
+    # A source tree that is not installed has no metadata of its own.
+    return {"python": platform.python_version(), "rarecell": __version__, **{name: _version(name) for name in names}}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"
 
 
 class RunFolder:

@@ -14,6 +14,7 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,10 @@ class SqlSource(CachedSource):
 
     def unchanged_hash(self) -> str | None:
         """SHA-256 of the database; its rows were copied once, so a later change cannot mix old and new rows."""
+        return self._database_hash
+
+    @cached_property
+    def _database_hash(self) -> str | None:
         is_file = self.database is not None and self._kind != "postgres" and os.path.isfile(self.database)
         return file_hash(Path(str(self.database))) if is_file else None
 

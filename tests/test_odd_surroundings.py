@@ -1,0 +1,100 @@
+"""What surrounds a run may be odd: no installation, an input that is replaced, private copies left by a killed run, a closed
+output. A run then gives its results or one paragraph, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+import rarecell as rc
+from rarecell.cli import main
+from rarecell.datasets import census_sample
+from rarecell.engine import places
+from rarecell.errors import BadInput
+from rarecell.swap import apply
+
+ASSESS = ["--keys", "age,sex", "--population", "5000", "--quiet"]
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    rng = np.random.default_rng(2)
+    lines = [f"{age},{'fm'[sex]}" for age, sex in zip(rng.integers(20, 60, 300), rng.integers(0, 2, 300), strict=True)]
+    path = tmp_path / "people.csv"
+    path.write_text("age,sex\n" + "\n".join(lines) + "\n")
+    return path
+
+
+def test_a_source_tree_that_is_not_installed_writes_its_results(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = importlib.metadata.version
+
+    def version(name: str) -> str:
+        if name == "rarecell":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return installed(name)
+
+    monkeypatch.setattr("importlib.metadata.version", version)
+    monkeypatch.setattr("rarecell.run.folder.version", version, raising=False)
+    out = people.parent / "run"
+    done = CliRunner().invoke(main, ["assess", str(people), *ASSESS, "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    assert rc.__version__ in (out / "run.json").read_text()
+
+
+def test_an_input_is_hashed_when_a_run_begins_and_when_it_ends(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[Path] = []
+    hash_of = places.file_hash
+    monkeypatch.setattr(places, "file_hash", lambda path: hashed.append(path) or hash_of(path))
+    done = CliRunner().invoke(main, ["assess", str(people), *ASSESS, "--out", str(people.parent / "run")])
+    assert done.exit_code == 0, done.output
+    assert hashed == [people] * 2
+
+
+def test_an_input_that_is_replaced_is_named_whatever_its_size_and_time(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The values of two records are exchanged in place, and the time is set back, before the file is written."""
+    changes_of = apply.changes_of
+
+    def replaced(*given: Any) -> Any:
+        before, status = people.read_text().splitlines(), people.stat()
+        people.write_text("\n".join([before[0], *sorted(before[1:])]) + "\n")
+        os.utime(people, ns=(status.st_atime_ns, status.st_mtime_ns))
+        return changes_of(*given)
+
+    monkeypatch.setattr(apply, "changes_of", replaced)
+    with pytest.raises(BadInput, match="changed while it was being worked on"):
+        rc.protect(people, keys=["age", "sex"], population=5000, top=5, out=people.parent / "run")
+    assert not (people.parent / "run").exists()
+
+
+def test_private_copies_of_a_killed_run_are_removed_at_the_next_start(people: Path, tmp_path: Path) -> None:
+    """Whatever the format of the file that the next run reads, and told in its log."""
+    private = tmp_path / "private"
+    private.mkdir()
+    environment = {**os.environ, "TMPDIR": str(private), "PYTHONPATH": str(Path(rc.__file__).parents[1])}
+    kill = (
+        "import os, signal, duckdb\n"
+        "from rarecell.engine import open_source\n"
+        f"source = open_source(None, sql=\"SELECT * FROM '{people}'\")\n"
+        "source.n_rows\n"
+        "os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    subprocess.run([sys.executable, "-c", kill], env=environment, check=False)
+    assert list(private.glob("rarecell-private-*/records.parquet")), "the copy that the killed run left"
+    table = census_sample().slice(0, 400)
+    pq.write_table(table, tmp_path / "a.parquet")
+    words = ["describe", str(tmp_path / "a.parquet")]
+    done = subprocess.run(
+        [sys.executable, "-m", "rarecell", *words], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert not list(private.glob("rarecell-private-*/records.parquet"))
+    assert "left behind" in done.stderr

@@ -160,3 +160,42 @@ def test_the_vignette_runs_and_agrees_with_what_sdcmicro_prints(in_r: Callable[[
         assert risk in text
     assert re.search(r"About 1[78]\d records could be recognised", text)
     assert "[1] TRUE" in text
+
+
+SDC_MICRO = """
+library(rarecell)
+# An object with the slots of sdcMicro's class, where sdcMicro itself is not installed.
+setClassUnion("anything", c("data.frame", "numeric", "character", "list", "NULL"))
+slots <- c("origData", "keyVars", "pramVars", "numVars", "weightVar", "hhId", "strataVar", "sensibleVar", "manipKeyVars",
+           "manipPramVars", "manipNumVars", "manipGhostVars", "manipStrataVar", "deletedVars", "set")
+setClass("sdcMicroObj", representation(origData = "anything", keyVars = "anything", pramVars = "anything", numVars = "anything",
+  weightVar = "anything", hhId = "anything", strataVar = "anything", sensibleVar = "anything", manipKeyVars = "anything",
+  manipPramVars = "anything", manipNumVars = "anything", manipGhostVars = "anything", manipStrataVar = "anything",
+  deletedVars = "anything", set = "anything", prev = "ANY"), prototype = list(prev = NULL))
+people <- data.frame(name = paste0("p", 1:300), age = 20 + (0:299 * 7) %% 41, job = paste0("job", (0:299)^2 %% 7), w = 10)
+sdc <- new("sdcMicroObj", origData = people, keyVars = c(2, 3), weightVar = 4, manipKeyVars = people[c("age", "job")], deletedVars = "name",
+           set = list("origData", "keyVars", "weightVar", "manipKeyVars", "deletedVars"))
+changed <- people[c("age", "job")]
+changed$age <- paste0(10 * (changed$age %/% 10), "-", 10 * (changed$age %/% 10) + 9)
+changed$job[1:5] <- NA
+later <- new("sdcMicroObj", manipKeyVars = changed, set = list("manipKeyVars"), prev = sdc)
+found <- from_sdcMicro(later)
+print(found)
+stopifnot(identical(found$keys, c("age", "job")), identical(found$weight, "w"), is.null(found$household))
+stopifnot(identical(found$original, people), !"name" %in% names(found$released))
+stopifnot(found$done$blanked == c(0, 5), found$done$values_after[1] == 5, found$done$changed[1] == 300)
+links <- attack(later)
+print(links)
+stopifnot("exact" %in% links$intruder, all(links$after[links$intruder == "exact"] <= links$before[links$intruder == "exact"] + 1e-6))
+again <- attack(found$released, original = people, keys = c("age", "job"), population = 3000)
+stopifnot(nrow(again) >= 2)
+told <- tryCatch(from_sdcMicro(people), error = conditionMessage)
+cat("told", told, "\\n")
+"""
+
+
+@pytest.mark.slow
+def test_an_object_of_sdcmicro_is_read(in_r: Callable[[str], str]) -> None:
+    printed = in_r(SDC_MICRO)
+    assert "Keys: age, job" in printed
+    assert "told This is not an object" in printed

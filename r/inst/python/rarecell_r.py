@@ -87,3 +87,15 @@ def explain(result):
 
 def save(result, folder, overwrite):
     return str(result.save(folder, overwrite=overwrite))
+
+
+def attack(released, original, options):
+    """What each intruder finds in a released file, as columns."""
+    given = {name: value for name, value in options.items() if value is not None}
+    given["keys"] = _listed(given["keys"])
+    done = rc.attack(released, original=original, **given).summary
+    return {
+        "intruder": [intruder.name for intruder in done.intruders],
+        "before": [float(intruder.before) for intruder in done.intruders],
+        "after": [float(intruder.after) for intruder in done.intruders],
+    }

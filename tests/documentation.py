@@ -40,6 +40,7 @@ SEQUENCES: tuple[tuple[str, ...], ...] = (
     ("howto/steward.md",),
     ("howto/thresholds.md",),
     ("howto/coming-from.md",),
+    ("howto/attack-others.md",),
     ("howto/census.md",),
     ("howto/register.md",),
     ("howto/scenarios.md",),

@@ -119,7 +119,7 @@ def test_describe_prints_columns_and_the_next_command(tmp_path: Path) -> None:
     answer = CliRunner().invoke(main, ["describe", str(path)])
     assert answer.exit_code == 0, answer.output
     assert "household number" in answer.output
-    assert f"rarecell assess {path} --keys alter,sexe --household nr --population N --out run" in answer.output
+    assert f"rarecell assess {path} --keys alter,sexe --weight gew --household nr --out run" in answer.output
     as_json = CliRunner().invoke(main, ["describe", str(path), "--json"])
     assert '"role": "household"' in as_json.output
     assert "2020-01-03" not in as_json.output.split('"preview"')[1]

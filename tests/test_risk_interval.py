@@ -155,7 +155,7 @@ def test_centres_and_nesting() -> None:
         both.population_uniques[0] <= narrow.population_uniques[0] <= narrow.population_uniques[1] <= both.population_uniques[1]
     )
     assert risk_interval(risk, model, n_draws=100) == both
-    assert "population uniques among the sample uniques (95%)" in str(both)
+    assert "population uniques among the sample uniques (95 %)" in str(both)
 
 
 def test_an_average_is_centred_on_its_estimate_and_wider_than_a_member() -> None:

@@ -10,6 +10,7 @@ from math import comb
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -168,3 +169,27 @@ def test_the_sets_that_are_named_have_the_estimate_of_a_run_of_their_own(tmp_pat
     for one in json.loads(done.output)["sets"]:
         alone = rc.assess(people, keys=one["keys"], population=5_000).summary.risk
         assert one["modelled_population_uniques"] == pytest.approx(alone.expected_population_uniques)
+
+
+def test_names_and_amounts_are_left_out_and_named(tmp_path: Path) -> None:
+    draw = np.random.default_rng(8)
+    n = 600
+    path = tmp_path / "people.parquet"
+    pq.write_table(
+        pa.table(
+            {
+                "pid": np.arange(n),
+                "age": draw.integers(18, 90, n),
+                "sex": draw.integers(0, 2, n),
+                "region": draw.integers(0, 9, n),
+                "amount": draw.lognormal(8, 1, n),
+            }
+        ),
+        path,
+    )
+    words = ["scan", str(path), "--keys", "pid,age,sex,region,amount", "--size", "2", "--population", "50000", "--quiet"]
+    answer = CliRunner().invoke(main, words)
+    assert answer.exit_code == 0, answer.output
+    assert "'pid' was left out: it looks like an identifier" in answer.output
+    assert "'amount' was left out: it looks like an amount" in answer.output
+    assert "--keys age,region" in answer.output

@@ -148,7 +148,6 @@ def frontier_picture(points: Sequence[PlannedPoint], address: str) -> str:
     height_axis(chart, heights, "records swapped", left=left, right=WIDTH)
     value_axis(chart, across, "% of the keys' information lost by recoding", top=bottom, bottom=bottom)
     places = [(across(100.0 * point.information_lost), heights(float(point.records_changed))) for point in points]
-    chart.path(places, "accent")
     for number, (x, y) in enumerate(places, start=1):
         # Space for a finger around the point.
         ElementTree.SubElement(chart.root, "circle", {"cx": f"{x:.1f}", "cy": f"{y:.1f}", "r": "15", "fill": "transparent"})

@@ -11,6 +11,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -671,7 +672,7 @@ def report(run: str, form: str, output: str | None, overwrite: bool, internal: b
         "--time-limit",
         type=FiniteRange(0, min_open=True),
         metavar="SECONDS",
-        default=300.0,
+        default=30.0,
         show_default=True,
         is_main=True,
         help="Time after which the scan ends with the best so far.",
@@ -692,7 +693,7 @@ def scan(**options: Any) -> None:
     from rarecell.run.models import population_of
     from rarecell.run.roles import side_risk
 
-    config = config_of("scan", options)
+    config, left_out = _without_names_and_amounts(config_of("scan", options))
     data = read(config)
     table = data.table()
     with terminal.watched(quiet=options["quiet"]) as progress:
@@ -725,8 +726,29 @@ def scan(**options: Any) -> None:
     )
     click.echo()
     terminal.say(str(found))
+    for column, what in left_out.items():
+        terminal.say(
+            f"'{column}' was left out: it looks like {'an' if what[0] in 'aeiou' else 'a'} {what}, which no intruder knows."
+        )
     command = found.assess_command(words_of(config, "assess", but=("keys",)))
     click.echo(f"Assess the riskiest set with:\n  {command}")
+
+
+_NOT_KNOWN = ("identifier", "household number", "person number", "survey weight", "amount", "free text")
+"""What columns are called that single everybody out without being known to anybody."""
+
+
+def _without_names_and_amounts(config: RunConfig) -> tuple[RunConfig, dict[str, str]]:
+    """The configuration without keys that name a record or measure something, unless hardly any key is left; and what they are."""
+    from rarecell.data.describe import Reading, profile_file
+
+    if config.sql or config.spark_table or not os.path.exists(config.input):
+        return config, {}
+    reading = Reading(encoding=config.encoding or "", decimal=config.decimal or "", sheet=config.sheet or "")
+    what = {column.name: column.what for column in profile_file(Path(config.input), reading).columns}
+    left_out = {key: what[key] for key in config.keys if what.get(key) in _NOT_KNOWN and key not in config.recode}
+    known = tuple(key for key in config.keys if key not in left_out)
+    return (replace(config, keys=known), left_out) if len(known) >= 2 else (config, {})
 
 
 @main.command()

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from rarecell.data.levels import MISSING_WORDS, RawLevels
 from rarecell.errors import BadInput, nearest_names
+from rarecell.outcome.words import between
 
 if TYPE_CHECKING:
     from rarecell.edges import Level, ReadJson
@@ -342,7 +343,7 @@ def _binned(numbers: Mapping[Level, int], coding: Coding, is_whole: bool) -> tup
         for position in sorted(set(bin_of_value)):
             members = [value for value, bin_ in zip(in_order, bin_of_value, strict=True) if bin_ == position]
             first, last = _text(members[0]), _text(members[-1])
-            labels[position] = first if first == last else f"{first}–{last}"
+            labels[position] = first if first == last else between(first, last)
     elif coding.edges is not None:
         edges = coding.edges
         bin_of_value = [bisect.bisect_right(edges, value) for value in in_order]
@@ -381,7 +382,7 @@ def _floor_quotient(value: float, width: float) -> int:
 def _range(lower: float, upper: float, is_whole: bool) -> str:
     if not is_whole:
         return f"{_text(lower)} to <{_text(upper)}"
-    return _text(lower) if upper - lower == 1 else f"{_text(lower)}–{_text(upper - 1)}"
+    return _text(lower) if upper - lower == 1 else between(_text(lower), _text(upper - 1))
 
 
 def _text(number: Any) -> str:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from rarecell.errors import BadInput, KeyMismatch
 from rarecell.graph.masks import single
 from rarecell.model.protocol import CellModel, LogMoments, PluggedIn, Uncertainty
+from rarecell.outcome.words import percent
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.subsample import drawn_counts, part_of
@@ -243,7 +244,7 @@ class HeldOutLikelihood:
     def __str__(self) -> str:
         return (
             f"A record not used for the fit has a mean log-probability of {self.log_likelihood:.4f} (± {self.standard_error:.4f}); "
-            f"{self.impossible_share:.1%} of such records have probability zero without smoothing."
+            f"{percent(self.impossible_share)} of such records have probability zero without smoothing."
         )
 
 

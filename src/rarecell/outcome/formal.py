@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from rarecell.outcome.plain import Plain
-from rarecell.outcome.words import listed
+from rarecell.outcome.words import listed, percent
 
 CAUTIONS = (
     "ε says nothing about what the invariants themselves reveal: cells of one record in the tables of the cliques, and records "
@@ -115,8 +115,8 @@ class FormalStatement(Plain):
     @property
     def expectation(self) -> str:
         return (
-            f"In files with the same invariants {self.expected_records_changed:.1%} of the records and "
-            f"{self.expected_uniques_changed:.1%} of the sample uniques are expected to change."
+            f"In files with the same invariants {percent(self.expected_records_changed)} of the records and "
+            f"{percent(self.expected_uniques_changed)} of the sample uniques are expected to change."
         )
 
     @property

@@ -126,6 +126,17 @@ def span(ends: Sequence[float], digits: int | None = 0) -> str:
     return f"{number(float(ends[0]), digits)} to {number(float(ends[1]), digits)}"
 
 
+def between(first: str, last: str) -> str:
+    """What a band of neighbouring values is called; a dash between negative numbers could not be read.
+
+    Examples
+    --------
+    >>> between("20", "24"), between("-5", "-1")
+    ('20–24', '-5 to -1')
+    """
+    return f"{first} to {last}" if first.startswith("-") or last.startswith("-") else f"{first}–{last}"
+
+
 def listed(names: Sequence[str], *, joint: str = "and") -> str:
     """``a, b and c``."""
     if len(names) < 2:

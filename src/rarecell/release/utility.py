@@ -283,7 +283,7 @@ class UtilityReport:
     def __str__(self) -> str:
         worst = max((d.hellinger for distances in self.hellinger.values() for d in distances), default=0.0)
         return (
-            f"{self.values_changed:,} key values ({self.share_changed:.2%}) differ; no margin of up to {max(self.hellinger, default=0)} "
+            f"{self.values_changed:,} key values ({percent(self.share_changed)}) differ; no margin of up to {max(self.hellinger, default=0)} "
             f"keys is further than {worst:.4f} from the original (Hellinger distance)."
         )
 

@@ -11,7 +11,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rarecell.outcome.words import number, power_of_ten
+from rarecell.outcome.words import power_of_ten
 
 PALETTE = {
     "ink": "#1f2a33",
@@ -92,7 +92,7 @@ def tick_label(value: float) -> str:
         exponent = round(math.log10(value))
         if math.isclose(value, 10.0**exponent):
             return power_of_ten(exponent)
-    return f"{value:,.0f}" if float(value).is_integer() else number(value)
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.6g}"
 
 
 # ---------------------------------------------------------------------- a chart

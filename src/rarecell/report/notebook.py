@@ -24,7 +24,7 @@ from rarecell.outcome.records import RiskyRecord
 from rarecell.outcome.summary import RunSummary, Vertex
 from rarecell.outcome.swap import AttackSummary
 from rarecell.outcome.verdict import verdict
-from rarecell.outcome.words import about, about_times, counted, expected, listed, number, verb
+from rarecell.outcome.words import about, about_times, counted, expected, listed, number, percent, verb
 from rarecell.planning.planner import ReleaseFrontier
 from rarecell.report import charts, style_sheet
 from rarecell.report.card import card as card_of_run
@@ -233,7 +233,7 @@ def _(result: SwapResult, show_records: bool) -> str:
 @_body.register
 def _(result: ReleaseFrontier, show_records: bool) -> str:
     rows = [
-        (point.name, number(point.swaps), number(point.correct_links, 1), f"{point.highest:.3f}", f"{point.information_lost:.1%}")
+        (point.name, number(point.swaps), number(point.correct_links, 1), f"{point.highest:.3f}", percent(point.information_lost))
         for point in result.points
     ]
     headers = ["recoding", "swaps", "correct links", "highest risk", "information lost"]

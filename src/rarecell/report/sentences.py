@@ -106,7 +106,7 @@ def best_recode(risk: RiskSummary) -> Step | None:
         left, key, levels, step = min(choices, key=lambda choice: choice[0])
         if left < 0.8 * now:
             how = f" ({first_of(step.groups)})" if step.groups else ""
-            told = f"Or release {key} in {levels} groups{how}: {about(left)} instead of {expected(now)} records could then be recognised"
+            told = f"Or release {key} in {counted(levels, 'group')}{how}: {about(left)} instead of {expected(now)} records could then be recognised"
             return Step(told, f'--recode "{step.recode}"' if step.recode else "", "recode", "Try coarser keys")
     without = [(cost.without, cost.key) for cost in risk.key_costs if cost.without is not None]
     if without:

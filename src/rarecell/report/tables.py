@@ -13,7 +13,7 @@ from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.roles import HomogeneousGroup
 from rarecell.outcome.summary import Count, EstimatorDetail, PaperTable, RunSummary
 from rarecell.outcome.swap import IntruderSummary, RiskNumbers
-from rarecell.outcome.words import decade, first_of, number, percent, span
+from rarecell.outcome.words import counted, decade, first_of, number, percent, span
 from rarecell.report.graph_picture import ModelPicture
 from rarecell.report.sentences import estimator_name
 from rarecell.report.table import RISK_COLUMNS, Column, Table, names_column, persons, text_column
@@ -153,7 +153,7 @@ def _key_costs(summary: RunSummary) -> Table:
     for cost in sorted(summary.risk.key_costs, key=lambda cost: (cost.without is None, cost.without or 0.0)):
         for step in cost.coarsened:
             option = f'--recode "{step.recode}"' if step.recode else ""
-            change = f"in {step.levels} groups" + (f": {first_of(step.groups)}" if step.groups else "")
+            change = f"in {counted(step.levels, 'group')}" + (f": {first_of(step.groups)}" if step.groups else "")
             rows.append((cost.key, change, step.expected_population_uniques, option))
         if cost.without is not None:
             rows.append((cost.key, "left out", cost.without, ""))

@@ -29,6 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from rarecell._kernels.counting import collapse_records
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.outcome.roles import AttributeSummary
+from rarecell.outcome.words import between
 from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import Categories, ContingencyTable
 
@@ -124,7 +125,7 @@ class Groups:
         for b in range(len(used)):
             members = np.flatnonzero(new_value == b)
             first, last = levels[members[0]], levels[members[-1]]
-            labels.append(f"{first}" if first == last else f"{first}–{last}")
+            labels.append(f"{first}" if first == last else between(f"{first}", f"{last}"))
         if self.sensitive.has_missing:
             new_value = np.append(new_value, len(used))
         merged = Categories(

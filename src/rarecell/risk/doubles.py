@@ -26,7 +26,7 @@ from math import exp, lgamma, log
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.outcome.words import number
+from rarecell.outcome.words import number, percent
 
 Codes = NDArray[np.integer]
 
@@ -84,7 +84,7 @@ class Doubles:
         )
         return (
             f"{number(self.n_pairs)} pairs of {what}, where at most {number(np.ceil(self.n_explained))} would be expected from pairs that nearly "
-            f"agree. The population seems to hold copies (of about {min(self.share, 1.0):.0%} of it), which no model expects: the risk is likely "
+            f"agree. The population seems to hold copies (of about {percent(min(self.share, 1.0))} of it), which no model expects: the risk is likely "
             "overstated."
         )
 

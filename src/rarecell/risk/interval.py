@@ -37,6 +37,7 @@ from numpy.typing import NDArray
 
 from rarecell.errors import BadInput, UnknownChoice
 from rarecell.model.protocol import CellModel, Uncertainty
+from rarecell.outcome.words import percent
 from rarecell.risk import formulas
 from rarecell.risk.records import RecordRisk
 
@@ -86,7 +87,7 @@ class RiskInterval:
 
     def __str__(self) -> str:
         low, high = self.population_uniques
-        return f"Between {low:,.0f} and {high:,.0f} population uniques among the sample uniques ({self.level:.0%}). {self.basis}"
+        return f"Between {low:,.0f} and {high:,.0f} population uniques among the sample uniques ({percent(self.level)}). {self.basis}"
 
 
 def risk_interval(

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 STAGE = "scanning sets of keys"
 
-TIME_LIMIT = 300.0
+TIME_LIMIT = 30.0
 """Seconds after which a scan ends with the best sets so far."""
 
 BEAM = 20

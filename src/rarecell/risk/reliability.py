@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rarecell.outcome.summary import Reliability
+from rarecell.outcome.words import percent
 from rarecell.risk.design_effect import DesignEffect
 from rarecell.risk.diagnostics import FitDiagnostics
 from rarecell.risk.doubles import Doubles
@@ -89,12 +90,12 @@ def reliability(
     fraction = table.n_records / risk.population
     if fraction < LEAST_FRACTION:
         cautions.append(
-            f"The file holds {fraction:.2%} of the population; estimates were tried against known populations down to "
-            f"{LEAST_FRACTION:.1%}."
+            f"The file holds {percent(fraction)} of the population; estimates were tried against known populations down to "
+            f"{percent(LEAST_FRACTION)}."
         )
     elif fraction < SMALL_FRACTION and risk.expected_population_uniques < 50:
         cautions.append(
-            f"From samples of less than {SMALL_FRACTION:.1%} small numbers of population uniques were estimated up to a fifth too low or too "
+            f"From samples of less than {percent(SMALL_FRACTION)} small numbers of population uniques were estimated up to a fifth too low or too "
             "high."
         )
     if table.n_records < FEW_RECORDS:

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell.graph.masks import all_below, single
 from rarecell.intruder.scenarios import ScenarioTrial
+from rarecell.outcome.words import people
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.scenarios import Scenarios
 from rarecell.swap.interactions import Interactions
@@ -25,7 +26,7 @@ from rarecell.swap.target import SwapTarget, spread_evenly
 from rarecell.swap.task import SwapTask
 
 if TYPE_CHECKING:
-    from rarecell.edges import Json, Level
+    from rarecell.edges import Json
 
 
 NOT_FOR_ALL = "no swap changes a key in every scenario that poses a risk"
@@ -267,16 +268,11 @@ def _enough(
 
 
 def _sentence(plan: SwapPlan, scenarios: Scenarios, trials: list[ScenarioTrial], target: SwapTarget, is_met: bool) -> str:
-    told: list[Level] = []
-    for one, trial in zip(scenarios.each, trials, strict=True):
-        after = trial.after()
-        told.append(
-            f"{one.name} {after.expected_population_uniques:,.1f} expected population uniques, {after.expected_correct_matches:,.1f} "
-            f"expected correct links and a highest risk of {after.highest:.3f}"
-        )
-    reached = "; ".join(told)
     if is_met:
-        return f"{len(plan):,} swaps that change {plan.n_values_changed:,} values reach {target} in every scenario: {reached}."
+        return f"{len(plan):,} swaps reach {target} in every scenario."
+    after = {one.name: trial.after() for one, trial in zip(scenarios.each, trials, strict=True)}
+    worst = max(after, key=lambda name: after[name].expected_correct_matches)
     held = "; ".join(f"{n:,} records because {reason}" for reason, n in plan.reasons.items())
     blocked = f" Not swapped: {held}." if held else ""
-    return f"The target of {target} is out of reach in some scenario; all swaps together leave {reached}.{blocked}"
+    links = people(after[worst].expected_correct_matches)
+    return f"The target of {target} is out of reach in some scenario. Against {worst}, {links} correct links are left.{blocked}"

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from rarecell._kernels import agglomeration as kernels
 from rarecell.errors import BadInput
 from rarecell.graph.masks import MAX_VERTICES
-from rarecell.outcome.words import counted
+from rarecell.outcome.words import between, counted
 from rarecell.table.categories import Categories, Coarsening, members_of_groups
 from rarecell.table.contingency import ContingencyTable
 
@@ -257,11 +257,11 @@ def _span(first: str, last: str) -> str:
     """
     ends = [next((found.groupdict() for band in _BANDS if (found := band.fullmatch(label))), None) for label in (first, last)]
     if ends[0] is None or ends[1] is None:
-        return f"{first}–{last}"
+        return between(first, last)
     low, high = ends[0].get("low"), ends[1].get("high")
     if low is None:
-        return f"≤{high}" if high is not None else f"{first}–{last}"
-    return f"{low}–{high}" if high is not None else f"{low}+"
+        return f"≤{high}" if high is not None else between(first, last)
+    return between(low, high) if high is not None else f"{low}+"
 
 
 def _named(categories: Categories, group: NDArray[np.int64], counts: NDArray[np.float64]) -> Coarsening:

@@ -52,6 +52,16 @@ def test_row_numbers_of_r_begin_at_1(half: ModuleType) -> None:
     assert "The question." in half.explain(found)
 
 
+def test_twins_for_r(half: ModuleType) -> None:
+    columns = {"age": [20 + (row * 7) % 23 for row in range(200)], "sex": ["f" if row % 3 else "m" for row in range(200)]}
+    frame = half.table(columns, {name: [row == 4 for row in range(200)] for name in columns})
+    done = half.run("synthesise", frame, {"columns": ["age", "sex"], "keys": None, "files": 2.0, "seed": 1.0, "measure": False})
+    back = half.twin_columns(done, 2)
+    assert sum(back["sex"]["missing"]) == 1
+    assert sorted(back["age"]["values"]) == sorted([0, *(age for row, age in enumerate(columns["age"]) if row != 4)])
+    assert half.numbers(done)["records"] == 200
+
+
 def test_the_versions_agree() -> None:
     version = re.search(r'python_version_of_rarecell <- "(.*)"', (R / "R" / "environment.R").read_text())
     assert version is not None
@@ -99,6 +109,12 @@ refused <- tryCatch(assess(people, keys = c("age", "job", "sex", "income"), popu
                     error = conditionMessage)
 cat("refused", refused, "\\n")
 explain(found)
+twin <- synthesise(people, columns = c("age", "job", "sex"), measure = FALSE, seed = 1)
+print(twin)
+drawn <- twin_data(twin)
+stopifnot(identical(names(drawn), c("age", "job", "sex")), nrow(drawn) == 300, is.integer(drawn$age))
+stopifnot(identical(sort(drawn$age), sort(people$age)), sum(is.na(drawn$job)) == 1, identical(levels(drawn$job), levels(people$job)))
+stopifnot(identical(attributes(drawn$sex), attributes(people$sex)))
 """
 
 

@@ -19,6 +19,22 @@ protect <- function(data, keys, population = NULL, weight = NULL, ...) {
   run("protect", data, list(keys = as.list(keys), population = population, weight = weight, ...))
 }
 
+#' A synthetic twin: a file drawn from all files with the same tables of the model.
+synthesise <- function(data, columns, keys = NULL, ...) {
+  run("synthesise", data, list(columns = as.list(columns), keys = if (is.null(keys)) NULL else as.list(keys), ...))
+}
+
+#' The records of a twin, with the columns and types of the data.
+twin_data <- function(x, number = 1) {
+  if (x$what != "synthesise") stop("Only synthesise() draws twins.", call. = FALSE)
+  if (!is.data.frame(x$data)) stop("The data are in a file; write the twin with report().", call. = FALSE)
+  back <- asked(python()$twin_columns(x$result, as.integer(number)))
+  out <- x$data[names(back)]
+  rownames(out) <- NULL
+  for (name in names(back)) out[[name]] <- column_from_python(back[[name]], x$data[[name]])
+  out
+}
+
 #' The risk of every record, a row each, in the order of the data.
 record_risk <- function(x) {
   as.data.frame(lapply(asked(python()$risk_columns(x$result)), as.vector))

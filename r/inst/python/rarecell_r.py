@@ -23,7 +23,7 @@ def _listed(values):
     return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
-_LISTS = ("keys", "sensitive", "never_swap", "within", "records")
+_LISTS = ("columns", "keys", "sensitive", "never_swap", "within", "records")
 
 
 def run(what, frame, options):
@@ -34,7 +34,7 @@ def run(what, frame, options):
             given[name] = _listed(given[name])
     if "records" in given:
         given["records"] = [int(number) - 1 for number in given["records"]]
-    for name in ("population", "top", "seed", "restarts", "max_clique"):
+    for name in ("population", "top", "seed", "restarts", "max_clique", "files", "least_count"):
         if isinstance(given.get(name), float) and given[name].is_integer():
             given[name] = int(given[name])
     if isinstance(given.get("keep"), (list, tuple)):
@@ -52,7 +52,15 @@ def risk_columns(result):
 
 def column_back(result, name):
     """A column of the protected data: its values, and which of them are missing."""
-    column = result.frame.column(name).combine_chunks()
+    return _for_r(result.frame.column(name).combine_chunks())
+
+
+def twin_columns(result, number):
+    """The columns of a twin, counted from 1."""
+    return {name: _for_r(column) for name, column in result.columns(int(number) - 1).items()}
+
+
+def _for_r(column):
     missing = np.asarray(column.is_null())
     # Text comes as any of Arrow's three types for it, a recoded key as a dictionary.
     values = column.to_pylist()
@@ -62,6 +70,8 @@ def column_back(result, name):
 
 def numbers(result):
     """The figures that ``summary()`` shows in R."""
+    if isinstance(result, rc.Synthesis):
+        return result.summary.to_dict()
     risk = result.summary.risk
     found = {
         "records": result.summary.records,

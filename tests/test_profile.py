@@ -24,6 +24,7 @@ def safe(**risk: Any) -> dict[str, Any]:
         "expected_correct_matches": 0.4,
         "interval_correct_matches": [0.1, 0.9],
         "highest": 0.01,
+        "highest_match": 0.02,
         "records_above_threshold": 0,
         "reliability": {"light": "green"},
         **risk,
@@ -47,6 +48,8 @@ def test_a_safe_file_is_released_by_every_profile() -> None:
     [
         ({"highest": 0.21}, {}, DO_NOT_RELEASE, "max_record_risk"),
         ({"highest": 0.2}, {}, RELEASE, None),
+        ({"highest_match": 0.1}, {"max_match_risk": 0.09}, DO_NOT_RELEASE, "max_match_risk"),
+        ({"highest_match": 0.09}, {"max_match_risk": 0.09}, RELEASE, None),
         ({"expected_correct_matches": 99.0}, {}, DO_NOT_RELEASE, "max_correct_links_share"),
         ({"expected_correct_matches": 98.0}, {}, RELEASE, None),
         ({"expected_correct_matches": 6.0}, {"max_correct_links": 5.0}, DO_NOT_RELEASE, "max_correct_links"),

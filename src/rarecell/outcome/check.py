@@ -121,6 +121,7 @@ def _side(passed: bool) -> str:
 
 _PROFILE_RULES = {
     "max_record_risk": "no record has a risk above {:g}",
+    "max_match_risk": "no link to a record is right with a probability above {:g}",
     "max_correct_links": "an intruder expects to be right at most {:g} times",
     "max_correct_links_share": "an intruder expects to be right about at most {:g} of the records, as a share",
     "max_household_links_share": "at most {:g} of the households are linked correctly, as a share",

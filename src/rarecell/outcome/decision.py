@@ -48,6 +48,7 @@ def decided(summary: RunSummary, profile: Profile, *, folder: str = ".", is_defa
     reasons = (
         *_margins(summary),
         *_record_risk(summary, profile, folder, is_named=not is_default),
+        *_match_risk(summary, profile, folder),
         *_links(summary, profile, folder),
         *_households(summary, profile),
         *_groups(summary, profile, folder),
@@ -93,6 +94,22 @@ def _record_risk(summary: RunSummary, profile: Profile, folder: str, *, is_named
         "max_record_risk",
         f"{who} a risk above {limit:g}; the highest is {_beyond(highest, limit)}.",
         _less_record_risk(summary, limit, how_many, folder, naming="" if is_named else f"--profile {profile.name} "),
+    )
+
+
+def _match_risk(summary: RunSummary, profile: Profile, folder: str) -> Iterator[Reason]:
+    limit, swap = profile.max_match_risk, summary.swap
+    highest = summary.risk.highest_match if swap is None else swap.risk_after.highest_match
+    if limit is None or (highest is not None and highest <= limit):
+        return
+    if highest is None:
+        sentence = "The highest chance that a link is right was not computed for this file."
+        yield _reason("max_match_risk", sentence, _Remedy("Assess the file again with this version"))
+        return
+    yield _reason(
+        "max_match_risk",
+        f"A link to some record would be right with probability {_beyond(highest, limit)}. The profile allows {limit:g}.",
+        _coarser(summary, folder),
     )
 
 

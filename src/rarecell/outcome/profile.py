@@ -38,6 +38,8 @@ class Profile(Plain):
         Whether the limits were compared with their source; False for limits that are somebody's choice or were taken from memory.
     max_record_risk : float or None
         Highest risk of a record: that it is alone in the population, or linked although it was swapped.
+    max_match_risk : float or None
+        Highest chance that a link to a record is right, certain or not: one over the number of people who look like it.
     max_correct_links, max_correct_links_share : float or None
         Expected correct links of any of the intruders, as a number and as a share of the records.
     intruders : tuple of str
@@ -59,6 +61,7 @@ class Profile(Plain):
     source: str = ""
     is_verified: bool = False
     max_record_risk: float | None = None
+    max_match_risk: float | None = None
     max_correct_links: float | None = None
     max_correct_links_share: float | None = None
     intruders: tuple[str, ...] = ("exact", "nearest")
@@ -69,7 +72,7 @@ class Profile(Plain):
     worst_light: str = "amber"
 
     def __post_init__(self) -> None:
-        for limit in ("max_record_risk", "max_correct_links_share", "max_household_links_share", "max_leak"):
+        for limit in ("max_record_risk", "max_match_risk", "max_correct_links_share", "max_household_links_share", "max_leak"):
             share = getattr(self, limit)
             if share is not None and not 0.0 <= share <= 1.0:
                 raise BadInput(f"'{limit}' of the profile '{self.name}' is {share:g}. It is a share: give a number from 0 to 1.")
@@ -167,7 +170,7 @@ PROFILES: Mapping[str, Profile] = {
                 "Health Canada's guidance on the public release of clinical information. It was not compared with the documents: "
                 "check it before you rely on it."
             ),
-            max_record_risk=0.09,
+            max_match_risk=0.09,
             intruders=("exact", "nearest", "informed"),
             max_leak=0.5,
         ),

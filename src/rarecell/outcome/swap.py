@@ -14,12 +14,13 @@ from rarecell.outcome.words import counted, percent
 
 @dataclass(frozen=True, kw_only=True)
 class RiskNumbers(Plain):
-    """The risk of a file in four numbers."""
+    """The risk of a file in a few numbers; ``highest_match`` is the highest chance that a link to a record is right."""
 
     expected_population_uniques: float
     expected_correct_matches: float
     sample_uniques: int | None = None
     highest: float
+    highest_match: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

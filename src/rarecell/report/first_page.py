@@ -94,6 +94,8 @@ def _rule(judgement: ProfileVerdict) -> str:
 def _limits(profile: Profile) -> Iterator[str]:
     if profile.max_record_risk is not None:
         yield f"a risk of at most {profile.max_record_risk:g} for a record"
+    if profile.max_match_risk is not None:
+        yield f"a chance of at most {profile.max_match_risk:g} that a link is right"
     if profile.max_correct_links is not None:
         yield f"at most {number(profile.max_correct_links)} correct links"
     if profile.max_correct_links_share is not None:

@@ -135,6 +135,7 @@ def with_suppression(swap: SwapSummary, found: Suppression, after: RiskAfter) ->
         expected_correct_matches=after.expected_correct_matches,
         sample_uniques=swap.risk_after.sample_uniques,
         highest=after.highest,
+        highest_match=swap.risk_after.highest_match,
     )
     told = SuppressionSummary(
         records=len(found.rows),

@@ -117,7 +117,15 @@ def release_summary(
         uniques_vacated=after.n_vacated,
         uniques_created=after.n_created,
         risk_before=_risk_numbers(risk),
-        risk_after=_risk_numbers(after),
+        risk_after=replace(
+            _risk_numbers(after),
+            highest_match=max(
+                float(after.match_probability.max(initial=0.0)),
+                float(after.swapped_highest.max(initial=0.0)),
+                # Records that share their values were not swapped, and are as easy to match as before.
+                float(risk.match_probability[risk.sample_count > 1].max(initial=0.0)),
+            ),
+        ),
         margins_identical=margins_identical,
         hellinger={str(order): _spread(distances) for order, distances in cost.hellinger.items()},
         pmse=cost.pairs_propensity.pmse,
@@ -156,4 +164,5 @@ def _risk_numbers(risk: RecordRisk | RiskAfter) -> RiskNumbers:
         expected_correct_matches=float(risk.expected_correct_matches),
         sample_uniques=int(risk.n_sample_uniques),
         highest=risk.highest if isinstance(risk, RiskAfter) else float(risk.unique_probability.max(initial=0.0)),
+        highest_match=float(risk.match_probability.max(initial=0.0)),
     )

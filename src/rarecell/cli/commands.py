@@ -1,7 +1,7 @@
 """The command line: parse, call the library, print.
 
 Nothing heavy is imported before a command needs it, so that help is immediate. Exit codes: 0 done, 1 an error that the user
-can fix (one paragraph), 2 wrong usage, 3 a risk above ``--fail-above`` or one of the other gates.
+can fix (one paragraph), 2 wrong usage, 3 a risk above ``--fail-above``, one of the other gates, or a refusal by the profile that was named.
 """
 
 from __future__ import annotations

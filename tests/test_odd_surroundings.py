@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,41 @@ def test_an_input_that_is_replaced_is_named_whatever_its_size_and_time(people: P
     with pytest.raises(BadInput, match="changed while it was being worked on"):
         rc.protect(people, keys=["age", "sex"], population=5000, top=5, out=people.parent / "run")
     assert not (people.parent / "run").exists()
+
+
+@pytest.mark.parametrize("to", [">&-", "2>&-", ">/dev/full", "2>/dev/full", "<&- >&- 2>&-"])
+def test_results_are_written_when_nothing_can_be_printed(people: Path, tmp_path: Path, to: str) -> None:
+    out = tmp_path / "run"
+    words = [sys.executable, "-m", "rarecell", "assess", str(people), *ASSESS[:-1], "--out", str(out)]
+    environment = {**os.environ, "PYTHONPATH": str(Path(rc.__file__).parents[1])}
+    done = subprocess.run(["sh", "-c", f"{shlex.join(words)} {to}"], env=environment, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert done.returncode == ("/dev/full" in to)
+    assert (out / "report.html").exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize("limit", [700_000, 1_000_000])
+def test_too_little_memory_is_said_in_one_paragraph(people: Path, tmp_path: Path, limit: int) -> None:
+    words = shlex.join([sys.executable, "-m", "rarecell", "assess", str(people), *ASSESS, "--out", str(tmp_path / "run")])
+    environment = {**os.environ, "PYTHONPATH": str(Path(rc.__file__).parents[1])}
+    done = subprocess.run(
+        ["sh", "-c", f"ulimit -v {limit}; {words}"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("rarecell: This session may use only")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_more_threads_are_said_in_one_paragraph(people: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", start)
+    done = CliRunner().invoke(main, ["assess", str(people), *ASSESS])
+    assert done.exit_code == 1
+    assert "no more memory or threads" in done.output
 
 
 def test_private_copies_of_a_killed_run_are_removed_at_the_next_start(people: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ can fix (one paragraph), 2 wrong usage, 3 a risk above ``--fail-above``, one of 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -38,6 +39,7 @@ from rarecell.cli.options import (
 from rarecell.data.names import joined_names, names_in
 from rarecell.errors import OutputExists, RarecellError
 from rarecell.machine.disk import remove_stale_folders
+from rarecell.machine.memory import is_shortage, refuse_small_address_space
 from rarecell.machine.signals import interrupt, when_asked_to_end
 from rarecell.machine.system import make_output_printable
 from rarecell.outcome.check import Limits
@@ -201,6 +203,7 @@ class _Group(click.Group):
             folders = "a private folder" if n_left == 1 else f"{n_left} private folders"
             click.echo(f"rarecell: {folders} with copies of records, left behind by a run that was killed, removed.", err=True)
         try:
+            refuse_small_address_space()
             with when_asked_to_end(interrupt):
                 return super().invoke(ctx)
         except RarecellError as problem:
@@ -213,6 +216,23 @@ class _Group(click.Group):
             # The reader of our output has gone, as with `head`; Python must not complain when it closes stdout.
             sys.stdout = None
             ctx.exit(0)
+        except (MemoryError, ImportError, RuntimeError) as problem:
+            if not is_shortage(problem):
+                raise
+            click.echo(
+                "rarecell: the system gave no more memory or threads. Nothing was written, and the input is untouched. Close other "
+                "programs, raise the limits of this session (ulimit -v, ulimit -u, the limits of a container), or use fewer keys.",
+                err=True,
+            )
+            ctx.exit(1)
+        except OSError as problem:
+            # Files have errors of their own, with their names; this is one of printing.
+            if problem.filename is not None:
+                raise
+            sys.stdout = None
+            with contextlib.suppress(OSError):
+                click.echo(f"rarecell: what was found could not be printed: {problem.strerror or problem}.", err=True)
+            ctx.exit(1)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

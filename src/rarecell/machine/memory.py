@@ -7,6 +7,7 @@ whether it does is known as soon as they are counted, before any long work begin
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from dataclasses import dataclass
 
@@ -148,3 +149,39 @@ def machine_memory() -> int:
 def free_memory() -> int:
     """Bytes of memory available without swapping; assumed to be 4 GiB where the system does not say."""
     return system.free_memory() or 4 << 30
+
+
+LEAST_ADDRESS_SPACE = 1_400_000_000
+"""Bytes of addresses that the libraries take before they hold any data; with fewer, some of them abort the program."""
+
+
+def refuse_small_address_space() -> None:
+    """Raise when the session limits addresses (``ulimit -v``) to fewer than the libraries need."""
+    if importlib.util.find_spec("resource") is None:
+        return
+    import resource
+
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit not in (-1, resource.RLIM_INFINITY) and limit < LEAST_ADDRESS_SPACE:
+        raise BadInput(
+            f"This session may use only {limit / 1e9:.1f} GB of addresses, fewer than the {LEAST_ADDRESS_SPACE / 1e9:.1f} GB that reading "
+            "and counting need. Raise the limit, for example with: ulimit -v unlimited."
+        )
+
+
+_SIGNS_OF_SHORTAGE = (
+    "can't start new thread",
+    "cannot allocate memory",
+    "failed to map segment",
+    "out of memory",
+    "can't allocate",
+)
+
+
+def is_shortage(problem: BaseException | None) -> bool:
+    """Whether an error, or what caused it, comes from a lack of memory or threads; libraries word it in many ways."""
+    if problem is None:
+        return False
+    if isinstance(problem, MemoryError) or any(sign in str(problem).lower() for sign in _SIGNS_OF_SHORTAGE):
+        return True
+    return is_shortage(problem.__cause__ or problem.__context__)

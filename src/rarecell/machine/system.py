@@ -110,10 +110,20 @@ def n_cores() -> int:
 
 
 def make_output_printable() -> None:
-    """Let every character be printed.
+    """Let everything be printed, into nothing if there is no place to print to.
 
-    On Windows a pipe accepts only the characters of one code page, and any other character would end the program.
+    On Windows a pipe accepts only the characters of one code page, and any other character would end the program. A stream
+    that the caller closed is opened again, because the next file would otherwise take its number, and with it whatever a
+    library prints.
     """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the program ends
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="replace")

@@ -46,7 +46,7 @@ import sys, time
 sys.path.insert(0, {str(Path(__file__).resolve().parent.parent)!r})
 from benchmarks.timing import Watching
 from rarecell import datasets
-from rarecell.run.{"protection" if command == "protect" else "assessment"} import {command}
+from rarecell.run.{command} import {command}
 from rarecell.run.config import ProtectConfig, RunConfig
 loaded = time.process_time()
 watching = Watching()

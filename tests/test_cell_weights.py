@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.risk import cell_weights
 from rarecell.risk.cell_weights import smoothed_weights
+from rarecell.risk.design import sampling_design, with_smoothed_weights
 from rarecell.risk.design_effect import design_effect
 from rarecell.table.coarsening import automatic_coarsenings
 from tests.naive import cell_weights as naive
@@ -154,3 +155,23 @@ def test_the_variance_between_cells_is_that_of_the_simulation() -> None:
     np.testing.assert_allclose(cell_weights.own_share(counts, ratio) - 1, wanted - 1, rtol=0.15)
     assert (cell_weights.own_share(counts, ratio - effect) == 1.0).all()
     assert (cell_weights.own_share(np.ones(50), np.linspace(0.5, 1.5, 50)) == 1.0).all()
+
+
+@given(coarsened_tables(max_keys=3), st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_weights_smoothed_once_serve_every_coarser_table(table: rc.ContingencyTable, seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    table = replace(table, weights=table.counts * np.exp(draw.normal(2.0, 0.5, table.n_cells)))
+    smooth = with_smoothed_weights(table)
+    design = sampling_design(table, sampling="weights")
+    np.testing.assert_allclose(sampling_design(smooth, sampling="smoothed").weight, design.weight, rtol=1e-12)
+    for key in table.keys if table.n_keys > 1 else ():
+        others = [other for other in table.keys if other != key]
+        coarser = smooth.project(others)
+        found = sampling_design(coarser, sampling="smoothed")
+        # A record of a coarser cell stands for as many people as its records do on average.
+        columns = [table.keys.index(other) for other in others]
+        for cell, weight in zip(coarser.cells, found.weight, strict=True):
+            inside = (table.cells[:, columns] == cell).all(axis=1)
+            mean = np.average(smooth.weights[inside] / table.counts[inside], weights=table.counts[inside])
+            assert weight == pytest.approx(max(mean, 1.0))

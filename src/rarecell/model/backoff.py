@@ -133,12 +133,34 @@ class BackoffNetwork(_Backoff):
         """:meth:`log_moments` as rows of three numbers."""
         if cells is None and self._at_cells is not None:
             return self._at_cells
-        asked = self.table.cells if cells is None else cells
+        asked = self.table.marginals.in_columns(self.table.cells if cells is None else cells)
         total = np.zeros((len(asked), 3))
-        everyone = np.arange(len(asked), dtype=np.int32)
-        for betas, _ in self._conditional_betas(asked):
-            kernels.add_at(total, gamma.beta_log_moments(*betas), everyone)
+        for conditional in self.conditionals:
+            kernels.add_at(total, *self._log_moments_of(conditional, asked))
         return total
+
+    def _log_moments_of(self, conditional: Conditional, cells: NDArray[np.int32]) -> tuple[Floats, NDArray[np.int32]]:
+        """Moments of the logarithm of one conditional, and the place of each cell among them.
+
+        Cells that agree on a pair share its moments, which are computed once: many cells are asked for that differ in few keys.
+        """
+        fitted = self._posterior_of(conditional)
+        place = self.table.marginals.positions(conditional.pair, cells).astype(np.int64)
+        unseen = np.flatnonzero(place < 0)
+        parts = [fitted]
+        if len(cells) < len(fitted.mean):
+            seen = place >= 0
+            occurring, place[seen] = np.unique(place[seen], return_inverse=True)
+            parts = [fitted.at(occurring)]
+        if len(unseen):
+            lacking = cells[unseen]
+            group = cells_that_agree(self.table, conditional.pair, lacking)
+            one_of_group = np.empty(int(group.max()) + 1, dtype=np.int64)
+            one_of_group[group] = np.arange(len(group))
+            place[unseen] = len(parts[0].mean) + group
+            parts.append(self._unseen_betas(conditional, lacking[one_of_group]))
+        moments = np.concatenate([gamma.beta_log_moments(*betas) for betas in parts])
+        return moments, place.astype(np.int32)
 
     def forget_cells(self) -> None:
         """Free what is stored for every cell; it is recomputed when needed."""

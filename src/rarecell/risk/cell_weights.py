@@ -170,21 +170,29 @@ class _Factor:
 
 def _best_strength(counts: Floats, ratio: Floats, shorter: Floats, groups: Groups) -> tuple[float, float]:
     """Smallest error on left-out cells in a context, and the strength of the shorter context that attains it."""
-    errors = [_error(counts, ratio, _left_out_means(counts, ratio, shorter, groups, s), shorter) for s in STRENGTHS]
+    n_there, sums = _left_out_sums(counts, ratio, groups)
+    errors = [_error(counts, ratio, (sums + s * shorter) / (n_there + s), shorter) for s in STRENGTHS]
     best = int(np.argmin(errors))
     return errors[best], float(STRENGTHS[best])
 
 
-def _left_out_means(counts: Floats, ratio: Floats, shorter: Floats, groups: Groups, strength: float) -> Floats:
-    """Mean in each cell's context without the cell itself, shrunk towards ``shorter``."""
+def _left_out_sums(counts: Floats, ratio: Floats, groups: Groups) -> tuple[Floats, Floats]:
+    """Records and their sum in each cell's context, without the cell itself."""
     n_there = np.bincount(groups.of_row, weights=counts, minlength=groups.n_groups)[groups.of_row] - counts
     sums = np.bincount(groups.of_row, weights=counts * ratio, minlength=groups.n_groups)[groups.of_row] - counts * ratio
-    return np.asarray((np.maximum(sums, 0.0) + strength * shorter) / (n_there + strength))
+    return n_there, np.maximum(sums, 0.0)
+
+
+def _left_out_means(counts: Floats, ratio: Floats, shorter: Floats, groups: Groups, strength: float) -> Floats:
+    """Mean in each cell's context without the cell itself, shrunk towards ``shorter``."""
+    n_there, sums = _left_out_sums(counts, ratio, groups)
+    return np.asarray((sums + strength * shorter) / (n_there + strength))
 
 
 def _error(counts: Floats, ratio: Floats, predicted: Floats, scale: Floats) -> float:
     """Mean squared error relative to the prediction of the shorter context, so that large weights do not dominate."""
-    return float(counts @ ((ratio - predicted) / scale) ** 2 / counts.sum())
+    # Not a product of vectors by BLAS: its threads wait for each other longer than so short a sum takes.
+    return float((counts * ((ratio - predicted) / scale) ** 2).sum() / counts.sum())
 
 
 def _followed(rows: Rows, counts: Floats, ratio: Floats, chain: tuple[_Step, ...], *, is_left_out: bool = False) -> Floats:

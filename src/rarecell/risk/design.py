@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float64]
 
-SAMPLINGS = ("srs", "weights")
+SAMPLINGS = ("srs", "weights", "smoothed")
+"""Equal weights; survey weights; or weights that were smoothed already, on a finer table of the same records."""
 
 _LARGE_DIFFERENCE = 0.01
 """A sum of weights that differs from the population by more than this share is worth a note."""
@@ -105,7 +106,7 @@ def sampling_design(
     if sampling not in SAMPLINGS:
         raise UnknownChoice.of("The sampling", sampling, SAMPLINGS)
     if strata is not None:
-        if sampling == "weights":
+        if sampling != "srs":
             raise BadInput(
                 "Both strata and survey weights were given; strata with their populations imply the weights, so give one of them."
             )
@@ -116,10 +117,10 @@ def sampling_design(
         return _by_weights(with_stratum_weights(table, strata, population), sum(population.values()))
     if isinstance(population, Mapping):
         raise BadInput("The population was given for each stratum, but no strata were named.")
-    if sampling == "weights":
+    if sampling != "srs":
         if table.weights is None:
             raise BadInput("Sampling by weights was asked for, but the table has no weights; name the weight column.")
-        return _by_weights(table, population)
+        return _by_weights(table, population, is_smooth=sampling == "smoothed")
     if population is None:
         raise BadInput(
             "The population size is missing: give the number of units the sample was drawn from, or name a weight column."
@@ -167,7 +168,14 @@ def with_stratum_weights(
     return replace(table, weights=np.asarray(sums, dtype=np.float64))
 
 
-def _by_weights(table: ContingencyTable, population: float | None) -> SamplingDesign:
+def with_smoothed_weights(table: ContingencyTable) -> ContingencyTable:
+    """The same table with smoothed weights, which stay smooth when keys are coarsened or left out: one fit serves them all."""
+    if table.weights is None:
+        return table
+    return replace(table, weights=smoothed_weights(table) * table.counts)
+
+
+def _by_weights(table: ContingencyTable, population: float | None, *, is_smooth: bool = False) -> SamplingDesign:
     assert table.weights is not None, "the caller has checked for weights"
     total = float(table.weights.sum())
     if not total > 0.0:
@@ -176,7 +184,7 @@ def _by_weights(table: ContingencyTable, population: float | None) -> SamplingDe
     if size < table.n_records:
         raise PopulationTooSmall.given(size, n_records=table.n_records)
     # Weights normalised to another sum still give the shares.
-    weight = smoothed_weights(table) * (size / total)
+    weight = (table.weights / table.counts if is_smooth else smoothed_weights(table)) * (size / total)
     notes: list[str] = []
     if abs(total / size - 1.0) > _LARGE_DIFFERENCE:
         notes.append(

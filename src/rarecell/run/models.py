@@ -30,7 +30,7 @@ from rarecell.model.regularised import RegularisedModel
 from rarecell.outcome.summary import EstimatorDetail, PaperModel, PaperTable, SearchSummary
 from rarecell.outcome.words import counted, verb
 from rarecell.progress import SILENT, OnlyCancelled, Progress
-from rarecell.risk.design import with_stratum_weights
+from rarecell.risk.design import with_smoothed_weights, with_stratum_weights
 from rarecell.risk.diagnostics import fit_diagnostics
 from rarecell.risk.missing_values import matching_anything
 from rarecell.risk.records import RecordRisk, record_risk
@@ -239,12 +239,14 @@ def risk_of(table: ContingencyTable, model: CellModel, config: RunConfig) -> Rec
     return matching_anything(risk, model) if config.missing == MATCHES_ANYTHING else risk
 
 
-def own_level_risk(table: ContingencyTable, model: CellModel, config: RunConfig) -> RecordRisk:
+def own_level_risk(
+    table: ContingencyTable, model: CellModel, config: RunConfig, *, has_smooth_weights: bool = False
+) -> RecordRisk:
     """The same risk with missing values as levels of their own."""
     sizes = stratum_levels(table, config)
     if sizes is not None:
         return record_risk(table, model, population=sizes, strata=config.strata, form=config.form)
-    sampling = "weights" if table.weights is not None else "srs"
+    sampling = "srs" if table.weights is None else "smoothed" if has_smooth_weights else "weights"
     population = config.population or sum(config.populations.values()) or None
     return record_risk(table, model, population=population, sampling=sampling, form=config.form)
 
@@ -299,23 +301,25 @@ def quick_model(table: ContingencyTable, config: RunConfig, *, n_orders: int = 2
 
 
 def quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
-    """τ1 of a changed table under the quickest model of the run's kind, for comparison with that of the unchanged table."""
+    """τ1 of a changed table under the quickest model of the run's kind, for comparison with that of the unchanged table.
+
+    Its weights are smooth: those of :func:`part_for_comparisons` are, and coarser tables inherit them.
+    """
     model = quick_model(table, config, n_orders=1)
-    risk = own_level_risk(table, model, config)
+    risk = own_level_risk(table, model, config, has_smooth_weights=True)
     if config.missing == MATCHES_ANYTHING:
         risk = matching_anything(risk, model, n_fits=0)
     return risk.expected_population_uniques
 
 
 def part_for_comparisons(table: ContingencyTable, config: RunConfig) -> ContingencyTable:
-    """The table itself, or a random part of it if many fits would take long.
+    """The table itself, or a random part of it if many fits would take long; survey weights are smoothed once, for all of them.
 
     More keys mean more fits, each with more to compare; the part shrinks in the same proportion.
     """
     n_records = MANY_CELLS * _FEW_KEYS // max(table.n_keys, _FEW_KEYS)
-    if table.n_cells <= n_records:
-        return table
-    return random_part(table, n_records, np.random.default_rng(config.seed))
+    part = table if table.n_cells <= n_records else random_part(table, n_records, np.random.default_rng(config.seed))
+    return with_smoothed_weights(part)
 
 
 # How many people does each record of a stratified sample stand for?

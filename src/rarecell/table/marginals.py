@@ -255,10 +255,13 @@ class Marginals:
                 self._short_addends[vertex, stride] = found
         return found
 
+    def in_columns(self, cells: Array) -> Array:
+        """The same key codes column by column, in the type of the table: what is asked for many sets is converted once."""
+        return np.asfortranarray(cells, self._table_rows.codes.dtype)  # one type, so that one loop is compiled
+
     def _numbers(self, rows: Array, radix: _Radix) -> NDArray[np.int64]:
         """The mixed-radix number of each row of key codes."""
-        same_type = np.asfortranarray(rows, self._table_rows.codes.dtype)  # one type, so that one loop is compiled
-        return np.asarray(kernels.marginal_keys(same_type.T, *self._parts_of(radix)))
+        return np.asarray(kernels.marginal_keys(self.in_columns(rows).T, *self._parts_of(radix)))
 
     def _parts_of(self, radix: _Radix) -> tuple[NDArray[np.int64], ...]:
         """:meth:`_parts` of one set, kept when short, because small tables are asked for the same sets again and again."""

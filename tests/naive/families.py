@@ -27,3 +27,21 @@ def population_counts(
     """For each household of a sample, how many of the population have its composition."""
     times = Counter(population.values())
     return {home: times[rows] for home, rows in sample.items()}
+
+
+def nearest_household(
+    released: Sequence[int], true: Sequence[int], register: Sequence[Sequence[int]], size: int, scale: Sequence[float]
+) -> float:
+    """Chance that a released household is linked to its own: nobody of the same size is nearer, and ties are broken at random.
+
+    ``size`` is the column of the size; ``scale`` is the distance of one step in each column, or 0 where values are equal or not.
+    """
+
+    def distance(one: Sequence[int], other: Sequence[int]) -> float:
+        return sum((abs(a - b) * step if step else 1.0) for a, b, step in zip(one, other, scale, strict=True) if a != b)
+
+    own = distance(released, true)
+    found = [distance(released, row) for row in register if row[size] == released[size]]
+    if any(far < own - 1e-9 for far in found):
+        return 0.0
+    return 1.0 / sum(abs(far - own) <= 1e-9 for far in found)

@@ -236,6 +236,11 @@ class Unseen:
         """Whether the model also says how sure it is about empty cells."""
         return all(member.uncertainty is Uncertainty.FULL for member in self.members[0])
 
+    @property
+    def expected_total(self) -> float:
+        """Expected number of all unseen people."""
+        return float(np.average(self.per_probability, weights=self.table.counts))
+
     def expected(self, cells: Cells) -> Floats:
         """Expected number of unseen people in each cell."""
         return np.asarray(np.exp(self.model.log_cell_probability(cells)) * self._factor(cells))

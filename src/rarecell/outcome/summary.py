@@ -428,7 +428,8 @@ class RunSummary(Plain):
     def highest_risk(self) -> float:
         """The highest risk of a record in the file as it would be released."""
         if self.swap is not None:
-            return self.swap.risk_after.highest
+            household = None if self.risk.known_families is None else self.swap.intruder("household")
+            return max(self.swap.risk_after.highest, 0.0 if household is None else household.highest or 0.0)
         families = 0.0 if self.risk.known_families is None else self.risk.known_families.highest or 0.0
         # A summary that does not give the highest risk is not better for it.
         unknown = 1.0 if self.risk.records_above_threshold else 0.0

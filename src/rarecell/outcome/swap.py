@@ -29,7 +29,9 @@ class IntruderSummary(Plain):
 
     ``swapped`` is the part of ``after`` that comes from swapped records; ``knows`` says what the intruder must know, as a
     continuation of "somebody who". The true numbers are given if the population is known. With a register, ``before`` and
-    ``after`` are counted in it, and the estimated numbers are what the model expected without it.
+    ``after`` are counted in it, and the estimated numbers are what the model expected without it. The intruder ``household`` links
+    households; the persons who live in them are counted beside, ``persons_certain`` those in households with no other as near, and
+    ``highest`` is the highest chance of a single household.
     """
 
     name: str
@@ -43,6 +45,10 @@ class IntruderSummary(Plain):
     true_after: float | None = None
     estimated_before: float | None = None
     estimated_after: float | None = None
+    persons_before: float | None = None
+    persons_after: float | None = None
+    persons_certain: float | None = None
+    highest: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,6 +322,10 @@ class SwapSummary(Plain):
     analyses: tuple[AnalysisSummary, ...] = ()
     earlier: ReleasedBefore | None = None
     verdict: str = ""
+
+    def intruder(self, name: str) -> IntruderSummary | None:
+        """What one of the intruders finds, if it was tried."""
+        return next((one for one in self.intruders if one.name == name), None)
 
 
 # What did the intruders find in a released file?

@@ -159,13 +159,18 @@ def after_protection(summary: RunSummary, swap: SwapSummary) -> Verdict:
         if summary.as_it_came is None
         else f" recoded and {expected(summary.as_it_came.expected_population_uniques)} as the file came"
     )
+    found = f"an intruder{_linking(swap.risk_after.expected_correct_matches)}"
+    families, household = summary.risk.known_families, swap.intruder("household")
+    if families is not None and household is not None and household.persons_certain is not None:
+        before, after = families.expected_records, max(after, household.persons_certain)
+        found = (
+            f"an intruder who knows families and holds a register links {about(household.after)} households to their own, "
+            f"{expected(household.before)} before, with {about(household.persons_after or 0.0)} persons."
+        )
     return Verdict(
         "safe" if after < 1 else "watch",
         f"{_records(after)} could still be recognised, {expected(before)}{came or ' before'}",
-        (
-            f"{reached}{what_was_done(swap)}",
-            f"{what_was_kept(swap)}{_beside(swap)}; an intruder{_linking(swap.risk_after.expected_correct_matches)}",
-        ),
+        (f"{reached}{what_was_done(swap)}", f"{what_was_kept(swap)}{_beside(swap)}; {found}"),
     )
 
 

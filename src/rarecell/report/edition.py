@@ -431,6 +431,10 @@ def _expected_of(intruders: Sequence[IntruderSummary]) -> tuple[IntruderSummary,
             true_after=None,
             estimated_before=None,
             estimated_after=None,
+            persons_before=None if one.persons_before is None else rough_up(one.persons_before),
+            persons_after=None if one.persons_after is None else rough_up(one.persons_after),
+            persons_certain=None if one.persons_certain is None else rough_up(one.persons_certain),
+            highest=None,
         )
         for one in intruders
         if one.name != "participant"

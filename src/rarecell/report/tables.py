@@ -311,6 +311,8 @@ def intruders_table(intruders: Sequence[IntruderSummary]) -> Table:
     for column, values in (
         (text_column("After, 95 % interval"), [_ends(one.interval_after) for one in intruders]),
         (Column("After, in truth", persons), [one.true_after for one in intruders]),
+        (Column("Persons, before", persons), [one.persons_before for one in intruders]),
+        (Column("Persons, after", persons), [one.persons_after for one in intruders]),
         (Column("Before, estimated", persons), [one.estimated_before for one in intruders]),
         (Column("After, estimated", persons), [one.estimated_after for one in intruders]),
     ):

@@ -48,6 +48,8 @@ def find_families(data: Microdata, risk: RecordRisk, config: RunConfig, *, regis
     if household is None:
         return None
     codes, categories = data.column_codes(data.keys)
+    ordered = {c.key: c.is_ordered for c in risk.table.categories}
+    categories = tuple(replace(c, is_ordered=ordered[c.key]) for c in categories)
     before = _named_order(data, config)
     plain = Members.of(codes, household)
     fraction = risk.table.n_records / risk.population

@@ -24,6 +24,7 @@ from rarecell.run.after import after_formal, left_at_risk, travelling, with_afte
 from rarecell.run.assess import assessed
 from rarecell.run.blanking import after_blanking, suppressed, with_suppression
 from rarecell.run.config import ProtectConfig, RunConfig, as_config, takes_options
+from rarecell.run.family_swaps import links_of_households, refuse_broken, told_household
 from rarecell.run.inputs import inputs_of
 from rarecell.run.leaks import LeakSearch, refuse_leaks, told_leaks
 from rarecell.run.released import groups_of, interval_after, released_state, role_columns, with_interval_of_links
@@ -32,6 +33,7 @@ from rarecell.run.stages import Stage, Stages
 from rarecell.run.treating import Treated, told_treatments, treated_columns
 from rarecell.run.utility import file_utility
 from rarecell.swap.apply import MarginCheck, checked_margins
+from rarecell.swap.families import FamilyPlan
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.summary import first_found_distance, swap_summary
 from rarecell.swap.target import frontier
@@ -109,6 +111,7 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         after = after_blanking(after, release)
     with stages.stage(Stage.MARGINS):
         margins = (*checked_margins(plan), *planned.tables)
+        refuse_broken(found, plan)
     with stages.stage(Stage.COST):
         columns = swaps.other_columns(found.data, release)
         release = release.with_travel(travelling(wanted, found, release, columns))
@@ -124,7 +127,7 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         remaining, riskiest = left_at_risk(found, plan, after)
         swap = replace(swap, remaining=remaining, file=file_utility(found, release, limit=wanted.max_change, treated=treated))
         groups = groups_of(risk, release, after, role_columns(found.data, found.config, risk))
-    notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, found, plan))
+    notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, found, plan), *planned.notes)
     whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups, release=around))
     return Protection(found, plan, release, whole, stages.seconds, riskiest, treated)
 
@@ -182,6 +185,7 @@ def _told(
 ) -> SwapSummary:
     plan, target, risk = planned.plan, planned.target, swaps.risk_as_known(found)
     release = plan.release
+    is_planned_singly = planned.places is None and not isinstance(plan, FamilyPlan)
 
     def cost() -> SwapSummary:
         return swap_summary(
@@ -189,12 +193,15 @@ def _told(
             risk,
             columns=columns,
             margins_identical=all(check.is_identical for check in margins),
-            first_found_distance=first_found_distance(plan) if planned.places is None else None,
+            first_found_distance=first_found_distance(plan) if is_planned_singly else None,
             frontier=frontier(risk, plan, links) if target is None else target.frontier,
             links=links,
         )
 
     intruders, swap = side_by_side(lambda: swaps.told_intruders(found, release, links, plan.task.distances), cost)
+    household = links_of_households(found, plan)
+    if household is not None:
+        intruders = (*intruders, told_household(found, *household))
     return replace(
         swap,
         intruders=intruders,

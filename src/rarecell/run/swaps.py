@@ -32,6 +32,7 @@ from rarecell.release.utility import weight_classes
 from rarecell.risk.records import RecordRisk
 from rarecell.risk.scenarios import ScenarioRisk, Scenarios
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.family_swaps import consistent, planned_families
 from rarecell.run.results import Assessment
 from rarecell.run.roles import side_model
 from rarecell.run.utility import file_utility, is_measured
@@ -122,6 +123,7 @@ class Planned:
     target: TargetPlan | None = None
     places: AreaSwapSummary | None = None
     tables: tuple[MarginCheck, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 SPARE_CLASSES = 10
@@ -185,12 +187,26 @@ def spared_columns(found: Assessment, named: Mapping[str, float]) -> tuple[tuple
 def planned_swaps(
     wanted: ProtectConfig, found: Assessment, progress: Progress, spare: Mapping[str, float] | None = None
 ) -> Planned:
-    """Plan the swaps that the user asked for; ``spare`` has the columns in which partners should be alike, with their weights."""
-    task = _task(wanted, found, spare or {})
+    """Plan the swaps that the user asked for, and leave out those that would break what is true of every household.
+
+    ``spare`` has the columns in which partners should be alike, with their weights.
+    """
+    planned = _planned(wanted, found, progress, spare or {})
+    if planned.places is not None:
+        return planned
+    plan, said = consistent(found, planned.plan)
+    return planned if not said else replace(planned, plan=plan, notes=(said,))
+
+
+def _planned(wanted: ProtectConfig, found: Assessment, progress: Progress, spare: Mapping[str, float]) -> Planned:
+    task = _task(wanted, found, spare)
     if wanted.swap_rate is not None:
         plan, told, tables = planned_places(wanted, found, task)
         return Planned(plan, places=told, tables=tables)
     has_several, risk, register = found.roles.scenarios is not None, risk_as_known(found), reporting_register(found)
+    if found.known_families is not None and not has_several and not wanted.households:
+        families, target_of_families = planned_families(wanted, found, task, risk, _untouched(task), progress)
+        return Planned(families, target_of_families)
     if wanted.has_target and (has_several or wanted.households):
         reached = reach_for_all(wanted, found, task, risk, register, progress)
         return Planned(reached.plan, reached)

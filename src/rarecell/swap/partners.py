@@ -9,7 +9,7 @@ ever compared. If the stretches hold no partner for a record, its groups are rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 
 from rarecell._kernels import hashing
 from rarecell._kernels import swapping as kernels
+from rarecell._kernels.distance import Nearness
 from rarecell._kernels.hashing import fill_slots, free_slots
 from rarecell._kernels.neighbours import Around
 from rarecell.graph.masks import all_below, components, mask_of, members
+from rarecell.intruder.register import WEIGHTS
 from rarecell.intruder.register import nearness as intruder_nearness
 from rarecell.machine.threads import n_cores, on_all_cores
 from rarecell.progress import SILENT, Progress, checkpoint
@@ -154,12 +156,23 @@ class PartnerSearch:
     @cached_property
     def around(self) -> Around:
         """The known persons, by an intruder's distance."""
+        if self.wanted.intruders:
+            return self._around(self.wanted.intruders[0].arrays(self.table))
         return self.around_by(INTRUDER_WEIGHT)
 
     def around_by(self, weight: float) -> Around:
         """Return the known persons, by the distance of an intruder who gives ordered keys this weight."""
-        near = intruder_nearness(self.table, weight, Distances(self.distances.kinds))
+        return self._around(intruder_nearness(self.table, weight, Distances(self.distances.kinds)))
+
+    def _around(self, near: Nearness) -> Around:
         return self.wanted.known.around(near, self.wanted.cell_link[self.units.cell])
+
+    def arounds(self) -> Iterator[Around]:
+        """The known persons by the distance of every intruder that a plan considers."""
+        if self.wanted.intruders:
+            yield from (self._around(distances.arrays(self.table)) for distances in self.wanted.intruders)
+        else:
+            yield from (self.around_by(weight) for weight in WEIGHTS)
 
     @cached_property
     def rules(self) -> kernels.Rules:

@@ -21,7 +21,6 @@ from rarecell._kernels.neighbours import Around, are_covered
 from rarecell._kernels.swapping import Lists
 from rarecell.engine.streaming import drawing_order, names_of_records
 from rarecell.errors import BadInput
-from rarecell.intruder.register import WEIGHTS
 from rarecell.progress import Progress, checkpoint
 from rarecell.swap.matching import match
 from rarecell.swap.partners import EXHAUSTIVE_BUDGET, N_PROBES, Candidates, PartnerSearch, in_threads
@@ -99,8 +98,8 @@ def _link_of(
 def _covered(search: PartnerSearch, pairs: NDArray[np.int64], moved: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Whether somebody known is nearer to the new values of the first of each pair, whichever weight the intruder uses."""
     left = np.arange(len(pairs))
-    for weight in WEIGHTS:
-        around, found = search.around_by(weight), np.zeros(len(left), dtype=bool)
+    for around in search.arounds():
+        found = np.zeros(len(left), dtype=bool)
         of_left, moved_of_left = pairs[left], moved[left]
 
         def work(

@@ -84,6 +84,9 @@ class SwapTask:
         Further records to swap, drawn at random, as a share of those to protect.
     record_ids : array_like, NamesOfRecords or None
         Name of each record, for the choice among equal records; by default row numbers.
+    intruders : tuple of Distances
+        How each intruder that is planned against measures distances, the one for screening candidates first; by default, ordered
+        keys with several weights.
     seed : int
         Seed of every random choice.
     """
@@ -102,6 +105,7 @@ class SwapTask:
     max_candidates: int = 16
     decoys: float = 0.0
     record_ids: ArrayLike | NamesOfRecords | None = None
+    intruders: tuple[Distances, ...] = ()
     seed: int = 0
 
     def __post_init__(self) -> None:

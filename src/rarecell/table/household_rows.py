@@ -140,18 +140,41 @@ class Layout:
             Ranks of the records by columns that the user named for the order of the members.
         """
         members = Members.of(codes, household, self, before)
-        size = members.size
+        return HouseholdRows(self, members, self.placed(codes, members))
+
+    def orders(self) -> tuple[tuple[Placing, ...], ...]:
+        """Other orders in which somebody might list the members: by fewer of the keys that place them, and by their values alone."""
+        return tuple(self.order[k:] for k in range(1, len(self.order) + 1))
+
+    def reordered(self, rows: Codes, order: Sequence[Placing]) -> Codes:
+        """The same rows with the members of each in another order; where a column is constant and left out, it counts as equal."""
+        own = [k for k in range(len(self.keys)) if k not in self.shared]
+        block = np.zeros((len(rows), self.n_places, len(own)), dtype=np.int32)
+        column_at = {(column.place, column.key): c for c, column in enumerate(self.columns) if column.place >= 0}
+        taken = np.zeros((len(rows), self.n_places), dtype=bool)
+        for (place, key), c in column_at.items():
+            block[:, place, own.index(key)] = rows[:, c]
+            taken[:, place] |= rows[:, c] > 0
+        ranks = [placing.rank[np.maximum(block[:, :, own.index(placing.key)] - 1, 0)] for placing in order]
+        keys = [~taken, *ranks, *(block[:, :, j] for j in range(len(own)))]
+        sequence = np.lexsort([key.astype(np.int64) for key in reversed(keys)], axis=1)
+        block = np.take_along_axis(block, sequence[:, :, None], axis=1)
+        others = [rows[:, c] for c, column in enumerate(self.columns) if column.place < 0]
+        return np.asfortranarray(np.column_stack([*others, block.reshape(len(rows), -1)]).astype(np.int32))
+
+    def placed(self, codes: Codes, members: Members) -> Codes:
+        """The row of each household, with its members at the places they have."""
         columns = []
         for column in self.columns:
             if column.key < 0:
-                columns.append((size - 1).astype(np.int32))
+                columns.append((members.size - 1).astype(np.int32))
                 continue
             if column.place < 0:
                 columns.append(codes[members.at[:, 0], column.key])
                 continue
             record = members.at[:, column.place]
             columns.append(np.where(record >= 0, codes[record, column.key] + 1, 0).astype(np.int32))
-        return HouseholdRows(self, members, np.asfortranarray(np.column_stack(columns)))
+        return np.asfortranarray(np.column_stack(columns))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,211 @@
+"""What is found by an intruder who looks for whole families?
+
+Somebody who knows who lives with whom compares households, not persons: a released household is linked to the household of the
+register that is nearest in everything that is known of its members. On household rows this is the nearest intruder of records
+(:mod:`rarecell.intruder.nearest`), and the same formulas hold.
+
+How somebody compares two households is not ours to choose. Ordered values are weighed as for persons, or taken as equal or not
+(Hamming distance). Members are compared place by place as they stood in the original, which makes the right household no farther
+than any sorting does, and also in other orders, as somebody would list them who sees the release alone. The way that finds the
+most is reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.intruder.links import Chances, Links, interval_of
+from rarecell.intruder.nearest import exact_links, moved_chances, relative_error, unmoved_chances
+from rarecell.intruder.register import WEIGHTS, Register
+from rarecell.release.release import Claims, Release
+from rarecell.table.contingency import Categories, ContingencyTable
+from rarecell.table.distance import Distances
+from rarecell.table.household_rows import NOBODY, SIZE, HouseholdRows, Layout, Placing
+
+KNOWS = (
+    "holds a register with the true keys of everybody and knows who lives with whom, and links each household to the nearest one"
+)
+"""What this intruder must know, to follow "somebody who"."""
+
+FAR = 1_000.0
+"""Weight of the size: more than all other columns together."""
+
+INTRUDER_WEIGHT = 3.0
+"""Weight of ordered keys by which candidates are screened; the others are tried as well."""
+
+N_POPULATIONS = 4
+"""Number of populations of households that are drawn from the model."""
+
+MOST_DRAWN = 400_000
+"""Largest number of households drawn for a population. In a larger one more are near, so that what is found is overstated."""
+
+
+@dataclass(frozen=True, eq=False)
+class HouseholdLinks:
+    """Households linked to the right one before and after protection, and the persons who live in them."""
+
+    before: Links
+    after: Links
+    size: NDArray[np.int64]
+
+    @property
+    def persons_before(self) -> float:
+        return self._persons(self.before)
+
+    @property
+    def persons_after(self) -> float:
+        return self._persons(self.after)
+
+    @property
+    def persons_certain(self) -> float:
+        """Persons in households of the release that are linked to their own with no other as near, by expectation."""
+        return float((self.size[self.after.row] * self.after.certain).sum())
+
+    def _persons(self, links: Links) -> float:
+        return float((self.size[links.row] * links.link).sum())
+
+    def of_households(self) -> NDArray[np.float64]:
+        """Probability that each household of the release is linked to its own; 0 if it is not alone in the released file."""
+        found = np.zeros(len(self.size))
+        found[self.after.row] = self.after.link
+        return found
+
+
+def household_distances(columns: Sequence[Categories]) -> tuple[Distances, ...]:
+    """How intruders compare households: ordered values with several weights, and every value as equal or not.
+
+    Who knows a family knows how many they are, so households of another size are farther than any of the same size.
+    """
+    keys = [c.key for c in columns]
+    by_size = {SIZE: FAR} if SIZE in keys else {}
+    ordered = [c.key for c in columns if c.is_ordered and c.key != SIZE]
+    middle, *others = sorted(WEIGHTS, key=lambda weight: weight != INTRUDER_WEIGHT)
+    by_rank = [Distances(weights={**dict.fromkeys(ordered, weight), **by_size}) for weight in (middle, *others)]
+    return (*by_rank, Distances(dict.fromkeys(keys, "nominal"), by_size))
+
+
+def household_release(rows: HouseholdRows, released: NDArray[np.int32]) -> Release:
+    """The release in rows of households; ``released`` are the keys of the records, whose members keep their places."""
+    after = rows.layout.placed(released, rows.members)
+    return Release.of_codes(rows.codes, after, rows.table.categories)
+
+
+def household_links(rows: HouseholdRows, release: Release, register: Register) -> HouseholdLinks:
+    """Links between households of the released file and of a register, counted or as far as a model knows it.
+
+    Without a register, populations of households are drawn from the model, each from one of its members, and searched like a
+    register: the cells around a row of many columns are too many to be listed.
+
+    Parameters
+    ----------
+    rows : HouseholdRows
+        The households of the original.
+    release : Release
+        The :func:`household_release`.
+    register : Register
+        The households that the intruder knows, as rows of the same layout.
+    """
+    seen = register.seen(release)
+    before = exact_links(Release.unchanged(seen.before), register)
+    unmoved, alone = unmoved_chances(seen, register), seen.moved_alone
+    everybody = [register] if register.unseen is None else list(_drawn_populations(register, len(seen.rows)))
+    moved = _worst(seen, everybody, rows)
+    link = np.concatenate([unmoved.link, moved.link[alone]])
+    certain = np.concatenate([unmoved.certain, moved.certain[alone]])
+    drawn = unmoved.drawn
+    if len(drawn):
+        rng = np.random.default_rng(0 if register.unseen is None else register.unseen.seed)
+        drawn = drawn + rng.poisson(moved.link[alone].sum(), len(drawn))
+    interval = interval_of(float(link.sum()), drawn, len(link), relative_error(seen, register), 1)
+    rows_of = np.concatenate([seen.unmoved_rows(), seen.rows[alone]])
+    after = Links("household", rows_of, link, certain, np.arange(len(link)) >= len(unmoved.link), interval)
+    return HouseholdLinks(before, after, rows.members.size)
+
+
+def still_linked(rows: HouseholdRows, release: Release, register: Register) -> NDArray[np.float64]:
+    """For every household that moved and is alone in the released file, its highest chance to be linked in any way of comparing.
+
+    For a plan in the making: one population is drawn where the register is not real.
+    """
+    seen = register.seen(release)
+    found = np.zeros(len(rows.members.size))
+    if not len(seen.rows):
+        return found
+    known = register if register.unseen is None else next(_drawn_populations(register, len(seen.rows)))
+    highest = np.max([chances.link for chances in _tried(seen, [known], rows)], axis=0)
+    found[seen.rows] = np.where(seen.moved_alone, highest, 0.0)
+    return found
+
+
+def _worst(release: Release, registers: list[Register], rows: HouseholdRows) -> Chances:
+    """Chances of the moved households, averaged over registers, in the way of comparing that finds the most."""
+    alone = release.moved_alone
+    if not len(release.rows):
+        return Chances(np.zeros(0), np.zeros(0), np.zeros(0))
+    return max(_tried(release, registers, rows), key=lambda chances: float(chances.link[alone].sum()))
+
+
+def _tried(release: Release, registers: list[Register], rows: HouseholdRows) -> list[Chances]:
+    """Chances of the moved households in every way of comparing, averaged over registers.
+
+    Ways differ by the distance and by the order in which the members of a household are listed.
+    """
+    claims, table, alone = release.moved, release.before, release.moved_alone
+    ways = [(claims, registers, table.categories)]
+    # The keys have the levels of the register here, which may be more than those of the file.
+    layout = rows.layout.with_levels(_levels_of_keys(rows.layout, table.categories))
+    for order in layout.orders():
+        listed = Claims(claims.row, layout.reordered(claims.true, order), layout.reordered(claims.released, order))
+        others = [_reordered(register, layout, order) for register in registers]
+        ways.append((listed, others, others[0].known.table.categories))
+    tried = []
+    for of_way, known, categories in ways:
+        for distances in household_distances(categories):
+            near = distances.arrays(known[0].known.table)
+            found = [moved_chances(of_way, register, near, alone) for register in known]
+            link = np.mean([chances.link for chances in found], axis=0)
+            tried.append(Chances(link, np.mean([chances.certain for chances in found], axis=0), np.zeros(0)))
+    return tried
+
+
+def _levels_of_keys(layout: Layout, categories: Sequence[Categories]) -> tuple[Categories, ...]:
+    """The keys of persons with the levels that the columns of the rows have."""
+    found = list(layout.keys)
+    for column, of_column in zip(layout.columns, categories, strict=True):
+        if column.key >= 0:
+            levels = of_column.levels if column.place < 0 else of_column.levels[1:]
+            found[column.key] = replace(found[column.key], levels=levels)
+    return tuple(found)
+
+
+def _reordered(register: Register, layout: Layout, order: Sequence[Placing]) -> Register:
+    """The households of a register with their members in another order."""
+    table = register.known.table
+    own = [k for k in range(len(layout.keys)) if k not in layout.shared]
+    shared = [c for c, column in zip(table.categories, layout.columns, strict=True) if column.place < 0]
+    places = [
+        Categories(f"{layout.keys[k].key} {place + 1}", (NOBODY, *layout.keys[k].levels), layout.keys[k].is_ordered)
+        for place in range(layout.n_places)
+        for k in own
+    ]
+    cells = layout.reordered(table.cells, order)
+    return Register.counted(ContingencyTable.from_counts(cells, table.counts, (*shared, *places)))
+
+
+def _drawn_populations(register: Register, n_moved: int) -> Iterator[Register]:
+    """Registers that the model considers possible: the households of the file, and the unseen ones drawn from a member of the model."""
+    unseen = register.unseen
+    assert unseen is not None
+    table, (members, weights) = unseen.table, unseen.members
+    n_unseen = min(round(float(unseen.expected_total)), MOST_DRAWN)
+    rng = np.random.default_rng([unseen.seed, 29])
+    for draw in range(N_POPULATIONS if n_moved else 1):
+        member = members[int(np.searchsorted(np.cumsum(weights), (draw + 0.5) / N_POPULATIONS * weights.sum()))]
+        further = member.sample(n_unseen if n_moved else 0, rng)
+        cells = np.concatenate([table.cells, further])
+        counts = np.concatenate([table.counts, np.ones(len(further), dtype=np.int64)])
+        yield Register.counted(ContingencyTable.from_counts(cells, counts, table.categories))

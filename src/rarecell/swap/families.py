@@ -1,0 +1,407 @@
+"""How do two households exchange values so that neither is recognised and both stay plausible?
+
+Households are swapped by the method for records: on the table of household rows, two households that agree on a separator of their
+model exchange one side of it. What moves is a set of places and keys that no kept table divides, so the ages of a couple, or of
+parents and children, stay related as they were. Only households of the same size are partners, so every record keeps its row. At
+each place the tables of the persons' model are kept as well; they are then kept in the file, of which the places are parts.
+
+The plan for rows becomes a plan for records: member by member, those at the same place exchange what moves there. What must be
+true of every household (:mod:`rarecell.table.household_rules`) is checked afterwards, and households that would break a rule look
+for other partners.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rarecell.graph.masks import MAX_VERTICES
+from rarecell.intruder.household import household_release, still_linked
+from rarecell.intruder.register import Register
+from rarecell.progress import SILENT, Progress
+from rarecell.swap.interactions import Interactions
+from rarecell.swap.plan import SwapPlan, plan_task
+from rarecell.swap.reasons import RULE_BROKEN, Unswapped
+from rarecell.swap.rules import SwapConstraints
+from rarecell.swap.task import SwapTask
+from rarecell.swap.units import Units
+from rarecell.table.categories import Coarsening
+from rarecell.table.columns import CodedColumn, ColumnValues
+from rarecell.table.contingency import ContingencyTable
+from rarecell.table.household_rows import NOBODY, SIZE, HouseholdRows, Layout
+from rarecell.table.household_rules import HouseholdRules
+from rarecell.table.structural_zeros import StructuralZeros
+
+if TYPE_CHECKING:
+    from rarecell.edges import Json
+
+Codes = NDArray[np.int32]
+
+ROUNDS_FOR_LINKS = 4
+"""Number of times that households which are still linked, in any way of comparing, look for another partner."""
+
+STILL_LINKED = 0.3
+"""A household with a higher chance to be linked after its exchange looks for another partner."""
+
+MOST_ROUNDS = 6
+"""Number of times that households whose exchange breaks a rule look for another partner."""
+
+
+def swap_table(rows: HouseholdRows, persons: ContingencyTable, weighed: ContingencyTable | None = None) -> ContingencyTable:
+    """The table of household rows with, at every place, the coarsenings that the persons' keys have.
+
+    A place that is not taken is a group of its own. Where vertices run short, later places go without.
+    """
+    table = rows.table if weighed is None else weighed
+    of_key: dict[str, list[Coarsening]] = {}
+    for coarsening in persons.coarsenings:
+        of_key.setdefault(coarsening.key, []).append(coarsening)
+    found: list[Coarsening] = []
+    for column, categories in zip(rows.layout.columns, table.categories, strict=True):
+        if column.key < 0:
+            continue
+        chain = of_key.get(rows.layout.keys[column.key].key, [])
+        if table.n_keys + len(found) + len(chain) > MAX_VERTICES:
+            break
+        for coarsening in chain:
+            group, labels = coarsening.group_of_level, coarsening.labels
+            if len(group) < rows.layout.keys[column.key].n_levels:
+                # Records with a missing value were dropped from the persons' table, and have a level here.
+                group, labels = np.append(group, len(labels)).astype(np.int32), (*labels, "missing")
+            if column.place >= 0:
+                group, labels = np.append(np.int32(0), group + 1).astype(np.int32), (NOBODY, *labels)
+            if 1 < len(labels) < categories.n_levels:
+                found.append(Coarsening(_at(coarsening.name, column.place), column.name, group, labels))
+    return table.with_coarsenings(found)
+
+
+def _at(name: str, place: int) -> str:
+    """The name of a key or coarsening at a place: ``age/10`` at the second is ``age 2/10``."""
+    if place < 0:
+        return name
+    key, slash, level = name.rpartition("/")
+    return f"{key} {place + 1}/{level}" if slash else f"{name} {place + 1}"
+
+
+def at_every_place(layout: Layout, table: ContingencyTable, sets: Iterable[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
+    """Sets of keys, coarsenings and further columns, at every place.
+
+    A coarsening that the table lacks at a place is replaced by its key; what is constant there is left out.
+    """
+    names, keys = set(table.vertex_names), {c.key: k for k, c in enumerate(layout.keys)}
+    found: dict[tuple[str, ...], None] = {}
+    for given in sets:
+        for place in range(layout.n_places):
+            mapped = []
+            for name in given:
+                key = name if name in keys else name.rpartition("/")[0]
+                if key not in keys:
+                    mapped.append(f"{name} {place + 1}")
+                    continue
+                where = -1 if keys[key] in layout.shared else place
+                mapped += [next((n for n in (_at(name, where), _at(key, where)) if n in names), "")]
+            kept = tuple(dict.fromkeys(name for name in mapped if name))
+            if len(kept) > 1:
+                found[kept] = None
+    return tuple(found)
+
+
+def zeros_at_places(layout: Layout, table: ContingencyTable, zeros: StructuralZeros | None) -> StructuralZeros:
+    """What cannot occur in a person, at every place."""
+    if not zeros:
+        return StructuralZeros()
+    names, keys = set(table.keys), {c.key: k for k, c in enumerate(layout.keys)}
+
+    def at(key: str, place: int) -> str:
+        return _at(key, -1 if keys[key] in layout.shared else place)
+
+    combinations = [
+        replace(item, levels=tuple((at(key, place), level) for key, level in item.levels))
+        for place in range(layout.n_places)
+        for item in zeros.combinations
+    ]
+    return StructuralZeros(combinations=tuple(dict.fromkeys(c for c in combinations if names.issuperset(c.keys))))
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FamilyPlan(SwapPlan):
+    """A plan for records that carries out a plan for households.
+
+    Attributes
+    ----------
+    of_households : SwapPlan
+        The swaps between rows of households.
+    household_of : ndarray of int
+        The household of each record; −1 in institutions.
+    """
+
+    of_households: SwapPlan = field(repr=False)
+    household_of: NDArray[np.int64] = field(repr=False)
+
+    @property
+    def n_protected(self) -> int:
+        """Number of requested records whose household was swapped, even if only another member's values moved."""
+        left = [each.record for each in self.unswapped]
+        swapped = np.zeros(int(self.household_of.max(initial=0)) + 2, dtype=bool)
+        swapped[self.of_households.rows] = True
+        swapped[-1] = False
+        return int((swapped[self.household_of[self.requested]] & ~np.isin(self.requested, left)).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyTask:
+    """What household swaps depend on.
+
+    Attributes
+    ----------
+    rows : HouseholdRows
+        The households of the file.
+    codes : ndarray of int
+        The keys of the records.
+    rules : HouseholdRules
+        What holds in every household.
+    households : SwapTask
+        The rows, their model and all settings.
+    persons : SwapTask
+        The records, the model whose tables are kept in the file, and all settings.
+    reporting : Register or None
+        The households that an intruder knows, with all their levels; by default those of ``households``.
+    """
+
+    rows: HouseholdRows
+    codes: Codes
+    rules: HouseholdRules
+    households: SwapTask
+    persons: SwapTask
+    reporting: Register | None = None
+
+
+def plan_family_swaps(
+    task: FamilyTask, households: NDArray[np.int64], requested: NDArray[np.int64], *, progress: Progress = SILENT
+) -> FamilyPlan:
+    """Swap the given households with others, and no household into a state that breaks a rule.
+
+    Parameters
+    ----------
+    task : FamilyTask
+        The file and its households.
+    households : ndarray of int
+        Rows of the households to protect.
+    requested : ndarray of int
+        Numbers of the records to protect, for the report.
+    progress : Progress, optional
+        Receiver of progress reports.
+    """
+    of_rows = plan_task(task.households, households, progress=progress)
+    for turn in range(MOST_ROUNDS):
+        broken = breaks_a_rule(task, of_rows)
+        if turn < ROUNDS_FOR_LINKS:
+            broken |= leaves_a_link(task, of_rows)
+        if not broken.any():
+            break
+        of_rows = _planned_again(task, of_rows, broken, households, turn, progress)
+    broken = breaks_a_rule(task, of_rows)
+    kept = of_rows.subset(~broken)
+    done = np.isin(households, kept.rows)
+    known = {each.record: each.reason for each in of_rows.unswapped}
+    left = tuple(Unswapped(row, known.get(row, RULE_BROKEN)) for row in households[~done].tolist())
+    return as_records(task, replace(kept, requested=of_rows.requested, unswapped=left), requested)
+
+
+def _planned_again(
+    task: FamilyTask,
+    plan: SwapPlan,
+    broken: NDArray[np.bool_],
+    households: NDArray[np.int64],
+    turn: int,
+    progress: Progress,
+) -> SwapPlan:
+    """The pairs that break no rule, and new partners for households without one, among those that no such pair uses.
+
+    The partner in a broken pair is set aside, or the same pair would be found again; it has its own turn in the next round.
+    """
+    good = plan.subset(~broken)
+    aside = plan.partners[broken] if turn % 2 == 0 else plan.records[broken]
+    waiting = np.setdiff1d(households, np.concatenate([good.rows, aside]))
+    rules = task.households.constraints
+    taken = np.unique(np.concatenate([np.asarray(rules.untouched_records, dtype=np.int64), good.rows, aside]))
+    again = replace(
+        task.households, constraints=replace(rules, untouched_records=taken), decoys=0.0, seed=task.households.seed + turn + 1
+    )
+    more = plan_task(again, waiting, progress=progress)
+    joined: Json = {
+        name: np.concatenate([getattr(good, name), getattr(more, name)])
+        for name in ("records", "partners", "moved", "distance", "cost")
+    }
+    return replace(plan, unswapped=more.unswapped, **joined)
+
+
+def breaks_a_rule(task: FamilyTask, plan: SwapPlan) -> NDArray[np.bool_]:
+    """Which pairs leave one of their households with a broken rule that it did not break before."""
+    pairs = member_pairs(task, plan)
+    after = np.array(task.codes)
+    exchange(after, task.codes, pairs)
+    broken = task.rules.any_broken(task.rows, after)
+    return np.asarray(broken[plan.records] | broken[plan.partners])
+
+
+def leaves_a_link(task: FamilyTask, plan: SwapPlan) -> NDArray[np.bool_]:
+    """Which pairs leave one of their households linked to its own by somebody, however households are compared."""
+    after = np.array(task.codes)
+    exchange(after, task.codes, member_pairs(task, plan))
+    register = task.reporting or task.households.register
+    assert register is not None
+    chance = still_linked(task.rows, household_release(task.rows, after), register)
+    return np.asarray((chance[plan.records] > STILL_LINKED) | (chance[plan.partners] > STILL_LINKED))
+
+
+@dataclass(frozen=True, eq=False)
+class MemberPairs:
+    """Records that exchange values: two of them, the keys that move as bit masks, and the pair of households they belong to."""
+
+    one: NDArray[np.int64]
+    other: NDArray[np.int64]
+    moved: NDArray[np.uint64]
+    owner: NDArray[np.int64]
+
+
+def member_pairs(task: FamilyTask, plan: SwapPlan) -> MemberPairs:
+    """Who exchanges what when two households exchange places and keys: members at the same place, those values that differ."""
+    layout, members = task.rows.layout, task.rows.members
+    n_pairs, largest = len(plan), int(members.size.max(initial=1))
+    at_place = np.zeros((n_pairs, largest), dtype=np.uint64)
+    for c, column in enumerate(layout.columns):
+        if column.key < 0:
+            continue
+        moves = (plan.moved >> np.uint64(c)) & np.uint64(1) == 1
+        bit = np.uint64(1) << np.uint64(column.key)
+        if column.place >= 0:
+            at_place[moves, column.place] |= bit
+        else:
+            at_place[moves] |= bit
+    one, other = members.at[plan.records][:, :largest], members.at[plan.partners][:, :largest]
+    owner, place = np.nonzero((at_place != 0) & (one >= 0) & (other >= 0))
+    first, second, moved = one[owner, place], other[owner, place], at_place[owner, place]
+    for k in range(len(layout.keys)):
+        same = task.codes[first, k] == task.codes[second, k]
+        moved = np.where(same, moved & ~(np.uint64(1) << np.uint64(k)), moved)
+    changes = moved != 0
+    return MemberPairs(first[changes], second[changes], moved[changes], owner[changes])
+
+
+def exchange(after: Codes, before: Codes, pairs: MemberPairs) -> None:
+    """Carry out the exchange in the keys of the records."""
+    for k in range(before.shape[1]):
+        moves = (pairs.moved >> np.uint64(k)) & np.uint64(1) == 1
+        after[pairs.one[moves], k] = before[pairs.other[moves], k]
+        after[pairs.other[moves], k] = before[pairs.one[moves], k]
+
+
+def as_records(task: FamilyTask, plan: SwapPlan, requested: NDArray[np.int64]) -> FamilyPlan:
+    """The plan for rows as a plan for records, with the tables that are kept in the file."""
+    persons, members = task.persons, task.rows.members
+    pairs = member_pairs(task, plan)
+    n_members = np.bincount(pairs.owner, minlength=len(plan))
+    share = 1.0 / np.maximum(n_members, 1)[pairs.owner]
+    interactions = Interactions.of_model(
+        persons.table, persons.model, keep=persons.keep, never_swap=persons.constraints.never_swap
+    )
+    left = {each.record: each.reason for each in plan.unswapped}
+    home = members.of_record[requested]
+    unswapped = tuple(
+        Unswapped(record, left[row]) for record, row in zip(requested.tolist(), home.tolist(), strict=True) if row in left
+    )
+    return FamilyPlan(
+        task=persons,
+        interactions=interactions,
+        units=Units.of(persons.table, interactions.columns, persons.columns),
+        requested=requested,
+        records=pairs.one,
+        partners=pairs.other,
+        moved=pairs.moved,
+        distance=plan.distance[pairs.owner] * share,
+        cost=plan.cost[pairs.owner] * share,
+        unswapped=unswapped,
+        of_households=plan,
+        household_of=members.of_record,
+    )
+
+
+def household_constraints(
+    rows: HouseholdRows,
+    table: ContingencyTable,
+    persons: SwapTask,
+    rules: HouseholdRules,
+    *,
+    untouched: NDArray[np.bool_] | None = None,
+) -> tuple[SwapConstraints, dict[str, ColumnValues]]:
+    """What no exchange between households may do, from what none between persons may do, and the columns this depends on.
+
+    ``untouched`` says which records no swap may touch; their households are not touched.
+    """
+    layout, members, given = rows.layout, rows.members, persons.constraints
+    names = set(table.keys)
+    keys = {c.key: k for k, c in enumerate(layout.keys)}
+    at_places = [(name, _columns_of(layout, keys, name)) for name in given.never_swap]
+    never = tuple(column for _, columns in at_places for column in columns if column in names)
+    outside = [name for name in given.within if name not in keys]
+    within = [column for name in given.within if name in keys for column in _columns_of(layout, keys, name) if column in names]
+    columns: dict[str, ColumnValues] = {}
+    for name in dict.fromkeys([*outside, *(name for kept in persons.keep for name in kept if _is_outside(name, keys))]):
+        for place in range(layout.n_places):
+            columns[f"{name} {place + 1}"] = _values_at(persons.columns[name], members.at[:, place])
+        if name in outside:
+            within += [f"{name} {place + 1}" for place in range(layout.n_places)]
+    forbidden = [
+        {
+            _columns_of(layout, keys, name)[min(place, len(_columns_of(layout, keys, name)) - 1)]: value
+            for name, value in rule.items()
+        }
+        for rule in given.forbidden
+        if all(name in keys for name in rule)
+        for place in range(layout.n_places)
+    ]
+    forbidden = [rule for rule in forbidden if names.issuperset(rule)]
+    zeros = zeros_at_places(layout, table, given.structural_zeros)
+    both = StructuralZeros(
+        combinations=tuple(dict.fromkeys((*zeros.combinations, *rules.together.combinations))),
+        dependencies=rules.together.dependencies,
+    )
+    alone = np.zeros(0, dtype=np.int64)
+    if untouched is not None and untouched.any():
+        alone = np.unique(members.of_record[untouched & (members.of_record >= 0)])
+    size = (SIZE,) if SIZE in names else ()
+    constraints = SwapConstraints(
+        never_swap=never,
+        within=(*size, *dict.fromkeys(within)),
+        forbidden=tuple(forbidden),
+        untouched_records=alone,
+        structural_zeros=both or None,
+    )
+    return constraints, columns
+
+
+def _columns_of(layout: Layout, keys: Mapping[str, int], name: str) -> list[str]:
+    """The columns of a key: one at every place, or one that all members share."""
+    if keys[name] in layout.shared:
+        return [name]
+    return [f"{name} {place + 1}" for place in range(layout.n_places)]
+
+
+def _is_outside(name: str, keys: Mapping[str, int]) -> bool:
+    return name not in keys and name.rpartition("/")[0] not in keys
+
+
+def _values_at(values: ColumnValues, record: NDArray[np.int64]) -> NDArray[np.object_]:
+    """The value of a column at one place of every household; nobody's is None."""
+    if isinstance(values, CodedColumn):
+        held = np.array(values.levels, dtype=object)[values.codes]
+    else:
+        held = np.asarray(values, dtype=object)
+    found = held[record].copy()
+    found[record < 0] = None
+    return np.asarray(found, dtype=object)

@@ -1,0 +1,207 @@
+"""Swaps between households: rules and tables stay, links go, and what an intruder finds is what brute force finds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import rarecell as rc
+from rarecell.errors import BadInput
+from rarecell.intruder.household import FAR, household_distances, household_links, household_release
+from rarecell.intruder.nearest import moved_chances
+from rarecell.intruder.register import Register
+from rarecell.run.family_swaps import reporting_register
+from rarecell.swap.families import FamilyPlan
+from rarecell.table.household_rows import SIZE, find_layout
+from rarecell.table.household_rules import HouseholdRules
+from tests.naive import families as naive
+from tests.test_families import CATEGORIES, drawn_homes, frame_of
+
+KEYS = ["relation", "age", "sex", "region"]
+
+
+def families_of(seed: int, n_homes: int) -> pa.Table:
+    """Households of a head, perhaps a spouse and children, in one of three regions; children are much younger than parents."""
+    codes, home = drawn_homes(seed, n_homes, most=4)
+    rng = np.random.default_rng(seed + 1)
+    spread = rng.integers(0, 8, len(codes))
+    codes[:, 1] = np.where(codes[:, 0] == 0, spread, 26 + spread)
+    region = np.array(["north", "south", "west"])[rng.integers(0, 3, n_homes)][home]
+    return frame_of(codes, home).append_column("region", pa.array(region)).append_column("pay", pa.array(rng.random(len(codes))))
+
+
+@pytest.fixture(scope="module")
+def population() -> pa.Table:
+    return families_of(21, 4000)
+
+
+@pytest.fixture(scope="module")
+def sample(population: pa.Table) -> pa.Table:
+    home = population["home"].to_numpy()
+    return population.filter(pa.array(np.isin(home, np.random.default_rng(2).choice(4000, 600, replace=False))))
+
+
+@pytest.fixture(scope="module")
+def done(population: pa.Table, sample: pa.Table) -> rc.run.results.Protection:
+    return rc.protect(
+        sample, keys=KEYS, population=len(population), household="home", register=population, risk_above=0.2, seed=3
+    )
+
+
+def test_households_exchange_values_and_keep_their_rules(sample: pa.Table, done: rc.run.results.Protection) -> None:
+    plan, frame = done.plan, done.frame
+    assert isinstance(plan, FamilyPlan)
+    assert len(plan) > 50
+    assert frame["home"].equals(sample["home"])
+    assert frame["pay"].equals(sample["pay"])
+    home = np.array(frame["home"])
+    for code in np.unique(home):
+        rows = np.flatnonzero(home == code)
+        assert len(set(frame["region"].take(rows).to_pylist())) == 1
+        relation, age = frame["relation"].take(rows).to_pylist(), frame["age"].take(rows).to_pylist()
+        assert relation.count("head") == 1
+        assert relation.count("spouse") <= 1
+        parents = [a for r, a in zip(relation, age, strict=True) if r != "child"]
+        assert all(min(parents) > a for r, a in zip(relation, age, strict=True) if r == "child")
+    rules = HouseholdRules.of(done.assessment.families.rows, done.assessment.data.column_codes(KEYS)[0])
+    assert {(rules.keys[r.key].key, rules.keys[r.key].labels[r.level]) for r in rules.once} == {
+        ("relation", "head"),
+        ("relation", "spouse"),
+    }
+    assert rules.older
+    assert [rules.keys[k].key for k in rules.shared] == ["region"]
+
+
+def test_tables_of_persons_stay_exact(sample: pa.Table, done: rc.run.results.Protection) -> None:
+    assert done.summary.swap.margins_identical
+    assert done.result.margins_identical
+    for clique in done.assessment.model.cliques:
+        names = sorted({name.partition("/")[0] for name in clique if "/" not in name})
+        if names:
+            before, after = (sorted(frame.select(names).to_pylist(), key=str) for frame in (sample, done.frame))
+            assert before == after
+
+
+def test_links_of_households_fall(done: rc.run.results.Protection) -> None:
+    told = done.summary.swap.intruder("household")
+    assert told is not None
+    assert told.before > 20
+    assert told.swapped <= 0.15 * told.before
+    assert told.persons_after <= told.persons_before
+    assert "families" in done.summary.swap.verdict
+
+
+@pytest.mark.parametrize("way", [0, 3])
+def test_links_are_those_of_brute_force(sample: pa.Table, done: rc.run.results.Protection, way: int) -> None:
+    families = done.assessment.families
+    codes, _ = done.assessment.data.column_codes(KEYS)
+    after = np.array(codes)
+    after[done.plan.rows] = done.plan.release.released
+    release = household_release(families.rows, after)
+    register = reporting_register(families, done.assessment)
+    seen = register.seen(release)
+    distances = household_distances(seen.before.categories)[way]
+    near = distances.arrays(seen.before)
+    found = moved_chances(seen.moved, register, near, seen.moved_alone)
+    people = register.known.table
+    everybody = np.repeat(people.cells, people.counts, axis=0).tolist()
+    scale = [
+        0.0 if distances.kinds.get(c.key) == "nominal" or not c.is_ordered else distances.weights[c.key] / (c.n_levels - 1)
+        for c in people.categories
+    ]
+    size = list(people.keys).index(SIZE)
+    scale[size] = FAR
+    for k in range(0, len(seen.rows), 7):
+        expected = naive.nearest_household(seen.released[k].tolist(), seen.true[k].tolist(), everybody, size, scale)
+        assert found.link[k] == pytest.approx(expected)
+
+
+def test_the_worst_way_of_comparing_is_reported(done: rc.run.results.Protection) -> None:
+    families = done.assessment.families
+    codes, _ = done.assessment.data.column_codes(KEYS)
+    after = np.array(codes)
+    after[done.plan.rows] = done.plan.release.released
+    release, register = household_release(families.rows, after), reporting_register(families, done.assessment)
+    links = household_links(families.rows, release, register)
+    seen = register.seen(release)
+    for distances in household_distances(seen.before.categories):
+        one = moved_chances(seen.moved, register, distances.arrays(seen.before), seen.moved_alone)
+        assert links.after.of_moved >= one.link[seen.moved_alone].sum() - 1e-9
+
+
+def test_without_a_register_the_model_says_about_as_much(
+    population: pa.Table, sample: pa.Table, done: rc.run.results.Protection
+) -> None:
+    told = done.summary.swap.intruder("household")
+    assert told.estimated_before == pytest.approx(told.before, rel=0.25)
+    # The plan was made against this register, so other populations find more.
+    assert 0.85 * told.after <= told.estimated_after <= 1.8 * told.after
+
+
+def test_reordered_rows_hold_the_same_members() -> None:
+    codes, home = drawn_homes(4, 80)
+    layout = find_layout(codes, CATEGORIES, home)
+    rows = layout.rows(codes, home)
+    for order in layout.orders():
+        mixed = layout.reordered(rows.codes, order)
+        n_others = sum(column.place < 0 for column in layout.columns)
+        blocks = mixed[:, n_others:].reshape(len(mixed), layout.n_places, -1)
+        # Members who are there come first, and each household has as many as before.
+        taken = (blocks > 0).any(axis=2)
+        assert (taken.sum(axis=1) == np.minimum(rows.members.size, layout.n_places)).all()
+        assert (np.diff(taken.astype(int), axis=1) <= 0).all()
+
+
+def test_a_register_of_the_file_itself_links_every_unmoved_unique_household() -> None:
+    codes, home = drawn_homes(9, 120)
+    layout = find_layout(codes, CATEGORIES, home)
+    rows = layout.rows(codes, home)
+    links = household_links(rows, household_release(rows, codes), Register.counted(rows.table))
+    assert links.after.total == links.before.total == (rows.table.counts == 1).sum()
+
+
+def test_persons_who_change_places_alone_stop_the_release(sample: pa.Table, population: pa.Table, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="--households"):
+        rc.protect(
+            sample,
+            keys=KEYS,
+            population=len(population),
+            household="home",
+            geography="region",
+            swap_rate=0.2,
+            out=tmp_path / "run",
+        )
+    assert not (tmp_path / "run").exists() or not list((tmp_path / "run").glob("protected.*"))
+
+
+def test_swaps_of_single_persons_break_no_rule(sample: pa.Table, population: pa.Table) -> None:
+    plain = rc.protect(sample, keys=KEYS, population=len(population), household="home", households_known="no", top=150, seed=1)
+    assert not isinstance(plain.plan, FamilyPlan)
+    families = plain.assessment.families
+    codes, _ = plain.assessment.data.column_codes(KEYS)
+    after = np.array(codes)
+    after[plain.plan.rows] = plain.plan.release.released
+    assert not HouseholdRules.of(families.rows, codes).any_broken(families.rows, after).any()
+
+
+def test_a_target_counts_households(sample: pa.Table, population: pa.Table) -> None:
+    reached = rc.protect(
+        sample, keys=KEYS, population=len(population), household="home", max_correct_links=40.0, seed=1
+    ).summary.swap
+    assert reached.target is not None
+    assert "household" in reached.target.sentence
+    assert reached.intruder("household").after < reached.intruder("household").before
+
+
+def test_the_command_writes_what_families_gain(sample: pa.Table, population: pa.Table, tmp_path: Path) -> None:
+    pq.write_table(sample, tmp_path / "homes.parquet")
+    out = rc.protect(
+        tmp_path / "homes.parquet", keys=KEYS, population=len(population), household="home", top=40, out=tmp_path / "run"
+    )
+    written = pq.read_table(tmp_path / "run" / "protected.parquet")
+    assert written.select(KEYS).to_pylist() == out.frame.select(KEYS).to_pylist()
+    assert "household" in (tmp_path / "run" / "report.html").read_text()

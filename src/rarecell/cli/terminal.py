@@ -26,7 +26,7 @@ from rarecell.outcome.words import counted, first_of, listed, number, percent, v
 from rarecell.planning.planner import ReleaseFrontier, ReleasePoint
 from rarecell.report.comparison import comparison
 from rarecell.report.first_page import first_page
-from rarecell.report.sentences import household_sentence, steps
+from rarecell.report.sentences import family_sentences, household_sentence, steps
 from rarecell.report.table import Table
 from rarecell.report.tables import all_tables, intruders_table, paper_table
 from rarecell.run.config import RunConfig
@@ -148,6 +148,7 @@ def _show_details(summary: RunSummary) -> None:
         "" if risk.diagnostics is None else risk.diagnostics.sentence,
         "" if risk.design is None else risk.design.sentence,
         "" if risk.register is None else risk.register.sentence,
+        family_sentences(summary),
         household_sentence(summary),
         f"{number(cells.occupied)} of {number(cells.formal)} cells are occupied.",
     ):

@@ -35,6 +35,7 @@ def all_tables(
     makers = (
         _keys,
         _missing_values,
+        _families,
         _size_indices,
         _k_anonymity,
         _decades,
@@ -119,6 +120,34 @@ def _size_indices(summary: RunSummary) -> Table:
     page = [(size, n) for size, n in rows if size <= LARGEST_SIZE_SHOWN]
     more = [(f"{LARGEST_SIZE_SHOWN + 1} or more", large)] if large else []
     return Table("size-indices", caption, columns, tuple(rows), (*page, *more))
+
+
+def _families(summary: RunSummary) -> Table | None:
+    """Recognised as a person and recognised as a family, beside each other."""
+    risk, families = summary.risk, summary.risk.families
+    if families is None:
+        return None
+    columns = (
+        text_column("Recognised"),
+        Column("Unique in the file"),
+        Column("Expected population uniques", persons),
+        Column("Persons in them", persons),
+        Column("Correct matches", persons),
+        text_column("95 % interval"),
+    )
+    alone = risk.expected_population_uniques
+    rows = (
+        ("as a person", risk.sample_uniques, alone, alone, risk.expected_correct_matches, _ends(risk.interval)),
+        (
+            "as a family",
+            families.sample_uniques,
+            families.expected_population_uniques,
+            families.expected_persons,
+            families.expected_correct_matches,
+            _ends(families.interval),
+        ),
+    )
+    return Table("families", "Persons and families", columns, rows)
 
 
 def _k_anonymity(summary: RunSummary) -> Table:

@@ -170,6 +170,7 @@ def report_context(
     from rarecell.report import sentences
     from rarecell.report.edition import external
     from rarecell.report.first_page import first_page
+    from rarecell.report.meaning import meanings_of
     from rarecell.report.pictures import all_pictures, group_pictures
     from rarecell.report.tables import all_tables
 
@@ -178,7 +179,7 @@ def report_context(
     records, uniques = summary.records, summary.risk.sample_uniques
     if summary.swap is not None and summary.swap.released is not None:
         uniques = summary.swap.released.sample_uniques
-    context = {
+    context: Json = {
         "summary": summary,
         "riskiest": riskiest,
         "riskiest_released": riskiest_released,
@@ -205,6 +206,7 @@ def report_context(
         "file_name": _file_name(run_toml),
         "version": rarecell.__version__,
     }
+    context["meanings"] = meanings_of({*context["tables"], context["page"].numbers.name})
     sections = _sections(context)
     contents = [(anchor, name) for anchor, name, _ in sections]
     return context | {"contents": contents, "headings": {anchor: f"{name}{state}" for anchor, name, state in sections}}

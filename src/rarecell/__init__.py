@@ -48,6 +48,7 @@ _HOME = {
     "FitDiagnostics": "risk.diagnostics",
     "formal_swaps": "swap.formal.release",
     "FormalRelease": "swap.formal.release",
+    "handover": "run.handover",
     "held_out_log_likelihood": "model.average",
     "HeldOutLikelihood": "model.average",
     "HierarchicalModel": "model.hierarchical",
@@ -194,6 +195,7 @@ if TYPE_CHECKING:
     from rarecell.run.config import ProtectConfig as ProtectConfig
     from rarecell.run.config import RunConfig as RunConfig
     from rarecell.run.demo import demo as demo
+    from rarecell.run.handover import handover as handover
     from rarecell.run.plan import plan as plan
     from rarecell.run.protect import protect as protect
     from rarecell.run.results import Assessment as Assessment

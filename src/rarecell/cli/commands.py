@@ -772,6 +772,31 @@ def _without_names_and_amounts(config: RunConfig) -> tuple[RunConfig, dict[str, 
 
 
 @main.command()
+@click.argument("run", type=click.Path(exists=True, file_okay=False))
+@click.option("--signed-by", default="", metavar="NAME", help="Who is responsible for the release.")
+@click.option("--reason", default="", help="Why the file may go although the profile says: do not release. It is recorded.")
+@click.option("--keep-order", is_flag=True, help="Keep the order of the records (default: shuffled by a secret seed).")
+@click.option("--keep-ids", is_flag=True, help="Keep the numbers of records and households (default: dropped, or drawn anew).")
+@click.option("--unlink-households", is_flag=True, help="Leave the household number out: nobody sees who lives with whom.")
+@click.option("--drop", default="", metavar="A,B", help="Further columns to leave out, separated by commas.")
+@click.option("--accept", default="", metavar="A,B", help="Columns that may go although they look as if they named persons.")
+@click.option("--overwrite", is_flag=True, help="Replace an earlier handover of this run.")
+def handover(run: str, drop: str, accept: str, **options: Any) -> None:
+    """Make the folder of RUN that may leave the office: the file, a codebook, a page for users, the external report.
+
+    \b
+    Example:
+        rarecell handover run --signed-by "A. Steward"
+    """
+    from rarecell.run.handover import handover as handed_over
+
+    made = handed_over(run, drop=names_in(drop), accept=names_in(accept), **options)
+    click.echo(
+        f"The folder {made} may leave the office. Everything else in {run} stays inside; release-key.parquet says which row is which record."
+    )
+
+
+@main.command()
 @click.argument("file", required=False, type=click.Path(path_type=str))
 @click.option(
     "--folder",

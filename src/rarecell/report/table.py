@@ -42,12 +42,12 @@ class Table:
         """The values in full, with a heading."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([_harmless(column.heading) for column in self.columns])
-        writer.writerows([[_harmless(value) for value in row] for row in self.rows])
+        writer.writerow([harmless(column.heading) for column in self.columns])
+        writer.writerows([[harmless(value) for value in row] for row in self.rows])
         return out.getvalue()
 
 
-def _harmless(value: Any) -> Any:
+def harmless(value: Any) -> Any:
     """Put an apostrophe in front of text that a spreadsheet would run as a formula; join lists."""
     if isinstance(value, list | tuple):
         value = " ".join(str(item) for item in value)

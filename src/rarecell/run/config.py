@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rarecell import choices
 from rarecell.data.names import all_keys, check_scenarios, nested_areas, scenario_keys
+from rarecell.data.treatment_text import parse_treatments
 from rarecell.engine.places import read_small_text, without_password
 from rarecell.errors import BadInput, UnknownChoice
 from rarecell.machine.memory import MemoryLimit
@@ -66,12 +67,6 @@ def check_criterion(criterion: str) -> None:
         is_penalty = False
     if not is_penalty:
         raise UnknownChoice.of("The criterion", criterion, [*choices.CRITERIA, "a penalty such as 0.7"])
-
-
-def _check_treatments(given: Mapping[str, str]) -> None:
-    from rarecell.data.treatment_text import parse_treatments
-
-    parse_treatments(given)
 
 
 @described
@@ -244,7 +239,7 @@ class ProtectConfig:
         on=PROTECTING,
         default_factory=dict,
         is_main=True,
-        check=_check_treatments,
+        check=parse_treatments,
     )
     spare: tuple[str, ...] = option(
         Names(),

@@ -94,6 +94,13 @@ class RunFolder:
         """Move every finished file and folder into place, the run record last; see :mod:`rarecell.run.publishing`."""
         return publishing.publish(self.stage, self.target, overwrite=self.overwrite)
 
+    def add(self) -> list[Path]:
+        """Move every finished file and folder to the results that are there, which are listed in the run record with them."""
+        record = json.loads(read_small_text(self.target / RECORD))
+        record["files"] = sorted({*record["files"], *self.names})
+        self.write_text(RECORD, json.dumps(record, indent=2, sort_keys=True) + "\n")
+        return publishing.publish(self.stage, self.target, overwrite=True, adds=True)
+
 
 @contextlib.contextmanager
 def open_run_folder(path: str | Path, *, overwrite: bool = False, inputs: Iterable[Path] = ()) -> Iterator[RunFolder]:
@@ -146,6 +153,27 @@ def open_run_folder(path: str | Path, *, overwrite: bool = False, inputs: Iterab
         if not existed:
             with contextlib.suppress(OSError):
                 target.rmdir()
+
+
+@contextlib.contextmanager
+def open_finished_run(target: Path) -> Iterator[RunFolder]:
+    """Open the folder of a finished run to add results to it; the caller publishes them with :meth:`RunFolder.add`."""
+    if not publishing.is_written_here(target):
+        raise BadInput(f"{target} is not the folder of a finished run of rarecell.")
+    lock = _locked(target)
+    try:
+        publishing.recover(target)
+        stage = Path(tempfile.mkdtemp(prefix=publishing.UNFINISHED, dir=target))
+        try:
+            yield RunFolder(target, stage, overwrite=True)
+        finally:
+            shutil.rmtree(stage, ignore_errors=True)
+    except OSError as problem:
+        if problem.errno in _NO_ROOM or os.path.abspath(str(problem.filename)).startswith(os.path.abspath(target)):
+            raise NotWritten.because(target, problem) from None
+        raise
+    finally:
+        _unlocked(target, lock)
 
 
 def finish_publishing(target: Path) -> None:

@@ -39,6 +39,7 @@ _NAMES = frozenset(
         *("run.toml", RECORD, "summary.json", "model.json", "zeros.json", "risk.parquet", "swaps.parquet"),
         *("recoding.csv", "suppressed.parquet", NOTE),
         *("report.html", "report-external.html", "tables", "tables-external"),
+        *("handover", "handover.json", "release-key.parquet"),
     }
 )
 
@@ -138,8 +139,8 @@ def _is_same(one: Path, other: Path) -> bool:
 # ---------------------------------------------------------------------- publishing
 
 
-def publish(stage: Path, target: Path, *, overwrite: bool) -> list[Path]:
-    """Move every result from the folder of an unfinished run to its place.
+def publish(stage: Path, target: Path, *, overwrite: bool, adds: bool = False) -> list[Path]:
+    """Move every result from the folder of an unfinished run to its place; with ``adds``, to the results that are there.
 
     1. Check the names, record which old results will go, and flush everything to disk.
     2. Rename the folder: the new result is complete.
@@ -153,7 +154,7 @@ def publish(stage: Path, target: Path, *, overwrite: bool) -> list[Path]:
             raise OutputExists.at(target / name)
     make_private(stage)
     # Remove old results that have no successor; the others are replaced.
-    obsolete = [name for name in old_results(target) if name not in names] if overwrite else []
+    obsolete = [name for name in old_results(target) if name not in names] if overwrite and not adds else []
     plan = {"folder": target.stat().st_ino, "overwrite": overwrite, "obsolete": obsolete}
     new_private_file(stage / _PLAN).write_text(json.dumps(plan), encoding="utf-8")
     flush_tree(stage)

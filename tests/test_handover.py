@@ -1,0 +1,199 @@
+"""What leaves the office is made by a deliberate act, and nothing in it leads back to the records."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from pyarrow import csv
+
+import rarecell as rc
+from rarecell.cli.commands import main
+from rarecell.data.codebook import Codebook
+from rarecell.errors import BadInput, OutputExists
+from rarecell.run import publishing
+from rarecell.run.handover import NotHandedOver, handover
+
+KEYS = ["age", "sex", "region"]
+
+
+def people(n: int = 240, **more: object) -> pa.Table:
+    rng = np.random.default_rng(0)
+    household = np.sort(rng.integers(0, n // 3, n))
+    columns = {
+        "person": [f"P{k:05d}" for k in range(n)],
+        "area": 10 + household % 7,
+        "number": household,
+        "age": rng.integers(18, 60, n),
+        "sex": rng.integers(1, 3, n),
+        "region": rng.integers(1, 7, n),
+        "pay": rng.lognormal(7, 1, n).round(),
+        "weight": np.full(n, 200.0),
+    }
+    return pa.table({**columns, **more})
+
+
+def protected(folder: Path, table: pa.Table | None = None, suffix: str = "csv", **more: object) -> Path:
+    data = people() if table is None else table
+    path = folder / f"survey.{suffix}"
+    csv.write_csv(data, path) if suffix == "csv" else pq.write_table(data, path)
+    options = {"keys": KEYS, "population": 900_000, "id": "person", "household": "area,number", "top": 3, "model": "single"}
+    rc.protect(path, out=folder / "run", **{**options, "resolution": "full", **more})
+    return folder / "run"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_the_folder_holds_the_file_without_names_in_another_order(tmp_path: Path, suffix: str) -> None:
+    run = protected(tmp_path, suffix=suffix)
+    made = handover(run, signed_by="A. Steward", reason="test")
+    assert sorted(entry.name for entry in made.iterdir()) == [
+        "about.html", "codebook.csv", "codebook.xml", f"data.{suffix}", "report.html",
+    ]  # fmt: skip
+    data = csv.read_csv(made / "data.csv") if suffix == "csv" else pq.read_table(made / "data.parquet")
+    inside = csv.read_csv(run / "protected.csv") if suffix == "csv" else pq.read_table(run / "protected.parquet")
+    assert "person" not in data.column_names
+    # Two columns that name a household together became one number, drawn anew.
+    assert "number" not in data.column_names
+    key = pq.read_table(run / "release-key.parquet")
+    order = np.argsort(key["released_row"].to_numpy())
+    assert not np.array_equal(order, np.arange(len(order)))
+    for name in (*KEYS, "pay", "weight"):
+        assert data[name].to_numpy().tolist() == inside[name].to_numpy()[order].tolist()
+    assert key["id"].to_pylist() == inside["person"].to_pylist()
+    pairs = set(zip(data["area"].to_pylist(), [f"{a}-{b}" for a, b in zip(inside["area"].to_numpy()[order], inside["number"].to_numpy()[order], strict=True)], strict=True))  # fmt: skip
+    assert len(pairs) == len({new for new, _ in pairs}) == len({old for _, old in pairs})
+    assert {new for new, _ in pairs} == set(range(1, len(pairs) + 1))
+    record = json.loads((run / "handover.json").read_text(encoding="utf-8"))
+    assert (record["signed_by"], record["identifiers"], record["order"]) == ("A. Steward", "renumbered", "shuffled")
+    assert "handover" in json.loads((run / "run.json").read_text(encoding="utf-8"))["files"]
+
+
+def test_files_are_for_their_owner_and_nothing_else_is_touched(tmp_path: Path) -> None:
+    run = protected(tmp_path)
+    before = {entry.name: entry.read_bytes() for entry in run.iterdir() if entry.is_file() and entry.name != "run.json"}
+    made = handover(run, reason="test")
+    for entry in made.iterdir():
+        assert stat.S_IMODE(entry.stat().st_mode) == 0o600
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    assert {name: (run / name).read_bytes() for name in before} == before
+    assert not [entry for entry in run.iterdir() if entry.name.startswith(".rarecell")]
+
+
+def test_the_codebook_says_what_was_done_to_each_column(tmp_path: Path) -> None:
+    run = protected(tmp_path, recode={"age": "10-year bands"}, treat={"pay": "round 100"})
+    made = handover(run, reason="test")
+    rows = csv.read_csv(made / "codebook.csv").to_pylist()
+    done = {row["column"]: row["what_was_done"] for row in rows}
+    assert done["age"].startswith("recoded: ")
+    assert done["pay"] == "treated: round 100"
+    assert done["area"] == "numbered anew at random"
+    assert done["weight"] == "as it was collected"
+    assert {row["value"] for row in rows if row["column"] == "sex"} == {"1", "2"}
+    read = Codebook.read(made / "codebook.xml")
+    assert read.source == "DDI-Codebook 2.5"
+    assert list(read.columns) == list(dict.fromkeys(row["column"] for row in rows))
+    assert (made / "recoding.csv").exists()
+    page = (made / "about.html").read_text(encoding="utf-8")
+    assert "in random order" in page
+    assert "recoded: " in page
+    # The external report is the one that was made for people outside.
+    assert (made / "report.html").read_bytes() == (run / "report-external.html").read_bytes()
+
+
+def test_order_and_numbers_stay_when_asked_and_the_page_says_so(tmp_path: Path) -> None:
+    run = protected(tmp_path)
+    made = handover(run, keep_order=True, keep_ids=True, accept=["person"], reason="test")
+    assert (made / "data.csv").read_bytes() == (run / "protected.csv").read_bytes()
+    page = (made / "about.html").read_text(encoding="utf-8")
+    assert "in the order in which they were collected" in page
+    assert "numbers that the office uses itself" in page
+
+
+def test_households_can_be_unlinked(tmp_path: Path) -> None:
+    made = handover(protected(tmp_path), unlink_households=True, reason="test")
+    assert csv.read_csv(made / "data.csv").column_names == [*KEYS, "pay", "weight"]
+    assert "are not in the file" in (made / "about.html").read_text(encoding="utf-8")
+
+
+def test_a_file_that_must_not_go_needs_a_reason(tmp_path: Path) -> None:
+    run = protected(tmp_path)
+    summary = json.loads((run / "summary.json").read_text(encoding="utf-8"))
+    summary["release"]["profile"] = {
+        "name": "public", "verdict": "do not release", "limits": {"name": "public"},
+        "reasons": [{"limit": "least_k", "sentence": "Some records are alone.", "is_refusal": True}],
+    }  # fmt: skip
+    (run / "summary.json").write_text(json.dumps(summary), encoding="utf-8")
+    with pytest.raises(NotHandedOver, match=r"do not release\. Some records are alone"):
+        handover(run)
+    assert not (run / "handover").exists()
+    handover(run, reason="Contract 17 with the recipient")
+    assert json.loads((run / "handover.json").read_text(encoding="utf-8"))["reason"] == "Contract 17 with the recipient"
+
+
+def test_an_earlier_handover_is_replaced_only_when_asked(tmp_path: Path) -> None:
+    run = protected(tmp_path)
+    handover(run, reason="test")
+    with pytest.raises(OutputExists):
+        handover(run, reason="test")
+    handover(run, reason="test", unlink_households=True, overwrite=True)
+    assert "area" not in csv.read_csv(run / "handover" / "data.csv").column_names
+
+
+def test_columns_that_name_persons_stop_it(tmp_path: Path) -> None:
+    mails = [f"p{k}@example.org" for k in range(240)]
+    run = protected(tmp_path, people(mail=mails))
+    with pytest.raises(NotHandedOver, match=r"'mail' \(e-mail addresses\).*--drop mail"):
+        handover(run, reason="test")
+    with pytest.raises(rc.UnknownColumns, match="mial"):
+        handover(run, reason="test", drop=["mial"])
+    assert "mail" not in csv.read_csv(handover(run, reason="test", drop=["mail"]) / "data.csv").column_names
+
+
+def test_a_run_that_protected_nothing_has_nothing_to_hand_over(tmp_path: Path) -> None:
+    rc.assess(people(), keys=KEYS, population=90_000, out=tmp_path / "run", model="single", resolution="full")
+    with pytest.raises(NotHandedOver, match="protected nothing"):
+        handover(tmp_path / "run")
+    with pytest.raises(BadInput, match="not the folder of a finished run"):
+        handover(tmp_path)
+
+
+def test_a_kill_leaves_the_run_as_it_was_or_finishes_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = protected(tmp_path)
+    before = sorted(entry.name for entry in run.iterdir())
+
+    class Killed(BaseException):
+        pass
+
+    def dies(*_: object, **__: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(publishing, "flush_tree", dies)
+        with pytest.raises(Killed):
+            handover(run, reason="test")
+    assert sorted(entry.name for entry in run.iterdir()) == before
+    # Killed after the folder was declared complete: whoever reads the run next finishes the move.
+    with monkeypatch.context() as patched:
+        patched.setattr(publishing, "_install", dies)
+        patched.setattr("shutil.rmtree", lambda *_, **__: None)
+        with pytest.raises(Killed):
+            handover(run, reason="test")
+    rc.load(run)
+    assert (run / "handover" / "about.html").exists()
+    assert (run / "release-key.parquet").exists()
+    assert json.loads((run / "run.json").read_text(encoding="utf-8"))["command"] == "protect"
+
+
+def test_the_command_makes_the_folder(tmp_path: Path) -> None:
+    run = protected(tmp_path)
+    done = CliRunner().invoke(main, ["handover", str(run), "--signed-by", "A. Steward", "--reason", "test"])
+    assert done.exit_code == 0, done.output
+    assert "may leave the office" in done.output
+    assert os.path.exists(run / "handover" / "data.csv")

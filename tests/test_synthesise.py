@@ -158,3 +158,27 @@ def test_the_command_says_what_the_library_found(people: pd.DataFrame, tmp_path:
     refused = CliRunner().invoke(main, ["synthesise", str(path), "--columns", "town,nothing"])
     assert refused.exit_code == 1
     assert "nothing" in refused.output
+
+
+def test_files_of_other_tools_are_attacked_without_pairs(people: pd.DataFrame, tmp_path: Path) -> None:
+    paths = {}
+    for name, part in {"original": people.head(700), "control": people.tail(700), "copy": people.head(700)}.items():
+        paths[name] = tmp_path / f"{name}.csv"
+        part.drop(columns="id").to_csv(paths[name], index=False)
+    words = ["attack", str(paths["copy"]), "--original", str(paths["original"]), "--unpaired", "--keys", "town,job"]
+    alone = CliRunner().invoke(main, words)
+    assert alone.exit_code == 0, alone.output
+    assert "Without people who were left out" in alone.output
+    assert "inference of" not in alone.output
+    compared = CliRunner().invoke(main, [*words, "--control", str(paths["control"]), "--json", "--quiet"])
+    measures = json.loads(compared.output)
+    assert measures["unique_exact_matches"] == 1.0
+    assert measures["nearer_to_people"] > 0.6
+    tried = [(attack["attack"], attack.get("column")) for attack in measures["attacks"]]
+    assert tried == [("singling out", None), ("linkability", None), *(("inference", name) for name in COLUMNS)]
+    assert measures["columns"][0]["column"] == "income"
+    lonely = CliRunner().invoke(
+        main, [*words[:4], "--keys", "town,job", "--population", "9000", "--control", str(paths["control"])]
+    )
+    assert lonely.exit_code == 1
+    assert "--unpaired" in lonely.output

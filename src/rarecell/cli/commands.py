@@ -37,7 +37,7 @@ from rarecell.cli.options import (
     with_options,
 )
 from rarecell.data.names import joined_names, names_in
-from rarecell.errors import OutputExists, RarecellError
+from rarecell.errors import BadInput, OutputExists, RarecellError
 from rarecell.machine.disk import remove_stale_folders
 from rarecell.machine.memory import is_shortage, refuse_small_address_space
 from rarecell.machine.signals import interrupt, when_asked_to_end
@@ -75,6 +75,18 @@ def limits_of(options: Mapping[str, Any]) -> Limits:
         help="The file as it was, with the same records in the same order unless --id is given.",
     ),
     own("--list", "n_listed", type=click.IntRange(0), default=0, metavar="K", help="Also list the K records most likely linked."),
+    own(
+        "--unpaired",
+        is_flag=True,
+        group=Group.FILE,
+        help="RELEASED is synthetic or resampled: its records belong to nobody.",
+    ),
+    own(
+        "--control",
+        metavar="FILE",
+        group=Group.FILE,
+        help="With --unpaired: people like those of the original who were left out.",
+    ),
     JSON,
     QUIET,
 )
@@ -85,9 +97,17 @@ def attack(**options: Any) -> None:
     Example:
         rarecell attack protected.csv --original survey.csv \\
             --keys age,sex,region --population 1000000
+        rarecell attack synthetic.csv --original survey.csv --unpaired \\
+            --control held-out.csv --keys age,sex,region
     """
     from rarecell.cli import terminal
     from rarecell.run.attack import attack as attacked
+
+    if options["unpaired"]:
+        _attack_unpaired(options)
+        return
+    if options["control"]:
+        raise BadInput("A control group is for files without pairs; add --unpaired.")
 
     with terminal.watched(quiet=options["quiet"]) as progress:
         done = attacked(
@@ -106,6 +126,28 @@ def attack(**options: Any) -> None:
     else:
         terminal.show_attack(done.summary)
         terminal.show_likeliest(done.likeliest(options["n_listed"]))
+
+
+def _attack_unpaired(options: dict[str, Any]) -> None:
+    from rarecell.cli import terminal
+    from rarecell.report.synthesis import unpaired_tables
+    from rarecell.run.unpaired import attack_unpaired
+
+    with terminal.watched(quiet=options["quiet"]) as progress:
+        measures = attack_unpaired(
+            options["released"],
+            original=options["original"],
+            keys=list(names_in(options["keys"] or "")),
+            control=options["control"],
+            seed=options["seed"] or 0,
+            progress=progress,
+        )
+    if options["as_json"]:
+        click.echo(json.dumps(measures.to_dict(), indent=2))
+        return
+    terminal.say(str(measures), bold=True)
+    for table in unpaired_tables(measures):
+        terminal.show_table(table)
 
 
 # Commands on single records of a finished run. Records are counted from 1, as in reports.
@@ -547,8 +589,7 @@ def synthesise(**options: Any) -> None:
     for sentence in (done.summary.guarantee, *done.summary.notes):
         terminal.say(sentence)
     for table in synthesis_tables(done.summary):
-        right = [place for place, column in enumerate(table.columns) if column.is_number]
-        terminal.rows(table.caption, [column.heading for column in table.columns], table.written(), right=right)
+        terminal.show_table(table)
 
 
 @main.command()

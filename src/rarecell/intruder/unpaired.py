@@ -171,6 +171,7 @@ class UnpairedFiles:
         for name in ("original", "released", "control"):
             if getattr(self, name).shape[1:] != (len(self.categories),):
                 raise BadInput(f"The {name} records must have {len(self.categories)} columns, those of the other files.")
+            object.__setattr__(self, name, np.ascontiguousarray(getattr(self, name), dtype=np.int32))
         if not len(self.original) or not len(self.released):
             raise BadInput("An attack needs records in the original and in the released file.")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rarecell.outcome.plain import Plain
-from rarecell.outcome.words import counted, listed, percent
+from rarecell.outcome.unpaired import UnpairedMeasures
+from rarecell.outcome.words import counted, listed
 
 RESAMPLED, SMOOTHED, LEVELS = "resampled", "smoothed", "levels"
 """How the values of a column of a twin are made: from its band as they are, between neighbours in its band, or by level."""
@@ -32,66 +33,6 @@ class KeptTable(Plain):
     cells: int
     smallest: int
     differing: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwinAttack(Plain):
-    """How often an attack succeeds on people whom a twin was made from, on people left out, and the difference.
-
-    Attributes
-    ----------
-    attack : str
-        ``singling out``, ``linkability`` or ``inference``.
-    column : str or None
-        The column that is inferred.
-    people, control : float
-        Share of successes on either group.
-    risk : float
-        (people − control) / (1 − control).
-    interval : pair of float
-        Its bounds at 95 %.
-    original : float
-        The risk of the same attack on the file itself.
-    """
-
-    attack: str
-    column: str | None = None
-    people: float
-    control: float
-    risk: float
-    interval: tuple[float, float]
-    original: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class TwinMeasures(Plain):
-    """What a twin gives away, measured on a twin of four fifths of the records with the rest as control group.
-
-    Attributes
-    ----------
-    people, control : int
-        Numbers of records that the measured twin was made from, and that were left out.
-    unique_exact_matches : float
-        Share of the people who are unique on all columns whose combination occurs in the twin.
-    replicated_uniques : float
-        Share of the people who are unique on the keys and whose combination occurs once in the twin.
-    nearer_to_people : float
-        Share of the twin's records that are nearer to a person it was made from than to one left out; one half copies nobody.
-    attacks : tuple of TwinAttack
-        Singling out, linkability, and inference of each column.
-    """
-
-    people: int
-    control: int
-    unique_exact_matches: float
-    replicated_uniques: float
-    nearer_to_people: float
-    attacks: tuple[TwinAttack, ...]
-
-    @property
-    def worst(self) -> TwinAttack:
-        """The attack whose risk is surely the highest: that with the largest lower bound."""
-        return max(self.attacks, key=lambda attack: (attack.interval[0], attack.risk))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +78,7 @@ class SynthesisSummary(Plain):
         What is kept exactly.
     utility : TwinUtility
         How near all other tables are.
-    measures : TwinMeasures or None
+    measures : UnpairedMeasures or None
         What a twin gives away; None if it was not measured.
     notes : tuple of str
         What a reader must know.
@@ -153,7 +94,7 @@ class SynthesisSummary(Plain):
     least_count: int = 0
     tables: tuple[KeptTable, ...]
     utility: TwinUtility
-    measures: TwinMeasures | None = None
+    measures: UnpairedMeasures | None = None
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -161,9 +102,4 @@ class SynthesisSummary(Plain):
         exact = f"{counted(self.records, 'record')} with the same tables as the original in every cell: {kept}."
         if self.measures is None:
             return f"{exact} What it gives away was not measured."
-        worst = self.measures.worst
-        about = f" of {worst.column}" if worst.column else ""
-        return (
-            f"{exact} {percent(self.measures.unique_exact_matches)} of the people who are unique stand in it as they are. The strongest "
-            f"attack is {worst.attack}{about}: its risk is {worst.risk:.2f}, and {worst.original:.2f} for the original file."
-        )
+        return f"{exact} {self.measures}"

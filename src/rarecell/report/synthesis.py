@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rarecell.outcome.synthesis import SynthesisSummary
+from rarecell.outcome.unpaired import UnpairedMeasures
 from rarecell.outcome.words import number, percent
 from rarecell.report import content_hash, report_environment, style_sheet
 from rarecell.report.table import Column, Table, names_column, text_column
@@ -40,31 +41,43 @@ def synthesis_tables(summary: SynthesisSummary) -> tuple[Table, ...]:
         (text_column("Column"), Column("Levels in the model"), text_column("Values"), Column("Records in the rarest level")),
         tuple((column.name, column.levels, _MADE[column.values], column.rarest) for column in summary.columns),
     )
-    return (kept, near, *_given_away(summary), columns)
+    return (kept, near, *(() if summary.measures is None else unpaired_tables(summary.measures)), columns)
 
 
 def _three(value: object) -> str:
     return number(value, 3)
 
 
-def _given_away(summary: SynthesisSummary) -> tuple[Table, ...]:
-    measures = summary.measures
-    if measures is None:
-        return ()
-    attacks = Table(
-        "attacks",
-        "What the twin gives away about the people it was made from",
-        (
+def unpaired_tables(measures: UnpairedMeasures) -> tuple[Table, ...]:
+    """What a file without pairs gives away; for any such file, whoever made it."""
+    copies = [
+        ("people who are unique on all columns and stand in the file", measures.unique_exact_matches),
+        ("people who are unique on the keys and stand in the file once", measures.replicated_uniques),
+    ]
+    if measures.nearer_to_people is not None:
+        copies.append(
+            ("its records nearer to these people than to people left out; half if it copies nobody", measures.nearer_to_people)
+        )
+    tables = [
+        Table(
+            "copies",
+            "How much of the original stands in the file as it was",
+            (text_column("Measure"), Column("Share", percent)),
+            tuple(copies),
+        )
+    ]
+    if measures.attacks:
+        columns = (
             text_column("Attack"),
             Column("Succeeds on them", percent),
             Column("On people left out", percent),
             Column("Risk", _risk),
             text_column("95 % interval"),
-            Column("Risk of the file itself", _risk),
-        ),
-        tuple(
+            Column("Risk of the original", _risk),
+        )
+        rows = tuple(
             (
-                f"{attack.attack} of {attack.column}" if attack.column else attack.attack,
+                attack.name,
                 attack.people,
                 attack.control,
                 attack.risk,
@@ -72,19 +85,22 @@ def _given_away(summary: SynthesisSummary) -> tuple[Table, ...]:
                 attack.original,
             )
             for attack in measures.attacks
-        ),
-    )
-    copies = Table(
-        "copies",
-        "How much of the file stands in the twin as it was",
-        (text_column("Measure"), Column("Share", percent)),
-        (
-            ("people who are unique on all columns and stand in the twin", measures.unique_exact_matches),
-            ("people who are unique on the keys and stand in the twin once", measures.replicated_uniques),
-            ("records of the twin nearer to these people than to people left out; 50 % copies nobody", measures.nearer_to_people),
-        ),
-    )
-    return attacks, copies
+        )
+        tables.insert(0, Table("attacks", "What the file gives away about the people it was made from", columns, rows))
+    if measures.columns:
+        tables.append(
+            Table(
+                "attribution",
+                "What the keys give away of other columns",
+                (text_column("Column"), Column("DiSCO", percent), Column("TCAP", _share)),
+                tuple((column.column, column.disco, column.tcap) for column in measures.columns),
+            )
+        )
+    return tuple(tables)
+
+
+def _share(value: object) -> str:
+    return percent(value) if isinstance(value, float) else number(value)
 
 
 def synthesis_page(summary: SynthesisSummary, version: str) -> str:

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
 from rarecell.engine.changes import Changes
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
-from rarecell.intruder.unpaired import Codes, UnpairedFiles
+from rarecell.intruder.unpaired import UnpairedFiles
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.synthesis import (
     LEVELS,
@@ -29,17 +28,17 @@ from rarecell.outcome.synthesis import (
     SMOOTHED,
     KeptTable,
     SynthesisSummary,
-    TwinAttack,
     TwinColumn,
-    TwinMeasures,
     TwinUtility,
 )
+from rarecell.outcome.unpaired import UnpairedMeasures
 from rarecell.outcome.words import counted, listed
 from rarecell.progress import SILENT, Progress
 from rarecell.release.utility import hellinger_distances, propensity
 from rarecell.report.synthesis import synthesis_page
 from rarecell.run.folder import RunRecord, open_run_folder, versions
 from rarecell.run.publishing import RECORD
+from rarecell.run.unpaired import measured
 from rarecell.search import SearchResult, select_model
 from rarecell.swap.twin import Twin, k_marginal_score, smoothed_amounts, synthetic_twin
 from rarecell.table.coarsening import automatic_coarsenings
@@ -275,7 +274,7 @@ def _summary(
     amounts: str,
     least_count: int,
     epsilon: float | None,
-    measures: TwinMeasures | None,
+    measures: UnpairedMeasures | None,
 ) -> SynthesisSummary:
     twin, table = twins[0], twins[0].table
     differing = {names: max(one.n_changed_cells[names] for one in twins) for names in twin.n_changed_cells}
@@ -357,7 +356,7 @@ def _measured(
     least_count: int,
     rng: np.random.Generator,
     progress: Progress,
-) -> TwinMeasures:
+) -> UnpairedMeasures:
     """Draw a twin of part of the records, with a model chosen on that part, and attack it."""
     codes = table.cells[table.cell_of_record]
     n_control = min(MOST_CONTROL, int(CONTROL * len(codes)))
@@ -372,42 +371,4 @@ def _measured(
     part = part.with_coarsenings(automatic_coarsenings(part))
     model = _searched(part, criterion, search, least_count, progress).best
     drawn = synthetic_twin(part, model, epsilon=epsilon, seed=int(rng.integers(2**31)), progress=progress).codes
-    of_twin = _files(table, people, drawn, control)
-    of_original = _files(table, people, people, control)
-    copies = of_twin.copies(rng, keys)
-    return TwinMeasures(
-        people=len(people),
-        control=len(control),
-        unique_exact_matches=copies.unique_exact_matches,
-        replicated_uniques=copies.replicated_uniques,
-        nearer_to_people=copies.nearer_to_people,
-        attacks=tuple(_attacks(of_twin, of_original, rng)),
-    )
-
-
-def _files(table: ContingencyTable, people: Codes, released: Codes, control: Codes) -> UnpairedFiles:
-    def whole(codes: NDArray[np.int32]) -> Codes:
-        return np.ascontiguousarray(codes)
-
-    return UnpairedFiles(table.categories, whole(people), whole(released), whole(control))
-
-
-def _attacks(twin: UnpairedFiles, original: UnpairedFiles, rng: np.random.Generator) -> list[TwinAttack]:
-    tried = [
-        (twin.singling_out(rng), original.singling_out(rng)),
-        (twin.linkability(rng), original.linkability(rng)),
-        *((twin.inference(rng, name), original.inference(rng, name)) for name in twin.names),
-    ]
-    return [
-        TwinAttack(
-            attack=on_twin.attack,
-            column=on_twin.columns[0] if on_twin.columns else None,
-            people=on_twin.people.value,
-            control=on_twin.control.value,
-            risk=on_twin.risk,
-            interval=on_twin.interval,
-            original=on_original.risk,
-        )
-        for on_twin, on_original in tried
-        if on_twin.people.attempts and on_original.people.attempts
-    ]
+    return measured(UnpairedFiles(table.categories, people, drawn, control), keys, rng)

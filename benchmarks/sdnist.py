@@ -61,7 +61,7 @@ PUBLISHED = (
 
 
 def releases(frame: pa.Table, keys: list[str], population: int) -> dict[str, pa.Table]:
-    """The file itself, three ways of protecting it, and two that set the scale."""
+    """The file itself, ways of protecting it, and two that set the scale."""
 
     def protected(**wishes: object) -> pa.Table:
         return rc.protect(frame, keys=keys, population=population, seed=1, **wishes).frame
@@ -74,6 +74,7 @@ def releases(frame: pa.Table, keys: list[str], population: int) -> dict[str, pa.
         "targeted swaps, risk above 0.05": protected(risk_above=0.05),
         "formal, epsilon 12": protected(formal={"epsilon": 12}),
         "formal, epsilon 2": protected(formal={"epsilon": 2}),
+        "synthetic twin": rc.synthesise(frame, columns=frame.column_names, keys=keys, measure=False, seed=1).frame(),
         "every column shuffled": shuffled,
         "four records of ten": frame.take(np.sort(rng.choice(frame.num_rows, frame.num_rows * 2 // 5, replace=False))),
     }
@@ -95,7 +96,7 @@ def scores(python: str, tables: dict[str, pa.Table]) -> dict[str, dict[str, floa
 
 def changed(original: pa.Table, released: pa.Table) -> str:
     """Share of records with a changed value, for releases that keep the rows."""
-    if original.num_rows != released.num_rows:
+    if original.num_rows != released.num_rows or original.column_names != released.column_names:
         return "–"
     columns = [np.asarray(original[name]) != np.asarray(released[name]) for name in original.column_names]
     return f"{np.any(columns, axis=0).mean():.1%}"

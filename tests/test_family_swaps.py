@@ -15,6 +15,7 @@ from rarecell.intruder.household import FAR, household_distances, household_link
 from rarecell.intruder.nearest import moved_chances
 from rarecell.intruder.register import Register
 from rarecell.run.family_swaps import reporting_register
+from rarecell.run.unlinking import put_together
 from rarecell.swap.families import FamilyPlan
 from rarecell.table.household_rows import SIZE, find_layout
 from rarecell.table.household_rules import HouseholdRules
@@ -205,3 +206,49 @@ def test_the_command_writes_what_families_gain(sample: pa.Table, population: pa.
     written = pq.read_table(tmp_path / "run" / "protected.parquet")
     assert written.select(KEYS).to_pylist() == out.frame.select(KEYS).to_pylist()
     assert "household" in (tmp_path / "run" / "report.html").read_text()
+
+
+# ---------------------------------------------------------------------- unlinked
+
+
+def test_a_column_that_members_share_puts_households_together() -> None:
+    home = np.repeat(np.arange(40), 3)
+    rng = np.random.default_rng(0)
+    region, weight = (home % 4).astype(np.int32), home.astype(np.int32)
+    own = rng.integers(0, 50, 120).astype(np.int32)
+    columns = {"region": region, "weight": weight, "pay": own}
+    found = put_together(columns, frozenset({"region"}), home)
+    assert found.columns == ("weight",)
+    assert (found.households, found.persons, found.of, found.by_keys) == (40, 120, 40, 0)
+    assert put_together({"region": region, "pay": own}, frozenset({"region"}), home).households == 0
+    # Two households that share their weight cannot be told apart.
+    assert put_together({"weight": (home // 2).astype(np.int32)}, frozenset(), home).households == 0
+
+
+def test_an_unlinked_release_has_no_household_number_and_judges_persons(
+    sample: pa.Table, population: pa.Table, tmp_path: Path
+) -> None:
+    pq.write_table(sample, tmp_path / "homes.parquet")
+    options = {"keys": KEYS, "population": len(population), "household": "home", "top": 30, "unlink": True}
+    done = rc.protect(tmp_path / "homes.parquet", out=tmp_path / "run", **options)
+    assert "home" not in pq.read_schema(tmp_path / "run" / "protected.parquet").names
+    assert not isinstance(done.plan, FamilyPlan)
+    assert done.summary.risk.known_families is None
+    assert any("put together again" in note for note in done.summary.notes)
+    telling = sample.append_column("weight", pa.array(np.array(sample["home"]) + 0.5))
+    with pytest.raises(BadInput, match="weight"):
+        rc.protect(telling, **options)
+    accepted = rc.protect(telling, accept_leak=["weight"], **options)
+    assert any("can still be put together" in note for note in accepted.summary.notes)
+
+
+def test_an_attack_looks_for_families(sample: pa.Table, population: pa.Table, done: rc.run.results.Protection) -> None:
+    tried = rc.attack(done.frame, original=sample, keys=KEYS, register=population, household="home")
+    told = next(one for one in tried.summary.intruders if one.name == "household")
+    expected = done.summary.swap.intruder("household")
+    assert told.before == pytest.approx(expected.before)
+    assert told.after == pytest.approx(expected.after, rel=0.2)
+    plain = rc.attack(done.frame, original=sample, keys=KEYS, register=population)
+    assert all(one.name != "household" for one in plain.summary.intruders)
+    modelled = rc.attack(done.frame, original=sample, keys=KEYS, population=len(population), household="home")
+    assert next(one for one in modelled.summary.intruders if one.name == "household").before > 20

@@ -117,6 +117,7 @@ def attack(**options: Any) -> None:
             register=options["register"],
             population=options["population"],
             weight=options["weight"],
+            household=options["household"],
             id=options["id"],
             seed=options["seed"] or 0,
             progress=progress,

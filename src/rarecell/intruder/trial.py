@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rarecell.intruder.household import KNOWS as KNOWS_FAMILIES
 from rarecell.intruder.informed import informed_links
 from rarecell.intruder.links import Links
 from rarecell.intruder.nearest import MovedLinks, exact_links, nearest_links, unmoved_chances
@@ -16,6 +17,7 @@ KNOWS = {
     "exact": "holds a register with the true keys of everybody and links records to persons with the same values",
     "nearest": "holds the same register and links each record to the person whose values are nearest",
     "informed": "holds the same register and also knows how the file was protected: which share of the records moved, and how far",
+    "household": KNOWS_FAMILIES,
     "participant": "holds no register, but knows a person's keys and that the person is in this file",
 }
 """What each intruder must know."""

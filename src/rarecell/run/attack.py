@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rarecell.data.microdata import Microdata
 from rarecell.errors import BadInput
+from rarecell.intruder.household import HouseholdLinks, household_links, household_release
 from rarecell.intruder.nearest import exact_links
 from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import Register
@@ -25,12 +26,14 @@ from rarecell.outcome.swap import AttackSummary, IntruderSummary
 from rarecell.outcome.words import about_times, counted, number
 from rarecell.progress import SILENT, Progress
 from rarecell.release.release import Release
+from rarecell.risk.families import why_incomplete
 from rarecell.risk.records import record_risk
 from rarecell.run import models
 from rarecell.run.leaks import leaks_between, told_leaks
 from rarecell.run.swaps import told_intruder
 from rarecell.table.alignment import Aligned, align, meaning, places
 from rarecell.table.contingency import Categories, ContingencyTable
+from rarecell.table.household_rows import Members, find_layout
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame
@@ -81,6 +84,7 @@ def attack(
     register: Frame = None,
     population: float | None = None,
     weight: str | None = None,
+    household: str | None = None,
     id: str | None = None,
     seed: int = 0,
     progress: Progress = SILENT,
@@ -100,6 +104,9 @@ def attack(
     weight : str, optional
         Column of the original with survey weights. Without a register they say how many people each record stands for, and
         ``population`` may be omitted.
+    household : str, optional
+        Column of the original, and of the register, that says who lives with whom; an intruder who knows families is then tried
+        as well. Several columns that identify a household together are separated by commas.
     id : str, optional
         Column that identifies a record in both files. Records may then be in any order, and some may not have been released.
     seed : int, optional
@@ -128,7 +135,7 @@ def attack(
             "survey weights), by which they are estimated, and not both."
         )
     progress.start("reading", 3)
-    data = Microdata(original, keys, weight=weight, id=id)
+    data = Microdata(original, keys, weight=weight, household=household, id=id)
     published = Microdata(released, keys, id=id)
     before, after = paired_tables(data, published, id)
     given_away = told_leaks(leaks_between(data, published, None if id is None else rows_of_released(data, published, id)), None)
@@ -143,7 +150,57 @@ def attack(
         # The original has the finer levels, and an intruder who holds it looks at these.
         found = _with_original_as_it_is(found, align(before, before, people), (population, weights, seed), progress)
     size = known.known.table.n_records if known.risk is None else known.risk.population
-    return Attack(replace(_told(files, release, found, float(size)), leaks=given_away), found)
+    summary = replace(_told(files, release, found, float(size)), leaks=given_away)
+    of_families = None if household is None else _families(data, files, register, float(size), seed, progress)
+    if of_families is None:
+        return Attack(summary, found)
+    families = Found("household", of_families.before, of_families.after)
+    told = replace(
+        told_intruder(families),
+        persons_before=of_families.persons_before,
+        persons_after=of_families.persons_after,
+        persons_certain=of_families.persons_certain,
+        highest=of_families.after.highest,
+    )
+    return Attack(replace(summary, intruders=(*summary.intruders, told)), (*found, families))
+
+
+def _families(
+    data: Microdata, files: Aligned, register: Frame, population: float, seed: int, progress: Progress
+) -> HouseholdLinks | None:
+    """What an intruder who knows families finds; None where the files do not hold whole households in comparable keys.
+
+    Households with a member who was not released, or whose keys are missing, are left out.
+    """
+    household = data.household_codes()
+    assert household is not None
+    lacks = np.unique(household[(files.original < 0).any(axis=1) | (files.released < 0).any(axis=1)])
+    kept = ~np.isin(household, lacks)
+    codes, released, household = files.original[kept], files.released[kept], household[kept]
+    plain = Members.of(codes, household)
+    incomplete = why_incomplete(codes, files.categories, plain, fraction=len(codes) / max(population, 1.0))
+    if not (plain.size > 1).any() or incomplete is not None:
+        return None
+    layout = find_layout(codes, files.categories, household)
+    rows = layout.rows(codes, household)
+    known = None
+    if register is not None:
+        people = Microdata(register, data.keys, household=data.household)
+        of_people, categories = people.column_codes(data.keys)
+        homes = people.household_codes()
+        assert homes is not None
+        place = [places(c.levels, of_key.levels) for c, of_key in zip(categories, files.categories, strict=True)]
+        of_people = np.stack([of_key[of_people[:, k]] for k, of_key in enumerate(place)], axis=1)
+        if (of_people < 0).any():
+            # A recoded key has other levels than the register, and nobody says which belong together.
+            return None
+        known = Register.counted(layout.rows(of_people.astype(np.int32), homes).table)
+    else:
+        table = models.with_resolutions(rows.table, "multi")
+        model = fit_backoff(table, seed=seed, progress=progress)
+        n_households = max(population * rows.members.n_households / len(codes), float(rows.members.n_households))
+        known = Register.modelled(record_risk(table, model, population=n_households), model, seed=seed)
+    return household_links(rows, household_release(rows, released), known)
 
 
 def _register(files: Aligned, release: Release, population: float | None, seed: int, progress: Progress) -> Register:

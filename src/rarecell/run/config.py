@@ -202,6 +202,14 @@ class ProtectConfig:
     households: bool = option(
         Switch(), "Swap whole households with others of the same composition.", Group.SWAPS, on=PROTECTING, default=False
     )
+    unlink: bool = option(
+        Switch(),
+        "Drop the household number, so that nobody knows who lives with whom; columns that would put households together again stop "
+        "the run.",
+        Group.SWAPS,
+        on=PROTECTING,
+        default=False,
+    )
     decoys: float = option(
         Number(high=10.0, metavar="SHARE"),
         "Also swap records that are not at risk, as a share of those that are: having moved is then no sign of risk.",
@@ -357,6 +365,7 @@ class RunConfig:
         Text("COL"),
         "Column that identifies households; several that do so together: area,number.",
         Group.PEOPLE,
+        on=(*ASSESSING, "attack"),
         default=None,
         is_main=True,
     )

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rarecell.data.names import names_in
+from rarecell.data.treatment_text import DROP
 from rarecell.errors import BadInput
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.residual_risk import risk_after
@@ -31,6 +33,7 @@ from rarecell.run.released import groups_of, interval_after, released_state, rol
 from rarecell.run.results import Assessment, Protection
 from rarecell.run.stages import Stage, Stages
 from rarecell.run.treating import Treated, told_treatments, treated_columns
+from rarecell.run.unlinking import refuse_put_together
 from rarecell.run.utility import file_utility
 from rarecell.swap.apply import MarginCheck, checked_margins
 from rarecell.swap.families import FamilyPlan
@@ -75,6 +78,8 @@ def protect(
     if out is not None and "seed" not in options:
         config = swaps.with_secret_seed(config)
     wanted = choosing(config)
+    if wanted.unlink:
+        config = replace(config, households_known="no")
     stages = Stages(progress)
     with files.run_folder(out, overwrite, inputs_of(config, given.data)) as folder:
         found = assessed(config, stages, given, wanted=wanted)
@@ -94,7 +99,12 @@ def choosing(config: RunConfig) -> ProtectConfig:
         )
     if config.protect.formal:
         formal.refuse_what_voids(config.protect)
-    return config.protect
+    if not config.protect.unlink:
+        return config.protect
+    if config.household is None:
+        raise BadInput("--unlink drops the household number; name its column with --household.")
+    dropped = dict.fromkeys(names_in(config.household), DROP)
+    return replace(config.protect, treat={**config.protect.treat, **dropped})
 
 
 def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
@@ -117,6 +127,7 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         release = release.with_travel(travelling(wanted, found, release, columns))
         treated = treated_columns(found.data, wanted.treat, seed=swaps.seed_of(found.config, wanted))
         around = _around(wanted, found, release, treated)
+        unlinked = refuse_put_together(found, plan, treated, wanted.accept_leak) if wanted.unlink else ""
         stay = {name: column for name, column in columns.items() if name not in set(release.columns)}
         # Only one of the two may read the file, because a connection to an engine answers one question at a time.
         swap, interval = side_by_side(
@@ -127,7 +138,7 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         remaining, riskiest = left_at_risk(found, plan, after)
         swap = replace(swap, remaining=remaining, file=file_utility(found, release, limit=wanted.max_change, treated=treated))
         groups = groups_of(risk, release, after, role_columns(found.data, found.config, risk))
-    notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, found, plan), *planned.notes)
+    notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, found, plan), *planned.notes, *([unlinked] if unlinked else []))
     whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups, release=around))
     return Protection(found, plan, release, whole, stages.seconds, riskiest, treated)
 
@@ -199,7 +210,7 @@ def _told(
         )
 
     intruders, swap = side_by_side(lambda: swaps.told_intruders(found, release, links, plan.task.distances), cost)
-    household = links_of_households(found, plan)
+    household = None if wanted.unlink else links_of_households(found, plan)
     if household is not None:
         intruders = (*intruders, told_household(found, *household))
     return replace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import sqlite3
 import stat
 from pathlib import Path
@@ -125,6 +126,59 @@ def test_too_little_memory_is_told(tmp_path: Path) -> None:
     settings = EngineSettings(memory=MemoryLimit(24_000_000), threads=1, temp_directory=tmp_path)
     with pytest.raises(BadInput, match="needs more memory"):
         open_source(tmp_path / "a.parquet", settings=settings).counts([f"k{i}" for i in range(6)])
+
+
+@pytest.mark.parametrize("kind", ["parquet", "file", "stream", "frame"])
+def test_texts_in_the_form_of_views_are_read_and_written(tmp_path: Path, kind: str) -> None:
+    table = pa.table({"city": pa.array(["Bern", "Oslo", None, "Bern"], pa.string_view()), "age": [1, 2, 3, 4]})
+    path = tmp_path / ("a.parquet" if kind == "parquet" else "a.arrow")
+    if kind == "parquet":
+        pq.write_table(table, path)
+    elif kind != "frame":
+        with (pa.ipc.new_file if kind == "file" else pa.ipc.new_stream)(path, table.schema) as writer:
+            writer.write_table(table)
+    source = open_source(table if kind == "frame" else path)
+    assert source.counts(["city"]).counts.sum() == 4
+    changes = Changes(np.array([0, 1]), source.take(np.array([1, 0]), ["city"]), order=np.array([3, 2, 1, 0]))
+    after = open_source(source.changed(changes) if kind == "frame" else source.write(tmp_path / f"b{path.suffix}", changes))
+    assert after.take(np.arange(4), ["city"])["city"].to_pylist() == ["Bern", None, "Bern", "Oslo"]
+    if kind in ("file", "stream"):
+        assert after.arrow_schema == table.schema  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("version", ["1.0", "2.6"])
+def test_parquet_keeps_the_version_of_its_format(tmp_path: Path, version: str) -> None:
+    pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "a.parquet", version=version)
+    out = open_source(tmp_path / "a.parquet").write(tmp_path / "b.parquet", Changes())
+    assert pq.read_metadata(out).format_version == version
+
+
+@pytest.mark.parametrize("kind", ["parquet", "file", "stream", "frame"])
+def test_an_hour_that_occurs_twice_is_two_levels_however_it_is_counted(tmp_path: Path, kind: str) -> None:
+    """When clocks are set back, half past two comes twice; times with a zone are compared in UTC."""
+    utc = [datetime.datetime(2024, 10, 27, hour, 30, tzinfo=datetime.UTC) for hour in (0, 1, 0, 1)]
+    table = pa.table({"when": pa.array(utc, pa.timestamp("us", "Europe/Berlin")), "sex": ["f", "m", "m", "f"]})
+    path = tmp_path / ("a.parquet" if kind == "parquet" else "a.arrow")
+    if kind == "parquet":
+        pq.write_table(table, path)
+    elif kind != "frame":
+        with (pa.ipc.new_file if kind == "file" else pa.ipc.new_stream)(path, table.schema) as writer:
+            writer.write_table(table)
+    levels = [
+        Microdata(table if kind == "frame" else path, ["when", "sex"]).table(records=records).categories[0].labels
+        for records in (True, False)
+    ]
+    assert levels[0] == levels[1] == ("2024-10-27 00:30:00+00:00", "2024-10-27 01:30:00+00:00")
+
+
+def test_long_whole_numbers_of_a_workbook_stay_whole(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for row in (["person", "age"], [2**53 + 2, 30], [2**60, 31]):
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    source = open_source(tmp_path / "a.xlsx")
+    assert source.take(np.arange(2), ["person"])["person"].to_pylist() == [str(2**53 + 2), str(2**60)]
 
 
 # ---------------------------------------------------------------------- statistics packages

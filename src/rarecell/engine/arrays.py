@@ -66,6 +66,27 @@ def texts(values: Sequence[str]) -> pa.Array:
     return of_long.cast(pa.string())
 
 
+def without_views(data: pa.RecordBatch | pa.Table) -> Any:
+    """A batch or table whose texts are stored one after another: Arrow cannot take single records of the newer form."""
+    if not any(map(_is_view, data.schema.types)):
+        return data
+    fields = [stored_field(field) for field in data.schema]
+    return data.cast(pa.schema(fields, metadata=data.schema.metadata))
+
+
+def _is_view(kept_as: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(kept_as) or pa.types.is_binary_view(kept_as))
+
+
+def stored_field(field: pa.Field) -> pa.Field:
+    """A field as :func:`without_views` gives it."""
+    return field.with_type(_stored_type(field.type))
+
+
+def _stored_type(kept_as: pa.DataType) -> pa.DataType:
+    return pa.string() if pa.types.is_string_view(kept_as) else pa.binary() if pa.types.is_binary_view(kept_as) else kept_as
+
+
 def as_numpy(array: pa.Array | pa.ChunkedArray) -> Array:
     """The numbers or truth values of an Arrow array, whose memory the result shares where it can.
 
@@ -214,6 +235,9 @@ def code_chunk(array: pa.Array) -> CodedChunk:
             return CodedChunk(as_arrow(np.arange(low, high + 1)).cast(array.type), codes)
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
+    if pa.types.is_timestamp(array.type) and array.type.tz is not None:
+        # In local time an hour occurs twice when clocks are set back, and engines disagree about the zone they answer in.
+        array = array.cast(pa.timestamp(array.type.unit, "UTC"))
     encoded = array.dictionary_encode()
     return CodedChunk(encoded.dictionary, _positions(encoded))
 

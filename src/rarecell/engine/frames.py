@@ -28,6 +28,7 @@ from rarecell.engine.arrays import (
     code_chunk,
     kind_of,
     unified,
+    without_views,
 )
 from rarecell.engine.columnar.write import changed_table
 from rarecell.engine.duck import renamed
@@ -150,7 +151,7 @@ class FrameSource(Source):
 
     def _arrow(self, columns: Sequence[str]) -> pa.Table:
         try:
-            return self._eager(columns).to_arrow().select(list(columns))
+            return without_views(self._eager(columns).to_arrow().select(list(columns)))
         except (pa.ArrowTypeError, pa.ArrowInvalid):
             raise BadInput(
                 f"A column among {', '.join(columns)} of {self.name} mixes values of several types. Make each column all text or all "

@@ -199,6 +199,7 @@ def _shown(value: Level) -> str:
     """A cell as text, as in a CSV file."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        # Workbooks keep all numbers as floats; long numbers, such as those of persons, stay whole.
         return str(int(value))
     return value.isoformat() if isinstance(value, datetime.date | datetime.time) else str(value)

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from rarecell.engine.arrays import EncodedColumn, GroupedCounts, kind_of
+from rarecell.engine.arrays import EncodedColumn, GroupedCounts, kind_of, stored_field, without_views
 from rarecell.engine.changes import Changes
 from rarecell.engine.columnar.write import (
     DictionaryForms,
@@ -55,7 +55,7 @@ class ColumnarSource(FileSource):
         return None if first is None else tuple(first.column(0).dictionary.to_pylist())
 
     def _schema(self, columns: Sequence[str]) -> pa.Schema:
-        return pa.schema([self.arrow_schema.field(name) for name in columns])
+        return pa.schema([stored_field(self.arrow_schema.field(name)) for name in columns])
 
 
 class ParquetSource(ColumnarSource):
@@ -168,8 +168,10 @@ def _group_sizes(file: pq.ParquetFile) -> list[int]:
 
 
 def _properties(file: pq.ParquetFile) -> dict[str, Any]:
-    """How the file is written."""
-    return {"compression": _compression(file)}
+    """How the file is written: the version of its format, its pages and their compression."""
+    # Readers of the first version know only some of the encodings and types; the others differ in types only.
+    version = file.metadata.format_version if file.metadata.format_version in ("1.0", "2.4", "2.6") else "2.6"
+    return {"compression": _compression(file), "version": version}
 
 
 def _compression(file: pq.ParquetFile) -> dict[str, str] | str:
@@ -214,7 +216,7 @@ class ArrowSource(ColumnarSource):
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         for batch in self._whole_batches():
-            chosen = batch.select(list(columns))
+            chosen = without_views(batch.select(list(columns)))
             # The format cannot reveal damage: an index beyond the end of its dictionary would be followed anywhere.
             with readable_errors(self.path_in_messages):
                 chosen.validate(full=True)

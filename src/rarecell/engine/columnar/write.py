@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.ipc
 from numpy.typing import NDArray
 
-from rarecell.engine.arrays import as_arrow
+from rarecell.engine.arrays import as_arrow, stored_field, without_views
 from rarecell.engine.changes import Changes
 from rarecell.engine.output import temporary_folder
 from rarecell.machine.disk import new_private_file
@@ -164,7 +164,7 @@ def _changed_array(
 
 def _decoded(column: pa.ChunkedArray) -> pa.Array:
     plain = column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
-    return plain.combine_chunks()
+    return plain.cast(stored_field(pa.field("", plain.type)).type).combine_chunks()
 
 
 def _encoded(plain: pa.Array, dictionary: pa.Array, kept_as: pa.DictionaryType) -> pa.Array:
@@ -201,8 +201,16 @@ def reordered(tables: Iterable[pa.Table], order: NDArray[np.int64], beside: Path
     """
     target = np.empty(len(order), dtype=np.int64)
     target[order] = np.arange(len(order))
+    schemas: list[pa.Schema] = []
+
+    def in_plain_form() -> Iterator[pa.Table]:
+        for table in tables:
+            schemas.append(table.schema)
+            yield without_views(table)
+
     with temporary_folder(beside) as folder:
-        yield from _cut(_in_order(iter(tables), target, folder), sizes)
+        for table in _cut(_in_order(in_plain_form(), target, folder), sizes):
+            yield table.cast(schemas[0]) if table.schema != schemas[0] else table
 
 
 def _in_order(tables: Iterator[pa.Table], target: NDArray[np.int64], folder: Path) -> Iterator[pa.Table]:

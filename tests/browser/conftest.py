@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,22 @@ def new_page(chromium: Any) -> Iterator[Callable[..., Any]]:
     yield make
     for context in contexts:
         context.close()
+
+
+@pytest.fixture
+def address(folder: Path) -> Iterator[str]:
+    """Address of the app on the folder of the test."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from rarecell.cli.commands import main; main()", "app", "--folder", str(folder), "--no-browser"],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().strip()
+    finally:
+        process.terminate()
+        process.wait(20)
 
 
 @pytest.fixture

@@ -146,6 +146,11 @@ class Coding:
         """Whether a value may be released as something other than itself."""
         return self.bounds_numbers or self.groups_levels or bool(self.merge) or bool(self.missing)
 
+    @property
+    def as_read(self) -> Coding:
+        """The part that says what values mean, without what makes them coarser."""
+        return Coding(levels=self.levels, ordered=self.ordered, missing=self.missing)
+
     def in_words(self) -> str:
         """Describe what is done with the values, in the words of the recoding option."""
         from rarecell.data.recoding_text import words_of

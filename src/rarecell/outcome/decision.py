@@ -289,7 +289,7 @@ def _less_record_risk(summary: RunSummary, limit: float, how_many: int | None, f
 
 
 def _fewer_links(summary: RunSummary, limit: float, folder: str) -> _Remedy:
-    is_recoded = any(key.recode for key in summary.keys)
+    is_recoded = any(key.is_coarser for key in summary.keys)
     if summary.swap is not None and is_recoded:
         return _coarser(summary, folder)
     target = f"{int(limit)}" if limit >= 1 else f"{limit:.2g}"

@@ -80,6 +80,11 @@ class KeySummary(Plain):
     missing_records: Count = 0
     coarsenings: tuple[Coarser, ...] = ()
 
+    @property
+    def is_coarser(self) -> bool:
+        """Whether the key is released with fewer levels than it has values; a code that means "missing" is no coarsening."""
+        return bool(self.recode) and (self.values_read is None or self.levels < self.values_read)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cells(Plain):

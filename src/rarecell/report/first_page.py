@@ -128,7 +128,7 @@ def states(summary: RunSummary) -> dict[str, RiskNumbers]:
             expected_correct_matches=register.correct_matches,
             highest=summary.highest_risk,
         )
-    is_recoded = any(key.recode for key in summary.keys)
+    is_recoded = any(key.is_coarser for key in summary.keys)
     found = {AS_IT_CAME: now}
     if is_recoded:
         found = {RECODED: now} if summary.as_it_came is None else {AS_IT_CAME: summary.as_it_came, RECODED: now}
@@ -168,7 +168,7 @@ def states_table(summary: RunSummary) -> Table:
         rows.append(["Households that somebody finds", *values])
         ends.append(None)
         true.append(None)
-    columns = [text_column(""), *(Column(state, persons) for state in by_state)]
+    columns = [text_column("Measure"), *(Column(state, persons) for state in by_state)]
     for heading, values in (("95 % interval", ends), ("In truth", true)):
         if any(value is not None for value in values):
             columns.append(Column(heading, persons))
@@ -194,11 +194,11 @@ def _share(risk: float, threshold: float) -> str:
 
 def _done(summary: RunSummary) -> Iterator[str]:
     for key in summary.keys:
-        if key.recode:
+        if key.is_coarser:
             of = "" if key.values_read is None else f" instead of {number(key.values_read)}"
             yield f"{key.name} was recoded ({key.recode}): {counted(key.levels, 'level')}{of}."
     if summary.swap is None:
-        if not any(key.recode for key in summary.keys):
+        if not any(key.is_coarser for key in summary.keys):
             yield "Nothing. These are the numbers of the file as it came."
         return
     yield what_was_done(summary.swap)

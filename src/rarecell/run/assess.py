@@ -205,9 +205,10 @@ def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, w
 
 def _as_it_came(data: Microdata, config: RunConfig) -> RiskNumbers | None:
     """The risk of the file before its keys were recoded, under a model of the run's kind; None if they were not."""
-    if not config.recode:
+    as_read = {key: coding.as_read for key, coding in data.coding.items()}
+    if as_read == data.coding:
         return None
-    unchanged = replace(config, recode={})
+    unchanged = replace(config, recode={}, coding={})
     came = Microdata(
         data.source,
         keys=data.keys,
@@ -215,7 +216,7 @@ def _as_it_came(data: Microdata, config: RunConfig) -> RiskNumbers | None:
         geography=data.geography,
         strata=data.strata,
         missing=data.missing,
-        coding=joined_codings(config.coding, {}),
+        coding=as_read,
         hierarchies=config.hierarchies,
     )
     risk = side_risk(came.table(), came, unchanged)

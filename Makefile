@@ -47,4 +47,4 @@ links: $(VENV)/.test
 	$(BIN)/python -m sphinx -q -b linkcheck docs docs/_build/links
 
 clean:
-	rm -rf $(VENV) demo docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) demo docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

@@ -133,6 +133,17 @@ def test_the_verdict_is_that_of_the_profile(people: Path) -> None:
         assert bool(check.broken) == (check.verdict == "do not release")
 
 
+def test_a_limit_that_the_run_says_nothing_about_is_not_called_kept(people: Path) -> None:
+    done = checked(people, "--profile", "public")
+    lines = {line[6:].partition(":")[0]: line for line in done.stdout.splitlines()}
+    assert lines["max-household-links-share"].startswith("-   ")
+    assert lines["max-leak"] == "-     max-leak: not looked at: no key was recoded or swapped."
+    suite = ElementTree.fromstring(checked(people, "--profile", "public", "--format", "junit").stdout).find("testsuite")
+    assert suite is not None
+    assert suite.get("skipped") == "2"
+    assert len(suite.findall("testcase/skipped")) == 2
+
+
 def test_what_must_be_looked_at_is_a_warning() -> None:
     unsure = RuleOutcome(
         rule="worst-light", says="amber or better", passed=True, is_unsure=True, sentence="Reliability is amber."

@@ -31,6 +31,8 @@ class RuleOutcome(Plain):
         Whether the file keeps the rule.
     is_unsure : bool
         Whether somebody should look at it although the file keeps it.
+    is_looked_at : bool
+        Whether the run has anything to say about it.
     sentence : str
         Why the file does not keep it, or what was found.
     remedy : str
@@ -43,6 +45,7 @@ class RuleOutcome(Plain):
     allowed: float | None = None
     passed: bool
     is_unsure: bool = False
+    is_looked_at: bool = True
     sentence: str
     remedy: str = ""
 
@@ -152,6 +155,7 @@ def profile_rules(summary: RunSummary, profile: Profile) -> Iterator[RuleOutcome
             allowed=None if limit in ("worst_light", "margins") else float(getattr(profile, limit)),
             passed=reason is None or not reason.is_refusal,
             is_unsure=reason is not None and not reason.is_refusal,
+            is_looked_at=reason is not None or limit not in unseen,
             sentence=reason.sentence
             if reason is not None
             else f"not looked at: {unseen[limit]}."
@@ -167,7 +171,7 @@ def _not_looked_at(summary: RunSummary) -> dict[str, str]:
         limit: why
         for limit, why, is_there in (
             ("max_household_links_share", "the run names no household", summary.risk.known_families is not None),
-            ("max_leak", "columns beside the keys were not compared with them", summary.release is not None),
+            ("max_leak", "no key was recoded or swapped", summary.swap is not None or any(key.recode for key in summary.keys)),
             ("max_change", "nothing was changed", summary.swap is not None),
         )
         if not is_there

@@ -26,7 +26,7 @@ def as_text(check: Check) -> str:
 
 
 def _word(rule: RuleOutcome) -> str:
-    return "FAIL" if not rule.passed else "look" if rule.is_unsure else "ok  "
+    return "FAIL" if not rule.passed else "look" if rule.is_unsure else "ok  " if rule.is_looked_at else "-   "
 
 
 def _remedy(rule: RuleOutcome) -> str:
@@ -47,7 +47,7 @@ def as_junit(check: Check) -> str:
         tests=str(len(check.rules)),
         failures=str(len(check.broken)),
         errors="0",
-        skipped="0",
+        skipped=str(sum(not rule.is_looked_at for rule in check.rules)),
     )
     properties = ElementTree.SubElement(suite, "properties")
     known = (("rarecell", __version__), ("verdict", check.verdict), ("profile", check.profile), ("records", str(check.records)))
@@ -58,6 +58,8 @@ def as_junit(check: Check) -> str:
         if not rule.passed:
             failure = ElementTree.SubElement(case, "failure", type=rule.rule, message=rule.sentence)
             failure.text = " ".join(part for part in (_figures(rule), rule.remedy) if part)
+        elif not rule.is_looked_at:
+            ElementTree.SubElement(case, "skipped", message=rule.sentence)
         else:
             ElementTree.SubElement(case, "system-out").text = f"{_word(rule).strip()}: {rule.sentence}{_remedy(rule)}"
     ElementTree.indent(suites)

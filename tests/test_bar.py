@@ -10,8 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from rarecell.cli.bar import ProgressLine, line_of
+from rarecell.cli.commands import main
 from rarecell.machine import system
 from rarecell.progress import StageTree
 
@@ -99,3 +101,27 @@ def test_a_terminal_sees_progress_and_a_file_the_results_alone(tmp_path: Path) -
     assert "Reading" in shown.decode() or "reading" in shown.decode()
     assert b"\r" not in printed.replace(b"\r\n", b"")
     assert b"population" in printed
+
+
+def test_timings_are_those_of_the_outer_stages() -> None:
+    line = ProgressLine(io.StringIO(), is_shown=False)
+    with line:
+        for stage in ("reading", "models", "reading"):
+            line.start(stage)
+            line.start("a step inside")
+            line.done()
+            line.done()
+    names, seconds, processor = zip(*line.timings(), strict=True)
+    assert names == ("reading and counting", "searching for the model")
+    assert all(spent >= 0.0 for spent in (*seconds, *processor))
+
+
+def test_a_run_says_how_long_it_took_and_what_it_held(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("age,sex\n" + "".join(f"{20 + row % 9},{row % 2}\n" for row in range(60)))
+    words = ["assess", str(path), "--keys", "age,sex", "--population", "900", "--model", "independence", "--quiet", "--timings"]
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 0, done.output
+    assert "all stages" in done.stderr
+    assert "memory at its peak" in done.stderr
+    assert "all stages" not in done.stdout

@@ -22,7 +22,7 @@ from rarecell import datasets
 from rarecell.cli.commands import main
 from rarecell.errors import Cancelled
 from rarecell.progress import SilentProgress
-from rarecell.risk.key_sets import scan_subsets
+from rarecell.risk.key_sets import KeySet, scan_subsets
 from rarecell.table.uniqueness import Columns, Undecided, n_uniques
 from tests.naive.marginals import marginal_counts
 from tests.strategies import categories, coarsened_tables, tables
@@ -193,3 +193,15 @@ def test_names_and_amounts_are_left_out_and_named(tmp_path: Path) -> None:
     assert "'pid' was left out: it looks like an identifier" in answer.output
     assert "'amount' was left out: it looks like an amount" in answer.output
     assert "--keys age,region" in answer.output
+
+
+def test_the_first_answer_comes_before_the_proof() -> None:
+    draw = np.random.default_rng(4)
+    names = [f"k{place}" for place in range(9)]
+    people = pa.table({name: draw.integers(0, 2 + place, 300) for place, name in enumerate(names)})
+    table = rc.Microdata(people, keys=names).table()
+    answers: list[KeySet] = []
+    scan = rc.scan_subsets(table, size=3, population=10_000, top=5, on_first=answers.append)
+    assert len(answers) == 1
+    assert len(answers[0].keys) == 3
+    assert answers[0].sample_uniques <= scan.sets[0].sample_uniques

@@ -56,6 +56,7 @@ _HOME = {
     "household_risk": "risk.records",
     "improve_model": "search.hierarchical",
     "KeyMismatch": "errors",
+    "KeySet": "risk.key_sets",
     "load": "run.saved",
     "MemoryLimit": "machine.memory",
     "Microdata": "data.microdata",
@@ -176,6 +177,7 @@ if TYPE_CHECKING:
     from rarecell.risk.diagnostics import fit_diagnostics as fit_diagnostics
     from rarecell.risk.interval import RiskInterval as RiskInterval
     from rarecell.risk.interval import risk_interval as risk_interval
+    from rarecell.risk.key_sets import KeySet as KeySet
     from rarecell.risk.key_sets import Scan as Scan
     from rarecell.risk.key_sets import scan_subsets as scan_subsets
     from rarecell.risk.population_uniques import SizeIndices as SizeIndices

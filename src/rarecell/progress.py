@@ -69,12 +69,13 @@ def checkpoint(progress: Progress, stage: str, amount: float = 0.0) -> None:
 
 @dataclass
 class OpenStage:
-    """A stage in progress: how much of it is done, and when it started."""
+    """A stage in progress: how much of it is done, when it started, and what the processor had done by then."""
 
     stage: str
     total: float | None = None
     amount: float = 0.0
     started: float = field(default_factory=time.monotonic)
+    processor: float = field(default_factory=time.process_time)
 
     def fraction(self, usual_seconds: float) -> float:
         """The part that is done; a stage without a total approaches its usual end but never reaches it."""
@@ -85,11 +86,15 @@ class OpenStage:
 
 
 class StageTree:
-    """The state of a run: the open stages, outermost first, and the seconds of the outer stages that are done."""
+    """The state of a run: the open stages, outermost first, and the seconds of the outer stages that are done.
+
+    ``processor_seconds`` are those of all cores together: twice ``done_seconds`` where two cores were busy all the time.
+    """
 
     def __init__(self) -> None:
         self.open: list[OpenStage] = []
         self.done_seconds: dict[str, float] = {}
+        self.processor_seconds: dict[str, float] = {}
 
     def start(self, stage: str, total: float | None = None) -> None:
         self.open.append(OpenStage(stage, total))
@@ -103,8 +108,11 @@ class StageTree:
             return
         finished = self.open.pop()
         if not self.open:
-            spent = time.monotonic() - finished.started
-            self.done_seconds[finished.stage] = self.done_seconds.get(finished.stage, 0.0) + spent
+            for seconds, spent in (
+                (self.done_seconds, time.monotonic() - finished.started),
+                (self.processor_seconds, time.process_time() - finished.processor),
+            ):
+                seconds[finished.stage] = seconds.get(finished.stage, 0.0) + spent
 
     def fraction(self, usual: dict[str, float]) -> float:
         """The part of all stages that is done, by the seconds or shares that each outer stage usually takes."""

@@ -86,6 +86,11 @@ class ProgressLine:
             self._stream.write(f"{sentence}\n")
             self._stream.flush()
 
+    def timings(self) -> list[tuple[str, float, float]]:
+        """The stages that are done: their names, their seconds, and the seconds of the processor."""
+        stages = self._stages
+        return [(label_of(name), spent, stages.processor_seconds[name]) for name, spent in stages.done_seconds.items()]
+
     def _keep_drawing(self) -> None:
         while not self._ended.wait(_PAUSE):
             with self._lock:

@@ -48,6 +48,7 @@ from rarecell.run.config import words_of
 from rarecell.run.options import Group
 
 if TYPE_CHECKING:
+    from rarecell.risk.key_sets import KeySet
     from rarecell.run.config import RunConfig
     from rarecell.run.results import Assessment, Protection
 
@@ -109,7 +110,7 @@ def attack(**options: Any) -> None:
     if options["control"]:
         raise BadInput("A control group is for files without pairs; add --unpaired.")
 
-    with terminal.watched(quiet=options["quiet"]) as progress:
+    with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
         done = attacked(
             options["released"],
             original=options["original"],
@@ -324,7 +325,7 @@ def _run(act: Callable[..., Assessment | Protection], config: RunConfig, options
 
         click.echo(forecast(config))
         return
-    with terminal.watched(quiet=options["quiet"]) as progress:
+    with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
         result = act(config, out=options["out"], overwrite=options["overwrite"], progress=progress)
     _finish(result, options)
 
@@ -438,7 +439,7 @@ def check(**options: Any) -> None:
     rules = {name: options[name] for name in ("profile", "fail_above", "fail_above_match", "fail_below")}
     if all(rule is None for rule in rules.values()):
         raise click.UsageError("Name what to hold the file against: --profile public, or a rule such as --fail-above 0.2.")
-    with terminal.watched(quiet=options["quiet"]) as progress:
+    with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
         checked = check.check(config_of("check", options), progress=progress, **rules)
     form = "json" if options["as_json"] else options["check_format"]
     if options["output"]:
@@ -515,7 +516,7 @@ def plan(**options: Any) -> None:
     from rarecell.run import plan
 
     config = config_of("plan", options)
-    with terminal.watched(quiet=options["quiet"]) as progress:
+    with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
         found = plan.plan(
             config,
             max_correct_links=options["max_correct_links"],
@@ -569,7 +570,7 @@ def synthesise(**options: Any) -> None:
     from rarecell.report.synthesis import synthesis_tables
     from rarecell.run import synthesise
 
-    with terminal.watched(quiet=options["quiet"]) as progress:
+    with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
         done = synthesise.synthesise(
             options["file"],
             columns=names_in(options["columns"]),
@@ -611,7 +612,7 @@ def demo(**options: Any) -> None:
     from rarecell.cli import terminal
     from rarecell.run import demo
 
-    with terminal.watched(quiet=options["quiet"]) as progress:
+    with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
         result = demo.demo(out=options["out"], overwrite=options["overwrite"], progress=progress)
     _finish(result, {**options, "fail_above": None})
     if not options["as_json"] and result.summary.truth is not None:
@@ -758,7 +759,7 @@ def scan(**options: Any) -> None:
     config, left_out = _without_names_and_amounts(config_of("scan", options))
     data = read(config)
     table = data.table()
-    with terminal.watched(quiet=options["quiet"]) as progress:
+    with terminal.watched(quiet=options["quiet"], timings=options.get("timings", False)) as progress:
         found = scan_subsets(
             table,
             size=options["size"],
@@ -767,6 +768,7 @@ def scan(**options: Any) -> None:
             seed=config.seed,
             max_seconds=options["time_limit"],
             uniques_of=lambda part: side_risk(part, data, config).expected_population_uniques,
+            on_first=None if options["quiet"] else lambda best: progress.say(first_answer(best)),
             progress=progress,
         )
     if options["as_json"]:
@@ -794,6 +796,11 @@ def scan(**options: Any) -> None:
         )
     command = found.assess_command(words_of(config, "assess", but=("keys",)))
     click.echo(f"Assess the riskiest set with:\n  {command}")
+
+
+def first_answer(best: KeySet) -> str:
+    """What is known of a scan after its first seconds."""
+    return f"So far {', '.join(best.keys)} make most records unique: {best.sample_uniques:,}. Looking further."
 
 
 _NOT_KNOWN = ("identifier", "household number", "person number", "survey weight", "amount", "free text")

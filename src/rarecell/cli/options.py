@@ -146,7 +146,8 @@ PAPER = own("--paper", is_flag=True, group=Group.RISK, help=PAPER_HELP)
 DETAILS = own("--details", is_flag=True, is_main=True, help="Print every table of the report, too.")
 OVERWRITE = own("--overwrite", is_flag=True, help="Allow results to be overwritten.")
 FAIL_ABOVE = own("--fail-above", type=FiniteRange(0, 1), metavar="P", help="Exit with 3 when a record's risk is above P.")
-READS = (FILE, CONFIG, JSON, QUIET)
+TIMINGS = own("--timings", is_flag=True, help="Say how long each stage took, how many cores worked, and the memory at the peak.")
+READS = (FILE, CONFIG, JSON, QUIET, TIMINGS)
 """What every command that reads microdata has besides declared options."""
 
 WRITES = (

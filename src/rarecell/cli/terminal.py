@@ -16,6 +16,7 @@ import click
 
 from rarecell.cli.bar import ProgressLine, is_watched
 from rarecell.cli.layout import table_lines, terminal_width
+from rarecell.machine.memory import gigabytes, peak_memory
 from rarecell.machine.signals import when_asked_to_end
 from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.release import LeakSummary
@@ -34,8 +35,11 @@ from rarecell.run.plan import command_for
 
 
 @contextmanager
-def watched(*, quiet: bool = False) -> Iterator[ProgressLine]:
-    """Show progress on stderr. The first Ctrl-C lets the work end cleanly; a second one ends it at once."""
+def watched(*, quiet: bool = False, timings: bool = False) -> Iterator[ProgressLine]:
+    """Show progress on stderr. The first Ctrl-C lets the work end cleanly; a second one ends it at once.
+
+    With ``timings``, say at the end how long each stage took and how much memory the run held.
+    """
     progress = ProgressLine(sys.stderr, is_shown=not quiet and is_watched())
 
     def on_interrupt() -> None:
@@ -45,6 +49,21 @@ def watched(*, quiet: bool = False) -> Iterator[ProgressLine]:
 
     with when_asked_to_end(on_interrupt), progress, _told_of_first_use(progress):
         yield progress
+    if timings:
+        show_timings(progress.timings(), peak_memory())
+
+
+def show_timings(stages: Sequence[tuple[str, float, float]], peak: int | None) -> None:
+    """Print on stderr how long each stage took, how many cores worked at it, and how much memory the run held."""
+    whole = ("all stages", sum(spent for _, spent, _ in stages), sum(worked for _, _, worked in stages))
+    lines = [
+        (name, f"{spent:.2f}", f"{worked:.2f}", f"{worked / spent:.1f}" if spent >= 0.005 else "–")
+        for name, spent, worked in (*stages, whole)
+    ]
+    for line in table_lines(["stage", "seconds", "of the processor", "cores"], lines, right=(1, 2, 3), width=terminal_width()):
+        click.echo(line, err=True)
+    if peak is not None:
+        click.echo(f"The run held {gigabytes(peak)} of memory at its peak.", err=True)
 
 
 @contextmanager

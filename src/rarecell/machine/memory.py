@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from dataclasses import dataclass
 
 from rarecell.errors import BadInput, TooLarge
@@ -139,6 +140,16 @@ def marginals_budget(n_cells: int) -> int:
 
 def gigabytes(n_bytes: int) -> str:
     return f"{n_bytes / 1e9:,.1f} GB"
+
+
+def peak_memory() -> int | None:
+    """The most memory that this process has held, in bytes; None where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def machine_memory() -> int:

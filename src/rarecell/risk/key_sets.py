@@ -33,7 +33,7 @@ from rarecell.data.names import joined_names
 from rarecell.errors import BadInput, Cancelled
 from rarecell.graph.masks import mask_of
 from rarecell.machine.threads import n_cores
-from rarecell.progress import SILENT, Progress
+from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.risk.population_uniques import pitman
 from rarecell.table.contingency import ContingencyTable
 from rarecell.table.marginals import Marginals
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from rarecell.edges import Json
 
 STAGE = "scanning sets of keys"
+MODELS_STAGE = "models of the riskiest sets"
 
 TIME_LIMIT = 30.0
 """Seconds after which a scan ends with the best sets so far."""
@@ -159,6 +160,7 @@ def scan_subsets(
     seed: int = 0,
     max_seconds: float = TIME_LIMIT,
     uniques_of: Callable[[ContingencyTable], float] | None = None,
+    on_first: Callable[[KeySet], object] | None = None,
     progress: Progress = SILENT,
 ) -> Scan:
     """The sets of ``size`` keys that make the most records unique.
@@ -180,6 +182,8 @@ def scan_subsets(
     uniques_of : callable, optional
         Estimates the number of population uniques from the table of some keys; called for the sets that are returned, riskiest
         first, as long as time remains.
+    on_first : callable, optional
+        Receives the best set of the quick search that comes first, long before the answer is proved.
     progress : Progress, optional
         Receives the number of sets decided so far, and can stop the scan.
 
@@ -197,12 +201,19 @@ def scan_subsets(
     run = _ScanRun(table, size, top, time.monotonic() + max_seconds, progress)
     if comb(table.n_keys, size) > 10 * top:
         run.remember(_beam(random_part(table, BEAM_RECORDS, np.random.default_rng(seed)), size, run.deadline)[:top])
+    marginals = Marginals(table.with_coarsenings(()), memory_budget=0)
+    if on_first is not None and run.found:
+        n_uniques, keys = run.best()[0]
+        on_first(_key_set(marginals, keys, n_uniques, population))
     run.decide_all()
     progress.done()
-    marginals = Marginals(table.with_coarsenings(()), memory_budget=0)
     found = [_key_set(marginals, keys, n_uniques, population) for n_uniques, keys in run.best()]
     if uniques_of is not None:
-        found = [_modelled(one, table, uniques_of, run.deadline if place else math.inf) for place, one in enumerate(found)]
+        progress.start(MODELS_STAGE, float(len(found)))
+        for place, key_set in enumerate(found):
+            found[place] = _modelled(key_set, table, uniques_of, run.deadline if place else math.inf)
+            checkpoint(progress, MODELS_STAGE, 1.0)
+        progress.done()
     return Scan(size, tuple(found), run.n_counted, run.n_ruled_out, comb(table.n_keys, size), run.most_left, max_seconds)
 
 

@@ -46,7 +46,7 @@ def protected(people: pd.DataFrame) -> rc.Protection:
     return rc.protect(people, keys=KEYS, population=20_000, top=20)
 
 
-OF_THE_TERMINAL = {"as_json", "quiet", "dry_run", "help_all", "timings"}
+OF_THE_TERMINAL = {"as_json", "quiet", "dry_run", "help_all", "timings", "details"}
 """Options that say what a terminal shows; those that say when a command fails begin with "fail"."""
 
 CALLED_OTHERWISE = {"file": "data", "config": "data"}

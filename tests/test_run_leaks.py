@@ -161,3 +161,13 @@ def test_a_run_stops_where_a_column_shows_what_was_swapped() -> None:
 def test_an_accepted_column_must_exist() -> None:
     with pytest.raises(rc.UnknownColumns, match="birthyear"):
         rc.protect(survey(300), accept_leak=["birthyear"], **ASKED)
+
+
+def test_a_measurement_as_a_key_stops_with_the_bands_that_would_do() -> None:
+    rng = np.random.default_rng(0)
+    table = pa.table({"bmi": np.round(rng.normal(26, 5, 500), 1), "sex": rng.integers(0, 2, 500)})
+    options = {"keys": ["bmi", "sex"], "population": 90_000, "model": "single", "resolution": "full"}
+    with pytest.raises(rc.RarecellError, match=r'"bmi=bands of 5" or --recode "bmi=bands of 2"'):
+        rc.assess(table, **options)
+    assert rc.assess(table, recode={"bmi": "bands of 5"}, **options).summary.keys[0].levels < 12
+    assert rc.assess(table, recode={"bmi": "as it is"}, **options).summary.keys[0].levels > 100

@@ -69,7 +69,7 @@ from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity, unsafe_combina
 from rarecell.run import files, models, swaps
 from rarecell.run.config import NO_FRAMES, Frames, ProtectConfig, RunConfig, as_config, takes_options
 from rarecell.run.families import HouseholdFindings, find_families
-from rarecell.run.inputs import inputs_of, refuse_unknown_names
+from rarecell.run.inputs import inputs_of, refuse_continuous_keys, refuse_unknown_names
 from rarecell.run.leaks import LeakSearch, refuse_leaks
 from rarecell.run.models import ModelChoice, paper_table, with_design_weights
 from rarecell.run.released import concentration_of, groups_of, role_columns
@@ -244,6 +244,7 @@ def _counted(
             refuse_unknown_names(data, config, wanted)
         table = data.table(records=True if needs_records else None)
         refuse_identifying_keys(table)
+        refuse_continuous_keys(data, table)
         limit.check(models.size_of(table, has_swaps=wanted is not None))
         if wanted is not None and data.recodes:
             # Before anything that takes long: what a recoding conceals may stand in another column.

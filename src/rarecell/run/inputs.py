@@ -5,6 +5,8 @@ Checked before anything is counted, so that a mistyped column or folder costs no
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from rarecell.errors import BadInput, UnknownColumns
 from rarecell.release.analyses import Analysis
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.treating import check_treatments
+from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame
@@ -52,6 +55,41 @@ def refuse_unknown_names(data: Microdata, config: RunConfig, wanted: ProtectConf
         Analysis.of(name, given).columns(columns)
     if wanted.released is not None:
         earlier_release(Path(wanted.released))
+
+
+MOST_MEASUREMENTS = 60
+"""A key of numbers with decimals and more levels than this is a measurement, too fine for a key as it stands."""
+
+
+def refuse_continuous_keys(data: Microdata, table: ContingencyTable) -> None:
+    """Raise for a key that is a measurement, such as height or BMI, with the bands that would do; one that is coded passes."""
+    for categories in table.categories:
+        numbers = [level for level in categories.levels if isinstance(level, int | float) and not isinstance(level, bool)]
+        has_decimals = any(not float(level).is_integer() for level in numbers)
+        if categories.key in data.coding or not has_decimals or len(numbers) <= MOST_MEASUREMENTS:
+            continue
+        wide, narrow = (band_width(numbers, n) for n in (8, 20))
+        ways = " or ".join(f'--recode "{categories.key}=bands of {width:g}"' for width in dict.fromkeys((wide, narrow)))
+        raise BadInput(
+            f"The key '{categories.key}' is a measurement: {len(numbers):,} different values with decimals among {table.n_records:,} records. "
+            f"As it stands it makes nearly everybody unique, and an intruder hardly knows it so exactly. Release it in bands: {ways}; or say "
+            f'--recode "{categories.key}=as it is".'
+        )
+
+
+def band_width(numbers: Sequence[float], n_bands: int) -> float:
+    """The smallest width 1, 2 or 5 times a power of ten with at most ``n_bands`` bands from the 1st to the 99th percentile.
+
+    Examples
+    --------
+    >>> band_width([16.5, 20.1, 23.4, 48.9], 8)
+    5.0
+    """
+    ordered = sorted(float(number) for number in numbers)
+    low, high = ordered[len(ordered) // 100], ordered[-1 - len(ordered) // 100]
+    least = max(high - low, 1e-9) / n_bands
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(step * power for step in (1.0, 2.0, 5.0, 10.0) if step * power >= least * (1.0 - 1e-9))
 
 
 def earlier_release(folder: Path) -> Path:

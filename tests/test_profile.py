@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rarecell as rc
 from rarecell.errors import BadInput
 from rarecell.outcome.decision import decided, with_decision
 from rarecell.outcome.profile import DO_NOT_RELEASE, LOOK, PROFILES, RELEASE, Profile
@@ -161,3 +164,13 @@ def test_every_shipped_profile_says_where_it_comes_from_and_that_it_was_not_veri
 @given(st.floats(0, 1e9))
 def test_nobody_is_halved(value: float) -> None:
     assert "." not in people(value)
+
+
+def test_the_profile_of_a_run_judges_what_it_releases() -> None:
+    draw = np.random.default_rng(4)
+    frame = pa.table({"age": draw.integers(18, 60, 300), "sex": draw.choice(["f", "m"], 300), "pay": draw.integers(0, 99, 300)})
+    done = rc.protect(frame, keys=["age", "sex"], population=500, top=5, model="independence", swap_seed=1, profile="public")
+    for summary in (done.assessment.summary, done.summary):
+        assert summary.release is not None
+        assert summary.release.profile is not None
+        assert (summary.release.profile.name, summary.release.profile.is_default) == ("public", False)

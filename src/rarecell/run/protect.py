@@ -139,7 +139,7 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         swap = replace(swap, remaining=remaining, file=file_utility(found, release, limit=wanted.max_change, treated=treated))
         groups = groups_of(risk, release, after, role_columns(found.data, found.config, risk))
     notes = (*found.summary.notes, *_fewer_than_asked_for(wanted, found, plan), *planned.notes, *([unlinked] if unlinked else []))
-    whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups, release=around))
+    whole = judged(replace(found.summary, swap=swap, notes=notes, groups=groups, release=around), found.config.profile)
     return Protection(found, plan, release, whole, stages.seconds, riskiest, treated)
 
 
@@ -170,7 +170,7 @@ def _formally_protected(wanted: ProtectConfig, found: Assessment, stages: Stages
         swap = after_formal(formal.told(made, found, columns, margins), found, made.release, columns)
         swap = replace(swap, file=file_utility(found, made.release, limit=wanted.max_change, treated=treated))
     notes = (*found.summary.notes, *formal.notes(wanted))
-    whole = judged(replace(found.summary, swap=swap, notes=notes, release=around))
+    whole = judged(replace(found.summary, swap=swap, notes=notes, release=around), found.config.profile)
     return Protection(found, made, made.release, whole, stages.seconds, treated=treated)
 
 

@@ -178,3 +178,28 @@ def test_a_command_leaves_without_a_word_of_its_engines(survey: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+ODD_TEXTS = ["a\nb", "age\r,sex", "a\udcff", "x" * 5000, ",", "", "punycode", "idna", "0", "-1"]
+
+
+TEXTS = [
+    (name, option)
+    for name, option in options_of(main)
+    if name in ("assess", "protect") and isinstance(option, click.Option) and isinstance(option.type, click.types.StringParamType)
+]
+
+
+def test_there_are_options_that_take_texts() -> None:
+    assert len(TEXTS) >= 30
+
+
+@pytest.mark.parametrize(("command", "option"), TEXTS, ids=lambda given: getattr(given, "name", given))
+def test_odd_texts_end_in_one_paragraph(survey: Path, command: str, option: click.Option) -> None:
+    """Line ends inside names, bytes that are no text, names that are too long, lists of nothing; ``--dry-run`` reads them all."""
+    given = ["--keys", "age,sex"] if "keys" not in (option.name or "") else []
+    given += ["--population", "1000"] if option.name != "population" else []
+    for text in ODD_TEXTS:
+        words = [command, str(survey), *given, option.opts[-1], text, "--quiet", "--dry-run"]
+        done = CliRunner().invoke(main, words)
+        assert done.exception is None or isinstance(done.exception, SystemExit), (words, done.exception)

@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from rarecell.edges import ReadJson
 
 
+_LINE_ENDS = {10: 0xE00A, 13: 0xE00D}
+_LINE_ENDS_BACK = {kept: end for end, kept in _LINE_ENDS.items()}
+"""A column's name may hold line ends, which end a line for the reader of CSV; characters without a meaning take their places."""
+
+
 def joined_names(names: Iterable[str]) -> str:
     """Names in one text, separated by commas; a name that has a comma or a quote in it is quoted as in a CSV file.
 
@@ -39,7 +44,11 @@ def names_in(text: str) -> tuple[str, ...]:
     >>> names_in('age, "town, district"')
     ('age', 'town, district')
     """
-    return tuple(name.strip() for name in next(csv.reader([text], skipinitialspace=True), ()) if name.strip())
+    try:
+        names = next(csv.reader([text.translate(_LINE_ENDS)], skipinitialspace=True), [])
+    except csv.Error as problem:
+        raise BadInput(f"A list of names cannot be read: {problem}. Separate names by commas.") from None
+    return tuple(name.strip() for name in (name.translate(_LINE_ENDS_BACK) for name in names) if name.strip())
 
 
 def joined_sets(sets: Iterable[Iterable[str]]) -> str:
@@ -93,7 +102,10 @@ def household_columns(text: str, columns: Container[str]) -> tuple[str, ...]:
     >>> household_columns("area,number", {"area", "number", "age"})
     ('area', 'number')
     """
-    return (text,) if text in columns else names_in(text)
+    names = (text,) if text in columns else names_in(text)
+    if not names:
+        raise BadInput(f"The household was given as '{text}', which names no column.")
+    return names
 
 
 def scenario_keys(scenario: Mapping[str, ReadJson]) -> dict[str, tuple[str, ...]]:

@@ -124,6 +124,10 @@ def open_run_folder(path: str | Path, *, overwrite: bool = False, inputs: Iterab
     """
     target = Path(path)
     try:
+        str(target).encode()
+    except UnicodeEncodeError:
+        raise BadInput("The name of the folder for results holds bytes that are no text. Choose another name.") from None
+    try:
         existed = target.exists()
         if existed and not target.is_dir():
             raise BadInput(f"{target} is a file; --out needs the name of a folder.")

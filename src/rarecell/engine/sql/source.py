@@ -150,6 +150,10 @@ def _kind_of_database(database: str | None) -> str:
 def _refuse_other_than_select(query: str) -> None:
     import duckdb
 
+    try:
+        query.encode()
+    except UnicodeEncodeError:
+        raise BadInput("The query holds bytes that are no text. Write it in UTF-8.") from None
     with _readable_errors():
         statements = duckdb.extract_statements(query)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:

@@ -35,6 +35,9 @@ _HEAD = 1 << 20
 _DELIMITERS = b",;\t|"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _UTF16_HEAD = 16
+_NOT_FOR_FILES = ("punycode", "idna", "unicode-escape", "raw-unicode-escape", "undefined")
+"""Encodings of Python for names and for its own texts."""
+
 _NUMBER = re.compile(r"-?[0-9]+([.,][0-9]+)?")
 
 
@@ -82,6 +85,8 @@ def encoding_of(path: Path, given: str | None = None) -> str | None:
     try:
         found = codecs.lookup(given)
         "a".encode(given)
+        if found.name in _NOT_FOR_FILES:
+            raise LookupError(given)
     except (LookupError, ValueError):
         raise BadInput(
             f"The encoding was given as '{given}', which is not known. Usual ones are utf-8, latin-1, windows-1252 and utf-16."

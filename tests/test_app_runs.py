@@ -247,3 +247,17 @@ def test_a_file_elsewhere_opens_its_own_folder(tmp_path: Path, monkeypatch: pyte
     assert folders == [other, here, here, tmp_path]
     # The page that opens first is that of the file.
     assert Browser(other, file="file.csv").get("/").headers["location"].endswith("/keys?file=file.csv")
+
+
+def test_a_protected_run_is_handed_over_from_its_page(browser: Browser, house: Path) -> None:
+    page = browser.get("/run?name=done").text
+    assert "Hand the file over" in page
+    assert "internal, do not share" in page
+    refused = browser.post("/handover?name=done", {"signed_by": "A. Steward"})
+    if not (house / "done" / "handover").exists():
+        assert "do not release" in refused.text
+        browser.post("/handover?name=done", {"signed_by": "A. Steward", "reason": "an agreed test"})
+    page = browser.get("/run?name=done").text
+    assert "these files may leave the office" in page
+    assert "handover/data.csv" in page
+    assert "A. Steward" in (house / "done" / "handover" / "about.html").read_text(encoding="utf-8")

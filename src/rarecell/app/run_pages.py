@@ -13,12 +13,14 @@ from starlette.routing import Route
 
 from rarecell.app.forms import decimal_number, first
 from rarecell.app.runs import FinishedRun
+from rarecell.data.names import names_in
 from rarecell.engine.places import confined
 from rarecell.errors import BadInput
 from rarecell.planning.recodings import MANY_NUMBERS
 from rarecell.report import report_context
 from rarecell.run.config import RunConfig
 from rarecell.run.folder import delete_run, read_note, rename_run, write_note
+from rarecell.run.handover import handover
 from rarecell.run.publishing import old_results
 from rarecell.run.saved import SORTS, STATES, RecordList, Wanted
 
@@ -46,6 +48,7 @@ class RunPages:
             Route("/records", page(self.records)),
             Route("/rename", page(self.rename), methods=["POST"]),
             Route("/note", page(self.note), methods=["POST"]),
+            Route("/handover", page(self.handover), methods=["POST"]),
             Route("/delete", page(self.delete), methods=["GET", "POST"]),
         ]
 
@@ -69,6 +72,7 @@ class RunPages:
             run=run,
             note=read_note(run.place).strip(),
             downloads=run.downloads(),
+            handed_over=run.handed_over(),
             **(_report_parts(str(run.place), run.name, stamp) | {"folder": folder}),
         )
 
@@ -87,6 +91,24 @@ class RunPages:
     def note(self, request: Request, fields: Fields) -> Response:
         run = self._own(request)
         write_note(run.place, first(fields, "note"))
+        return self.pages.go(f"/run?name={quote(run.name)}")
+
+    def handover(self, request: Request, fields: Fields) -> Response:
+        """Make the folder that may leave the office."""
+        run = self.pages.finished(request)
+        self._refuse_while_running(run)
+        with confined(self.pages.folder.root):
+            handover(
+                run.place,
+                signed_by=first(fields, "signed_by"),
+                reason=first(fields, "reason"),
+                keep_order=bool(first(fields, "keep_order")),
+                keep_ids=bool(first(fields, "keep_ids")),
+                unlink_households=bool(first(fields, "unlink_households")),
+                drop=names_in(first(fields, "drop")),
+                accept=names_in(first(fields, "accept")),
+                overwrite=bool(first(fields, "overwrite")),
+            )
         return self.pages.go(f"/run?name={quote(run.name)}")
 
     def delete(self, request: Request, fields: Fields) -> Response:

@@ -32,8 +32,10 @@ DOWNLOADS = {
     "report.html": "the report, internal edition",
     "report-external.html": "the report, external edition",
     "risk.parquet": "the risk of every record",
-    "swaps.parquet": "who was swapped with whom: do not share it",
-    "suppressed.parquet": "which values were blanked: do not share it",
+    "swaps.parquet": "who was swapped with whom",
+    "suppressed.parquet": "which values were blanked",
+    "release-key.parquet": "which row of the handover is which record",
+    "handover.json": "who handed over what, and why",
     "recoding.csv": "which values became which level",
     "summary.json": "all numbers of the report",
     "model.json": "the model",
@@ -41,7 +43,16 @@ DOWNLOADS = {
     "run.toml": "the choices of this run",
     "run.json": "versions, input hash, timings",
 }
-"""Files of a run and their meaning; the protected file, if there is one, comes first."""
+"""Files of a run and their meaning, all of them internal; the protected file, if there is one, comes first."""
+
+HANDED_OVER = {
+    "codebook.csv": "columns, levels, and what was done to each",
+    "codebook.xml": "the same as DDI-Codebook 2.5",
+    "recoding.csv": "which values became which level",
+    "about.html": "one page for users of the data",
+    "report.html": "the report, external edition",
+}
+"""Files of a handover and their meaning; the data come first."""
 
 
 class FinishedRun(SavedRun):
@@ -58,9 +69,18 @@ class FinishedRun(SavedRun):
 
     def downloads(self) -> list[tuple[str, str, int]]:
         """Name, meaning and size of the files that exist."""
-        protected = [(path.name, "the protected file") for path in sorted(self.place.glob("protected.*"))]
+        protected = [
+            (path.name, "the protected file, row by row as the input") for path in sorted(self.place.glob("protected.*"))
+        ]
         listed = [*protected, *DOWNLOADS.items()]
         return [(name, what, (self.place / name).stat().st_size) for name, what in listed if (self.place / name).is_file()]
+
+    def handed_over(self) -> list[tuple[str, str, int]]:
+        """Name, meaning and size of the files that may leave the office; none before a handover."""
+        folder = self.place / "handover"
+        data = [(path.name, "the data") for path in sorted(folder.glob("data.*"))]
+        listed = [*data, *HANDED_OVER.items()]
+        return [(f"handover/{name}", what, (folder / name).stat().st_size) for name, what in listed if (folder / name).is_file()]
 
     def threshold_costs(self) -> list[Json]:
         """For each threshold: the records above it, the expected uniques left below it, and records that cannot be swapped."""

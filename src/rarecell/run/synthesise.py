@@ -38,7 +38,7 @@ from rarecell.release.utility import hellinger_distances, propensity
 from rarecell.report.synthesis import synthesis_page
 from rarecell.run.folder import RunRecord, open_run_folder, versions
 from rarecell.run.publishing import RECORD
-from rarecell.run.unpaired import measured
+from rarecell.run.unpaired import BANDS, MANY_VALUES, measured
 from rarecell.search import SearchResult, select_model
 from rarecell.swap.twin import Twin, k_marginal_score, smoothed_amounts, synthetic_twin
 from rarecell.table.coarsening import automatic_coarsenings
@@ -50,10 +50,6 @@ if TYPE_CHECKING:
     from rarecell.edges import Frame, Json
 
 AMOUNTS = (RESAMPLED, SMOOTHED)
-MANY_VALUES = 120
-"""A column of numbers with more distinct values than this takes part in bands."""
-BANDS = 20
-"""Number of bands of a column of amounts, with about equally many records each."""
 CONTROL = 0.2
 """Share of the records that are left out of the twin on which attacks are tried."""
 MOST_CONTROL = 5_000

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from rarecell.edges import Frame
 
 MANY_VALUES = 120
-"""A column of numbers with more distinct values than this is compared in bands."""
+"""A column of numbers with more distinct values than this takes part in bands."""
 BANDS = 20
+"""Number of bands of such a column, with about equally many records each."""
 
 
 def attack_unpaired(

@@ -1,103 +1,136 @@
-"""Who is recognised by the family: how close is the number of unique households to the truth?
+"""How well is the risk of families estimated, and what is left of it after protection? Held against a population that is known.
 
-    python benchmarks/households.py [--fractions 0.01 0.035] [--seeds 2] [--json FILE]
+Draws whole households from the shipped census population, estimates how many are unique in it, and counts how many are. With
+``--protect`` the sample is protected with and without a register, and what an intruder links is counted in the population, too;
+also by persons alone, for the two-way tables, and unlinked.
 
-Samples of whole households of the census file, whose population is known. A household is unique if no other household of the
-population has the same members by their keys (relationship, sex, age, marital status, citizenship), in whatever order. For each sample the
-unique households among those drawn, and the sum of 1 / F over the households that are alone in the sample, stand beside the estimates of
-``rarecell assess --household``, with the persons who live in unique households.
+    python benchmarks/households.py                          # estimates at 1, 3.5 and 10 %
+    python benchmarks/households.py --protect 0.035          # one protected sample
+    python benchmarks/households.py --keys age,sex,marital,education,race --fractions 0.035
+    python benchmarks/households.py --speed 1000000          # household rows against persons, in seconds
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
-from collections import Counter
-from pathlib import Path
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
 import rarecell as rc
 from rarecell import datasets
+from rarecell.intruder.household import household_links, household_release
+from rarecell.intruder.register import Register
 
-GROUP_QUARTERS = (12, 13)
-KEYS = ["relationship", "sex", "age", "marital", "citizenship"]
-
-
-def households_of(population: pa.Table) -> np.ndarray:
-    """The household of each person: each begins with its reference person, and residents of group quarters live by themselves."""
-    relationship = population["relationship"].to_numpy()
-    return np.cumsum((relationship == 0) | np.isin(relationship, GROUP_QUARTERS))
+KEYS = "relationship,sex,age,marital,citizenship"
+EDGES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
-def compositions(codes: np.ndarray, household: np.ndarray) -> dict[int, tuple[tuple[int, ...], ...]]:
-    """The members of each household by their keys, in an order of their own."""
-    members: dict[int, list[tuple[int, ...]]] = {}
-    for home, row in zip(household.tolist(), map(tuple, codes.tolist()), strict=True):
-        members.setdefault(home, []).append(row)
-    return {home: tuple(sorted(rows)) for home, rows in members.items()}
-
-
-def one_sample(fraction: float, seed: int) -> dict[str, float]:
-    population = datasets.census_population()
-    household = households_of(population)
-    codes = np.stack([population[key].to_numpy() for key in KEYS], axis=1)
-    everybody = compositions(codes, household)
-    n_alike = Counter(everybody.values())
-    homes = np.array(sorted(everybody))
-    drawn = np.random.default_rng(seed).choice(homes, round(len(homes) * fraction), replace=False)
-    rows = np.flatnonzero(np.isin(household, drawn))
-    in_sample = Counter(everybody[home] for home in drawn.tolist())
-    alone = [home for home in drawn.tolist() if in_sample[everybody[home]] == 1]
-    unique = [home for home in alone if n_alike[everybody[home]] == 1]
-    frame = population.select(KEYS).take(rows).append_column("household", pa.array(household[rows]))
-    started = time.perf_counter()
-    families = rc.assess(frame, keys=KEYS, population=population.num_rows, household="household", seed=0).summary.risk.families
-    seconds = time.perf_counter() - started
-    assert families is not None
-    return {
-        "fraction": fraction,
-        "seed": seed,
-        "households": len(drawn),
-        "persons": len(rows),
-        "true": len(unique),
-        "estimated": families.expected_population_uniques,
-        "low": families.interval[0],
-        "high": families.interval[1],
-        "true_matches": sum(1 / n_alike[everybody[home]] for home in alone),
-        "estimated_matches": families.expected_correct_matches,
-        "true_persons": sum(len(everybody[home]) for home in unique),
-        "estimated_persons": families.expected_persons,
-        "seconds": seconds,
-    }
-
-
-def report(rows: list[dict[str, float]]) -> None:
+def estimates(population: pa.Table, keys: list[str], fractions: list[float], n_samples: int) -> None:
     print(
-        "| sample of households | unique households: true, estimated, interval | Σ 1/F: true, estimated | persons in them: true, estimated |"
+        "| sample | places | unique | estimated | truth | ratio | interval | Σ1/F estimated, true | light | seconds, persons alone |"
     )
-    print("|---|---|---|---|")
-    for row in rows:
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    bands = np.zeros((len(EDGES) - 1, 3))
+    for fraction in fractions:
+        for seed in range(1, n_samples + 1):
+            sample = datasets.census_household_sample(fraction, seed)
+            started = time.perf_counter()
+            rc.assess(sample, keys=keys, population=population.num_rows)
+            alone = time.perf_counter() - started
+            started = time.perf_counter()
+            found = rc.assess(sample, keys=keys, population=population.num_rows, household="household", register=population)
+            seconds = time.perf_counter() - started
+            told = found.summary.risk.families
+            true = told.register.population_uniques
+            estimated = told.expected_population_uniques
+            holds = "held" if told.register.is_inside_interval else "missed"
+            print(
+                f"| {fraction:.1%} ({told.households:,}) | {told.places} | {told.sample_uniques:,} | {estimated:,.0f} | {true:,} "
+                f"| {estimated / true:.3f} | {told.interval[0]:,.0f}–{told.interval[1]:,.0f} {holds} "
+                f"| {told.expected_correct_matches:,.0f}, {told.register.correct_matches:,.0f} | {told.reliability.light} "
+                f"| {seconds:.1f}, {alone:.1f} |"
+            )
+            uniques = found.families.risk.table.unique_cells
+            probability = found.families.risk.unique_probability[uniques]
+            is_true = found.families.register.population_count[uniques] == 1
+            band = np.clip(np.searchsorted(EDGES, probability, side="right") - 1, 0, len(EDGES) - 2)
+            np.add.at(bands, band, np.stack([np.ones(len(band)), probability, is_true], axis=1))
+    print("\n| stated risk of a household | households | estimated | true |\n|---|---|---|---|")
+    for (low, high), (n, estimated, true) in zip(pairwise(EDGES), bands, strict=True):
+        if n:
+            print(f"| {low:g}–{high:g} | {n:,.0f} | {estimated / n:.3f} | {true / n:.3f} |")
+
+
+def protections(population: pa.Table, keys: list[str], fraction: float, seed: int) -> None:
+    sample = datasets.census_household_sample(fraction, seed)
+    options = {"keys": keys, "population": population.num_rows, "risk_above": 0.2, "seed": seed}
+    known = rc.assess(sample, keys=keys, population=population.num_rows, household="household", register=population)
+    rows = known.families.rows
+    register = Register.counted(known.families.register.people, known.families.register.place)
+    codes, _ = known.data.column_codes(keys)
+    print(
+        "| protected | households changed | values changed | links before, true | after, claimed | after, true | of swapped | "
+        "persons after | Hellinger, 2-way | seconds |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for name, more in (
+        ("between households", {"household": "household"}),
+        ("persons alone", {"household": "household", "households_known": "no"}),
+    ):
+        started = time.perf_counter()
+        done = rc.protect(sample, **options, **more)
+        seconds = time.perf_counter() - started
+        after = np.array(codes)
+        after[done.plan.rows] = done.plan.release.released
+        links = household_links(rows, household_release(rows, after), register)
+        claimed = done.summary.swap.intruder("household")
+        changed = (rows.layout.placed(after, rows.members) != rows.codes).any(axis=1).sum()
         print(
-            f"| {row['fraction']:.1%}, {row['households']:,.0f} households | {row['true']:,.0f}, {row['estimated']:,.0f}, "
-            f"{row['low']:,.0f} to {row['high']:,.0f} | {row['true_matches']:,.0f}, {row['estimated_matches']:,.0f} | "
-            f"{row['true_persons']:,.0f}, {row['estimated_persons']:,.0f} |"
+            f"| {name} | {changed:,} | {done.summary.swap.values_changed:,} | {links.before.total:,.1f} | {claimed.after:,.1f} "
+            f"| {links.after.total:,.1f} | {links.after.of_moved:,.1f} | {links.persons_after:,.0f} "
+            f"| {done.summary.swap.hellinger['2'].mean:.4f} | {seconds:.0f} |"
         )
+    unlinked = rc.protect(sample, **options, household="household", unlink=True, accept_leak=list(sample.column_names))
+    print(f"\nunlinked: {unlinked.summary.notes[-1]}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--fractions", type=float, nargs="+", default=[0.01, 0.035])
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="write every sample's numbers, too")
-    options = parser.parse_args()
-    rows = [one_sample(fraction, seed) for fraction in options.fractions for seed in range(options.seeds)]
-    report(rows)
-    if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+def speed(population: pa.Table, keys: list[str], n_records: int) -> None:
+    """Households copied until there are as many records, with a little noise in the ages, so that they are no copies."""
+    rng = np.random.default_rng(0)
+    parts = []
+    while sum(part.num_rows for part in parts) < n_records:
+        age = np.clip(population["age"].to_numpy() + rng.integers(-2, 3, population.num_rows), 0, 90)
+        part = population.set_column(population.column_names.index("age"), "age", pa.array(age))
+        home = part["household"].to_numpy() + len(parts) * 10_000_000
+        parts.append(part.set_column(part.column_names.index("household"), "household", pa.array(home)))
+    whole = pa.concat_tables(parts).slice(0, n_records)
+    seconds = []
+    for more in ({}, {"household": "household"}):
+        started = time.perf_counter()
+        done = rc.assess(whole, keys=keys, population=20 * n_records, **more)
+        seconds.append(time.perf_counter() - started)
+    told = done.summary.risk.families
+    print(
+        f"{n_records:,} persons in {told.households:,} households of {len(done.families.rows.layout.columns)} columns: persons alone "
+        f"{seconds[0]:.0f} s, with families {seconds[1]:.0f} s, {seconds[1] / seconds[0]:.1f} times."
+    )
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--keys", default=KEYS)
+    parser.add_argument("--fractions", default="0.01,0.035,0.1")
+    parser.add_argument("--samples", type=int, default=1)
+    parser.add_argument("--protect", type=float)
+    parser.add_argument("--speed", type=int)
+    given = parser.parse_args()
+    people = datasets.census_households()
+    if given.speed:
+        speed(people, given.keys.split(","), given.speed)
+    elif given.protect:
+        protections(people, given.keys.split(","), given.protect, 1)
+    else:
+        estimates(people, given.keys.split(","), [float(text) for text in given.fractions.split(",")], given.samples)

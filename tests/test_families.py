@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
+from rarecell import datasets
 from rarecell.cli.commands import main
-from rarecell.risk.families import why_incomplete
+from rarecell.errors import BadInput
+from rarecell.risk.families import looks_like_households, why_incomplete
 from rarecell.table.contingency import Categories
 from rarecell.table.household_rows import LARGEST_FAMILY, NOBODY, SIZE, Members, find_layout
 from tests.naive import families as naive
@@ -276,3 +278,42 @@ def test_the_command_writes_families(homes: tuple[pa.Table, pa.Table], tmp_path,
     )
     assert "household_unique_probability" in pq.read_schema(tmp_path / "run" / "risk.parquet").names
     assert "Families" in (tmp_path / "run" / "report.html").read_text()
+
+
+# ---------------------------------------------------------------------- a household that nobody declared
+
+
+def test_a_column_that_looks_like_a_household_is_asked_about(homes: tuple[pa.Table, pa.Table]) -> None:
+    population, sample = homes
+    home = sample["home"].to_numpy()
+    together = sample.take(np.argsort(home, kind="stable"))
+    together = together.append_column("region", pa.array(np.sort(home) % 5))
+    options = {"keys": ["relation", "age", "sex"], "population": len(population)}
+    found = rc.assess(together, **options)
+    assert found.undeclared == "home"
+    assert any("'home' looks like a household" in note for note in found.summary.notes)
+    with pytest.raises(BadInput, match="--household home"):
+        rc.protect(together, top=5, **options)
+    assert rc.assess(together, households_known="no", **options).undeclared is None
+    assert "home" not in rc.protect(together, top=5, treat={"home": "drop"}, **options).frame.column_names
+    # Nothing is asked where members do not stand together.
+    assert rc.assess(sample, **options).undeclared is None
+
+
+def test_ordinary_columns_do_not_look_like_households() -> None:
+    rng = np.random.default_rng(0)
+    n = 600
+    region = rng.integers(0, 4, n)
+    for column in (rng.integers(0, 300, n), np.arange(n), rng.integers(0, 5, n), np.sort(rng.integers(0, 20, n))):
+        assert not looks_like_households(column, [region])
+    home = np.repeat(np.arange(200), 3)
+    assert looks_like_households(home, [home % 4])
+    assert not looks_like_households(home, [region])
+
+
+def test_the_shipped_population_has_households() -> None:
+    people = datasets.census_households()
+    assert people.num_rows == datasets.CENSUS_POPULATION
+    assert len(np.unique(people["household"].to_numpy())) == 127_909
+    sample = datasets.census_household_sample(0.01)
+    assert len(np.unique(sample["household"].to_numpy())) == 1279

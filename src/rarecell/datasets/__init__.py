@@ -38,3 +38,23 @@ def census_population() -> pa.Table:
     import pyarrow.parquet as pq
 
     return pq.read_table(str(files("rarecell") / "datasets" / "census_population.parquet"))
+
+
+def census_households() -> pa.Table:
+    """The population with the household of every person: 127,909 households, in a column of its own before the others."""
+    import pyarrow.parquet as pq
+
+    numbers = pq.read_table(str(files("rarecell") / "datasets" / "census_households.parquet"))
+    return census_population().add_column(0, "household", numbers["household"])
+
+
+def census_household_sample(fraction: float = 0.035, seed: int = 1) -> pa.Table:
+    """A sample of whole households, drawn at random without replacement."""
+    import numpy as np
+    import pyarrow as pa
+
+    people = census_households()
+    home = people["household"].to_numpy()
+    numbers = np.unique(home)
+    picked = np.random.default_rng(seed).choice(numbers, round(fraction * len(numbers)), replace=False)
+    return people.filter(pa.array(np.isin(home, picked)))

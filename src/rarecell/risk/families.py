@@ -192,3 +192,37 @@ def unknown_composition(reason: str, n_households: int) -> str:
         "told from some of its members, so only persons are judged. Somebody who knows the file and the families could still put "
         "together what is there."
     )
+
+
+# ---------------------------------------------------------------------- a household that nobody declared
+
+
+FEWEST_HOUSEHOLDS = 50
+"""Fewer groups than this are no households to speak of."""
+
+LARGEST_GROUP = 12
+"""Nearly all records of a household column are in groups of at most this size."""
+
+
+def looks_like_households(codes: NDArray[np.integer], others: Sequence[NDArray[np.integer]]) -> bool:
+    """Whether the values of a column group records as households would.
+
+    1. Groups are small: nearly all records in groups of 1 to 12, and 1.3 to 8 records in a group on average.
+    2. Records of a group stand together in the file, and members agree on another column far more often than any two records.
+    """
+    size = np.bincount(np.unique(codes, return_inverse=True)[1])
+    n = len(codes)
+    if len(size) < FEWEST_HOUSEHOLDS or not 1.3 <= n / len(size) <= 8.0:
+        return False
+    if size[size > LARGEST_GROUP].sum() > 0.01 * n or size[size > 1].sum() < 0.3 * n:
+        return False
+    runs = 1 + int((np.diff(codes) != 0).sum())
+    if runs > 1.02 * len(size):
+        return False
+    same = np.flatnonzero(np.diff(codes) == 0)
+    for other in others:
+        share = np.bincount(np.unique(other, return_inverse=True)[1]) / n
+        by_chance, agree = float((share**2).sum()), float((other[same] == other[same + 1]).mean())
+        if by_chance <= 0.8 and agree >= max(0.95, by_chance + 0.1):
+            return True
+    return False

@@ -68,7 +68,7 @@ from rarecell.risk.reliability import Counted, reliability
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity, unsafe_combinations
 from rarecell.run import files, models, swaps
 from rarecell.run.config import NO_FRAMES, Frames, ProtectConfig, RunConfig, as_config, takes_options
-from rarecell.run.families import HouseholdFindings, find_families
+from rarecell.run.families import HouseholdFindings, asked_about, find_families, undeclared_household
 from rarecell.run.inputs import inputs_of, refuse_continuous_keys, refuse_unknown_names
 from rarecell.run.leaks import LeakSearch, refuse_leaks
 from rarecell.run.models import ModelChoice, paper_table, with_design_weights
@@ -189,8 +189,10 @@ def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, w
     if of_households is not None:
         with stages.stage(Stage.FAMILIES):
             families = find_families(data, risk, config, register=frames.register)
+    undeclared = undeclared_household(data, config, risk)
+    by_missing = (own, anything)
     found = Findings(
-        config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles, (own, anything), families
+        config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles, by_missing, families, undeclared
     )
     whole = judged(replace(of_findings(found), as_it_came=_as_it_came(data, config)), config.profile)
     alone = risk.unique_probability[risk.sample_count == 1]
@@ -199,7 +201,7 @@ def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, w
     )
     riskiest = _explained(chosen.best, risk, unsafe)
     return Assessment(
-        config, data, table, zeros, chosen, risk, can_swap, unsafe, roles, riskiest, whole, stages.seconds, families
+        config, data, table, zeros, chosen, risk, can_swap, unsafe, roles, riskiest, whole, stages.seconds, families, undeclared
     )
 
 
@@ -374,6 +376,7 @@ class Findings:
     roles: Roles
     by_missing: tuple[RecordRisk, RecordRisk]
     families: HouseholdFindings | None = None
+    undeclared: str | None = None
 
     @property
     def table(self) -> ContingencyTable:
@@ -396,7 +399,7 @@ def of_findings(found: Findings) -> RunSummary:
         sampling_fraction=table.n_records / risk.population,
         records_dropped=data.n_dropped,
         missing=of_missing(found),
-        notes=(*lines[:1], *lines[2:], *risk.notes, *ignored_options(found), *_of_family_notes(found)),
+        notes=(*lines[:1], *lines[2:], *risk.notes, *ignored_options(found), *_of_family_notes(found), *_question(found)),
         keys=of_keys(table, data),
         cells=Cells(
             formal=table.n_formal_cells,
@@ -597,6 +600,10 @@ def of_households(probability: NDArray[np.float64], threshold: float) -> Househo
         expected_with_a_correct_match=float(matched.sum()),
         above_threshold=int((alone >= threshold).sum()),
     )
+
+
+def _question(found: Findings) -> tuple[str, ...]:
+    return () if found.undeclared is None else (asked_about(found.undeclared),)
 
 
 def _of_family_notes(found: Findings) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from rarecell.machine.memory import MemoryLimit
 from rarecell.model.protocol import CellModel
 from rarecell.outcome.summary import Reliability
 from rarecell.risk.diagnostics import fit_diagnostics
-from rarecell.risk.families import Families, unknown_composition, why_incomplete
+from rarecell.risk.families import Families, looks_like_households, unknown_composition, why_incomplete
 from rarecell.risk.interval import risk_interval
 from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.risk.register import RegisterCounts, register_records
@@ -77,6 +77,38 @@ def find_families(data: Microdata, risk: RecordRisk, config: RunConfig, *, regis
     if config.register is not None and counted is None:
         notes.append("The register does not name the household of its people, so the risk of families is estimated.")
     return HouseholdFindings(families, model, tuple(notes))
+
+
+MOST_RECORDS = 200_000
+"""Larger files are not searched for a household that nobody declared: reading every column would take too long."""
+
+
+def undeclared_household(data: Microdata, config: RunConfig, risk: RecordRisk) -> str | None:
+    """A column that looks like a household and has no role; None if there is none, or if the user said what is known."""
+    if config.household is not None or config.households_known == "no" or risk.table.record_cell is None:
+        return None
+    if data.n_records > MOST_RECORDS or not data.source.keeps_rows:
+        return None
+    taken = {*data.keys, data.weight, data.id, data.strata, *data.areas, *data.sensitive}
+    names = [column.name for column in data.source.columns() if column.kind != "other"]
+    candidates = [name for name in names if name not in taken]
+    if not candidates:
+        return None
+    codes, _ = data.column_codes(names)
+    for name in candidates:
+        others = [codes[:, k] for k, other in enumerate(names) if other not in (name, data.id)]
+        if looks_like_households(codes[:, names.index(name)], others):
+            return name
+    return None
+
+
+def asked_about(column: str) -> str:
+    """The question about a household that nobody declared."""
+    return (
+        f"Column '{column}' looks like a household: few records share a value, they stand together, and they agree on other columns. "
+        f"Whoever knows a person knows the family. If it is one, give --household {column}; if nobody can know who lives with whom, "
+        "say --households-known no."
+    )
 
 
 def _of_households(of_rows: Reliability) -> Reliability:

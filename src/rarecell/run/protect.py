@@ -26,6 +26,7 @@ from rarecell.run.after import after_formal, left_at_risk, travelling, with_afte
 from rarecell.run.assess import assessed
 from rarecell.run.blanking import after_blanking, suppressed, with_suppression
 from rarecell.run.config import ProtectConfig, RunConfig, as_config, takes_options
+from rarecell.run.families import asked_about
 from rarecell.run.family_swaps import links_of_households, refuse_broken, told_household
 from rarecell.run.inputs import inputs_of
 from rarecell.run.leaks import LeakSearch, refuse_leaks, told_leaks
@@ -109,6 +110,10 @@ def choosing(config: RunConfig) -> ProtectConfig:
 
 def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Protection:
     """Plan the swaps for an assessed file, check what had to stay the same, and report the cost."""
+    if found.undeclared is not None and wanted.treat.get(found.undeclared) != DROP:
+        raise BadInput(
+            f'{asked_about(found.undeclared)} Or leave it out of the release (--treat "{found.undeclared}=drop"). Nothing was written.'
+        )
     if wanted.formal:
         return _formally_protected(wanted, found, stages)
     with stages.stage(Stage.PLAN):

@@ -78,6 +78,8 @@ class Assessment:
         How long each stage took.
     households : HouseholdFindings or None
         The households as records, if the run names them.
+    undeclared : str or None
+        A column that looks like a household, about which the run says nothing.
     """
 
     config: RunConfig
@@ -93,6 +95,7 @@ class Assessment:
     summary: RunSummary
     seconds: Mapping[Stage, float]
     households: HouseholdFindings | None = None
+    undeclared: str | None = None
 
     @property
     def families(self) -> Families | None:

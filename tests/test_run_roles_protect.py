@@ -55,6 +55,7 @@ def test_records_change_places_and_the_chosen_tables_stay(households: bool) -> N
         geography="region>town",
         # Where households are named, members who change places alone stop the release.
         household="household" if households else None,
+        households_known="yes" if households else "no",
         accept_leak=[] if households else ["household"],
         households=households,
         swap_rate=0.1,

@@ -16,7 +16,7 @@ from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.swap import SwapSummary
 from rarecell.outcome.words import NONE, number, percent
 from rarecell.report import content_hash, report_environment, style_sheet
-from rarecell.report.table import Column, Table, text_column
+from rarecell.report.table import Column, Table, persons, text_column
 
 Shown = Callable[[RunSummary], object]
 
@@ -53,8 +53,8 @@ MEASURES: tuple[Measure, ...] = (
     Measure(_DATA, "cells, formal", lambda run: run.cells.formal),
     Measure(_DATA, "cells, occupied", lambda run: run.cells.occupied),
     Measure(_BEFORE, "unique in the file", lambda run: run.risk.sample_uniques),
-    Measure(_BEFORE, "expected population uniques", lambda run: run.risk.expected_population_uniques),
-    Measure(_BEFORE, "expected correct matches", lambda run: run.risk.expected_correct_matches),
+    Measure(_BEFORE, "expected population uniques", lambda run: run.risk.expected_population_uniques, persons),
+    Measure(_BEFORE, "expected correct matches", lambda run: run.risk.expected_correct_matches, persons),
     Measure(_BEFORE, "records above the threshold", lambda run: run.risk.records_above_threshold),
     Measure(_BEFORE, "highest risk", lambda run: run.risk.highest),
     Measure(_BEFORE, "unique records that can be swapped", lambda run: run.risk.swappable_uniques),
@@ -71,8 +71,8 @@ MEASURES: tuple[Measure, ...] = (
         "two-way tables moved (Hellinger)",
         _of_swap(lambda swap: swap.hellinger["2"].mean if "2" in swap.hellinger else None),
     ),
-    Measure(_AFTER, "expected population uniques", _of_swap(lambda swap: swap.risk_after.expected_population_uniques)),
-    Measure(_AFTER, "expected correct matches", _of_swap(lambda swap: swap.risk_after.expected_correct_matches)),
+    Measure(_AFTER, "expected population uniques", _of_swap(lambda swap: swap.risk_after.expected_population_uniques), persons),
+    Measure(_AFTER, "expected correct matches", _of_swap(lambda swap: swap.risk_after.expected_correct_matches), persons),
     Measure(_AFTER, "highest risk", _of_swap(lambda swap: swap.risk_after.highest)),
 )
 """The measures compared between runs."""

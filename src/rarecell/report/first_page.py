@@ -201,7 +201,12 @@ def _done(summary: RunSummary) -> Iterator[str]:
         if not any(key.is_coarser for key in summary.keys):
             yield "Nothing. These are the numbers of the file as it came."
         return
-    yield what_was_done(summary.swap)
+    swap = summary.swap
+    if swap.target is not None:
+        yield swap.target.sentence
+    yield swap.places.sentence if swap.places is not None and swap.places.sentence else what_was_done(swap)
+    if swap.carried:
+        yield f"Columns that travelled with a swapped key: {', '.join(swap.carried)}."
     if summary.swap.suppression is not None and summary.swap.suppression.sentence:
         yield summary.swap.suppression.sentence
     if isinstance(summary.swap.decoys, int) and summary.swap.decoys:
@@ -240,9 +245,11 @@ def _remains(summary: RunSummary) -> Iterator[str]:
         if above is not None:
             where = f"at a risk of {threshold:g} or more"
             yield f"No record is {where}." if above == 0 else f"{counted(above, 'record')} {verb(above, 'is', 'are')} {where}."
-        left = sum(part.records for part in swap.not_swapped)
-        if left:
-            yield f"{counted(left, 'record')} found no partner."
+        for part in swap.not_swapped:
+            yield f"{counted(part.records, 'record')} {verb(part.records, 'was', 'were')} not swapped: {part.reason}."
+        if swap.earlier is not None:
+            yield swap.earlier.sentence
+        yield from (left.sentence for left in swap.left_behind)
     light = summary.risk.reliability
     # A light that is not green is among the reasons.
     if light is not None and light.light == "green":

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from rarecell.choices import MATCHES_ANYTHING
 from rarecell.outcome.decision import decision_of
 from rarecell.outcome.summary import RiskSummary, RunSummary
-from rarecell.outcome.words import about, counted, expected, first_of, listed, number, verb
+from rarecell.outcome.words import about, counted, first_of, listed, number, people, verb
 
 ESTIMATOR_NAMES = {
     "average": "rarecell, average of models",
@@ -106,13 +106,13 @@ def best_recode(risk: RiskSummary) -> Step | None:
         left, key, levels, step = min(choices, key=lambda choice: choice[0])
         if left < 0.8 * now:
             how = f" ({first_of(step.groups)})" if step.groups else ""
-            told = f"Or release {key} in {counted(levels, 'group')}{how}: {about(left)} instead of {expected(now)} records could then be recognised"
+            told = f"Or release {key} in {counted(levels, 'group')}{how}: {about(left)} instead of {people(now)} records could then be recognised"
             return Step(told, f'--recode "{step.recode}"' if step.recode else "", "recode", "Try coarser keys")
     without = [(cost.without, cost.key) for cost in risk.key_costs if cost.without is not None]
     if without:
         left, key = min(without)
         if left < 0.8 * now:
-            told = f"Or leave {key} out: {about(left)} instead of {expected(now)} records could then be recognised"
+            told = f"Or leave {key} out: {about(left)} instead of {people(now)} records could then be recognised"
             return Step(told, page="recode", button="Try coarser keys")
     return None
 

@@ -28,7 +28,8 @@ def attacks(draw: st.DrawFn, *, max_records: int = 20) -> Attack:
     """Keys with and without order; some records with other values; a register with the persons of the file and others."""
     levels = draw(st.lists(st.integers(2, 6), min_size=1, max_size=4))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    categories = tuple(rc.Categories(f"key{k}", tuple(range(n)), bool(rng.random() < 0.5)) for k, n in enumerate(levels))
+    values = [tuple(np.cumsum(rng.integers(1, 4, n)).tolist()) for n in levels]
+    categories = tuple(rc.Categories(f"key{k}", of_key, bool(rng.random() < 0.5)) for k, of_key in enumerate(values))
     n_records = draw(st.integers(1, max_records))
 
     def drawn(n: int) -> np.ndarray:

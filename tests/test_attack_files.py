@@ -22,6 +22,7 @@ from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import Register
 from rarecell.release.release import Release
 from rarecell.table.alignment import meaning, recoding_of
+from rarecell.table.distance import by_rank
 from tests.naive import intruder as naive
 from tests.strategies_intruder import Attack, attacks
 from tests.test_attack import KEYS
@@ -114,13 +115,13 @@ def test_intruders_where_some_records_are_gone(attack: Attack, seed: int) -> Non
     released[kept] = attack.released[kept]
     release = Release.of_codes(attack.original, released, attack.categories)
     register = Register.counted(attack.table(attack.register))
-    apart = naive.distance_by_rank(attack.categories, 3.0)
+    apart, family = naive.distance_by_rank(attack.categories, 3.0), [by_rank(release.before, 3.0)]
     own, new = attack.original[kept], attack.released[kept]
     exact = naive.exact_links(own, new, attack.register)
     nearest = naive.nearest_links(own, new, attack.register, apart)
     for found, expected in (
         (exact_links(release, register), exact),
-        (nearest_links(release, register, weights=(3.0,)), nearest),
+        (nearest_links(release, register, family=family), nearest),
     ):
         by_row = dict(zip(found.row.tolist(), found.link.tolist(), strict=True))
         assert by_row == pytest.approx({int(kept[row]): link for row, link in expected.items()})
@@ -130,7 +131,7 @@ def test_intruders_where_some_records_are_gone(attack: Attack, seed: int) -> Non
     for row in set(alone):
         n_nearer, n_tied = naive.others(new, attack.original[row], apart(attack.original[row], attack.released[row]), apart)
         total += 0.0 if n_nearer else 1.0 / n_tied
-    assert participant_links(release, weights=(3.0,)).total == pytest.approx(total)
+    assert participant_links(release, family=family).total == pytest.approx(total)
 
 
 # ---------------------------------------------------------------------- recoded, and more

@@ -13,9 +13,10 @@ from rarecell.intruder.informed import informed_links
 from rarecell.intruder.links import Links
 from rarecell.intruder.nearest import exact_links, nearest_links, relative_error
 from rarecell.intruder.participant import participant_links
-from rarecell.intruder.register import CLASSES, Persons, Register, _one_to_ends, ball_sums, nearness
+from rarecell.intruder.register import CLASSES, Persons, Register, _one_to_ends, ball_sums
 from rarecell.intruder.trial import try_intruders
 from rarecell.release.release import Release
+from rarecell.table.distance import Distances, by_rank, yardsticks
 from tests.naive import intruder as naive
 from tests.strategies_intruder import Attack, attacks
 from tests.strategies_swap import AnyModel
@@ -43,7 +44,7 @@ def test_persons_nearer_and_as_far(attack: Attack, weight: float) -> None:
     table = attack.table(attack.register)
     points = attack.released
     bounds = np.array([apart(a, b) for a, b in zip(attack.released, attack.original, strict=True)])
-    found = Persons(table).others(points, bounds, nearness(table, weight))
+    found = Persons(table).others(points, bounds, by_rank(table, weight).near)
     for p, point in enumerate(points):
         n_nearer, n_tied = naive.others(attack.register, point, bounds[p], apart)
         assert (found.n_nearer[p] > 0) == (n_nearer > 0)
@@ -57,7 +58,7 @@ def test_cells_within_a_distance(attack: Attack, weight: float, bound: float) ->
     table = attack.table(attack.original)
     apart = naive.distance_by_rank(attack.categories, weight)
     points = attack.released[:3]
-    found = Persons(table).ball(points, np.full(len(points), bound), nearness(table, weight))
+    found = Persons(table).ball(points, np.full(len(points), bound), by_rank(table, weight).near)
     levels = [c.n_levels for c in attack.categories]
     for p, point in enumerate(points):
         own = found.owner == p
@@ -72,7 +73,7 @@ def test_a_ball_that_is_too_large_keeps_its_nearest_cells() -> None:
         *[np.zeros((1, 2), np.int32)] * 3,
     )
     table = attack.table(attack.original)
-    found = Persons(table).ball(np.array([[25, 25]], np.int32), np.array([0.5]), nearness(table, 1.0), most_cells=60)
+    found = Persons(table).ball(np.array([[25, 25]], np.int32), np.array([0.5]), by_rank(table, 1.0).near, most_cells=60)
     outside = 1.0 / 49 * np.abs(np.indices((50, 50)) - 25).sum(axis=0)
     assert 20 <= len(found.cost) <= 60
     assert found.cost.max() <= np.sort(outside.ravel())[61]
@@ -90,17 +91,41 @@ def test_exact_intruder(attack: Attack) -> None:
 def test_nearest_intruder(attack: Attack, weight: float) -> None:
     apart = naive.distance_by_rank(attack.categories, weight)
     expected = naive.nearest_links(attack.original, attack.released, attack.register, apart)
-    found = nearest_links(release_of(attack), register_of(attack), weights=(weight,))
+    release = release_of(attack)
+    found = nearest_links(release, register_of(attack), family=[by_rank(release.before, weight)])
     assert by_row(found) == pytest.approx(expected)
     assert found.total == pytest.approx(sum(expected.values()))
 
 
 @given(attacks())
 @FEW
-def test_the_worst_weight_is_reported(attack: Attack) -> None:
+def test_the_worst_distance_of_the_family_is_reported_and_named(attack: Attack) -> None:
     release, register = release_of(attack), register_of(attack)
-    totals = [nearest_links(release, register, weights=(w,)).total for w in (1.0, 3.0, 10.0)]
-    assert nearest_links(release, register).total == pytest.approx(max(totals))
+    family = naive.family(attack.categories, attack.original)
+    each = [sum(naive.nearest_links(attack.original, attack.released, attack.register, apart).values()) for apart in family]
+    found = nearest_links(release, register)
+    assert found.total == pytest.approx(max(each))
+    if len(release.rows):
+        named = next(one for one in yardsticks(release.before) if one.name == found.distance)
+        assert nearest_links(release, register, family=[named]).total == pytest.approx(found.total)
+    as_participant = [sum(naive.participant_links(attack.original, attack.released, apart).values()) for apart in family]
+    assert participant_links(release).total == pytest.approx(max(as_participant))
+
+
+def test_a_key_of_which_the_user_spoke_is_measured_that_way_or_as_equal_or_not() -> None:
+    levels = (1, 2, 10)
+    table = rc.ContingencyTable.from_counts(
+        [[0, 0], [1, 2], [2, 1]], [1, 2, 1], [rc.Categories("town", levels, True), rc.Categories("age", levels, True)]
+    )
+    names = [one.name for one in yardsticks(table)]
+    assert len(names) == len(set(names)) == 12
+    assert "by rank, with 'town' equal or not" in names
+    told = yardsticks(table, Distances(kinds={"town": "nominal", "age": "ordinal"}))
+    assert [one.name for one in told] == [
+        *(f"by rank, ordered keys counted {often}" for often in ("once", "3 times", "10 times")),
+        "by counting the keys that differ",
+    ]
+    assert {tuple(one.near.kind) for one in told} == {(0, 1), (0, 0)}
 
 
 @given(attacks(), st.sampled_from([1.0, 3.0, 10.0]))
@@ -108,7 +133,8 @@ def test_the_worst_weight_is_reported(attack: Attack) -> None:
 def test_participant_beside_a_plain_join(attack: Attack, weight: float) -> None:
     apart = naive.distance_by_rank(attack.categories, weight)
     expected = naive.participant_links(attack.original, attack.released, apart)
-    found = participant_links(release_of(attack), weights=(weight,))
+    release = release_of(attack)
+    found = participant_links(release, family=[by_rank(release.before, weight)])
     assert found.total == pytest.approx(sum(expected.values()))
     known = by_row_if_known(found)
     assert known == pytest.approx({row: expected[row] for row in known})
@@ -198,13 +224,15 @@ def test_links_by_the_model_are_the_mean_over_populations(seed: int) -> None:
     population = len(original) + 20
     model, risk = model_and_risk(attack, population)
     release = release_of(attack)
-    estimate = nearest_links(release, Register.modelled(risk, model), weights=(3.0,))  # type: ignore[arg-type]
+    estimate = nearest_links(release, Register.modelled(risk, model), family=[by_rank(release.before, 3.0)])  # type: ignore[arg-type]
     totals = []
     everything = np.indices(levels).reshape(len(levels), -1).T.astype(np.int32)
     for _ in range(500):
         numbers = rng.poisson(20.0 / len(everything), len(everything))
         persons = np.concatenate([original, np.repeat(everything, numbers, axis=0)])
-        totals.append(nearest_links(release, Register.counted(attack.table(persons)), weights=(3.0,)).total)
+        totals.append(
+            nearest_links(release, Register.counted(attack.table(persons)), family=[by_rank(release.before, 3.0)]).total
+        )
     error = np.std(totals) / np.sqrt(len(totals))
     assert estimate.total == pytest.approx(np.mean(totals), abs=4.0 * error)
     low, high = estimate.interval

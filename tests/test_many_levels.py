@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell._kernels.agglomeration import merge_neighbours
 from rarecell.data.recoding_text import boundaries, words_for
-from rarecell.intruder.register import Persons, nearness
+from rarecell.intruder.register import Persons
 from rarecell.search import select_model
 from rarecell.table.categories import Categories
 from rarecell.table.coarsening import _after, key_coarsenings
+from rarecell.table.distance import by_rank
 from rarecell.table.uniqueness import IdentifyingKey
 
 
@@ -104,7 +105,7 @@ def test_cells_near_a_point_do_not_cost_a_look_at_every_level() -> None:
         columns = {"place": [f"p{i}" for i in rng.integers(0, n_levels, 60_000)], "sex": rng.integers(0, 2, 60_000)}
         table = rc.Microdata(pa.table(columns), keys=["place", "sex"]).table()
         points = table.cells[rng.integers(0, table.n_cells, n_points)]
-        persons, near = Persons(table), nearness(table, 1.0)
+        persons, near = Persons(table), by_rank(table, 1.0).near
         persons.ball(points[:1], np.array([0.5]), near)
         started = time.process_time()
         found = persons.ball(points, np.full(n_points, 0.5), near)

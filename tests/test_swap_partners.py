@@ -16,16 +16,15 @@ from rarecell._kernels.distance import distances as distances_of
 from rarecell._kernels.hashing import fill_slots, free_slots
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.graph.masks import components
-from rarecell.intruder.register import WEIGHTS
-from rarecell.swap.partners import INTRUDER_WEIGHT, PartnerSearch
-from rarecell.swap.planner import CHANCE, priced
+from rarecell.swap.partners import SCREENING_WEIGHT, PartnerSearch
+from rarecell.swap.planner import CHANCE, NEGLIGIBLE, priced
 from rarecell.swap.rules import SwapConstraints, matching_levels
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import Units
 from rarecell.table.columns import CodedColumn, code_column
 from rarecell.table.distance import Distances
 from tests.naive import swap as naive
-from tests.naive.intruder import distance_by_rank
+from tests.naive.intruder import distance_by_rank, family, others
 from tests.strategies import categories
 from tests.strategies_graph import neighbour_masks
 from tests.strategies_swap import decomposable_cases, members, vertex_rows
@@ -225,7 +224,7 @@ def test_the_search_finds_the_cheapest_exchange_of_all_pairs(model: rc.Decomposa
     counts = dict(zip(cells, table.counts.tolist(), strict=True))
     probability = dict(zip(cells, np.exp(model.log_cell_probability()).tolist(), strict=True))
     closed = {cell for cell in cells if rng.random() < 0.3}
-    intruder = distance_by_rank(table.categories, INTRUDER_WEIGHT)
+    intruder = distance_by_rank(table.categories, SCREENING_WEIGHT)
     search = PartnerSearch(SwapTask(table, model, population=table.n_records + 40, link_weight=0.7))
     link = dict(zip(cells, search.around.link.tolist(), strict=True))
     search.is_closed[[cells[cell] for cell in closed]] = True
@@ -343,7 +342,8 @@ def test_pricing_sees_everybody_who_is_nearer(model: rc.DecomposableModel, seed:
     search = PartnerSearch(SwapTask(table, model, population=table.n_records + 30, seed=seed % 7))
     risky = np.arange(table.n_cells)
     candidates = priced(search, risky, search.exhaustive(risky, rng.random(table.n_cells) < 0.7))
-    intruders = [distance_by_rank(table.categories, weight) for weight in WEIGHTS]
+    everybody = np.repeat(table.cells, table.counts, axis=0)
+    intruders, crowd = family(table.categories, everybody), (table.n_records + 30) / table.n_records
     cells, link = table.cells, search.around.link
     for i, j, moved, apart, cost in zip(
         candidates.risky, candidates.partner, candidates.moved.tolist(), candidates.distance, candidates.cost, strict=True
@@ -351,9 +351,14 @@ def test_pricing_sees_everybody_who_is_nearer(model: rc.DecomposableModel, seed:
         total = 0.0
         for old, other in ((i, j), (j, i)):
             new = np.array(naive.exchanged(tuple(cells[old]), tuple(cells[other]), members(moved & table.all_keys)))
-            is_covered = all(any(far(new, person) < far(new, cells[old]) - 1e-9 for person in cells) for far in intruders)
+            strongest = 0.0
+            for far in intruders:
+                n_nearer, n_tied = others(everybody, new, far(new, cells[old]), far)
+                n_rivals = n_tied - table.counts[old]
+                if not n_nearer and n_rivals * crowd < NEGLIGIBLE:
+                    strongest = max(strongest, link[old] / (1.0 + link[old] * crowd * n_rivals))
             nobody = (1.0 - np.exp(model.log_cell_probability(new[None, :].astype(np.int32))[0])) ** 30
-            total += 0.0 if is_covered else link[old] * nobody
+            total += 0.0 if any((new == cell).all() for cell in cells) else strongest * nobody
             total += link[old] if table.counts[old] == 2 else 0.0
         chance = cost - apart - search.wanted.link_weight * total
         assert -1e-9 <= chance <= CHANCE + 1e-9
@@ -383,7 +388,7 @@ def test_neighbours_in_a_single_key_cover_a_record(model: rc.DecomposableModel, 
                     closed=set(),
                     probability=probability,
                     link=link,
-                    intruder=distance_by_rank(table.categories, INTRUDER_WEIGHT),
+                    intruder=distance_by_rank(table.categories, SCREENING_WEIGHT),
                     n_unseen=30.0,
                     link_weight=search.wanted.link_weight,
                     n_probes=n_probes,

@@ -23,7 +23,7 @@ from rarecell.risk.records import RecordRisk
 from rarecell.swap import reasons
 from rarecell.swap.apply import compare_margins
 from rarecell.swap.households import plan_household_swaps
-from rarecell.swap.partners import INTRUDER_WEIGHT, PartnerSearch
+from rarecell.swap.partners import SCREENING_WEIGHT, PartnerSearch
 from rarecell.swap.plan import SwapPlan, plan_swaps, plan_task
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.summary import first_found_distance
@@ -482,7 +482,7 @@ def test_the_cost_of_a_household_is_that_of_its_members() -> None:
     table = rc.ContingencyTable.from_codes(codes, categories([3, 3, 3]))
     model = rc.DecomposableModel(table, cliques=[])
     search = PartnerSearch(SwapTask(table, model, population=table.n_records + 20))
-    intruder = distance_by_rank(table.categories, INTRUDER_WEIGHT)
+    intruder = distance_by_rank(table.categories, SCREENING_WEIGHT)
     cells = [tuple(cell) for cell in table.cells.tolist()]
     closed = {cell for cell in cells if rng.random() < 0.15}
     search.is_closed[:] = [cell in closed for cell in cells]

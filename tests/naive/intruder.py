@@ -27,6 +27,36 @@ def distance_by_rank(categories: tuple[rc.Categories, ...], weight: float) -> Di
     return apart
 
 
+def family(categories: tuple[rc.Categories, ...], records: np.ndarray) -> list[Distance]:
+    """Every distance that an intruder may use: by rank, value and standard deviation, equal or not, whole numbers both ways.
+
+    Keys have whole numbers as levels; ``records`` has the codes of each record.
+    """
+
+    def measured(kind: dict[str, str], scale: str, weight: float) -> Distance:
+        def apart(one: np.ndarray, other: np.ndarray) -> float:
+            total = 0.0
+            for k, (of_key, a, b) in enumerate(zip(categories, one, other, strict=True)):
+                if kind.get(of_key.key, "ordered" if of_key.is_ordered else "names") == "names":
+                    total += float(a != b)
+                    continue
+                values = np.arange(of_key.n_levels) if scale == "rank" else np.array(of_key.levels)
+                spread = float(values.max() - values.min()) if of_key.n_levels > 1 else 1.0
+                if scale == "deviation":
+                    spread = float(np.std(values[records[:, k]])) or 1.0
+                total += weight * abs(float(values[a]) - float(values[b])) / spread
+            return total
+
+        return apart
+
+    found = [measured({}, scale, weight) for scale in ("rank", "value", "deviation") for weight in (1.0, 3.0, 10.0)]
+    found.append(measured({of_key.key: "names" for of_key in categories}, "rank", 1.0))
+    whole = [of_key for of_key in categories if of_key.n_levels > 2]
+    found += [measured({of_key.key: "names"}, "rank", 3.0) for of_key in whole if of_key.is_ordered]
+    found.append(measured({of_key.key: "ordered" for of_key in whole if not of_key.is_ordered}, "rank", 3.0))
+    return found
+
+
 def others(persons: np.ndarray, point: np.ndarray, bound: float, apart: Distance) -> tuple[int, int]:
     """Persons (a row each) nearer to a point than a bound, and persons exactly as far."""
     distances = [apart(point, person) for person in persons]

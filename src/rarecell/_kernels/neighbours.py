@@ -147,10 +147,67 @@ def somebody_nearer(around, one, other, moved):
 
 
 @borrowing
-def are_covered(around, codes, pairs, moved, rows, found):
-    """:func:`somebody_nearer` for the pairs of rows of ``codes`` in the range ``rows``; threads take a range each."""
+def is_nearer(around, one, other, moved, row, bound):
+    """Whether the person in cell ``row`` is nearer than ``bound`` to ``one`` with the values of ``other`` on ``moved``."""
+    total = 0.0
+    for k in range(around.occupied.codes.shape[1]):
+        v = around.keys[k]
+        total += key_distance(around.near, k, other[v] if moved & bit(v) != ZERO else one[v], around.occupied.codes[row, k])
+        if total > bound - TOLERANCE:
+            return False
+    return True
+
+
+@borrowing
+def rivals(around, one, other, moved, witness, most_tied):
+    """Who stands between the row ``one``, with the values of ``other`` on ``moved``, and its own person?
+
+    Returns −1 if somebody is nearer, else the number of others who are as near, counted up to ``most_tied``; and the cell of
+    somebody nearer. By other distances the same person is probably nearer, too, and is asked before everybody is.
+    """
+    near, codes = around.near, around.occupied.codes
+    n_cells, n_keys = codes.shape
+    bound, of_partner = 0.0, 0.0
+    for k in range(n_keys):
+        v = around.keys[k]
+        if moved & bit(v) != ZERO:
+            bound += key_distance(near, k, one[v], other[v])
+        else:
+            of_partner += key_distance(near, k, one[v], other[v])
+    if of_partner < bound - TOLERANCE:
+        return -1, witness
+    if witness >= 0 and is_nearer(around, one, other, moved, witness, bound):
+        return -1, witness
+    n_tied, row = 0, 0
+    while row < n_cells:
+        total, k, is_own = 0.0, 0, True
+        while k < n_keys:
+            v = around.keys[k]
+            value = other[v] if moved & bit(v) != ZERO else one[v]
+            total += key_distance(near, k, value, codes[row, k])
+            if total > bound + TOLERANCE:
+                break
+            is_own = is_own and codes[row, k] == one[v]
+            k += 1
+        if k < n_keys:
+            row = around.occupied.skip[row, k]
+            continue
+        if total < bound - TOLERANCE:
+            return -1, row
+        if not is_own:
+            n_tied += around.occupied.counts[row]
+            if n_tied >= most_tied:
+                return most_tied, witness
+        row += 1
+    return n_tied, witness
+
+
+@borrowing
+def count_rivals(around, codes, pairs, moved, most_tied, rows, witness, n_tied):
+    """:func:`rivals` for the pairs of rows of ``codes`` in the range ``rows``; threads take a range each."""
     for p in range(rows[0], rows[1]):
-        found[p] = somebody_nearer(around, codes[pairs[p, 0]], codes[pairs[p, 1]], moved[p])
+        one, other = codes[pairs[p, 0]], codes[pairs[p, 1]]
+        n_tied[p], witness[p] = rivals(around, one, other, moved[p], witness[p], most_tied)
 
 
 @borrowing

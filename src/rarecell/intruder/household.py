@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from rarecell.intruder.links import Chances, Links, interval_of
 from rarecell.intruder.nearest import exact_links, moved_chances, relative_error, unmoved_chances
-from rarecell.intruder.register import WEIGHTS, Register
+from rarecell.intruder.register import Register
 from rarecell.release.release import Claims, Release
 from rarecell.table.contingency import Categories, ContingencyTable
-from rarecell.table.distance import Distances
+from rarecell.table.distance import WEIGHTS, Distances
 from rarecell.table.household_rows import NOBODY, SIZE, HouseholdRows, Layout, Placing
 
 KNOWS = (

@@ -48,6 +48,8 @@ class Links:
         Which of the records moved.
     interval : tuple of float
         95 % interval for the number of right claims.
+    distance : str
+        Of the distances that were tried, the one with which most is found; empty if distance plays no part.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Links:
     certain: Floats
     moved: NDArray[np.bool_]
     interval: tuple[float, float]
+    distance: str = ""
 
     @property
     def total(self) -> float:

@@ -15,16 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rarecell._kernels.distance import Nearness
-from rarecell.intruder.links import Chances, Links, OpenClaims, added, interval_of, unseen_chances
-from rarecell.intruder.register import WEIGHTS, Ball, Register, distance_of, nearness
+from rarecell.intruder.links import Chances, Links, OpenClaims, added, interval_of, link_probability, unseen_chances
+from rarecell.intruder.register import Ball, Register, distance_of
 from rarecell.release.release import Claims, Release
-from rarecell.table.distance import Distances
+from rarecell.table.distance import Distances, Yardstick, yardsticks
 
 # What is found by an intruder who links a record to a person with the same key values?
 #
 # A record that moved has the values of somebody else, so the link is wrong. A record that stayed is linked to one of the F
 # people in its cell, which is right with probability 1/F.
 
+
+CROWD = 5
+"""Where more known people than this are as near as a record's own person, they stand for the unseen ones, too."""
 
 MOST_DRAWN = 4_000
 """If there are more unmoved records than this, a random part of them is drawn for the interval and represents all."""
@@ -87,17 +90,20 @@ class MovedLinks:
     Attributes
     ----------
     link, certain : ndarray
-        Probabilities for each moved record, as in :class:`~rarecell.intruder.links.Links`, for the weight with the most links.
+        Probabilities for each moved record, as in :class:`~rarecell.intruder.links.Links`, for the distance with the most links.
     highest : ndarray
-        Highest link probability of each record over all weights.
+        Highest link probability of each record over all distances.
     drawn : ndarray
         Drawn totals over the records that are alone.
+    distance : str
+        The distance with the most links.
     """
 
     link: NDArray[np.float64]
     certain: NDArray[np.float64]
     highest: NDArray[np.float64]
     drawn: NDArray[np.float64]
+    distance: str = ""
 
     def part(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> MovedLinks:
         """The links of some of the records; totals are drawn for all of them together."""
@@ -105,21 +111,28 @@ class MovedLinks:
 
 
 def moved_links(
-    release: Release, register: Register, *, weights: Sequence[float] = WEIGHTS, distances: Distances | None = None
+    release: Release, register: Register, *, distances: Distances | None = None, family: Sequence[Yardstick] | None = None
 ) -> MovedLinks:
-    """Try every moved record. A record's chances depend only on its own move, so they hold for any part of a plan."""
+    """Try every moved record by every distance of a family, by default :func:`~rarecell.table.distance.yardsticks`.
+
+    A record's chances depend only on its own move, so they hold for any part of a plan.
+    """
     alone = release.moved_alone
-    tried = [moved_chances(release.moved, register, nearness(release.before, weight, distances), alone) for weight in weights]
-    worst = max(tried, key=lambda chances: float(chances.link[alone].sum()))
-    return MovedLinks(worst.link, worst.certain, np.max([chances.link for chances in tried], axis=0), worst.drawn)
+    tried = [
+        (yardstick.name, moved_chances(release.moved, register, yardstick.near, alone))
+        for yardstick in family or yardsticks(release.before, distances)
+    ]
+    name, worst = max(tried, key=lambda found: float(found[1].link[alone].sum()))
+    highest = np.max([chances.link for _, chances in tried], axis=0)
+    return MovedLinks(worst.link, worst.certain, highest, worst.drawn, name)
 
 
 def nearest_links(
     release: Release,
     register: Register,
     *,
-    weights: Sequence[float] = WEIGHTS,
     distances: Distances | None = None,
+    family: Sequence[Yardstick] | None = None,
     moved: MovedLinks | None = None,
     unmoved: Chances | None = None,
 ) -> Links:
@@ -131,16 +144,16 @@ def nearest_links(
         The original and the released file.
     register : Register
         The people the intruder knows.
-    weights : sequence of float, optional
-        Weights of ordered keys relative to the others; the worst of them is reported.
     distances : Distances, optional
-        How far apart levels are; by default, by rank.
+        What the user said about distances; the family of distances keeps to it.
+    family : sequence of Yardstick, optional
+        The distances to be tried instead of the family.
     moved : MovedLinks, optional
         The :func:`moved_links` of the same release, if already computed.
     unmoved : Chances, optional
         The :func:`~rarecell.intruder.nearest.unmoved_chances` of the same release, if already computed.
     """
-    found = moved or moved_links(release, register, weights=weights, distances=distances)
+    found = moved or moved_links(release, register, distances=distances, family=family)
     unmoved, alone = unmoved or unmoved_chances(release, register), release.moved_alone
     link = np.concatenate([unmoved.link, found.link[alone]])
     return Links(
@@ -150,6 +163,7 @@ def nearest_links(
         np.concatenate([unmoved.certain, found.certain[alone]]),
         np.arange(len(link)) >= len(unmoved.link),
         interval_of(float(link.sum()), added(unmoved.drawn, found.drawn), len(link), relative_error(release, register), 1),
+        found.distance if len(release.rows) else "",
     )
 
 
@@ -167,6 +181,7 @@ def chances_within(
     1. A known person who is nearer rules the claim out; so does the person not being in the register at all.
     2. If nobody is unseen, the link is to one of those at the same distance.
     3. Otherwise the cells within the distance are listed, and :func:`~rarecell.intruder.links.unseen_chances` asks the model.
+       Where many known people are as near, those tell well enough how many unseen ones are, and nothing is listed.
     """
     others = register.known.others(claims.released, bounds, near)
     is_open = np.flatnonzero((others.n_nearer == 0) & (register.known.count_at(claims.true) > 0))
@@ -176,8 +191,12 @@ def chances_within(
         link[is_open] = 1.0 / n_tied
         certain[is_open] = n_tied == 1
         return Chances(link, certain, np.zeros(0))
+    in_crowd = n_tied > CROWD
+    crowded, is_open, n_tied, n_crowd = is_open[in_crowd], is_open[~in_crowd], n_tied[~in_crowd], n_tied[in_crowd]
+    n_unseen = (n_crowd - 1) * (register.unseen.elsewhere / register.known.table.n_records)
+    link[crowded] = link_probability(np.zeros(len(crowded)), n_unseen, n_crowd - 1)
     ball = register.known.ball(claims.released[is_open], bounds[is_open], near)
     still_open = OpenClaims(bounds[is_open], claims.true[is_open], n_tied - 1, is_counted[is_open])
     found = unseen_chances(register.unseen, ball, still_open)
     link[is_open], certain[is_open] = found.link, found.certain
-    return replace(found, link=link, certain=certain)
+    return Chances(link, certain, found.drawn + link[crowded[is_counted[crowded]]].sum())

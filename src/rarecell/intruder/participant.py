@@ -12,33 +12,41 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels.distance import Nearness
 from rarecell.intruder.links import Links
-from rarecell.intruder.register import WEIGHTS, Persons, distance_of, nearness
+from rarecell.intruder.register import Persons, distance_of
 from rarecell.release.release import Claims, Release
-from rarecell.table.distance import Distances
+from rarecell.table.distance import Distances, Yardstick, yardsticks
 
 
-def participant_links(release: Release, *, weights: Sequence[float] = WEIGHTS, distances: Distances | None = None) -> Links:
+def participant_links(
+    release: Release, *, distances: Distances | None = None, family: Sequence[Yardstick] | None = None
+) -> Links:
     """Find the released records of people who are alone with their values in the original or in the released file.
 
-    Nothing is estimated, so the interval is a single point.
+    Every distance of the family is tried, as for the nearest person. Nothing is estimated, so the interval is a single point.
     """
     claims = _claims(release)
-    by_weight = [
-        participant_probability(claims, release, distances=distances, weight=weight)
-        for weight in (weights if len(release.rows) else weights[:1])
-    ]
-    worst = max(by_weight, key=lambda found: float(found.sum()))
+    tried = family or yardsticks(release.before, distances)
+    # If nothing moved, everybody's record has the true values, whatever the distance.
+    tried = tried if len(release.rows) else tried[:1]
+    by_distance = {yardstick.name: participant_probability(claims, release, yardstick.near) for yardstick in tried}
+    name, worst = max(by_distance.items(), key=lambda found: float(found[1].sum()))
     moved = (claims.true != claims.released).any(axis=1)
     total = float(worst.sum())
-    return Links("participant", claims.row, worst, (worst == 1.0).astype(np.float64), moved, (total, total))
+    return Links(
+        "participant",
+        claims.row,
+        worst,
+        (worst == 1.0).astype(np.float64),
+        moved,
+        (total, total),
+        name if len(release.rows) else "",
+    )
 
 
-def participant_probability(
-    claims: Claims, release: Release, *, weight: float, distances: Distances | None = None
-) -> NDArray[np.float64]:
-    """Probability that each person's own record is chosen."""
-    near = nearness(release.before, weight, distances)
+def participant_probability(claims: Claims, release: Release, near: Nearness) -> NDArray[np.float64]:
+    """Probability that each person's own record is chosen by an intruder who measures distances by ``near``."""
     bounds = distance_of(near, claims.true, claims.released)
     others = Persons(release.after).others(claims.true, bounds, near)
     return np.where(others.n_nearer == 0, 1.0 / np.maximum(others.n_tied, 1), 0.0)

@@ -29,19 +29,15 @@ from rarecell.model.protocol import CellModel, Uncertainty
 from rarecell.release.release import Release
 from rarecell.risk.records import RecordRisk
 from rarecell.table.contingency import ContingencyTable
-from rarecell.table.distance import Distances
 
 # Who is nearest to a record, among the people of a register or the records of a file?
 #
 # People are known by cell: how many there are with each combination of key values. The distance is a sum over the keys, in which
-# an unordered key counts 1 if it differs and an ordered one counts its difference divided by its range, times a weight. How an
-# intruder weighs a year of age against a different marital status is unknown, so several weights are tried.
+# an unordered key counts 1 if it differs and an ordered one counts its difference, times a weight. How an intruder weighs a year of
+# age against a different marital status is unknown, so a family of distances is tried (:func:`rarecell.table.distance.yardsticks`).
 
 
 Cells = NDArray[np.int32]
-
-WEIGHTS = (1.0, 3.0, 10.0)
-"""Weights of ordered keys that are tried; the one with which the intruder finds the most is reported."""
 
 MOST_CELLS = 4_000
 """Largest number of cells around a record that are examined; beyond it only the nearest, which overstates what is found."""
@@ -52,13 +48,6 @@ _NO_COSTS = np.zeros(0)
 
 NO_PATTERNS = Patterns(_NO_MASKS, _NO_COSTS, _NO_COSTS, _NO_COSTS)
 """Only the distance counts."""
-
-
-def nearness(table: ContingencyTable, weight: float, distances: Distances | None = None) -> Nearness:
-    """The distance of an intruder who counts ordered keys ``weight`` times; ``distances`` may say how far apart levels are."""
-    kinds = {} if distances is None else dict(distances.kinds)
-    weights = {c.key: weight for c in table.categories if kinds.get(c.key, "ordinal" if c.is_ordered else "nominal") != "nominal"}
-    return Distances(kinds, weights).arrays(table)
 
 
 class Others(NamedTuple):

@@ -31,7 +31,8 @@ class IntruderSummary(Plain):
     continuation of "somebody who". The true numbers are given if the population is known. With a register, ``before`` and
     ``after`` are counted in it, and the estimated numbers are what the model expected without it. The intruder ``household`` links
     households; the persons who live in them are counted beside, ``persons_certain`` those in households with no other as near, and
-    ``highest`` is the highest chance of a single household.
+    ``highest`` is the highest chance of a single household. ``distance`` is the one of those tried with which most is found after
+    protection; empty where distance plays no part.
     """
 
     name: str
@@ -49,6 +50,7 @@ class IntruderSummary(Plain):
     persons_after: float | None = None
     persons_certain: float | None = None
     highest: float | None = None
+    distance: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -333,7 +333,7 @@ def _intruders(summary: RunSummary) -> Table | None:
 def intruders_table(intruders: Sequence[IntruderSummary]) -> Table:
     """What each intruder finds, before and after; more columns where there is a register or a truth."""
     columns = [text_column("Intruder"), text_column("Who that is"), Column("Before", persons), Column("After", persons)]
-    rows = [[one.name, f"Somebody who {one.knows}", one.before, one.after] for one in intruders]
+    rows = [[one.name, f"Somebody who {one.knows}{_measured(one)}", one.before, one.after] for one in intruders]
     title = "Records that an intruder is expected to link to the right person"
     if any(one.estimated_after is not None for one in intruders):
         title = "Records that an intruder links to the right person, counted in the register, beside what the model expected without it"
@@ -349,6 +349,10 @@ def intruders_table(intruders: Sequence[IntruderSummary]) -> Table:
             columns.append(column)
             rows = [[*row, value] for row, value in zip(rows, values, strict=True)]
     return Table("intruders", title, tuple(columns), tuple(tuple(row) for row in rows))
+
+
+def _measured(intruder: IntruderSummary) -> str:
+    return f"; most is found with distances {intruder.distance}" if intruder.distance else ""
 
 
 def _ends(interval: tuple[float, ...]) -> str | None:

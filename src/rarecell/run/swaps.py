@@ -305,6 +305,7 @@ def told_intruder(found: Found) -> IntruderSummary:
         swapped=found.after.of_moved,
         interval_before=found.before.interval,
         interval_after=found.after.interval,
+        distance=found.after.distance,
     )
 
 

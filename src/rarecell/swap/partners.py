@@ -9,7 +9,7 @@ ever compared. If the stretches hold no partner for a record, its groups are rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -25,15 +25,13 @@ from rarecell._kernels.distance import Nearness
 from rarecell._kernels.hashing import fill_slots, free_slots
 from rarecell._kernels.neighbours import Around
 from rarecell.graph.masks import all_below, components, mask_of, members
-from rarecell.intruder.register import WEIGHTS
-from rarecell.intruder.register import nearness as intruder_nearness
 from rarecell.machine.threads import n_cores, on_all_cores
 from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.swap.interactions import Interactions
 from rarecell.swap.rules import matching_levels
 from rarecell.swap.task import SwapTask
 from rarecell.swap.units import Units
-from rarecell.table.distance import Distances
+from rarecell.table.distance import by_rank, yardsticks
 from rarecell.table.structural_zeros import compatibility
 
 if TYPE_CHECKING:
@@ -63,8 +61,8 @@ GAPS = (0, 1, 3, 7, 14)
 N_PROBES = 4
 """Levels on each side of a value that are searched for somebody nearer, where few partners are safe."""
 
-INTRUDER_WEIGHT = 3.0
-"""Weight of ordered keys with which candidates are screened; pricing tries several weights."""
+SCREENING_WEIGHT = 3.0
+"""Weight of ordered keys with which candidates are screened; pricing tries a family of distances."""
 
 _WORTH_A_THREAD = 256
 _ALL = np.iinfo(np.int64).max
@@ -155,24 +153,20 @@ class PartnerSearch:
 
     @cached_property
     def around(self) -> Around:
-        """The known persons, by an intruder's distance."""
+        """The known persons, by the distance with which candidates are screened."""
         if self.wanted.intruders:
             return self._around(self.wanted.intruders[0].arrays(self.table))
-        return self.around_by(INTRUDER_WEIGHT)
+        return self._around(by_rank(self.table, SCREENING_WEIGHT, self.distances).near)
 
-    def around_by(self, weight: float) -> Around:
-        """Return the known persons, by the distance of an intruder who gives ordered keys this weight."""
-        return self._around(intruder_nearness(self.table, weight, Distances(self.distances.kinds)))
+    @cached_property
+    def around_by_any(self) -> tuple[Around, ...]:
+        """The known persons, by the distance of every intruder that a plan considers."""
+        measured = [distances.arrays(self.table) for distances in self.wanted.intruders]
+        measured = measured or [yardstick.near for yardstick in yardsticks(self.table, self.distances)]
+        return tuple(self._around(near) for near in measured)
 
     def _around(self, near: Nearness) -> Around:
         return self.wanted.known.around(near, self.wanted.cell_link[self.units.cell])
-
-    def arounds(self) -> Iterator[Around]:
-        """The known persons by the distance of every intruder that a plan considers."""
-        if self.wanted.intruders:
-            yield from (self._around(distances.arrays(self.table)) for distances in self.wanted.intruders)
-        else:
-            yield from (self.around_by(weight) for weight in WEIGHTS)
 
     @cached_property
     def rules(self) -> kernels.Rules:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rarecell._kernels import hashing
 from rarecell._kernels.distance import distances
-from rarecell._kernels.neighbours import Around, are_covered
+from rarecell._kernels.neighbours import Around, count_rivals
 from rarecell._kernels.swapping import Lists
 from rarecell.engine.streaming import drawing_order, names_of_records
 from rarecell.errors import BadInput
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 # What does an exchange cost: how far do values move, and which records are still linked to their person?
 
+
+NEGLIGIBLE = 100.0
+"""A record that shares its place with this many people is as good as not linked."""
 
 CHANCE = 0.01
 """Largest random addition to a cost, so that the mechanism does not give the partner away."""
@@ -85,21 +88,31 @@ def _link_of(
 ) -> NDArray[np.float64]:
     """Probability that a record of each unit is linked to its person after the exchange."""
     found = np.zeros(len(here))
-    # Somebody with the new values is nearer by any weight; for the remaining pairs everybody is examined.
+    # Somebody with the new values is nearer by any distance; for the remaining pairs everybody is examined.
     is_open = np.flatnonzero(search.find_cells(cells) < 0)
-    is_open = is_open[~_covered(search, np.stack([here, there], axis=1)[is_open], moved[is_open])]
+    link = _strongest(search, np.stack([here, there], axis=1)[is_open], moved[is_open], search.around.link[here[is_open]])
+    is_open, link = is_open[link > 0.0], link[link > 0.0]
     if len(is_open) and search.wanted.link_weight > 0.0:
         _, first, which = np.unique(search.hashed_cells(cells[is_open]), return_index=True, return_inverse=True)
         nobody = search.wanted.nobody_unseen(cells[is_open[first]])
-        found[is_open] = search.around.link[here[is_open]] * nobody[which]
+        found[is_open] = link * nobody[which]
     return found
 
 
-def _covered(search: PartnerSearch, pairs: NDArray[np.int64], moved: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Whether somebody known is nearer to the new values of the first of each pair, whichever weight the intruder uses."""
+def _strongest(
+    search: PartnerSearch, pairs: NDArray[np.int64], moved: NDArray[np.uint64], link: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """The largest probability, over all distances, that the first of each pair is linked, if nobody unseen comes between.
+
+    ``link`` is that of its old cell. By one distance it is 0 if somebody known is nearer to the new values; else all who are as
+    near share it. They are a sample of those in the population, who are ``crowd`` times as many.
+    """
+    crowd = search.wanted.crowd
+    most_tied = max(1, int(np.ceil(NEGLIGIBLE / crowd)))
+    witness, found = np.full(len(pairs), -1, dtype=np.int64), np.zeros(len(pairs))
     left = np.arange(len(pairs))
-    for around in search.arounds():
-        found = np.zeros(len(left), dtype=bool)
+    for around in search.around_by_any:
+        n_tied, seen = np.zeros(len(left), dtype=np.int64), witness[left]
         of_left, moved_of_left = pairs[left], moved[left]
 
         def work(
@@ -107,15 +120,19 @@ def _covered(search: PartnerSearch, pairs: NDArray[np.int64], moved: NDArray[np.
             around: Around = around,
             of_left: NDArray[np.int64] = of_left,
             moved_of_left: NDArray[np.uint64] = moved_of_left,
-            found: NDArray[np.bool_] = found,
+            seen: NDArray[np.int64] = seen,
+            n_tied: NDArray[np.int64] = n_tied,
         ) -> None:
-            are_covered(around, search.units.codes, of_left, moved_of_left, rows, found)
+            count_rivals(around, search.units.codes, of_left, moved_of_left, most_tied, rows, seen, n_tied)
 
         in_threads(work, len(left))
-        left = left[found]
-    covered = np.zeros(len(pairs), dtype=bool)
-    covered[left] = True
-    return covered
+        witness[left] = seen
+        own = link[left]
+        shared = np.where((n_tied >= 0) & (n_tied < most_tied), own / (1.0 + own * crowd * np.maximum(n_tied, 0)), 0.0)
+        found[left] = np.maximum(found[left], shared)
+        # Nothing is worse than a link that nobody shares.
+        left = left[n_tied != 0]
+    return found
 
 
 def chance(seed: int, one: NDArray[np.int64], other: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -85,8 +85,8 @@ class SwapTask:
     record_ids : array_like, NamesOfRecords or None
         Name of each record, for the choice among equal records; by default row numbers.
     intruders : tuple of Distances
-        How each intruder that is planned against measures distances, the one for screening candidates first; by default, ordered
-        keys with several weights.
+        How each intruder that is planned against measures distances, the one for screening candidates first; by default, the
+        family of :func:`~rarecell.table.distance.yardsticks`.
     seed : int
         Seed of every random choice.
     """
@@ -134,6 +134,11 @@ class SwapTask:
         if isinstance(self.risk, RecordRisk):
             return float(self.risk.population - self.table.n_records)
         return float(self.table.n_records)
+
+    @property
+    def crowd(self) -> float:
+        """Number of people in the population for each one who is known."""
+        return 1.0 if self.register is not None and self.register.is_real else 1.0 + self.n_unseen / self.table.n_records
 
     @cached_property
     def cell_link(self) -> NDArray[np.float64]:

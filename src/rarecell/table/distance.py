@@ -132,3 +132,101 @@ def _checked_table(categories: Categories, given: ArrayLike) -> NDArray[np.float
             f"The table of distances of key '{categories.key}' must be symmetric, with 0 on its diagonal and no negative number."
         )
     return matrix
+
+
+# Which distance does an intruder use? Nobody knows, so a family of them is tried.
+
+
+WEIGHTS = (1.0, 3.0, 10.0)
+"""How often an ordered key counts, relative to a key that is equal or not."""
+
+_CODE_WEIGHT = 3.0
+_BY_VALUE, _BY_DEVIATION = "value", "standard deviation"
+
+
+@dataclass(frozen=True, eq=False)
+class Yardstick:
+    """One way to measure how far apart two people are, and its name."""
+
+    name: str
+    near: Nearness
+
+
+def by_rank(table: ContingencyTable, weight: float, distances: Distances | None = None) -> Yardstick:
+    """Ordered keys by rank, counted ``weight`` times; ``distances`` may say how far apart levels are."""
+    kinds = {} if distances is None else dict(distances.kinds)
+    weights = {c.key: weight for c in table.categories if kinds.get(c.key, "ordinal" if c.is_ordered else "nominal") != "nominal"}
+    return Yardstick(f"by rank, ordered keys counted {_times(weight)}", Distances(kinds, weights).arrays(table))
+
+
+def yardsticks(table: ContingencyTable, distances: Distances | None = None) -> tuple[Yardstick, ...]:
+    """The distances that an intruder may use, each once.
+
+    1. Ordered keys by rank, by value over range, and by standard deviation, counted 1, 3 and 10 times.
+    2. Every key equal or not.
+    3. Whole numbers both ways unless ``distances`` says which: each ordered one as a code, all unordered ones as ordered.
+
+    What ``distances`` says of a key holds in all but the second.
+    """
+    told = {} if distances is None else dict(distances.kinds)
+    family = [by_rank(table, weight, distances) for weight in WEIGHTS]
+    for scale in (_BY_VALUE, _BY_DEVIATION):
+        family += [
+            Yardstick(
+                f"by {scale}, ordered keys counted {_times(weight)}",
+                _rescaled(table, by_rank(table, weight, distances).near, told, scale),
+            )
+            for weight in WEIGHTS
+        ]
+    family.append(Yardstick("by counting the keys that differ", Distances(dict.fromkeys(table.keys, "nominal")).arrays(table)))
+    whole = [c for c in table.categories if c.key not in told and _is_whole(c)]
+    for of_key in whole:
+        if of_key.is_ordered:
+            as_code = by_rank(table, _CODE_WEIGHT, Distances({**told, of_key.key: "nominal"})).near
+            family.append(Yardstick(f"by rank, with '{of_key.key}' equal or not", as_code))
+    codes = {c.key: "ordinal" for c in whole if not c.is_ordered}
+    if codes:
+        named = ", ".join(f"'{key}'" for key in codes)
+        family.append(
+            Yardstick(
+                f"by rank, with codes of {named} as if they were ordered",
+                by_rank(table, _CODE_WEIGHT, Distances({**told, **codes})).near,
+            )
+        )
+    distinct: dict[tuple[bytes, ...], Yardstick] = {}
+    for yardstick in family:
+        near = yardstick.near
+        distinct.setdefault(tuple(np.round(part, 12).tobytes() for part in (near.kind, near.place, near.weight)), yardstick)
+    return tuple(distinct.values())
+
+
+def _times(weight: float) -> str:
+    return "once" if weight == 1.0 else f"{weight:g} times"
+
+
+def _is_whole(categories: Categories) -> bool:
+    levels = [level for level in categories.levels if level is not None]
+    return len(levels) > 2 and all(isinstance(level, int) and not isinstance(level, bool) for level in levels)
+
+
+def _rescaled(table: ContingencyTable, near: Nearness, told: Mapping[str, str | ArrayLike], scale: str) -> Nearness:
+    """The same distance with other places of ordered keys: by value over range, or in standard deviations of the records."""
+    place = near.place.copy()
+    for k, of_key in enumerate(table.categories):
+        if near.kind[k] != PLACED or of_key.key in told:
+            continue
+        n_real = of_key.n_levels - of_key.has_missing
+        if not n_real:
+            continue
+        levels = of_key.levels[:n_real]
+        places = np.arange(n_real, dtype=np.float64)
+        if all(isinstance(level, Real) and np.isfinite(float(level)) for level in levels):
+            places = np.array([float(level) for level in levels])
+        if scale == _BY_VALUE:
+            places = (places - places.min()) / max(np.ptp(places), np.finfo(float).tiny)
+        else:
+            records = np.bincount(table.cells[:, k], weights=table.counts, minlength=of_key.n_levels)[:n_real]
+            deviation = np.sqrt(np.cov(places, aweights=records, bias=True)) if (records > 0).sum() > 1 else 1.0
+            places = places / float(deviation)
+        place[near.start[k] : near.start[k] + n_real] = places
+    return near._replace(place=place)

@@ -298,3 +298,17 @@ def test_a_workbook_is_protected_by_the_command(tmp_path: Path) -> None:
     assert "Sheet 'Data' of survey.xlsx was read. A protected file is written as CSV." in done.output
     written = (tmp_path / "run" / "protected.csv").read_text(encoding="utf-8")
     assert sorted(written) == sorted(plain().replace("\r", ""))
+
+
+def test_our_own_labels_fit_the_encoding_of_the_file(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    lines = [f"{age},{sex},Zürich\n" for age, sex in zip(rng.integers(20, 60, 300), rng.integers(0, 2, 300), strict=True)]
+    path = tmp_path / "people.csv"
+    path.write_bytes(("age,sex,town\n" + "".join(lines)).encode("latin-1"))
+    out = tmp_path / "run"
+    words = ["protect", str(path), "--keys", "age,sex", "--population", "9000", "--encoding", "latin-1", "--top", "3", "--quiet"]
+    done = CliRunner().invoke(main, [*words, "--recode", "age=bands of 5", "--out", str(out)])
+    assert done.exit_code == 0, done.output
+    text = (out / "protected.csv").read_bytes().decode("latin-1")
+    assert "20-24" in text
+    assert "Zürich" in text

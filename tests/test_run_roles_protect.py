@@ -263,3 +263,25 @@ def test_what_is_not_there_is_told_before_anything_is_read(
     monkeypatch.setattr("rarecell.data.microdata.Microdata.table", read)
     with pytest.raises(RarecellError, match=said):
         rc.protect(SAMPLE, keys=["age", "sex"], top=5, **options, **SIMPLE)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_few_values_of_a_decimal_column_are_found_among_its_levels(tmp_path: Path, suffix: str) -> None:
+    """Of 0.0 alone, as of one swapped record, nobody could say that its column holds decimals."""
+    rng = np.random.default_rng(3)
+    people = pa.table(
+        {
+            "age": rng.integers(20, 60, 400),
+            "sex": rng.integers(0, 2, 400),
+            "income": np.where(rng.random(400) < 0.5, 0.0, rng.gamma(2, 900, 400).round(1)),
+        }
+    )
+    path = tmp_path / f"people.{suffix}"
+    if suffix == "csv":
+        lines = [f"{age},{sex},{income}\n" for age, sex, income in zip(*people.to_pydict().values(), strict=True)]
+        path.write_text("age,sex,income\n" + "".join(lines))
+    else:
+        pq.write_table(people, path)
+    for top in (1, 2, 5):
+        protected = rc.protect(path, keys=["age", "sex"], population=9000, sensitive=["income"], top=top)
+        assert protected.summary.swap is not None

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from rarecell.edges import Columns, Level, Places
 
 
+PLAIN_SIGNS = str.maketrans({"–": "-", "≤": "<=", "≥": ">="})
+"""What is written for the signs of our own labels where an encoding lacks them."""
+
 _STRANGE = -2
 _BOUND = re.compile(r"≤?(-?[0-9]+)(\+|–-?[0-9]+)?")
 
@@ -55,6 +58,10 @@ class WrittenLevels:
     levels: tuple[Level, ...]
     is_ordered: bool
     members: tuple[tuple[Level, ...], ...]
+
+    def fitting(self, encoding: str) -> WrittenLevels:
+        """The same with labels that an older encoding can hold: it has no dash between bounds and no sign for "at most"."""
+        return replace(self, levels=tuple(_fitted(level, encoding) for level in self.levels))
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -97,6 +104,16 @@ class WrittenLevels:
         if len(whole) == len(found) and len(set(whole)) == len(whole):
             return tuple(whole)
         return tuple(range(1, len(self.levels) + 1))
+
+
+def _fitted(level: Level, encoding: str) -> Level:
+    if not isinstance(level, str):
+        return level
+    try:
+        level.encode(encoding)
+    except UnicodeEncodeError:
+        return level.translate(PLAIN_SIGNS)
+    return level
 
 
 def _number_of(level: Level, members: Sequence[Level]) -> int | None:

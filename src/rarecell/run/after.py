@@ -172,9 +172,17 @@ def _attribute_after(found: Assessment, release: Release, name: str, groups: Gro
         else found.data.drawn_records(table, release.rows, seed=release.seed, columns=[name])[1]
     )[name]
     settled = settle(values, found.data.columns[name], decimal_mark=found.data.source.decimal_mark).values
-    # A few values alone may look like numbers where the whole column does not; their text is the same.
-    code_of = {None if level is None else str(level): code for code, level in enumerate(groups.sensitive.levels)}
-    codes = np.array([code_of[None if value is None else str(value)] for value in settled], dtype=np.int64)
+    # A few values alone may look otherwise than the whole column does: as numbers where it holds words, as whole numbers where
+    # it holds decimals, as words where all numbers among them are missing. Then their text is that of a level, or they are missing.
+    code_of = {level: code for code, level in enumerate(groups.sensitive.levels)}
+    code_of_text = {str(level): code for level, code in code_of.items() if level is not None}
+    codes = np.array(
+        [
+            code_of[value] if value in code_of else code_of_text.get(str(text), code_of.get(None, -1))
+            for value, text in zip(settled, values.to_pylist(), strict=True)
+        ],
+        dtype=np.int64,
+    )
     wider = replace(groups, keys=release.categories)
     return attribute_risk(wider.moved(changed.true, changed.released, codes)).summary()
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.engine.changes import PLAIN_SIGNS
 from rarecell.engine.output import atomic_path
 from rarecell.errors import BadInput
 
@@ -167,7 +168,6 @@ _MOST_BYTES_OF_NAME = 32
 WHOLE_NUMBERS = {"b": (-127, 100), "h": (-32_767, 32_740), "i": (-2_147_483_647, 2_147_483_620)}
 """The smallest and largest number that each of the short types holds."""
 
-_PLAIN_TEXT = str.maketrans({"–": "-", "≤": "<=", "≥": ">="})
 _FORMAT = b"%9.0g"
 
 
@@ -408,7 +408,7 @@ def _bytes_of(text: str, layout: StataLayout) -> bytes:
         pass
     try:
         # The encoding of older releases has no dash and no sign for "at most".
-        return text.translate(_PLAIN_TEXT).encode(layout.encoding)
+        return text.translate(PLAIN_SIGNS).encode(layout.encoding)
     except UnicodeEncodeError:
         raise BadInput(
             f"The level '{text}' has a letter that this release of a Stata file cannot hold. Save the file in Stata 14 or later."

@@ -5,14 +5,16 @@ from __future__ import annotations
 import codecs
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from rarecell.engine.changes import Changes
+from rarecell.engine.changes import Changes, WrittenLevels
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.files import CachedSource, FileSource
 from rarecell.engine.output import atomic_folder, atomic_path, temporary_folder
@@ -23,6 +25,9 @@ from rarecell.engine.text import scan
 from rarecell.engine.text.scan import is_gzipped, read_up_to, reading, writing
 from rarecell.engine.text.write import Quoting, StoredRecords, changed_header, changed_pieces, write_bytes, write_text
 from rarecell.errors import BadInput
+
+if TYPE_CHECKING:
+    from rarecell.edges import Level
 
 
 class CsvSource(FileSource):
@@ -189,7 +194,11 @@ class TranscodedSource(CachedSource):
         assert isinstance(self._inner, CsvSource)
         return self._inner
 
+    def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Level, ...]:
+        return super().levels_read_back(column, written.fitting(self.encoding))
+
     def write(self, path: str | Path, changes: Changes) -> Path:
+        changes = _fitting(changes, self.encoding)
         with temporary_folder(path) as folder:
             return self._encode(self._inner.write(folder / self.copy_name, changes), Path(path))
 
@@ -247,6 +256,16 @@ class TextPartsSource(SeveralFiles):
             _refuse_other_form(self._parts[0].name, first, self.decimal_mark, part.name, part)
 
     @property
+    def _encodings(self) -> set[str]:
+        """The encodings other than UTF-8 that parts are written in."""
+        return {part.encoding for part in self._parts if isinstance(part, TranscodedSource)}
+
+    def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Level, ...]:
+        for encoding in self._encodings:
+            written = written.fitting(encoding)
+        return super().levels_read_back(column, written)
+
+    @property
     def _names(self) -> list[str]:
         return [column.name for column in self.columns()]
 
@@ -276,6 +295,8 @@ class TextPartsSource(SeveralFiles):
     def write(self, path: str | Path, changes: Changes) -> Path:
         """Write a folder of the same parts; in a new order, the records change parts, and the parts keep their sizes."""
         self._refuse_change()
+        for encoding in self._encodings:
+            changes = _fitting(changes, encoding)
         changes.check(self._names, lambda: self.n_rows)
         plain = [part.as_utf8 for part in self._parts]
         quoting = Quoting([(part.path, part.dialect) for part in plain], changes)
@@ -312,6 +333,11 @@ class TextPartsSource(SeveralFiles):
         target = folder / self.files.names[number]
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         return target
+
+
+def _fitting(changes: Changes, encoding: str) -> Changes:
+    """The same changes with labels that an encoding can hold."""
+    return replace(changes, recodes={name: written.fitting(encoding) for name, written in changes.recodes.items()})
 
 
 def _refuse_other_form(first_name: str, first: Sequence[str], decimal_mark: str, name: str, part: Source) -> None:

@@ -108,3 +108,17 @@ def test_choices_survive_a_cancelled_run(folder: Path) -> None:
     again = browser.get(job.back).text
     assert 'value="5-year bands"' in again
     assert 'value="100000"' in again
+
+
+def test_the_protect_page_takes_what_is_done_to_other_columns() -> None:
+    from rarecell.app.forms import protect_config
+    from rarecell.run.config import RunConfig
+
+    fields = {"way": ["top"], "top": ["5"], "treat": ["income=top 99 %, round 100\nphone=drop\n"], "spare": ["income"]}
+    fields |= {"accept_leak": ["born, district"]}
+    protect = protect_config(fields, RunConfig(input="a.csv", keys=("age",), population=100)).protect
+    assert protect is not None
+    assert protect.treat == {"income": "top 99 %, round 100", "phone": "drop"}
+    assert (protect.spare, protect.accept_leak, protect.carry) == (("income",), ("born", "district"), ())
+    with pytest.raises(BadInput, match="COL=HOW"):
+        protect_config({**fields, "treat": ["income"]}, RunConfig(input="a.csv", keys=("age",), population=100))

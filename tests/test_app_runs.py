@@ -260,4 +260,6 @@ def test_a_protected_run_is_handed_over_from_its_page(browser: Browser, house: P
     page = browser.get("/run?name=done").text
     assert "these files may leave the office" in page
     assert "handover/data.csv" in page
+    assert browser.get("/files/done/handover/codebook.csv?download").text.startswith("column,label,type")
+    assert browser.get("/files/done/handover/other.csv?download").status_code == 400
     assert "A. Steward" in (house / "done" / "handover" / "about.html").read_text(encoding="utf-8")

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rarecell.data.names import names_in
 from rarecell.data.recoding_text import parse_recoding
 from rarecell.data.roles import ROLES
 from rarecell.errors import BadInput
@@ -225,8 +226,23 @@ def protect_config(fields: Fields, config: RunConfig) -> RunConfig:
         never_swap=tuple(fields.get("never_swap", ())),
         households=bool(first(fields, "households")),
         suppress_rest=bool(first(fields, "suppress_rest")) and way == "max_record_risk",
+        treat=_treatments(first(fields, "treat")),
+        carry=names_in(first(fields, "carry")),
+        spare=names_in(first(fields, "spare")),
+        accept_leak=names_in(first(fields, "accept_leak")),
     )
     return replace(config, protect=protect)
+
+
+BESIDE_KEYS = ("carry", "spare", "accept_leak")
+"""Options that name columns beside the keys."""
+
+
+def _treatments(text: str) -> dict[str, str]:
+    """Treatments of columns, one on each line: ``income=top 99 %``."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    kind = next(option.kind for option in options_of(ProtectConfig) if option.name == "treat")
+    return dict(kind.read(lines, "A treatment")) if lines else {}
 
 
 def _tables(text: str) -> tuple[tuple[str, ...], ...]:

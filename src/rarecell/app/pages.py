@@ -19,13 +19,13 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Redire
 from starlette.routing import Mount, Route
 
 from rarecell.app.folder import ChosenFolder, is_run, stem
-from rarecell.app.forms import first, protect_config
+from rarecell.app.forms import BESIDE_KEYS, first, protect_config
 from rarecell.app.jobs import Job, Jobs, made_in_time
 from rarecell.app.keys_pages import KeysPages
 from rarecell.app.recode_pages import RecodePages
 from rarecell.app.release_pages import ReleasePages
 from rarecell.app.run_pages import RunPages
-from rarecell.app.runs import DOWNLOADS, TABLE_OF_THRESHOLDS, Drafts, FinishedRun
+from rarecell.app.runs import DOWNLOADS, HANDED_OVER, TABLE_OF_THRESHOLDS, Drafts, FinishedRun
 from rarecell.app.security import Gate, read_form, shown_report
 from rarecell.datasets import census_sample_path
 from rarecell.engine.places import FORMATS
@@ -255,6 +255,8 @@ class Pages:
             similar=first(fields, "similar"),
             keep=first(fields, "keep"),
             never_swap=fields.get("never_swap", []),
+            treat=first(fields, "treat"),
+            **{name: first(fields, name) for name in BESIDE_KEYS},
             has_household=run.summary.risk.household is not None,
             households=first(fields, "households"),
             run_name=first(fields, "run_name") or self.folder.new_run(f"{stem(run.input_name)}-protected"),
@@ -271,7 +273,10 @@ class Pages:
         is_table = folder.name in ("tables", "tables-external") and place.suffix == ".csv"
         if is_table:
             folder = folder.parent
-        is_result = place.name in DOWNLOADS or place.name.startswith("protected.")
+        is_handed_over = folder.name == "handover" and (place.name in HANDED_OVER or place.name.startswith("data."))
+        if is_handed_over:
+            folder = folder.parent
+        is_result = is_handed_over or place.name in DOWNLOADS or place.name.startswith("protected.")
         if not place.is_file() or not is_run(folder) or not (is_table or is_result):
             raise BadInput(f"'{name}' is not a result of a finished run.")
         if place.name in ("report.html", "report-external.html") and "download" not in request.query_params:

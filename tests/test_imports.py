@@ -136,6 +136,7 @@ NOT_REQUIRED = {
     "pyreadstat",
     "pyspark",
     "python_calamine",
+    "resource",
     "starlette",
     "statsmodels",
     "uvicorn",
@@ -148,7 +149,6 @@ SLOW_TO_LOAD = {"duckdb", "jinja2", "narwhals", "numpy", "pyarrow"}
 IMPORTED_LATE = {
     "app/__init__.py": "the app is an extra",
     "app/worker.py": "a worker answers before it loads what a run needs",
-    "app/columns.py": "pages are there before the first file is looked at",
     "cli/": "help is quick",
     "data/coding.py": "words for a coding are read by the module that makes codings",
     "data/names.py": "part of what help loads",

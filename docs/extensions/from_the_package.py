@@ -1,7 +1,7 @@
 """Pages that are made from the package itself, so that they cannot fall behind it.
 
 ``{command-reference}`` shows the help of every command, ``{glossary-of-the-report}`` the words of the report, and
-``{public-names}`` a table of everything that ``import rarecell`` offers, by topic.
+``{public-names}`` a table of everything that ``import rarecell`` offers, by topic. The page on the tables of the report is the package's own.
 """
 
 from __future__ import annotations
@@ -127,9 +127,18 @@ def write_pages(app: Any) -> None:
                 page.write_text(text, encoding="utf-8")
 
 
+def explain_tables(app: Any, page: str, source: list[str]) -> None:
+    """The page that explains the tables of the report is the one that the report itself quotes."""
+    from rarecell.report.meaning import PAGE
+
+    if page == "reference/report":
+        source[0] = PAGE.read_text(encoding="utf-8")
+
+
 def setup(app: Any) -> dict[str, bool]:
     app.add_directive("command-reference", CommandReference)
     app.add_directive("glossary-of-the-report", GlossaryOfTheReport)
     app.add_directive("public-names", PublicNames)
     app.connect("builder-inited", write_pages)
+    app.connect("source-read", explain_tables)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

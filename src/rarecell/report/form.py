@@ -19,6 +19,7 @@ from rarecell.errors import BadInput
 from rarecell.outcome.plain import Plain
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.words import number
+from rarecell.report import content_hash, report_environment, style_sheet
 from rarecell.report.edition import external
 
 if TYPE_CHECKING:
@@ -126,8 +127,6 @@ class FilledForm:
 
     def to_html(self) -> str:
         """The form as a self-contained page."""
-        from rarecell.report import content_hash, report_environment, style_sheet
-
         style = style_sheet()
         page = report_environment().get_template("form.html")
         return page.render(filled=self, asked=_asked, style=style, style_hash=content_hash(style), version=self.version)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rarecell import choices
 from rarecell.data.names import all_keys, check_scenarios, nested_areas, scenario_keys
-from rarecell.data.treatment_text import parse_treatments
 from rarecell.engine.places import read_small_text, without_password
 from rarecell.errors import BadInput, UnknownChoice
 from rarecell.machine.memory import MemoryLimit
@@ -67,6 +66,13 @@ def check_criterion(criterion: str) -> None:
         is_penalty = False
     if not is_penalty:
         raise UnknownChoice.of("The criterion", criterion, [*choices.CRITERIA, "a penalty such as 0.7"])
+
+
+def _read_treatments(given: Mapping[str, str]) -> object:
+    """Whether treatments can be read; what reads them loads NumPy, which help does not need."""
+    from rarecell.data.treatment_text import parse_treatments
+
+    return parse_treatments(given)
 
 
 @described
@@ -247,7 +253,7 @@ class ProtectConfig:
         on=PROTECTING,
         default_factory=dict,
         is_main=True,
-        check=parse_treatments,
+        check=_read_treatments,
     )
     spare: tuple[str, ...] = option(
         Names(),

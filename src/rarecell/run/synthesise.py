@@ -22,6 +22,7 @@ from rarecell.engine.changes import Changes
 from rarecell.errors import BadInput, UnknownChoice, UnknownColumns
 from rarecell.intruder.unpaired import UnpairedFiles
 from rarecell.model.decomposable import DecomposableModel
+from rarecell.outcome.showing import in_library_of
 from rarecell.outcome.synthesis import (
     LEVELS,
     RESAMPLED,
@@ -109,8 +110,6 @@ class Synthesis:
 
     def frame(self, number: int = 0) -> Frame:
         """A twin as a frame of the library that the data came in; a pyarrow table for a file."""
-        from rarecell.outcome.showing import in_library_of
-
         return in_library_of(self.data.native_frame, self.columns(number))
 
     def save(self, out: str | Path, *, overwrite: bool = False) -> Path:

@@ -23,12 +23,21 @@ import rarecell as rc
 from rarecell import datasets
 from rarecell.intruder.household import household_links, household_release
 from rarecell.intruder.register import Register
+from rarecell.table.household_rows import find_layout
 
 KEYS = "relationship,sex,age,marital,citizenship"
 EDGES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
 
 def estimates(population: pa.Table, keys: list[str], fractions: list[float], n_samples: int) -> None:
+    codes, categories = rc.Microdata(population, keys=keys).column_codes(keys)
+    home = population["household"].to_numpy()
+    whole = find_layout(codes, categories, home).rows(codes, home)
+    alone = whole.table.counts[whole.table.record_cell] == 1
+    print(
+        f"In the population {alone.sum():,} of {whole.members.n_households:,} households are the only ones of their kind, with "
+        f"{whole.members.size[alone].sum():,} of {population.num_rows:,} persons.\n"
+    )
     print(
         "| sample | places | unique | estimated | truth | ratio | interval | Σ1/F estimated, true | light | seconds, persons alone |"
     )

@@ -173,10 +173,18 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "The number of records that are expected to be the only one of their kind in the whole population (τ₁). Those can be recognised with certainty.",
     ),
     (
+        "family",
+        "A household of at most 12 members, compared as a whole: its size and the keys of its members together. It can be the only one of its kind although no member is.",
+    ),
+    (
         "formal release",
         "A file whose values were rearranged at random with a stated ε: a bound on how much likelier one original than another makes what was released. It holds subject to invariants that are named with it, and says nothing about what those reveal.",
     ),
     ("Hellinger distance", "How far two tables of counts are apart, from 0, the same shares, to 1, nothing in common."),
+    (
+        "household intruder",
+        "Somebody who holds a register, knows who lives with whom, and links whole households to the nearest one.",
+    ),
     (
         "individual risk",
         "The chance of a correct match by the estimator of Benedetti and Franconi, from a record's weight and the number of records like it; sdcMicro and µ-ARGUS print it.",

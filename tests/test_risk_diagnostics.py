@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
 import rarecell as rc
@@ -137,9 +139,9 @@ def test_parts_of_the_file_know_their_truth() -> None:
     def saturated(part: rc.ContingencyTable) -> rc.DecomposableModel:
         return rc.DecomposableModel(part, cliques=[part.keys])
 
-    found = diagnostics.subsample_check(table, saturated)
+    found = diagnostics.subsample_check(table, saturated, fraction=0.2, n_parts=3)
     assert found is not None
-    assert found.n_records == 600
+    assert (found.n_records, found.n_parts) == (600, 3)
     # Of the uniques of a fifth, few are unique in the file; the saturated model gives each (1 − 1/600)^2400.
     assert found.z < -2
     assert found.observed > found.expected
@@ -160,7 +162,7 @@ def test_parts_keep_order_and_coarsenings() -> None:
 
     scores = []
     for seed in range(20):
-        found = diagnostics.subsample_check(table.with_coarsenings([halves]), known, seed=seed, n_parts=1)
+        found = diagnostics.subsample_check(table.with_coarsenings([halves]), known, seed=seed, fraction=0.2, n_parts=1)
         assert found is not None
         scores.append(found.z)
     assert seen[0] == ("a", "b", "c", "c/2")
@@ -205,3 +207,39 @@ def test_moments_of_the_exponential_equal_the_incomplete_gamma_function(order: i
     found = diagnostics._moment(rate, order)
     np.testing.assert_allclose(found[rate >= 1e-5], wanted[rate >= 1e-5], rtol=1e-13)
     np.testing.assert_allclose(found[rate < 1e-5], 1.0 / (order + 1.0) - rate[rate < 1e-5] / (order + 2.0), rtol=1e-9)
+
+
+@given(st.lists(st.integers(2, 40), min_size=2, max_size=60), st.integers(0, 2**32))
+@settings(max_examples=25, deadline=None)
+def test_parts_have_no_record_in_common(counts: list[int], seed: int) -> None:
+    table = rc.ContingencyTable.from_counts(
+        np.arange(len(counts))[:, None], counts, [rc.Categories("a", tuple(range(len(counts))))]
+    )
+    drawn: Counter[object] = Counter()
+
+    def refit(part: rc.ContingencyTable) -> rc.DecomposableModel:
+        for cell, n in zip(part.cells[:, 0], part.counts, strict=True):
+            drawn[part.categories[0].levels[cell]] += int(n)
+        return rc.DecomposableModel(part, cliques=[("a",)])
+
+    found = diagnostics.subsample_check(table, refit, fraction=0.05, seed=seed)
+    assert found is not None
+    assert drawn.total() == found.n_parts * found.n_records
+    assert all(drawn[level] <= counts[level] for level in range(len(counts)))
+
+
+def test_the_size_of_a_difference_counts_beside_its_significance() -> None:
+    small = diagnostics.SubsampleCheck(expected=10_400.0, observed=10_000.0, deviation=50.0, n_records=20_000, n_parts=4)
+    assert small.z == pytest.approx(16.0)
+    assert (small.score, small.excess) == (0.0, 0.0)
+    large = diagnostics.SubsampleCheck(expected=150.0, observed=100.0, deviation=8.0, n_records=500, n_parts=4)
+    assert large.log_ratio == pytest.approx(np.log(601 / 401))
+    assert large.score == large.z == pytest.approx(12.5)
+    assert large.excess == pytest.approx(np.log(601 / 401) - 0.05 - 2 * 16 / 401)
+
+    def fit(check: diagnostics.SubsampleCheck) -> diagnostics.FitDiagnostics:
+        return diagnostics.FitDiagnostics(None, None, {}, {}, 0.0, False, 0, check, is_plugged_in=False)
+
+    notable = diagnostics.SubsampleCheck(expected=115.0, observed=100.0, deviation=8.0, n_records=500, n_parts=16)
+    judged = [(fit(check).is_suspicious, fit(check).is_refuted) for check in (small, notable, large)]
+    assert judged == [(False, False), (True, False), (True, True)]

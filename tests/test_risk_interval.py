@@ -12,7 +12,7 @@ import rarecell as rc
 from rarecell.errors import BadInput, UnknownChoice
 from rarecell.model.decomposable import hyper_dirichlet_draws, most_probable_mass
 from rarecell.model.protocol import Uncertainty
-from rarecell.risk.interval import risk_interval
+from rarecell.risk.interval import RiskInterval, dependence_on_rare_levels, model_error, risk_interval
 from rarecell.risk.records import record_risk
 from rarecell.search.score import HyperDirichlet
 from tests.naive.search import graph_score
@@ -267,3 +267,40 @@ def test_estimate_and_mean_of_the_posterior_are_one_number(n_orders: int) -> Non
     interval = risk_interval(risk, model, n_draws=1_000)
     assert interval.posterior_population_uniques == pytest.approx(risk.expected_population_uniques, rel=0.015)
     assert interval.posterior_correct_matches == pytest.approx(risk.expected_correct_matches, rel=0.01)
+
+
+@given(st.floats(1.0, 1e4), st.floats(0.01, 0.9), st.floats(0.01, 2.0), st.floats(0.0, 1.0))
+def test_an_interval_is_widened_as_independent_errors_add_up(estimate: float, below: float, above: float, error: float) -> None:
+    ends = (estimate * (1.0 - below), estimate * (1.0 + above))
+    plain = RiskInterval(0.95, ends, ends, estimate, estimate, "estimate", 1, "", 10**9)
+    found = plain.widened(error, (estimate, estimate))
+    expected = [np.log(end / estimate) ** 2 + (1.959964 * error) ** 2 for end in ends]
+    if error > 0.0:
+        assert found.correct_matches[0] == pytest.approx(
+            estimate * np.exp(-np.sqrt(np.log(ends[0] / estimate) ** 2 + (0.5 * 1.959964 * error) ** 2)), rel=1e-6
+        )
+        assert np.log(found.population_uniques[1] / estimate) ** 2 >= expected[1] - 1e-3
+        assert found.population_uniques[0] <= estimate * np.exp(-np.sqrt(expected[0])) + 1e-2
+    assert found.population_uniques[0] <= plain.population_uniques[0] + 1e-2
+    assert found.population_uniques[1] >= plain.population_uniques[1]
+    assert plain.widened(0.0, (estimate, estimate)) is plain
+
+
+def test_no_interval_exceeds_the_sample_uniques() -> None:
+    plain = RiskInterval(0.95, (0.0, 9.0), (2.0, 9.5), 5.0, 6.0, "estimate", 1, "", 10)
+    found = plain.widened(2.0, (5.0, 6.0))
+    assert found.population_uniques == (0.0, 10.0)
+    assert found.correct_matches[1] == 10.0
+    assert "error of the model of 200 %" in found.basis
+
+
+def test_rare_levels_widen_the_interval_as_far_as_the_estimate_depends_on_them() -> None:
+    keys = [rc.Categories("postcode", tuple(range(90))), rc.Categories("sex", ("f", "m"))]
+    cells = [[k, s] for k in range(90) for s in range(2)]
+    table = rc.ContingencyTable.from_counts(cells, [1] * 178 + [400, 422], keys)
+    model = rc.DecomposableModel(table, cliques=[("postcode",), ("sex",)])
+    fit = rc.fit_diagnostics(table, model, population=1e6)
+    near, far = (record_risk(table, model, population=population) for population in (1_010, 1e6))
+    share = 178 / 1_000
+    assert dependence_on_rare_levels(far) == pytest.approx(share * (1 - far.expected_population_uniques / 178))
+    assert model_error(far, fit) > model_error(near, fit) > 0.0

@@ -305,6 +305,15 @@ class FamilySummary(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class OtherPopulation(Plain):
+    """The risk if the population had another size than the one given."""
+
+    population: float
+    expected_population_uniques: float
+    expected_correct_matches: float
+
+
+@dataclass(frozen=True, kw_only=True)
 class RiskSummary(Plain):
     """The risk of the file, how it is distributed, and how far it can be trusted."""
 
@@ -314,6 +323,7 @@ class RiskSummary(Plain):
     interval: Interval
     interval_correct_matches: Interval
     interval_basis: str = ""
+    model_error: float = 0.0
     highest: float | None = None
     highest_match: float | None = None
     threshold: float
@@ -331,6 +341,7 @@ class RiskSummary(Plain):
     key_costs: tuple[KeyCostSummary, ...] = ()
     unsafe_combinations: tuple[UnsafeCombination, ...] = ()
     key_contributions: Mapping[str, float] = field(default_factory=dict)
+    other_populations: tuple[OtherPopulation, ...] = ()
     fixed_records: int | None = None
     household: HouseholdRisk | None = None
     families: FamilySummary | None = None

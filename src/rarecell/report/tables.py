@@ -46,6 +46,7 @@ def all_tables(
         _cliques,
         _fit,
         _estimators,
+        _other_populations,
         _diagnostics,
         _expected_sizes,
         _before_after,
@@ -287,6 +288,19 @@ def _estimators(summary: RunSummary) -> Table:
         text_column("What it assumes"),
     )
     return Table("estimators", "Estimates of the number of population uniques", columns, tuple(rows))
+
+
+def _other_populations(summary: RunSummary) -> Table:
+    rows = tuple(
+        (round(row.population), row.expected_population_uniques, row.expected_correct_matches)
+        for row in summary.risk.other_populations
+    )
+    columns = (
+        Column("Population", number),
+        Column("Expected population uniques", persons),
+        Column("Expected correct matches", persons),
+    )
+    return Table("other-populations", "If the population were half or twice as large", columns, rows)
 
 
 def _diagnostics(summary: RunSummary) -> Table | None:

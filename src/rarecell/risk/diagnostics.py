@@ -7,8 +7,9 @@ test, and too noisy for correcting an estimate. Comparing the number of sample u
 says the same in another way, and says it better when the model has too many interactions; the verdict uses both.
 
 Both concern the risk that plugs in p̂. A model that integrates over its uncertainty is judged by what it says about a population
-that is known: the file itself. A fifth of the records is drawn, the model is fitted to it, and the number of its uniques that
-are expected to be unique in the file is compared with the number that are.
+that is known: the file itself. Parts of a twentieth of the records are drawn, the model is fitted to each, with coarsenings learned
+anew, and the number of its uniques that are expected to be unique in the file is compared with the number that are. Both the size of
+the difference and its significance count: in a large file, a difference of one per cent is significant and does not matter.
 
 If the table is small, all empty cells are visited. If it is large, cells are drawn from the model instead: the sum of
 T(p) over the empty cells is their total probability, which is known, times the mean of T(p)/p over draws that are empty.
@@ -41,8 +42,17 @@ Floats = NDArray[np.float64]
 N_SIZES = 10
 """Size indices are compared up to this size."""
 
-MOST_IN_A_PART = 20_000
+MOST_IN_A_PART = 10_000
 """Largest number of records in a part of the file to which the model is refitted; more would take longer and tell no more."""
+
+LEAST_IN_A_PART = 100
+"""Parts of small files have this many records, because fewer tell nothing."""
+
+NOTABLE_ERROR = 0.1
+"""An error on parts of the file that matters, as the logarithm of expected over observed."""
+
+LARGE_ERROR = 0.18
+"""An error on parts of the file, a fifth, from which the estimate is not to be relied on."""
 
 EXACT_UP_TO = 500_000
 _CHUNK = 1 << 16
@@ -86,11 +96,11 @@ class SubsampleCheck:
     expected, observed : float
         Number of uniques of a part expected to be unique in the file, and number that are; means over the parts.
     deviation : float
-        Standard deviation of ``observed`` if the expected probabilities are right.
+        Standard deviation of ``observed`` in a single part if the expected probabilities are right.
     n_records : int
         Number of records in a part.
     n_parts : int
-        Number of parts drawn.
+        Number of parts, which have no record in common.
     """
 
     expected: float
@@ -101,8 +111,25 @@ class SubsampleCheck:
 
     @property
     def z(self) -> float:
-        """Expected minus observed, in standard deviations; positive when risk is overstated. The parts overlap and count once."""
-        return float((self.expected - self.observed) / self.deviation) if self.deviation > 0.0 else 0.0
+        """Expected minus observed, in standard deviations; positive when risk is overstated."""
+        deviation = self.deviation / np.sqrt(self.n_parts)
+        return float((self.expected - self.observed) / deviation) if deviation > 0.0 else 0.0
+
+    @property
+    def log_ratio(self) -> float:
+        """Logarithm of expected over observed; one record more in both keeps it finite."""
+        return float(np.log((self.n_parts * self.expected + 1.0) / (self.n_parts * self.observed + 1.0)))
+
+    @property
+    def score(self) -> float:
+        """:attr:`z` where the difference is large enough to matter, else 0."""
+        return self.z if abs(self.log_ratio) > NOTABLE_ERROR else 0.0
+
+    @property
+    def excess(self) -> float:
+        """What the size of :attr:`log_ratio` exceeds beyond chance and beyond a small error, which parts always show."""
+        chance = self.deviation * np.sqrt(self.n_parts) / (self.n_parts * self.observed + 1.0)
+        return float(max(abs(self.log_ratio) - 0.5 * NOTABLE_ERROR - 2.0 * chance, 0.0))
 
     def __str__(self) -> str:
         return (
@@ -156,7 +183,7 @@ class FitDiagnostics:
             uniques = f"{self.observed_sizes[1]:,} sample uniques, {self.expected_sizes[1]:,.0f} expected"
             found.append((self.uniques_z, uniques))
         if self.subsample is not None:
-            found.append((self.subsample.z, str(self.subsample)))
+            found.append((self.subsample.score, str(self.subsample)))
         return tuple(found)
 
     @property
@@ -168,6 +195,14 @@ class FitDiagnostics:
     def is_suspicious(self) -> bool:
         """Whether any check speaks against the model."""
         return not self.is_census and any(abs(score) > self.suspicious_from for score, _ in self.scores)
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether a test speaks against the model, or parts of the file show an error of a fifth or more."""
+        if not self.is_suspicious:
+            return False
+        only_parts = len(self.scores) == 1 and self.subsample is not None
+        return not only_parts or (self.subsample is not None and abs(self.subsample.log_ratio) >= LARGE_ERROR)
 
     @property
     def verdict(self) -> str:
@@ -279,8 +314,8 @@ def subsample_check(
     table: ContingencyTable,
     refit: Callable[[ContingencyTable], CellModel],
     *,
-    fraction: float = 0.2,
-    n_parts: int = 3,
+    fraction: float = 0.05,
+    n_parts: int = 6,
     seed: int = 0,
 ) -> SubsampleCheck | None:
     """On random parts of the file, estimate how many of their uniques are unique in the file, and count how many are.
@@ -292,9 +327,9 @@ def subsample_check(
     refit : callable
         Fits a model to a table with the same keys. Each part is a file of its own: learned coarsenings were learned from it.
     fraction : float, optional
-        Share of the records in a part, limited to :data:`MOST_IN_A_PART` records.
+        Share of the records in a part, between :data:`LEAST_IN_A_PART` and :data:`MOST_IN_A_PART` records, and at most half of them.
     n_parts : int, optional
-        Number of parts to draw.
+        Number of parts to draw, as far as there are enough records; they have none in common.
     seed : int, optional
         Seed of the parts.
 
@@ -304,12 +339,14 @@ def subsample_check(
         None when a part would have fewer than two records.
     """
     rng = np.random.default_rng(seed)
-    n_records = min(round(fraction * table.n_records), MOST_IN_A_PART)
+    n_records = min(max(round(fraction * table.n_records), LEAST_IN_A_PART), MOST_IN_A_PART, table.n_records // 2)
     if n_records < 2:
         return None
     found = []
-    for _ in range(n_parts):
-        counts = drawn_counts(table.counts, n_records, rng)
+    left = table.counts.copy()
+    for _ in range(min(n_parts, table.n_records // n_records)):
+        counts = drawn_counts(left, n_records, rng)
+        left -= counts
         drawn = np.flatnonzero(counts)
         model = refit(relearned(replace(part_of(table, counts), weights=None)))
         probability = record_risk(model.table, model, population=table.n_records).unique_probability
@@ -317,7 +354,7 @@ def subsample_check(
         is_unique = (counts[drawn] == 1) & (table.counts[drawn] == 1)
         found.append((probability.sum(), is_unique.sum(), np.sqrt(np.sum(probability * (1.0 - probability)))))
     expected, observed, deviation = np.mean(found, axis=0)
-    return SubsampleCheck(float(expected), float(observed), float(deviation), n_records, n_parts)
+    return SubsampleCheck(float(expected), float(observed), float(deviation), n_records, len(found))
 
 
 def _terms(rate: Floats, count: Floats, fraction: float) -> Floats:

@@ -2,7 +2,9 @@
 
 A population made by copying records or whole households, as synthetic data often are, has fewer uniques than any smooth model
 expects: the double of a rare record is just as rare, and the model cannot know about it. In the sample, copies show up as pairs
-that agree on everything although hardly any pairs agree on everything but one column.
+that agree on everything although hardly any pairs agree on everything but one column. The same person who is in the file twice
+shows up in the same way and has the opposite effect: neither record is unique, although the person may be. A sample of a fraction f
+holds both copies of a person with probability f, so more pairs than f·n/2 cannot come from copies in the population.
 
 Let N_k be the number of pairs that differ in exactly k of m columns. If columns agreed independently, with any probabilities,
 the number of differing columns would be a sum of independent indicators, for which Newton's inequality says
@@ -82,10 +84,15 @@ class Doubles:
             if self.units == "households"
             else "records agree in every column"
         )
+        found = f"{number(self.n_pairs)} pairs of {what}, where at most {number(np.ceil(self.n_explained))} would be expected from pairs that nearly agree."
+        if self.share > 1.0:
+            return (
+                f"{found} So many cannot come from a population that holds copies: the file seems to hold the same {self.units} twice. A double hides "
+                "that its record is unique, so the risk is understated. Remove the doubles and assess the file again."
+            )
         return (
-            f"{number(self.n_pairs)} pairs of {what}, where at most {number(np.ceil(self.n_explained))} would be expected from pairs that nearly "
-            f"agree. The population seems to hold copies (of about {percent(min(self.share, 1.0))} of it), which no model expects: the risk is likely "
-            "overstated."
+            f"{found} If the file holds the same {self.units} twice, the risk is understated: remove the doubles and assess the file again. If the "
+            f"population itself holds copies (of about {percent(self.share)} of it), as synthetic data do, the risk is overstated."
         )
 
 

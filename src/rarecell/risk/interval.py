@@ -17,10 +17,9 @@ overstate risk, which plugging in an averaged p̂ partly offsets. So the interva
 that of a single model spans both. The estimate of a model with its own posterior already integrates over it.
 
 No model is true of a real file. A fourth source is how far estimates were off beyond chance on populations that are known; it
-comes with back-off networks (:data:`rarecell.model.backoff.RELATIVE_ERROR`) and is drawn as well. On 60 samples of three
-populations their interval held the truth in all, and in 97 % without this allowance; on 91 samples drawn with weights or as whole
-households in 93 %. The intervals of single models and of
-averages over penalties, which have no such allowance, held it in 34 to 36 % (``benchmarks/accuracy.py``).
+comes with back-off networks (:data:`rarecell.model.backoff.RELATIVE_ERROR`) and is drawn as well. A fifth is what the file itself
+shows (:func:`model_error`): how far the estimate is off on parts of the file, with the file as the population, and how much of a key
+lies in levels that the sample hardly shows. ``benchmarks/accuracy.py`` measures how often the interval holds the truth.
 
 References
 ----------
@@ -30,7 +29,8 @@ Annals of Statistics 21.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,11 +39,21 @@ from rarecell.errors import BadInput, UnknownChoice
 from rarecell.model.protocol import CellModel, Uncertainty
 from rarecell.outcome.words import percent
 from rarecell.risk import formulas
+from rarecell.risk.diagnostics import FitDiagnostics
 from rarecell.risk.records import RecordRisk
 
 Floats = NDArray[np.float64]
 
 CENTRES = ("both", "posterior", "estimate")
+
+ERROR_OF_PARTS = 1.5
+"""The error of the model, as a multiple of what is beyond chance on parts of the file: it grows with the step from part to whole."""
+
+ERROR_OF_RARE_LEVELS = 0.2
+"""The error of the model if all records lie in levels of :data:`FEW` records and no sample unique were a population unique."""
+
+FEW = 5
+"""Levels with fewer records than this are rare: the sample says little about the people in them."""
 
 MOST_UNIQUES = 5_000
 """If there are more sample uniques than this, only a random part of them is drawn for, which represents all."""
@@ -74,6 +84,10 @@ class RiskInterval:
         Number of posterior draws.
     basis : str
         What the intervals do and do not include, in a sentence.
+    n_uniques : int
+        Number of sample uniques, which both numbers cannot exceed.
+    model_error : float
+        Relative standard deviation by which the interval was widened for an error of the model; see :meth:`widened`.
     """
 
     level: float
@@ -84,10 +98,78 @@ class RiskInterval:
     centre: str
     n_draws: int
     basis: str
+    n_uniques: int
+    model_error: float = 0.0
+
+    def widened(self, model_error: float, estimates: tuple[float, float]) -> RiskInterval:
+        """The intervals with a further error of the model; that of the matches is half as large, as in ``RELATIVE_ERROR``.
+
+        Independent errors add up as squares: an end at a distance d from the estimate, on the logarithmic scale, moves to the
+        distance √(d² + (z·error)²), for the normal quantile z of the level.
+        """
+        if model_error <= 0.0:
+            return self
+        z = NormalDist().inv_cdf(0.5 * (1.0 + self.level))
+        uniques = _spread(self.population_uniques, estimates[0], z * model_error)
+        matches = _spread(self.correct_matches, estimates[1], 0.5 * z * model_error)
+        words = (
+            f" It was widened by an error of the model of {percent(model_error)}, to which parts of the file or rare levels point."
+            if model_error >= 0.005
+            else ""
+        )
+        return replace(
+            self,
+            population_uniques=(
+                float(np.floor(uniques[0] + _ROUNDING)),
+                float(min(np.ceil(uniques[1] - _ROUNDING), self.n_uniques)),
+            ),
+            correct_matches=(matches[0], min(matches[1], float(self.n_uniques))),
+            basis=self.basis + words,
+            model_error=model_error,
+        )
+
+    @property
+    def relative_deviation(self) -> float:
+        """Standard deviation of the logarithm of the number of population uniques that an interval of this width has."""
+        low, high = self.population_uniques
+        if high <= 0.0:
+            return 0.0
+        return float(np.log(high / max(low, 0.5)) / (2.0 * NormalDist().inv_cdf(0.5 * (1.0 + self.level))))
 
     def __str__(self) -> str:
         low, high = self.population_uniques
         return f"Between {low:,.0f} and {high:,.0f} population uniques among the sample uniques ({percent(self.level)}). {self.basis}"
+
+
+def _spread(ends: tuple[float, float], estimate: float, error: float) -> tuple[float, float]:
+    if estimate <= 0.0:
+        return ends
+    low, high = ends
+    below = np.inf if low <= 0.0 else max(np.log(estimate / low), 0.0)
+    above = max(np.log(max(high, estimate) / estimate), 0.0)
+    return float(estimate * np.exp(-np.hypot(below, error))), float(estimate * np.exp(np.hypot(above, error)))
+
+
+def model_error(risk: RecordRisk, fit: FitDiagnostics) -> float:
+    """Relative error of the estimate that the file itself points to, beyond what every model of its kind has.
+
+    Two sources: the error on parts of the file beyond chance, and the share of the records in rare levels of a key, as far as the
+    estimate depends on the model. It does not where nearly all sample uniques are expected to be population uniques.
+    """
+    if fit.is_census or not risk.n_sample_uniques:
+        return 0.0
+    of_parts = ERROR_OF_PARTS * fit.subsample.excess if fit.subsample is not None else 0.0
+    return float(np.hypot(of_parts, ERROR_OF_RARE_LEVELS * dependence_on_rare_levels(risk)))
+
+
+def dependence_on_rare_levels(risk: RecordRisk) -> float:
+    """Largest share of the records in rare levels of a key, times the share of the sample uniques that are not population uniques."""
+    table = risk.table
+    share = 0.0
+    for k, categories in enumerate(table.categories):
+        counts = np.bincount(table.cells[:, k], weights=table.counts, minlength=categories.n_levels)
+        share = max(share, float(counts[counts < FEW].sum() / table.n_records))
+    return share * (1.0 - risk.expected_population_uniques / max(risk.n_sample_uniques, 1))
 
 
 def risk_interval(
@@ -170,6 +252,7 @@ def risk_interval(
             if len(drawn) == len(uniques)
             else f" A random {len(drawn):,} of the {len(uniques):,} uniques represent all of them."
         ),
+        len(uniques),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -175,6 +175,20 @@ class RecordRisk(Shown):
         if self.posterior is None:
             return None
         return gamma_of_log_moments(self.posterior.mean + self.design.log_scale, self.posterior.variance)
+
+    def if_population_were(self, factor: float) -> RecordRisk:
+        """The same risk if the population, and each stratum of it, were ``factor`` times as large; never smaller than the sample."""
+        design = self.design
+        weight = np.maximum(design.weight * factor, 1.0)
+        return replace(
+            self,
+            design=replace(
+                design,
+                population=max(design.population * factor, float(design.n_records)),
+                weight=weight,
+                reference_population=design.reference_population * (weight / design.weight),
+            ),
+        )
 
     def decades(self) -> dict[int, int]:
         """Number of sample uniques by the decade of their cell probability: −k counts 10^−k ≤ p < 10^(1−k)."""

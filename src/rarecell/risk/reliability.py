@@ -1,7 +1,8 @@
 """How far can the estimate be trusted?
 
-A single traffic light that takes every check into account. Red: a check speaks against the estimate. Amber: the estimate was
-made under conditions in which such estimates have not been tested, or were seen to err. Green: nothing speaks against it.
+A single traffic light that takes every check into account. Red: a check speaks against the estimate, and it is likely off by a
+fifth or more. Amber: an error of a tenth or more is likely enough to be said, because the interval is wide, parts of the file show it, or
+such estimates were seen to err, or were never tested, under these conditions. Green: nothing speaks against it.
 """
 
 from __future__ import annotations
@@ -14,19 +15,26 @@ from rarecell.outcome.words import percent
 from rarecell.risk.design_effect import DesignEffect
 from rarecell.risk.diagnostics import FitDiagnostics
 from rarecell.risk.doubles import Doubles
+from rarecell.risk.interval import RiskInterval, dependence_on_rare_levels
 from rarecell.risk.records import RecordRisk
 
 LEAST_FRACTION = 0.005
 """Smallest sampling fraction at which estimates were compared with known populations (``benchmarks/accuracy.py``)."""
 
+FEW_RECORDS = 200
+"""With fewer records than this, models of several keys cannot be told apart."""
+
+WIDE = 0.08
+"""Relative standard deviation of the estimate from which an error of more than a tenth is likely enough to say so."""
+
+MANY_UNIQUES = 50
+"""Fewer population uniques than this are uncertain by chance alone, and seldom matter."""
+
 SMALL_FRACTION = 0.015
 """Below this sampling fraction, estimates of small numbers of population uniques were off by up to a fifth."""
 
-FEW_RECORDS = 500
-"""With fewer records than this, models of several keys cannot be told apart."""
-
-MANY_LEVELS = 0.3
-"""Ratio of levels of a key to records from which most levels were seen once or never."""
+DEPENDENT = 0.2
+"""From this :func:`~rarecell.risk.interval.dependence_on_rare_levels` on, estimates were off by a tenth more often than chance has it."""
 
 
 def with_light(light: str, reasons: Sequence[str]) -> Reliability:
@@ -64,6 +72,7 @@ def reliability(
     design: DesignEffect | None,
     doubles: Sequence[Doubles] = (),
     counted: Counted | None = None,
+    interval: RiskInterval | None = None,
 ) -> Reliability:
     """The light of an estimate.
 
@@ -79,32 +88,34 @@ def reliability(
         Pairs of records and of households that agree on everything.
     counted : Counted, optional
         What a register says about the number that was estimated.
+    interval : RiskInterval, optional
+        The interval of the estimate.
     """
     table = risk.table
     against = [counted.reason] if counted is not None and counted.reason is not None else []
     if fit.is_census:
         return with_light("red" if against else "green", against)
-    against += [fit.verdict] if fit.is_suspicious else []
-    against += [str(one) for one in doubles if one.is_suspicious]
-    cautions = []
+    against += [fit.verdict] if fit.is_refuted else []
+    against += [str(pairs) for pairs in doubles if pairs.is_suspicious]
+    cautions = [fit.verdict] if fit.is_suspicious and not fit.is_refuted else []
     fraction = table.n_records / risk.population
     if fraction < LEAST_FRACTION:
         cautions.append(
             f"The file holds {percent(fraction)} of the population; estimates were tried against known populations down to "
             f"{percent(LEAST_FRACTION)}."
         )
-    elif fraction < SMALL_FRACTION and risk.expected_population_uniques < 50:
+    is_many = risk.expected_population_uniques >= MANY_UNIQUES or fraction < SMALL_FRACTION
+    if interval is not None and interval.relative_deviation > WIDE and is_many:
+        low, high = interval.population_uniques
         cautions.append(
-            f"From samples of less than {percent(SMALL_FRACTION)} small numbers of population uniques were estimated up to a fifth too low or too "
-            "high."
+            f"The number of population uniques lies between {low:,.0f} and {high:,.0f}: it is not known to within a tenth."
         )
     if table.n_records < FEW_RECORDS:
         cautions.append(f"The file has {table.n_records:,} records, too few to tell one model from another.")
-    for categories in table.categories:
-        if categories.n_levels > MANY_LEVELS * table.n_records:
-            cautions.append(
-                f"Key '{categories.key}' has {categories.n_levels:,} levels in {table.n_records:,} records, most of them seen once or never."
-            )
+    if dependence_on_rare_levels(risk) > DEPENDENT:
+        cautions.append(
+            "Many records have a value of a key that occurs fewer than five times in the file, and the estimate depends on them."
+        )
     if design is not None and design.is_extreme:
         cautions.append(f"The weights vary so much (design effect {design.spread:.1f}) that few records carry the estimate.")
     light = "red" if against else "amber" if cautions else "green"

@@ -41,6 +41,7 @@ from rarecell.outcome.summary import (
     KeySummary,
     Missing,
     ModelSummary,
+    OtherPopulation,
     RiskByMissing,
     RiskSummary,
     RunSummary,
@@ -60,7 +61,7 @@ from rarecell.risk.design_effect import DesignEffect, design_effect
 from rarecell.risk.diagnostics import FitDiagnostics, fit_diagnostics
 from rarecell.risk.doubles import Doubles
 from rarecell.risk.explain import LEFT_OUT, KeyCost, explain_records, key_costs
-from rarecell.risk.interval import RiskInterval, risk_interval
+from rarecell.risk.interval import RiskInterval, model_error, risk_interval
 from rarecell.risk.missing_values import has_missing_value, matching_anything
 from rarecell.risk.population_uniques import UniquesEstimate, population_uniques
 from rarecell.risk.records import RecordRisk, household_risk
@@ -306,6 +307,8 @@ def _judged(data: Microdata, risk: RecordRisk, chosen: ModelChoice, config: RunC
             Stage.INTERVAL: lambda _: risk_interval(risk, chosen.risk_model, seed=config.seed),
         },
     )
+    estimate = risk.expected_population_uniques, risk.expected_correct_matches
+    interval = interval.widened(model_error(risk, fit), estimate)
     doubles = find_doubles(data, risk, seed=config.seed)
     effect = design_effect(risk, data.record_weights() if table.record_cell is not None else None)
     return Judgement(fit, estimates, of_models, costs, interval, effect, doubles)
@@ -542,6 +545,7 @@ def of_risk(found: Findings) -> RiskSummary:
         interval=judgement.interval.population_uniques,
         interval_correct_matches=judgement.interval.correct_matches,
         interval_basis=judgement.interval.basis,
+        model_error=judgement.interval.model_error,
         highest=float(probability.max(initial=0.0)),
         highest_match=_highest_match(found),
         threshold=threshold,
@@ -559,11 +563,29 @@ def of_risk(found: Findings) -> RiskSummary:
         key_costs=of_costs(judgement.costs, table, recoded=tuple(found.data.recodes)),
         unsafe_combinations=commonest_unsafe(found.unsafe),
         key_contributions={key: float(share) for key, share in found.unsafe.key_contributions.items()},
+        other_populations=of_other_populations(risk),
         fixed_records=int(table.counts[found.swappability.fixed_cells].sum()),
         household=None if found.households is None else of_households(found.households, threshold),
         families=of_families(found),
         design=of_design(judgement.design),
-        reliability=reliability(risk, judgement.fit, judgement.design, judgement.doubles, _register_counts(found)),
+        reliability=reliability(
+            risk, judgement.fit, judgement.design, judgement.doubles, _register_counts(found), judgement.interval
+        ),
+    )
+
+
+def of_other_populations(risk: RecordRisk) -> tuple[OtherPopulation, ...]:
+    """The risk if the population were half or twice as large: its size is often known less well than the file."""
+    if risk.population <= risk.table.n_records:
+        return ()
+    others = [risk.if_population_were(factor) for factor in (0.5, 2.0)]
+    return tuple(
+        OtherPopulation(
+            population=other.population,
+            expected_population_uniques=other.expected_population_uniques,
+            expected_correct_matches=other.expected_correct_matches,
+        )
+        for other in others
     )
 
 

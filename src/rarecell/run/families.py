@@ -20,7 +20,7 @@ from rarecell.model.protocol import CellModel
 from rarecell.outcome.summary import Reliability
 from rarecell.risk.diagnostics import fit_diagnostics
 from rarecell.risk.families import Families, looks_like_households, unknown_composition, why_incomplete
-from rarecell.risk.interval import risk_interval
+from rarecell.risk.interval import model_error, risk_interval
 from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.risk.register import RegisterCounts, register_records
 from rarecell.risk.reliability import Counted, reliability, with_light
@@ -68,10 +68,11 @@ def find_families(data: Microdata, risk: RecordRisk, config: RunConfig, *, regis
     fit = fit_diagnostics(
         table, model, population=of_rows.population, refit=lambda part: models.refitted(part, config), seed=config.seed
     )
-    interval = risk_interval(of_rows, model, seed=config.seed)
+    estimate = of_rows.expected_population_uniques, of_rows.expected_correct_matches
+    interval = risk_interval(of_rows, model, seed=config.seed).widened(model_error(of_rows, fit), estimate)
     counted = _counted(data, rows, config, register) if config.register is not None else None
     found = None if counted is None else Counted(counted.population_uniques, interval.population_uniques)
-    trust = _of_households(reliability(of_rows, fit, None, counted=found))
+    trust = _of_households(reliability(of_rows, fit, None, counted=found, interval=interval))
     families = Families(rows, of_rows, interval, trust, counted)
     notes = rows.sentences()
     if config.register is not None and counted is None:

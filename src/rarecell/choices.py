@@ -6,16 +6,20 @@ Each word stands with what the app shows for it.
 MATCHES_ANYTHING = "matches-anything"
 """A missing key value matches every value."""
 
+REGISTER_COMPLETE = "register-complete"
+"""A missing key value says nothing: the intruder's register has the true value of everybody."""
+
 READ_MISSING = ("level", "drop", "refuse")
 """What to do with a missing key value when data are read: make it a level of its own, drop its record, or raise an error."""
 
 MISSING = {
     "level": "a value of its own",
     MATCHES_ANYTHING: "compatible with every value",
+    REGISTER_COMPLETE: "known to a complete register",
     "drop": "leave the record out",
     "refuse": "stop",
 }
-"""What a missing key value means to a run; one that matches anything is read as a level."""
+"""What a missing key value means to a run; for the two that concern the intruder's knowledge it is read as a level."""
 
 SKINNER_SHLOMO = "skinner-shlomo"
 """The penalty at which the test of Skinner and Shlomo finds the least over- or understatement of risk."""

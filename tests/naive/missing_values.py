@@ -38,3 +38,28 @@ def compatible_probability(table: rc.ContingencyTable, probability: np.ndarray, 
         for other in product(*(range(c.n_levels) for c in table.categories))
         if lacking(table, np.array(other)) in seen and are_compatible(table, table.cells[cell], np.array(other))
     )
+
+
+def has_all_values_of(table: rc.ContingencyTable, one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether ``other`` has every value that ``one`` has."""
+    return all(lacks or a == b for lacks, a, b in zip(lacking(table, one), one, other, strict=True))
+
+
+def certain_records(table: rc.ContingencyTable, cell: int) -> int:
+    """Records that have every value that a cell has."""
+    return sum(
+        int(table.counts[other])
+        for other in range(table.n_cells)
+        if has_all_values_of(table, table.cells[cell], table.cells[other])
+    )
+
+
+def complete_probability(table: rc.ContingencyTable, probability: np.ndarray, cell: int) -> float:
+    """Probability, among complete cells, of those that have every value that a cell has; divided by the share of complete records."""
+    total = sum(
+        float(probability[other])
+        for other in product(*(range(c.n_levels) for c in table.categories))
+        if not any(lacking(table, np.array(other))) and has_all_values_of(table, table.cells[cell], np.array(other))
+    )
+    n_complete = sum(int(n) for row, n in zip(table.cells, table.counts, strict=True) if not any(lacking(table, row)))
+    return total / (max(n_complete, 1) / table.n_records)

@@ -45,14 +45,15 @@ class RiskByMissing(Plain):
 class Missing(Plain):
     """What was done with missing key values, and how many records have them, by key.
 
-    If there are any, it also has the risk with a missing value as a value of its own and as matching every value, and the number
-    of records lacking a value that reach the threshold only in the first case: they are risky because of a missing answer.
+    If there are any, it also has the risk with a missing value as a value of its own, as matching every value and, where the run asks
+    for it, for an intruder with a complete register; and the number of records lacking a value that reach the threshold only in the first case: they are risky because of a missing answer.
     """
 
     policy: str
     records: Mapping[str, Count] = field(default_factory=dict)
     own_level: RiskByMissing | None = None
     matches_anything: RiskByMissing | None = None
+    register_complete: RiskByMissing | None = None
     risky_only_by_missing: Count | None = None
     sentence: str = ""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import dataclass
 
-from rarecell.choices import MATCHES_ANYTHING
+from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE
 from rarecell.outcome.decision import decision_of
 from rarecell.outcome.summary import RiskSummary, RunSummary
 from rarecell.outcome.words import about, counted, first_of, listed, number, people, verb
@@ -265,6 +265,8 @@ def missing_sentence(summary: RunSummary) -> str:
         return f"{told}A missing value was taken as a value of its own."
     if missing.policy == MATCHES_ANYTHING:
         return f"{told}A missing value was taken as compatible with every value."
+    if missing.policy == REGISTER_COMPLETE:
+        return f"{told}A missing value was taken as known to an intruder with a complete register."
     return told.strip()
 
 

@@ -101,8 +101,13 @@ def _missing_values(summary: RunSummary) -> Table | None:
         )
         for meaning, risk in (
             ("a value of its own: the intruder knows who did not answer", told.own_level),
-            ("compatible with every value: the intruder does not know", told.matches_anything),
+            (
+                "compatible with every value: the intruder does not know, and the register lacks answers, too",
+                told.matches_anything,
+            ),
+            ("known to a complete register: the intruder has the true value of everybody", told.register_complete),
         )
+        if risk is not None
     )
     columns = (
         text_column("A missing value is"),

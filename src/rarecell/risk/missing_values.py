@@ -13,6 +13,13 @@ A(c) contains c, so neither number exceeds the one obtained with missing values 
 the missing answers, the truth lies between the two. A person who did not answer counts as compatible whatever the true value is,
 which makes this the lower bound.
 
+Most registers have no missing values: who failed to answer in the survey is in them with the true value. To an intruder who holds
+such a register (:func:`register_complete`), a missing value of the file says nothing, and people match a record if their true values
+equal those that the record has. C(c) is then the set of complete cells that agree with c on the keys it has, and
+
+* the sample count is the number of records that certainly belong to C(c): they have all values that r has, and the same ones;
+* the probability of C(c) among people is that among records with all answers, as if answers were missing at random.
+
 A(c) is a product of sets of levels: every level of a key that c lacks, and c's own level and the missing one of any other key.
 Its probability is a sum over cells, most of them empty. Where the sum is cut short, the probability is understated and the risk
 overstated:
@@ -33,7 +40,7 @@ that is smaller: the cells of A(c) share most of their marginals. A record stand
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -115,9 +122,59 @@ def matching_anything(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FIT
         return risk
     probability, deviation = _law_of(risk.log_cell_probability, risk.posterior)
     patterns, of_cell = _patterns(lacks, table.counts)
-    n_compatible, total, spread = _occupied_sums(table, patterns, of_cell, (table.counts, probability, probability * deviation))
+    everybody = np.ones((len(patterns), len(patterns)), dtype=bool)
+    values = table.counts, probability, probability * deviation
+    n_compatible, total, spread = _occupied_sums(table, patterns, of_cell, values, everybody)
     alone = np.flatnonzero(n_compatible == 1)
-    groups = list(_empty_cells(table, patterns, alone, lacks, limits).items())
+    groups = list(_empty_cells(table, patterns, patterns, alone, lacks, limits).items())
+    total, spread = _with_empty_cells(model, groups, probability, total, spread, n_fits, limits)
+    return _of_compatible(risk, n_compatible, np.minimum(total, 1.0), spread, deviation)
+
+
+def register_complete(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FITS, limits: SumLimits = SUM_LIMITS) -> RecordRisk:
+    """The same risk for an intruder whose register has the true value of everybody, also of those who did not answer.
+
+    Parameters are those of :func:`matching_anything`. Answers are taken to be missing at random.
+
+    Examples
+    --------
+    >>> import rarecell as rc
+    >>> keys = [rc.Categories("sex", ("f", "m")), rc.Categories("age", ("old", "young", None))]
+    >>> table = rc.ContingencyTable.from_counts([[0, 0], [0, 2], [1, 1]], [1, 1, 4], keys)
+    >>> model = rc.DecomposableModel(table, cliques=[("sex", "age")])
+    >>> risk = rc.record_risk(table, model, population=60)
+    >>> register_complete(risk, model).sample_count.tolist()
+    [1, 2, 4]
+    """
+    table = risk.table
+    lacks = _lacks(table, table.cells)
+    if not lacks.any():
+        return risk
+    probability, deviation = _law_of(risk.log_cell_probability, risk.posterior)
+    patterns, of_cell = _patterns(lacks, table.counts)
+    is_complete: NDArray[np.bool_] = np.logical_not(patterns.any(axis=1))
+    # A record certainly belongs to another's people if it has all values that the other has.
+    has_all: NDArray[np.bool_] = np.logical_not((patterns[None, :, :] & ~patterns[:, None, :]).any(axis=2))
+    (n_compatible,) = _occupied_sums(table, patterns, of_cell, (table.counts,), has_all)
+    to_complete = np.broadcast_to(is_complete, has_all.shape)
+    total, spread = _occupied_sums(table, patterns, of_cell, (probability, probability * deviation), to_complete)
+    alone = np.flatnonzero(n_compatible == 1)
+    groups = list(_empty_cells(table, patterns, np.zeros((1, table.n_keys), dtype=bool), alone, lacks, limits).items())
+    total, spread = _with_empty_cells(model, groups, probability, total, spread, n_fits, limits)
+    answered = max(float(table.counts[is_complete[of_cell]].sum()), 1.0) / table.n_records
+    return _of_compatible(risk, n_compatible, np.minimum(total / answered, 1.0), spread / answered, deviation)
+
+
+def _with_empty_cells(
+    model: CellModel,
+    groups: Sequence[tuple[tuple[int, ...], list[tuple[Cells, NDArray[np.int64]]]]],
+    probability: Floats,
+    total: Floats,
+    spread: Floats,
+    n_fits: int,
+    limits: SumLimits,
+) -> tuple[Floats, Floats]:
+    """The sums with the empty cells added; the most frequent sets of keys are predicted by a model that has them last."""
     rest = [part for _, parts in groups[n_fits:] for part in parts]
     for keys, parts in [*groups[:n_fits], *([((), rest)] if rest else [])]:
         predictor = model.with_last(keys) if keys else model
@@ -128,7 +185,13 @@ def matching_anything(risk: RecordRisk, model: CellModel, *, n_fits: int = N_FIT
             more, its_deviation = _law_of(predictor.log_cell_probability(asked), predictor.posterior(asked))
             total += np.bincount(of, weights=more, minlength=len(total)) * scale
             spread += np.bincount(of, weights=more * its_deviation, minlength=len(total)) * scale
-    total = np.maximum(np.minimum(total, 1.0), probability)
+    return total, spread
+
+
+def _of_compatible(risk: RecordRisk, n_compatible: Floats, total: Floats, spread: Floats, deviation: Floats) -> RecordRisk:
+    """The risk with these counts and probabilities of the people who match; ``spread`` is a sum of probabilities times deviations."""
+    probability = np.exp(risk.log_cell_probability)
+    total = np.maximum(total, probability)
     # Cells of probability zero occur in an additive model; for them the ratio is undefined.
     is_possible = probability > 0.0
     ratio = np.divide(total, probability, out=np.ones(len(total)), where=is_possible)
@@ -185,9 +248,15 @@ def _patterns(lacks: NDArray[np.bool_], counts: NDArray[np.int64]) -> tuple[NDAr
 
 
 def _occupied_sums(
-    table: ContingencyTable, patterns: NDArray[np.bool_], of_cell: NDArray[np.int64], values: tuple[NDArray[np.generic], ...]
+    table: ContingencyTable,
+    patterns: NDArray[np.bool_],
+    of_cell: NDArray[np.int64],
+    values: tuple[NDArray[np.generic], ...],
+    counts_for: NDArray[np.bool_],
 ) -> tuple[Floats, ...]:
     """For each cell, the sums of some values over the occupied cells that are compatible with it.
+
+    ``counts_for[a, b]`` says whether cells of pattern b count for cells of pattern a.
 
     1. Cells of two patterns are compatible when they agree on the keys that neither lacks.
     2. Agreement is found by adding up a random number for each level: equal sums mean equal levels (different levels have the
@@ -201,6 +270,8 @@ def _occupied_sums(
     found = tuple(np.zeros(table.n_cells) for _ in values)
     for one, own in enumerate(members):
         for other, theirs in enumerate(members):
+            if not counts_for[one, other]:
+                continue
             kept = ~(patterns[one] | patterns[other])
             mine, signs = (_signature(columns, kept, rows) for rows in (own, theirs))
             # Sorting the smaller of the two is faster.
@@ -229,16 +300,21 @@ def _signature(columns: NDArray[np.uint64], kept: NDArray[np.bool_], rows: NDArr
 
 
 def _empty_cells(
-    table: ContingencyTable, patterns: NDArray[np.bool_], alone: NDArray[np.int64], lacks: NDArray[np.bool_], limits: SumLimits
+    table: ContingencyTable,
+    patterns: NDArray[np.bool_],
+    others: NDArray[np.bool_],
+    alone: NDArray[np.int64],
+    lacks: NDArray[np.bool_],
+    limits: SumLimits,
 ) -> dict[tuple[int, ...], list[tuple[Cells, NDArray[np.int64]]]]:
     """The empty cells that are compatible with each of the cells ``alone``, and the cell that each belongs to.
 
-    No other cell compatible with these is occupied, so all of them except the cell itself are empty. They are grouped by the
-    keys that are missing in either of the two.
+    No other cell compatible with these is occupied, so all of them except the cell itself are empty. They have one of the patterns
+    ``others`` and are grouped by the keys that are missing in either of the two.
     """
     found: dict[tuple[int, ...], list[tuple[Cells, NDArray[np.int64]]]] = {}
     n_left = limits.cells
-    for differ, cells, owners in _by_pattern(table, patterns, alone, lacks, limits.values):
+    for differ, cells, owners in _by_pattern(table, others, alone, lacks, limits.values):
         found.setdefault(tuple(np.flatnonzero(differ).tolist()), []).append((cells[:n_left], owners[:n_left]))
         n_left = max(0, n_left - len(cells))
         if n_left == 0:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rarecell
-from rarecell.choices import MATCHES_ANYTHING
+from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE
 from rarecell.data.coding import joined_codings
 from rarecell.data.microdata import Microdata
 from rarecell.data.recoding_text import boundaries, words_for
@@ -62,7 +62,7 @@ from rarecell.risk.diagnostics import FitDiagnostics, fit_diagnostics
 from rarecell.risk.doubles import Doubles
 from rarecell.risk.explain import LEFT_OUT, KeyCost, explain_records, key_costs
 from rarecell.risk.interval import RiskInterval, model_error, risk_interval
-from rarecell.risk.missing_values import has_missing_value, matching_anything
+from rarecell.risk.missing_values import has_missing_value, matching_anything, register_complete
 from rarecell.risk.population_uniques import UniquesEstimate, population_uniques
 from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.reliability import Counted, reliability
@@ -163,7 +163,7 @@ def read(config: RunConfig, frame: Frame = None, *, numbered: bool = False) -> M
         strata=config.strata,
         sensitive=config.sensitive,
         id=config.id,
-        missing="level" if config.missing == MATCHES_ANYTHING else config.missing,
+        missing="level" if config.missing in (MATCHES_ANYTHING, REGISTER_COMPLETE) else config.missing,
         coding=joined_codings(config.coding, config.recode),
         hierarchies=config.hierarchies,
         settings=settings,
@@ -180,7 +180,8 @@ def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, w
     with stages.stage(Stage.RISK):
         own = models.own_level_risk(table, chosen.risk_model, config)
         anything = matching_anything(own, chosen.risk_model)
-        risk = anything if config.missing == MATCHES_ANYTHING else own
+        complete = register_complete(own, chosen.risk_model) if config.missing == REGISTER_COMPLETE else None
+        risk = anything if config.missing == MATCHES_ANYTHING else own if complete is None else complete
         can_swap = swappability(table, chosen.best)
     with stages.stage(Stage.ROLES):
         roles = find_roles(data, risk, config, register=frames.register)
@@ -191,7 +192,7 @@ def assessed(config: RunConfig, stages: Stages, frames: Frames = NO_FRAMES, *, w
         with stages.stage(Stage.FAMILIES):
             families = find_families(data, risk, config, register=frames.register)
     undeclared = undeclared_household(data, config, risk)
-    by_missing = (own, anything)
+    by_missing = (own, anything, complete)
     found = Findings(
         config, data, zeros, chosen, risk, can_swap, unsafe, judgement, of_households, roles, by_missing, families, undeclared
     )
@@ -364,7 +365,8 @@ class Findings:
 
     ``households`` has the risk that a member of each household is recognised, ``families`` that of the households themselves.
 
-    ``by_missing`` has the risk with missing values as levels of their own, and with missing values matching every level.
+    ``by_missing`` has the risk with missing values as levels of their own, with missing values matching every level, and, where the
+    run asks for it, for an intruder with a complete register.
     """
 
     config: RunConfig
@@ -377,7 +379,7 @@ class Findings:
     judgement: Judgement
     households: NDArray[np.float64] | None
     roles: Roles
-    by_missing: tuple[RecordRisk, RecordRisk]
+    by_missing: tuple[RecordRisk, RecordRisk, RecordRisk | None]
     families: HouseholdFindings | None = None
     undeclared: str | None = None
 
@@ -420,8 +422,10 @@ def _of_missing_values(found: Findings) -> str:
     """The treatment of missing values, which a reader must know first."""
     first = found.data.summary_lines()[0]
     lacking = ", ".join(f"{key} {number(n)}" for key, n in found.data.n_missing.items() if n)
-    if found.config.missing != MATCHES_ANYTHING or not lacking:
+    if found.config.missing not in (MATCHES_ANYTHING, REGISTER_COMPLETE) or not lacking:
         return first
+    if found.config.missing == REGISTER_COMPLETE:
+        return f"Missing key values are taken as known to an intruder with a complete register: {lacking}."
     return f"Missing key values are compatible with every value: {lacking}."
 
 
@@ -429,25 +433,27 @@ def of_missing(found: Findings) -> Missing:
     """What missing values mean for the risk, under both readings."""
     records = {key: n for key, n in found.data.n_missing.items() if n}
     policy, threshold = found.config.missing, found.config.threshold
-    own, anything = found.by_missing
+    own, anything, complete = found.by_missing
     if own is anything:
         return Missing(policy=policy, records=records)
     is_only_so = (own.unique_probability >= threshold) & (anything.unique_probability < threshold)
     n_less, only = int(is_only_so.sum()), int((is_only_so & has_missing_value(own.table)).sum())
-    told = [
-        RiskByMissing(
+
+    def numbers_of(risk: RecordRisk) -> RiskByMissing:
+        return RiskByMissing(
             sample_uniques=risk.n_sample_uniques,
             expected_population_uniques=risk.expected_population_uniques,
             expected_correct_matches=risk.expected_correct_matches,
             records_above_threshold=int((risk.unique_probability[risk.sample_count == 1] >= threshold).sum()),
         )
-        for risk in (own, anything)
-    ]
+
+    told = [numbers_of(own), numbers_of(anything)]
     return Missing(
         policy=policy,
         records=records,
         own_level=told[0],
         matches_anything=told[1],
+        register_complete=None if complete is None else numbers_of(complete),
         risky_only_by_missing=only,
         sentence=(
             f"For an intruder who does not know who failed to answer, {number(told[1].expected_population_uniques, 1)} records instead of "

@@ -430,7 +430,7 @@ class RunConfig:
     missing: str = option(
         Word(choices.MISSING),
         "What a missing key value means: a level of its own, compatible with every value (an intruder who does not know who failed "
-        "to answer), a record to drop, or an error.",
+        "to answer), known to a complete register (an intruder who has the true value of everybody), a record to drop, or an error.",
         Group.INTRUDERS,
         on=READING,
         default="level",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rarecell.choices import MATCHES_ANYTHING, SKINNER_SHLOMO
+from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE, SKINNER_SHLOMO
 from rarecell.data.crossing import wider_table
 from rarecell.data.microdata import Microdata
 from rarecell.engine.places import reachable, read_small_text
@@ -32,7 +32,7 @@ from rarecell.outcome.words import counted, verb
 from rarecell.progress import SILENT, OnlyCancelled, Progress
 from rarecell.risk.design import with_smoothed_weights, with_stratum_weights
 from rarecell.risk.diagnostics import fit_diagnostics
-from rarecell.risk.missing_values import matching_anything
+from rarecell.risk.missing_values import matching_anything, register_complete
 from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.run.config import RunConfig, follows_the_paper
 from rarecell.search import SearchLimits, SearchResult, penalty_path, select_model
@@ -236,6 +236,8 @@ def _risk_model(table: ContingencyTable, config: RunConfig, marginals: Marginals
 def risk_of(table: ContingencyTable, model: CellModel, config: RunConfig) -> RecordRisk:
     """The risk of every record under the run's sampling design and its meaning of missing values."""
     risk = own_level_risk(table, model, config)
+    if config.missing == REGISTER_COMPLETE:
+        return register_complete(risk, model)
     return matching_anything(risk, model) if config.missing == MATCHES_ANYTHING else risk
 
 
@@ -309,6 +311,8 @@ def quick_uniques(table: ContingencyTable, config: RunConfig) -> float:
     risk = own_level_risk(table, model, config, has_smooth_weights=True)
     if config.missing == MATCHES_ANYTHING:
         risk = matching_anything(risk, model, n_fits=0)
+    if config.missing == REGISTER_COMPLETE:
+        risk = register_complete(risk, model, n_fits=0)
     return risk.expected_population_uniques
 
 

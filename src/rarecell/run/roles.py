@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rarecell.choices import MATCHES_ANYTHING
+from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE
 from rarecell.data.crossing import wider_table
 from rarecell.data.microdata import Microdata
 from rarecell.engine.duck import EngineSettings
@@ -97,10 +97,10 @@ def find_roles(data: Microdata, risk: RecordRisk, config: RunConfig, *, register
     if config.register is not None:
         settings = EngineSettings(memory=MemoryLimit.of(config.memory))
         people = config.register if register is None else register
-        if config.missing == MATCHES_ANYTHING and any(data.n_missing.values()):
+        if config.missing in (MATCHES_ANYTHING, REGISTER_COMPLETE) and any(data.n_missing.values()):
             raise BadInput(
                 "People of a register are counted by their values, so a missing value of the file cannot be one that matches anything. Leave "
-                "out --missing matches-anything, or the register."
+                f"out --missing {config.missing}, or the register."
             )
         counts = register_counts(data, people, table=data.table(records=held), settings=settings)
         if scenarios is not None:

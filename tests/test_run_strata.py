@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell import datasets
 from rarecell.data import microdata
 from rarecell.errors import BadInput
+from rarecell.risk.design import evenly_taken
 from rarecell.run.config import RunConfig
 from rarecell.run.models import with_design_weights
 
@@ -91,3 +94,63 @@ def test_a_stratum_without_a_size_is_named(sample: pa.Table, sizes: dict[str, in
 def test_people_of_a_stratum_without_records_are_told_of(sample: pa.Table, sizes: dict[str, int]) -> None:
     found = assessed(sample, {**sizes, "9": 50_000}, strata="stratum")
     assert any("stand for 277,677 people, but the population is 327,677" in note for note in found.summary.notes)
+
+
+def two_stages(n_drawn: int, n_each: int, seed: int) -> tuple[pa.Table, pa.Table]:
+    """A population with 120 made-up districts, and a sample of some of them with as many people in each."""
+    rng = np.random.default_rng(seed)
+    people = datasets.census_population().select(["age", "sex", "marital", "relationship"])
+    people = people.append_column("district", pa.array([f"d{k:03d}" for k in rng.integers(0, 120, people.num_rows)]))
+    district = np.array(people["district"])
+    drawn = rng.choice(np.unique(district), n_drawn, replace=False)
+    rows = [rng.choice(np.flatnonzero(district == name), n_each, replace=False) for name in drawn]
+    return people, people.take(np.sort(np.concatenate(rows)))
+
+
+def test_areas_that_were_drawn_first_are_judged_by_themselves() -> None:
+    people, sample = two_stages(20, 120, seed=2)
+    keys = ["district", "age", "sex", "marital"]
+    of_person = people.select(keys).to_pandas().groupby(keys, observed=True).size()
+    truth = int(sum(of_person[tuple(row)] == 1 for row in zip(*(sample[key].to_pylist() for key in keys), strict=True)))
+    plain = rc.assess(sample, keys=keys, population=people.num_rows)
+    assert plain.summary.risk.expected_population_uniques < 0.75 * truth
+    assert plain.summary.risk.reliability.light == "amber"
+    assert any("--stages" in reason for reason in plain.summary.risk.reliability.reasons)
+    staged = rc.assess(sample, keys=keys, population=people.num_rows, stages="district: 20 of 120")
+    assert staged.summary.risk.expected_population_uniques == pytest.approx(truth, rel=0.15)
+    assert staged.summary.population == round(people.num_rows / 6)
+    assert any("20 of 120 areas were drawn" in note for note in staged.summary.notes)
+    assert not any("--stages" in reason for reason in staged.summary.risk.reliability.reasons)
+
+
+def test_areas_that_are_no_key_leave_the_population_as_it_is() -> None:
+    _, sample = two_stages(20, 50, seed=3)
+    plain, staged = (
+        rc.assess(sample, keys=["age", "sex", "marital"], population=277_677, stages=stages)
+        for stages in (None, "district: 20 of 120")
+    )
+    assert staged.summary.risk.expected_population_uniques == plain.summary.risk.expected_population_uniques
+    assert any("not told apart by the keys" in note for note in staged.summary.notes)
+
+
+@pytest.mark.parametrize("stages", ["district", "district: 40", "district: 9 of 3", ": 3 of 9", "district: 0 of 3"])
+def test_stages_that_cannot_be_read_are_refused(stages: str) -> None:
+    with pytest.raises(BadInput, match="40 of 312"):
+        rc.assess(pa.table({"district": ["a"], "age": [3]}), keys=["age"], population=10, stages=stages)
+
+
+def test_more_areas_than_were_drawn_are_refused() -> None:
+    _, sample = two_stages(20, 20, seed=4)
+    with pytest.raises(BadInput, match="has 20 values of 'district'"):
+        rc.assess(sample, keys=["district", "age"], population=277_677, stages="district: 12 of 120")
+
+
+@given(st.integers(0, 2**32), st.integers(10, 60))
+@settings(max_examples=30, deadline=None)
+def test_random_samples_do_not_look_evenly_taken(seed: int, n_levels: int) -> None:
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(40 * n_levels, np.full(n_levels, 1 / n_levels))
+    keys = [rc.Categories("area", tuple(range(n_levels)))]
+    assert evenly_taken(rc.ContingencyTable.from_counts(np.arange(n_levels)[:, None], np.maximum(counts, 1), keys)) == ()
+    even = np.full(n_levels, 40) + rng.integers(-1, 2, n_levels)
+    assert evenly_taken(rc.ContingencyTable.from_counts(np.arange(n_levels)[:, None], even, keys)) == ("area",)

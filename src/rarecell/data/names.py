@@ -9,6 +9,7 @@ import csv
 import io
 import re
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rarecell.errors import BadInput, UnknownColumns, nearest_names
@@ -76,6 +77,45 @@ def sets_in(text: str) -> tuple[tuple[str, ...], ...]:
     """
     parts = re.findall(r'(?:[^;"]|"(?:[^"]|"")*"|")+', text)
     return tuple(names for names in map(names_in, parts) if names)
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A sample in two stages: areas first, then people in them.
+
+    Attributes
+    ----------
+    column : str
+        Column that says in which area a record lies.
+    n_drawn, n_areas : int
+        Number of areas drawn, and number of areas there are.
+    """
+
+    column: str
+    n_drawn: int
+    n_areas: int
+
+    @classmethod
+    def of(cls, text: str) -> Stages:
+        """Read ``"district: 40 of 312"``.
+
+        Examples
+        --------
+        >>> Stages.of("district: 40 of 312")
+        Stages(column='district', n_drawn=40, n_areas=312)
+        """
+        told = re.fullmatch(r"\s*(.+?)\s*:\s*([0-9]+)\s+of\s+([0-9]+)\s*", text)
+        if told is None or not 0 < int(told[2]) <= int(told[3]):
+            raise BadInput(
+                f"The stages of the sample were given as '{text}'; name the column of the areas that were drawn first, how many were drawn, "
+                'and how many there are: "district: 40 of 312".'
+            )
+        return cls(told[1], int(told[2]), int(told[3]))
+
+    @property
+    def share(self) -> float:
+        """Share of the areas that were drawn."""
+        return self.n_drawn / self.n_areas
 
 
 def nested_areas(text: str) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ the sampled records has n·p·w people, n·p·(w−1) of them unseen (Horvitz an
 * Strata that are a key: w = N_h/n_h of the cell's stratum. The intruder knows the stratum, so uniqueness is judged within
   the stratum alone.
 * Strata that are not a key: each record stands for N_h/n_h people, which is used as its weight.
+* Areas drawn first, then people in them (:class:`~rarecell.data.names.Stages`): if the area is a key, nobody outside the drawn areas can be meant, so the
+  risk is that among the people of the drawn areas. If it is not, N says it all.
 """
 
 from __future__ import annotations
@@ -54,6 +56,8 @@ class SamplingDesign:
         Size of the population that the probability of a cell refers to: N, or that of its stratum.
     notes : tuple of str
         What a reader of the results should know, in sentences.
+    area : str or None
+        The key whose levels were drawn first, if any was.
     """
 
     population: float
@@ -61,6 +65,7 @@ class SamplingDesign:
     weight: Floats = field(repr=False)
     reference_population: Floats = field(repr=False)
     notes: tuple[str, ...] = ()
+    area: str | None = None
 
     @property
     def inclusion(self) -> Floats:
@@ -93,6 +98,34 @@ class SamplingDesign:
             weight=self.weight[cells],
             reference_population=self.reference_population[cells],
         )
+
+
+FEWEST_AREAS = 10
+"""Keys with fewer levels than this are not asked whether their levels were drawn."""
+
+LEAST_EACH = 5
+"""Mean number of records of a level from which equal numbers mean something."""
+
+
+def evenly_taken(table: ContingencyTable) -> tuple[str, ...]:
+    """Keys whose levels have more nearly equal numbers of records than chance allows, as when so many are drawn in each.
+
+    Were records drawn at random, even from levels of equal size, the numbers would vary like multinomial counts, and their chi-square
+    statistic would be about the number of levels less one. Its cube root is nearly normal (Wilson and Hilferty); a value below −4
+    standard deviations has other reasons than chance.
+    """
+    found = []
+    for k, categories in enumerate(table.categories):
+        counts = np.bincount(table.cells[:, k], weights=table.counts, minlength=categories.n_levels)
+        counts = counts[: categories.n_levels - categories.has_missing]
+        free = len(counts) - 1
+        if len(counts) < FEWEST_AREAS or counts.mean() < LEAST_EACH:
+            continue
+        statistic = float(((counts - counts.mean()) ** 2).sum() / counts.mean())
+        variance = 2.0 / (9.0 * free)
+        if ((statistic / free) ** (1.0 / 3.0) - (1.0 - variance)) / np.sqrt(variance) < -4.0:
+            found.append(categories.key)
+    return tuple(found)
 
 
 def sampling_design(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from rarecell.outcome.summary import Reliability
 from rarecell.outcome.words import percent
+from rarecell.risk.design import evenly_taken
 from rarecell.risk.design_effect import DesignEffect
 from rarecell.risk.diagnostics import FitDiagnostics
 from rarecell.risk.doubles import Doubles
@@ -116,6 +117,12 @@ def reliability(
         cautions.append(
             "Many records have a value of a key that occurs fewer than five times in the file, and the estimate depends on them."
         )
+    cautions += [
+        f"The values of '{key}' have more nearly equal numbers of records than chance allows, as when areas are drawn first and then as many "
+        'people in each. If the population has further values, the risk is understated: say so with --stages, such as "district: 40 of 312".'
+        for key in evenly_taken(table)
+        if key != risk.design.area
+    ]
     if design is not None and design.is_extreme:
         cautions.append(f"The weights vary so much (design effect {design.spread:.1f}) that few records carry the estimate.")
     light = "red" if against else "amber" if cautions else "green"

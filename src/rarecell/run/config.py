@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rarecell import choices
-from rarecell.data.names import all_keys, check_scenarios, nested_areas, scenario_keys
+from rarecell.data.names import Stages, all_keys, check_scenarios, nested_areas, scenario_keys
 from rarecell.engine.places import read_small_text, without_password
 from rarecell.errors import BadInput, UnknownChoice
 from rarecell.machine.memory import MemoryLimit
@@ -403,6 +403,13 @@ class RunConfig:
         Group.PEOPLE,
         default_factory=dict,
     )
+    stages: str | None = option(
+        Text('"COL: M of K"'),
+        'Areas that were drawn first, and how many of how many: "district: 40 of 312".',
+        Group.PEOPLE,
+        default=None,
+        check=Stages.of,
+    )
     sensitive: tuple[str, ...] = option(
         Names(), "Columns an intruder would like to learn.", Group.INTRUDERS, default=(), is_main=True
     )
@@ -583,6 +590,11 @@ class RunConfig:
         if self.populations and self.population not in (None, in_all := sum(self.populations.values())):
             told = f"The population was given as {self.population:,}, but the strata add up to {in_all:,}."
             raise BadInput(f"{told} Correct the size of a stratum, or leave out the population.")
+        if self.stages is not None and self.strata is not None:
+            raise BadInput(
+                "Stages and strata were both given. If areas were drawn first and their sizes are known, name them as strata with "
+                "their populations; otherwise give --stages alone."
+            )
         if self.population is None and self.weight is None and self.strata is None:
             raise BadInput(
                 "The size of the population is not known. Give the number of units the sample was drawn from with "

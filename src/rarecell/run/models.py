@@ -17,6 +17,7 @@ import numpy as np
 from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE, SKINNER_SHLOMO
 from rarecell.data.crossing import wider_table
 from rarecell.data.microdata import Microdata
+from rarecell.data.names import Stages
 from rarecell.engine.places import reachable, read_small_text
 from rarecell.errors import BadInput
 from rarecell.machine.memory import MemoryLimit, Size
@@ -28,7 +29,7 @@ from rarecell.model.decomposable import DecomposableModel
 from rarecell.model.protocol import CellModel
 from rarecell.model.regularised import RegularisedModel
 from rarecell.outcome.summary import EstimatorDetail, PaperModel, PaperTable, SearchSummary
-from rarecell.outcome.words import counted, verb
+from rarecell.outcome.words import counted, number, verb
 from rarecell.progress import SILENT, OnlyCancelled, Progress
 from rarecell.risk.design import with_smoothed_weights, with_stratum_weights
 from rarecell.risk.diagnostics import fit_diagnostics
@@ -250,7 +251,28 @@ def own_level_risk(
         return record_risk(table, model, population=sizes, strata=config.strata, form=config.form)
     sampling = "srs" if table.weights is None else "smoothed" if has_smooth_weights else "weights"
     population = config.population or sum(config.populations.values()) or None
-    return record_risk(table, model, population=population, sampling=sampling, form=config.form)
+    risk = record_risk(table, model, population=population, sampling=sampling, form=config.form)
+    return risk if config.stages is None else _in_drawn_areas(risk, Stages.of(config.stages), config)
+
+
+def _in_drawn_areas(risk: RecordRisk, stages: Stages, config: RunConfig) -> RecordRisk:
+    """The risk of a sample in two stages: among the people of the drawn areas, if an intruder knows the area of a record."""
+    if stages.column not in risk.table.keys or stages.column in config.recode:
+        note = f"The areas of '{stages.column}' that were drawn first are not told apart by the keys, so the risk is that in the whole population."
+        return replace(risk, design=replace(risk.design, notes=(*risk.design.notes, note)))
+    categories = risk.table.categories[risk.table.keys.index(stages.column)]
+    n_there = categories.n_levels - categories.has_missing
+    if n_there > stages.n_drawn:
+        raise BadInput(
+            f"{counted(stages.n_drawn, 'area')} {verb(stages.n_drawn, 'was', 'were')} said to be drawn, but the file has {number(n_there)} values "
+            f"of '{stages.column}'. Correct --stages."
+        )
+    found = risk.if_population_were(stages.share)
+    note = (
+        f"{number(stages.n_drawn)} of {number(stages.n_areas)} areas were drawn, and '{stages.column}' is a key: people of other areas cannot be "
+        f"meant, so the risk is that among the {number(round(found.population))} people of the drawn areas."
+    )
+    return replace(found, design=replace(found.design, notes=(*risk.design.notes, note), area=stages.column))
 
 
 def model_estimates(

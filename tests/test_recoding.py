@@ -351,3 +351,11 @@ def test_a_level_of_a_hierarchy(tmp_path: Path) -> None:
         Microdata(people, ["region", "age"], hierarchies={"region": tmp_path / "h.csv"}, coding={"region": "level 2"}).table()
     with pytest.raises(BadInput, match="it has none"):
         Microdata(people, ["region", "age"], coding={"region": "level 1"}).table()
+
+
+def test_edges_in_words_are_read_back_exactly() -> None:
+    from rarecell.data.recoding_text import parse_recoding
+
+    coding = Coding(edges=(0.5, 12.25, 1_234_567.0))
+    assert coding.in_words() == "edges 0.5 12.25 1234567"
+    assert parse_recoding(coding.in_words(), key="income").edges == coding.edges

@@ -75,6 +75,7 @@ def test_from_an_office_file_to_a_decision(
     page.wait_for_selector("[data-range]")
     page.get_by_role("button", name="Protect").click()
     page.wait_for_url("**/run?name=mikro-protected-1", timeout=LONGEST_RUN)
+    assert "profile 'public'" in page.locator(".rule").inner_text()
     states = page.locator(".sheet table").first.inner_text()
     assert "As it came" in states
     assert "Released" in states

@@ -153,7 +153,7 @@ def words_of(coding: Coding) -> str:
     if coding.width is not None:
         said.append(f"bands of {coding.width:g}")
     if coding.edges is not None:
-        said.append("edges " + " ".join(f"{edge:g}" for edge in coding.edges))
+        said.append("edges " + " ".join(_exactly(edge) for edge in coding.edges))
     if coding.groups is not None:
         said.append(f"{coding.groups} groups")
     if coding.quantiles is not None:
@@ -172,8 +172,18 @@ def _quoted(text: str) -> str:
     return f'"{text}"' if re.search(r"[;,+ ]", text) else text
 
 
+def _exactly(number: float) -> str:
+    """A number that is read back as itself."""
+    return str(int(number)) if float(number).is_integer() else repr(number)
+
+
 def words_for(categories: Categories, coarsening: Coarsening) -> str:
-    """Describe the recoding that gives a coarsening, for :func:`parse_recoding`: edges for numbers, otherwise groups.
+    """Describe the recoding that gives a coarsening, for :func:`parse_recoding`."""
+    return words_of(coding_for(categories, coarsening))
+
+
+def coding_for(categories: Categories, coarsening: Coarsening) -> Coding:
+    """The coding that gives a coarsening: edges for numbers, otherwise groups that are found from the data.
 
     Where both are possible, edges are better than a number of groups: they stay the same whatever else is recoded.
     """
@@ -184,8 +194,8 @@ def words_for(categories: Categories, coarsening: Coarsening) -> str:
     are_whole = categories.is_ordered and all(isinstance(level, int) for level in numbers)
     if keeps_missing and are_whole and coarsening.n_levels <= _MOST_EDGES and bool((groups[1:] >= groups[:-1]).all()):
         starts = np.unique(groups, return_index=True)[1][1:]
-        return "edges " + " ".join(str(numbers[start]) for start in starts)
-    return f"{coarsening.n_levels} groups"
+        return Coding(edges=tuple(numbers[start] for start in starts))
+    return Coding(groups=coarsening.n_levels)
 
 
 def boundaries(categories: Categories, coarsening: Coarsening, *, most: int = 12) -> tuple[str, ...]:

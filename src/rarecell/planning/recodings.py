@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rarecell.data.coding import Coding, code_levels
 from rarecell.data.counting import group_levels
 from rarecell.data.levels import RawLevels
-from rarecell.data.recoding_text import AS_IT_IS, boundaries, words_for
+from rarecell.data.recoding_text import AS_IT_IS, boundaries, coding_for
 from rarecell.errors import BadInput
 from rarecell.swap.plan import SwapPlan
 from rarecell.table.coarsening import coarsening_with, key_coarsenings
@@ -51,6 +51,10 @@ class Step:
         Number of levels of the key at this step.
     groups : tuple of str
         What each group contains, in words.
+    is_banded : bool
+        Whether the groups are bands of numbers.
+    is_found : bool
+        Whether the groups are found from the data, so that they depend on the other keys.
     """
 
     key: str
@@ -58,11 +62,8 @@ class Step:
     coarsening: Coarsening | None
     n_levels: int
     groups: tuple[str, ...] = ()
-
-    @property
-    def is_found(self) -> bool:
-        """Whether the groups are found from the data, so that they depend on the other keys."""
-        return self.words.endswith(" groups")
+    is_banded: bool = False
+    is_found: bool = False
 
 
 def ladder(table: ContingencyTable, key: str) -> tuple[Step, ...]:
@@ -73,11 +74,14 @@ def ladder(table: ContingencyTable, key: str) -> tuple[Step, ...]:
     if own:
         found = [_step(categories, f"level {number}", coarsening) for number, coarsening in enumerate(own, start=1)]
     else:
-        found = [_step(categories, f"bands of {width}", bands) for width, bands in _bands(table, k)]
+        found = [_step(categories, f"bands of {width}", bands, is_banded=True) for width, bands in _bands(table, k)]
         fewest = min((step.n_levels for step in found), default=categories.n_levels + 1)
         # Groups of a size between two bands would only be harder to explain.
         coarser = [c for c in key_coarsenings(table, k) if not found or c.n_levels * _NEARLY_AS_MANY < fewest]
-        found += [_step(categories, words_for(categories, c), c) for c in coarser]
+        for coarsening in coarser:
+            coding = coding_for(categories, coarsening)
+            is_banded, is_found = coding.is_binned, coding.groups is not None
+            found.append(_step(categories, coding.in_words(), coarsening, is_banded=is_banded, is_found=is_found))
     in_order = sorted(found, key=lambda step: -step.n_levels)
     return (Step(key, AS_IT_IS, None, categories.n_levels), *in_order)
 
@@ -99,7 +103,7 @@ def recoded(table: ContingencyTable, steps: Sequence[Step]) -> ContingencyTable:
 
 def settled(table: ContingencyTable, steps: Sequence[Step]) -> list[Step]:
     """The same steps with the groups that a release has: those found from the data are found after numbers are in bands."""
-    banded = [step for step in steps if step.coarsening is not None and step.words.startswith(("bands", "edges"))]
+    banded = [step for step in steps if step.is_banded]
     if not banded or not any(step.is_found for step in steps):
         return list(steps)
     seen = recoded(table, banded)
@@ -112,8 +116,9 @@ def _found_again(table: ContingencyTable, step: Step) -> Step:
     return replace(step, coarsening=coarsening, groups=boundaries(categories, coarsening))
 
 
-def _step(categories: Categories, words: str, coarsening: Coarsening) -> Step:
-    return Step(categories.key, words, coarsening, coarsening.n_levels, boundaries(categories, coarsening))
+def _step(categories: Categories, words: str, coarsening: Coarsening, *, is_banded: bool = False, is_found: bool = False) -> Step:
+    groups = boundaries(categories, coarsening)
+    return Step(categories.key, words, coarsening, coarsening.n_levels, groups, is_banded, is_found)
 
 
 def _bands(table: ContingencyTable, key: int) -> list[tuple[int, Coarsening]]:

@@ -176,6 +176,9 @@ def report_context(
 
     if edition == "external":
         summary, riskiest, run_toml, groups, riskiest_released = external(summary), (), None, (), ()
+    tables = all_tables(summary, riskiest, groups, [one for one in riskiest_released if one.is_at_risk])
+    if edition == "external":
+        tables = {name: table for name, table in tables.items() if not table.is_internal}
     records, uniques = summary.records, summary.risk.sample_uniques
     if summary.swap is not None and summary.swap.released is not None:
         uniques = summary.swap.released.sample_uniques
@@ -193,7 +196,7 @@ def report_context(
         else None,
         "pictures": all_pictures(summary),
         "group_pictures": group_pictures(summary),
-        "tables": all_tables(summary, riskiest, groups, [one for one in riskiest_released if one.is_at_risk]),
+        "tables": tables,
         "folder": FILE_NAMES[edition][1],
         "missing_sentence": sentences.missing_sentence(summary),
         "household": sentences.household_sentence(summary),

@@ -24,13 +24,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table: the name of its CSV file, its caption, columns and values; the page may show fewer rows of a long one."""
+    """A table: the name of its CSV file, its caption, columns and values; the page may show fewer rows of a long one.
+
+    A table that ``is_internal`` has values of records and never leaves the office.
+    """
 
     name: str
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Any, ...], ...]
     page_rows: tuple[tuple[Any, ...], ...] | None = None
+    is_internal: bool = False
 
     def written(self) -> list[list[str]]:
         """The cells as shown on the page."""

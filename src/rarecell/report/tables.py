@@ -599,7 +599,7 @@ def riskiest_table(summary: RunSummary, riskiest: Sequence[RiskyRecord]) -> Tabl
         text_column("Enough to single it out"),
         text_column("Why"),
     )
-    return Table("riskiest-records", "The riskiest records", columns, rows)
+    return Table("riskiest-records", "The riskiest records", columns, rows, is_internal=True)
 
 
 def remaining_table(summary: RunSummary, remaining: Sequence[RemainingRecord]) -> Table:
@@ -624,7 +624,9 @@ def remaining_table(summary: RunSummary, remaining: Sequence[RemainingRecord]) -
         text_column("Why"),
         text_column("What helps"),
     )
-    return Table("remaining-records", "Records that stay at risk, one by one", columns, rows, rows[:MOST_REMAINING])
+    return Table(
+        "remaining-records", "Records that stay at risk, one by one", columns, rows, rows[:MOST_REMAINING], is_internal=True
+    )
 
 
 # Which tables describe areas, sensitive columns, several intruders and a register?
@@ -843,7 +845,7 @@ def _homogeneous_groups(groups: Sequence[HomogeneousGroup]) -> Table:
         Column("Records", number),
         names_column("Shared by all with"),
     )
-    return Table("homogeneous-groups", "Groups that share a sensitive value", columns, rows)
+    return Table("homogeneous-groups", "Groups that share a sensitive value", columns, rows, is_internal=True)
 
 
 # What does a board see of a release: who is at risk, before and after, and where do the numbers come from?

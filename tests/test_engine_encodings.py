@@ -106,7 +106,7 @@ def refused(path: Path, told: str, **options: Any) -> None:
 def test_what_is_no_text_in_an_encoding_is_one_paragraph(tmp_path: Path) -> None:
     path = tmp_path / "survey.csv"
     path.write_bytes(plain([(31, "Zürich", "f")]).encode("latin-1"))
-    refused(path, "Name it, for example with --encoding windows-1252")
+    refused(path, "Name it, for example with --encoding windows-1252", encoding="utf-8")
     refused(path, "The encoding was given as 'latin1000', which is not known", encoding="latin1000")
     refused(path, "The encoding was given as 'base64', which is not known", encoding="base64")
     path.write_bytes(b"age,city,sex\r\n31,\x81,f\r\n")
@@ -312,3 +312,22 @@ def test_our_own_labels_fit_the_encoding_of_the_file(tmp_path: Path) -> None:
     text = (out / "protected.csv").read_bytes().decode("latin-1")
     assert "20-24" in text
     assert "Zürich" in text
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [
+        ("windows-1252", "Zürich’s “best” €5"),
+        ("windows-1252", "Åse Østergård"),
+        ("cp850", "Müller Köln Ärzte"),
+        ("mac-roman", "Müller Köln Ärzte"),
+    ],
+)
+def test_the_encoding_is_found_and_named(tmp_path: Path, encoding: str, text: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(f"age,city\n30,{text}\n31,Bern\n".encode(encoding))
+    source = open_source(path)
+    assert source.take(np.array([0]), ["city"])["city"].to_pylist() == [text]
+    assert encoding in source.notes[0]
+    out = source.write(tmp_path / "b.csv", Changes())
+    assert out.read_bytes() == path.read_bytes()

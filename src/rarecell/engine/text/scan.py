@@ -35,6 +35,12 @@ _HEAD = 1 << 20
 _DELIMITERS = b",;\t|"
 _UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _UTF16_HEAD = 16
+_CODE_PAGES = ("windows-1252", "cp850", "mac-roman", "latin-1")
+"""Code pages that are told apart, the likeliest first."""
+
+_LETTERS = "äöüßàáâãåæçéèêëíìîïñóòôõøúùûýœ"
+"""Letters of the languages that these code pages are for."""
+
 _NOT_FOR_FILES = ("punycode", "idna", "unicode-escape", "raw-unicode-escape", "undefined")
 """Encodings of Python for names and for its own texts."""
 
@@ -92,6 +98,37 @@ def encoding_of(path: Path, given: str | None = None) -> str | None:
             f"The encoding was given as '{given}', which is not known. Usual ones are utf-8, latin-1, windows-1252 and utf-16."
         ) from None
     return None if found.name in ("utf-8", "utf-8-sig", "ascii") else found.name
+
+
+def detected_encoding(path: Path) -> str | None:
+    """The code page that the beginning of a text is probably in; None where it is UTF-8, damaged or not, or cannot be told.
+
+    Each page gives the bytes above 127 other meanings. In the right one most of them are letters of western languages, or
+    signs that people type. Where that does not decide, it is Windows-1252, the commonest by far.
+    """
+    with reading(path, is_gzipped(path)) as stream:
+        head = read_up_to(stream, _HEAD, path)
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        shown = head.decode("utf-8", errors="replace")
+        n_bad = shown.count("\ufffd")
+        is_damaged_utf8 = sum(sign > "\x7f" for sign in shown) - n_bad >= n_bad
+        likeliest = max(_CODE_PAGES, key=lambda page: _plausibility(head, page))
+        return None if is_damaged_utf8 or b"\0" in head or _plausibility(head, likeliest) < 0.5 else likeliest
+    return None
+
+
+def _plausibility(head: bytes, page: str) -> float:
+    """The share of high bytes that are plausible in a code page; a byte without a meaning rules the page out."""
+    try:
+        text = head.decode(page)
+    except UnicodeDecodeError:
+        return -1.0
+    high = re.findall(r"[^\x00-\x7f]", text)
+    letters = sum(sign.lower() in _LETTERS for sign in high)
+    signs = sum(sign in "€£§°–—‘’“”„…«»¿¡ºª" for sign in high)
+    return (letters + signs) / max(1, len(high))
 
 
 def _unmarked_utf16(head: bytes) -> str | None:

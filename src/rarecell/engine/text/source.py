@@ -137,6 +137,11 @@ class TranscodedSource(CachedSource):
     def notes(self) -> tuple[str, ...]:
         if self.settings.encoding is not None:
             return ()
+        if not self.encoding.startswith("utf-16"):
+            return (
+                f"{self.path.name} is not UTF-8; by its letters it is {self.encoding}, and was read as such. If letters look wrong, name "
+                "its encoding with --encoding.",
+            )
         sign = (
             "begins with the mark of UTF-16"
             if self._mark
@@ -193,6 +198,10 @@ class TranscodedSource(CachedSource):
         """The copy in UTF-8."""
         assert isinstance(self._inner, CsvSource)
         return self._inner
+
+    @property
+    def settings_of_output(self) -> EngineSettings | None:
+        return self.settings if self.encoding.startswith("utf-16") else replace(self.settings, encoding=self.encoding)
 
     def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Level, ...]:
         return super().levels_read_back(column, written.fitting(self.encoding))
@@ -360,6 +369,8 @@ TextSource = CsvSource | TranscodedSource
 def open_text(path: Path, *, settings: EngineSettings) -> TextSource:
     """Open the source for delimited text: directly when it is UTF-8, otherwise through a UTF-8 copy."""
     encoding = scan.encoding_of(path, settings.encoding)
+    if encoding is None and settings.encoding is None:
+        encoding = scan.detected_encoding(path)
     if encoding is None:
         return CsvSource(path, settings=settings)
     return TranscodedSource(path, encoding, settings=settings)

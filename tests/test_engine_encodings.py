@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
+import pyreadstat
 import pytest
 from click.testing import CliRunner
 
@@ -331,3 +333,20 @@ def test_the_encoding_is_found_and_named(tmp_path: Path, encoding: str, text: st
     assert encoding in source.notes[0]
     out = source.write(tmp_path / "b.csv", Changes())
     assert out.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("version", [10, 15])
+def test_windows_text_in_a_stata_file_is_read_and_stays_as_it_is(tmp_path: Path, version: int) -> None:
+    """Before Stata 14 nobody said which encoding text is in, and later releases were written from such files."""
+    path = tmp_path / "a.dta"
+    names = ["O'Brien", "Muller", "O'Brien", "Muller"]
+    pyreadstat.write_dta(pl.DataFrame({"name": names, "age": [1, 2, 1, 3]}), str(path), version=version)
+    path.write_bytes(path.read_bytes().replace(b"O'Brien", b"O\x92Brien").replace(b"Muller", b"M\xfcller"))
+    source = open_source(path)
+    assert source.take(np.arange(2), ["name"])["name"].to_pylist() == ["O’Brien", "Müller"]
+    assert bool(source.notes) == (version == 15)
+    named = open_source(path, settings=rc.EngineSettings(encoding="latin-1"))
+    assert named.take(np.array([1]), ["name"])["name"].to_pylist() == ["Müller"]
+    out = source.write(tmp_path / "b.dta", Changes(np.array([0, 1]), source.take(np.array([1, 0]), ["name"])))
+    assert b"O\x92Brien" in out.read_bytes()
+    assert open_source(out).take(np.arange(4), ["name"])["name"].to_pylist() == ["Müller", "O’Brien", "O’Brien", "Müller"]

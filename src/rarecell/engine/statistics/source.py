@@ -31,7 +31,7 @@ from rarecell.engine.places import FileStamp
 from rarecell.engine.source import BATCH_ROWS, Column
 from rarecell.engine.statistics.stata import write_stata
 from rarecell.engine.statistics.write import changed_values, codes_of, stata_changes
-from rarecell.engine.text.scan import refuse_duplicates
+from rarecell.engine.text.scan import encoding_of, refuse_duplicates
 from rarecell.errors import BadInput, MissingExtra, RarecellError
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rarecell.engine.statistics.write import NewColumn
 
 
+_OLD_ENCODING = "WINDOWS-1252"
 MANY_LABELS = 3
 """A column of codes with at least this many labelled values is a list of categories without a natural order."""
 
@@ -58,6 +59,9 @@ class StatisticsSource(CachedSource):
         self._stamp = FileStamp(path)
         self.kind = path.suffix.lower()
         self.suffix = ".xpt" if self.kind == ".sas7bdat" else path.suffix
+        # The encoding of text where it is not the one that the file declares.
+        given = settings.encoding
+        self.text_encoding: str | None = None if given is None else (encoding_of(path, given) or "utf-8").upper()
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -78,9 +82,25 @@ class StatisticsSource(CachedSource):
         if self.kind == ".xpt":
             del options["user_missing"]
         with _readable_errors(self.path):
-            found = readers[self.kind](str(self.path), disable_datetime_conversion=True, **options)
+            try:
+                found = readers[self.kind](
+                    str(self.path), disable_datetime_conversion=True, encoding=self.text_encoding, **options
+                )
+            except UnicodeDecodeError:
+                # Older programs wrote text of their own code page into files that are declared to be UTF-8.
+                if self.text_encoding is not None:
+                    raise
+                self.text_encoding = _OLD_ENCODING
+                return self._read(**options)
         self._stamp.refuse_change()
         return found
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        self._inner  # noqa: B018 - the encoding is known only after reading
+        if self.settings.encoding is not None or self.text_encoding is None:
+            return ()
+        return (f"The text of {self.path.name} is not UTF-8 and was read as {self.text_encoding.lower()}.",)
 
     @cached_property
     def metadata(self) -> Any:
@@ -164,6 +184,7 @@ class StatisticsSource(CachedSource):
                 stata_changes(self, changes),
                 dropped=changes.dropped,
                 order=changes.order,
+                encoding=self.text_encoding,
             )
         else:
             self._write_anew(Path(path), changes)

@@ -55,6 +55,9 @@ _MISSING_BITS = {
     "d": (0x7FE0_0000_0000_0000, 0x100_0000_0000),
 }
 _SAME_WIDTH = {"b": "B", "h": "H", "i": "I", "f": "I", "d": "Q"}
+_OLD_ENCODING = "windows-1252"
+"""The encoding of text in releases up to 117, as readers take it."""
+
 _OLD_TYPES = {251: "b", 252: "h", 253: "i", 254: "f", 255: "d"}
 _NEW_TYPES = {65_530: "b", 65_529: "h", 65_528: "i", 65_527: "f", 65_526: "d"}
 
@@ -79,16 +82,16 @@ def encoded(value: Level, column: StataColumn, layout: StataLayout, name: str) -
     return struct.pack(layout.byte_order + column.code, number if column.code in "fd" else int(number))
 
 
-def read_layout(path: Path) -> StataLayout:
-    """Find the rows of a Stata file."""
+def read_layout(path: Path, encoding: str | None = None) -> StataLayout:
+    """Find the rows of a Stata file; ``encoding`` is that of its text where it is not the one of its release."""
     with open(path, "rb") as stream:
         try:
-            return _new_layout(stream) if stream.read(11) == b"<stata_dta>" else _old_layout(stream)
+            return _new_layout(stream, encoding) if stream.read(11) == b"<stata_dta>" else _old_layout(stream, encoding)
         except (struct.error, ValueError, IndexError):
             raise BadInput(f"{path} is damaged, or written by a Stata before 8. Save it anew in a recent Stata.") from None
 
 
-def _old_layout(stream: BinaryIO) -> StataLayout:
+def _old_layout(stream: BinaryIO, encoding: str | None) -> StataLayout:
     """Releases 113 to 115."""
     stream.seek(0)
     release, order_mark = struct.unpack("BB", stream.read(2))
@@ -99,7 +102,7 @@ def _old_layout(stream: BinaryIO) -> StataLayout:
     n_columns, _n_rows = struct.unpack(order + "Hi", stream.read(6))
     stream.seek(109)
     types = list(stream.read(n_columns))
-    names = [_text(stream.read(33), "latin-1") for _ in range(n_columns)]
+    names = [_text(stream.read(33), encoding or _OLD_ENCODING) for _ in range(n_columns)]
     n_format_bytes = 12 if release == 113 else 49
     stream.seek(2 * (n_columns + 1) + n_columns * (n_format_bytes + 33 + 81), 1)
     # Expansion fields: each has a type byte and a length; a pair of zeros ends them.
@@ -109,10 +112,10 @@ def _old_layout(stream: BinaryIO) -> StataLayout:
             break
         stream.seek(length, 1)
     places = [("s", kind) if kind <= 244 else (_OLD_TYPES[kind], struct.calcsize("=" + _OLD_TYPES[kind])) for kind in types]
-    return _layout(order, stream.tell(), names, places, "latin-1")
+    return _layout(order, stream.tell(), names, places, encoding or _OLD_ENCODING)
 
 
-def _new_layout(stream: BinaryIO) -> StataLayout:
+def _new_layout(stream: BinaryIO, encoding: str | None) -> StataLayout:
     """Releases 117 to 119, which have a map of the parts of the file."""
     stream.seek(0)
     head = stream.read(4096)
@@ -120,7 +123,7 @@ def _new_layout(stream: BinaryIO) -> StataLayout:
     order = ">" if _between(head, b"byteorder") == b"MSF" else "<"
     n_columns = struct.unpack(order + ("I" if release >= 119 else "H"), _between(head, b"K"))[0]
     places_in_file = struct.unpack(order + "14q", head[head.index(b"<map>") + 5 :][:112])
-    encoding = "latin-1" if release == 117 else "utf-8"
+    encoding = encoding or (_OLD_ENCODING if release == 117 else "utf-8")
 
     stream.seek(places_in_file[2] + len(b"<variable_types>"))
     types = struct.unpack(f"{order}{n_columns}H", stream.read(2 * n_columns))
@@ -304,9 +307,10 @@ def write_stata(
     *,
     dropped: frozenset[str] = frozenset(),
     order: NDArray[np.int64] | None = None,
+    encoding: str | None = None,
 ) -> None:
     """Copy a Stata file with changed columns, without dropped ones, and in a new order of the records."""
-    layout = read_layout(source)
+    layout = read_layout(source, encoding)
     _refuse_long_texts_that_move(layout, source, dropped, order)
     with open(source, "rb") as stream:
         head = bytearray(stream.read(layout.data_offset))

@@ -115,7 +115,7 @@ def codes_of(source: StatisticsSource, name: str, written: WrittenLevels) -> tup
         return None
     if source.kind != ".dta":
         return written.codes
-    low, high = WHOLE_NUMBERS.get(read_layout(source.path).columns[name].code, (-(2**24), 2**24))
+    low, high = WHOLE_NUMBERS.get(read_layout(source.path, source.text_encoding).columns[name].code, (-(2**24), 2**24))
     for codes in (written.codes, tuple(range(1, len(written.levels) + 1))):
         if all(low <= code <= high for code in codes):
             return codes

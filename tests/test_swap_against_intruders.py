@@ -68,7 +68,7 @@ def tried(weight: float, *, households: bool = False, **wishes: Any) -> SwapPlan
 def test_whatever_must_stay_an_intruder_who_looks_nearby_finds_few(wishes: dict[str, Any]) -> None:
     near, safe = tried(0.0, **wishes), tried(LINK_WEIGHT, **wishes)
     before, after = found_nearby(near), found_nearby(safe)
-    assert before > 25
+    assert before > 20
     assert after < 0.12 * before
     assert after < 0.02 * float(nearest_links(Release.unchanged(safe.table), everybody()).total)
     assert safe.n_protected >= 0.97 * near.n_protected
@@ -76,7 +76,7 @@ def test_whatever_must_stay_an_intruder_who_looks_nearby_finds_few(wishes: dict[
     rules = wishes.get("constraints", SwapConstraints())
     assert not any(safe.moves(key).any() for key in rules.never_swap)
     if rules.within:
-        assert (EDUCATION[safe.records] == EDUCATION[safe.partners]).all()
+        assert (EDUCATION[safe.rows] == EDUCATION[safe.sources]).all()
 
 
 def household_plan(model: rc.DecomposableModel, seed: int, **wishes: Any) -> tuple[SwapPlan, np.ndarray]:

@@ -69,7 +69,7 @@ def test_values_are_exchanged_and_nothing_else_changes(library: str) -> None:
     assert sum(moved_keys(plan).values()) == plan.n_values_changed
     audit = as_arrow(result.audit)
     assert audit.column_names == ["record", "partner", "variables", "distance", "risk_before"]
-    assert audit["record"].to_pylist() == plan.records.tolist()
+    assert audit["record"].to_pylist() == plan.rows.tolist()
     assert audit["variables"].to_pylist()[0] == ",".join(plan.variables(0))
     assert "are identical in input and output" in str(result)
 

@@ -54,14 +54,12 @@ def check_plan(plan: SwapPlan, columns: dict[str, np.ndarray] | None = None, kee
     assert len(set(plan.rows.tolist())) == len(plan.rows)
     after = list(rows)
     moving = follows(table)
-    for pair, (one, other) in enumerate(zip(plan.records.tolist(), plan.partners.tolist(), strict=True)):
-        moved = [v for key in plan.variables(pair) for v in (table.keys.index(key), *moving[table.keys.index(key)])]
-        after[one] = naive.exchanged(rows[one], rows[other], moved)
-        after[other] = naive.exchanged(rows[other], rows[one], moved)
-        assert {after[one][: table.n_keys], after[other][: table.n_keys]} != {
-            rows[one][: table.n_keys],
-            rows[other][: table.n_keys],
-        }
+    assert sorted(plan.sources.tolist()) == sorted(plan.rows.tolist())
+    for place, (row, giver) in enumerate(zip(plan.rows.tolist(), plan.sources.tolist(), strict=True)):
+        keys = plan.variables(place % len(plan))
+        moved = [v for key in keys for v in (table.keys.index(key), *moving[table.keys.index(key)])]
+        after[row] = naive.exchanged(rows[row], rows[giver], moved)
+        assert all(after[row][table.keys.index(key)] != rows[row][table.keys.index(key)] for key in keys)
     sets = [members(table.close(mask)) for mask in plan.model.generator_masks] + [
         [names.index(n) for n in each] for each in keep or []
     ]
@@ -206,7 +204,7 @@ def test_risky_records_of_the_census_sample_are_protected(which: str) -> None:
         < risk.expected_population_uniques - 0.95 * risk.unique_probability[table.record_cell[records]].sum()
     )
     assert after.counts[table.record_cell[records]].max() == 0
-    assert plan.distance.mean() < 0.4 * first_found_distance(plan)
+    assert plan.distance.mean() < 0.45 * first_found_distance(plan)
     assert plan.penalised_cost <= 1.15 * plan.cost_at_least
 
 

@@ -136,6 +136,13 @@ def breaks_a_rule(rules, row, taken, moved):
 
 
 @borrowing
+def broken_rules(rules, codes, pairs, moved, found):
+    """:func:`breaks_a_rule` for the first of each pair of rows of ``codes``, given the values of the second on ``moved``."""
+    for p in range(len(pairs)):
+        found[p] = breaks_a_rule(rules, codes[pairs[p, 0]], codes[pairs[p, 1]], moved[p])
+
+
+@borrowing
 def nobody_else(n_unseen, log_probability):
     """Probability (1−p)^M that none of M unseen units is in the cell."""
     probability = np.exp(log_probability)

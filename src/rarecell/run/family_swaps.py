@@ -172,7 +172,7 @@ def _with_single_persons(task: FamilyTask, plan: FamilyPlan, records: Numbers, p
     if len(never) == task.persons.table.n_keys:
         return plan
     single = plan_task(
-        replace(task.persons, constraints=replace(rules, untouched_records=taken, never_swap=never), decoys=0.0),
+        replace(task.persons, constraints=replace(rules, untouched_records=taken, never_swap=never), decoys=0.0, rings=False),
         waiting,
         progress=progress,
     )

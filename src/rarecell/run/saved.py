@@ -375,7 +375,7 @@ class RecordList:
         self.blanked = self._blanked()
 
     def _swapped(self) -> dict[int, tuple[int, frozenset[str], float | None]]:
-        """For each record with new values: its partner, the keys, and how far apart the two were.
+        """For each record with new values: whose they were, the keys, and how far apart the two were.
 
         A formal release has no pairs: values of a record may come from several others, of which the first is named, and there
         is no distance.
@@ -389,7 +389,6 @@ class RecordList:
                 found[int(record)] = (first, keys | others, None)
             elif record is not None and partner is not None:
                 found[int(record)] = (int(partner), keys, float(row["distance"]))
-                found[int(partner)] = (int(record), keys, float(row["distance"]))
         return found
 
     def _blanked(self) -> dict[int, frozenset[str]]:

@@ -196,7 +196,7 @@ def plan_family_swaps(
     progress : Progress, optional
         Receiver of progress reports.
     """
-    of_rows = plan_task(task.households, households, progress=progress)
+    of_rows = plan_task(replace(task.households, rings=False), households, progress=progress)
     for turn in range(MOST_ROUNDS):
         broken = breaks_a_rule(task, of_rows)
         if turn < ROUNDS_FOR_LINKS:
@@ -230,7 +230,11 @@ def _planned_again(
     rules = task.households.constraints
     taken = np.unique(np.concatenate([np.asarray(rules.untouched_records, dtype=np.int64), good.rows, aside]))
     again = replace(
-        task.households, constraints=replace(rules, untouched_records=taken), decoys=0.0, seed=task.households.seed + turn + 1
+        task.households,
+        constraints=replace(rules, untouched_records=taken),
+        decoys=0.0,
+        rings=False,
+        seed=task.households.seed + turn + 1,
     )
     more = plan_task(again, waiting, progress=progress)
     joined: Json = {

@@ -28,8 +28,10 @@ from rarecell.progress import SILENT, Progress
 from rarecell.release.release import Release
 from rarecell.swap.apply import Exchange, apply_plan
 from rarecell.swap.interactions import Interactions
+from rarecell.swap.partners import PartnerSearch
 from rarecell.swap.planner import Planner, exchanged_cells, row_numbers
 from rarecell.swap.reasons import Unswapped
+from rarecell.swap.rings import ringed
 from rarecell.swap.rules import SwapConstraints
 from rarecell.swap.task import LINK_WEIGHT, SwapTask
 from rarecell.swap.units import Units
@@ -69,6 +71,9 @@ class SwapPlan(Exchange, Shown):
         Lower bound on the cost of any plan from the candidate lists of the first round, including penalties for unserved records.
     penalised_cost : float
         Cost of this plan in the same sense.
+    givers : array of int or None
+        For each of ``rows``, the row whose values it receives if that is not always the other of the pair: pairs that exchange the
+        same keys are merged into rings.
     """
 
     task: SwapTask
@@ -83,6 +88,7 @@ class SwapPlan(Exchange, Shown):
     unswapped: tuple[Unswapped, ...]
     cost_at_least: float = 0.0
     penalised_cost: float = 0.0
+    givers: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.records)
@@ -115,20 +121,44 @@ class SwapPlan(Exchange, Shown):
     @cached_property
     def sources(self) -> NDArray[np.int64]:
         """For each of ``rows``, the row that its new values come from."""
-        return np.concatenate([self.partners, self.records])
+        return np.concatenate([self.partners, self.records]) if self.givers is None else self.givers
+
+    @cached_property
+    def ring(self) -> NDArray[np.int64]:
+        """For each pair, a number that it shares with the pairs of its ring."""
+        ring = np.arange(len(self))
+        if self.givers is None:
+            return ring
+        pair_of = self._position(self.sources) % max(len(self), 1)
+        own = np.tile(np.arange(len(self)), 2)
+        while True:
+            lowest = ring.copy()
+            np.minimum.at(lowest, own, ring[pair_of])
+            np.minimum.at(lowest, pair_of, ring[own])
+            if np.array_equal(lowest, ring):
+                return ring
+            ring = lowest
+
+    def _position(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The place of row numbers in ``rows``."""
+        order = np.argsort(self.rows)
+        return np.asarray(order[np.searchsorted(self.rows, rows, sorter=order)])
+
+    def whole(self, pairs: Array) -> NDArray[np.int64]:
+        """Return the positions of these pairs and of all pairs in a ring with them, in increasing order."""
+        return np.flatnonzero(np.isin(self.ring, self.ring[pairs]))
 
     @cached_property
     def release(self) -> Release:
         """What the swaps do to the records."""
         of_rows, of_sources = self.table.cell_of(self.rows), self.table.cell_of(self.sources)
-        moved, own = np.tile(self.moved, 2), np.arange(len(self.rows))
-        partner = np.roll(own, len(self))
+        moved, own, giver = np.tile(self.moved, 2), np.arange(len(self.rows)), self._position(self.sources)
         return Release(
             self.table,
             self.rows,
             self.table.cells[of_rows],
             exchanged_cells(self.table, of_rows, of_sources, moved),
-            {key: np.where(moved >> np.uint64(k) & np.uint64(1) == 1, partner, own) for k, key in enumerate(self.table.keys)},
+            {key: np.where(moved >> np.uint64(k) & np.uint64(1) == 1, giver, own) for k, key in enumerate(self.table.keys)},
             seed=self.task.seed,
         )
 
@@ -137,8 +167,8 @@ class SwapPlan(Exchange, Shown):
         return moved_links(register.seen(self.release), register, distances=self.task.distances)
 
     def rows_of(self, pairs: Array) -> NDArray[np.int64]:
-        """Return the places in ``rows`` of these pairs (positions or a mask)."""
-        chosen = np.arange(len(self))[pairs]
+        """Return the places in ``rows`` of these pairs (positions or a mask) and of the rings they belong to."""
+        chosen = self.whole(pairs)
         return np.concatenate([chosen, chosen + len(self)])
 
     @property
@@ -167,12 +197,14 @@ class SwapPlan(Exchange, Shown):
         return dict(Counter(left.reason for left in self.unswapped).most_common())
 
     def subset(self, pairs: Array) -> SwapPlan:
-        """Return the plan with only these pairs (positions or a mask); any part of a plan also keeps the margins.
+        """Return the plan with only these pairs (positions or a mask) and the rings they belong to; it keeps the margins, too.
 
         Records of the pairs left out no longer count as requested.
         """
-        names = ("records", "partners", "moved", "distance", "cost")
-        chosen = {name: getattr(self, name)[pairs] for name in names}
+        names, kept = ("records", "partners", "moved", "distance", "cost"), self.whole(pairs)
+        chosen = {name: getattr(self, name)[kept] for name in names}
+        if self.givers is not None:
+            chosen["givers"] = self.givers[np.concatenate([kept, kept + len(self)])]
         left = [each.record for each in self.unswapped]
         still = np.isin(self.requested, np.concatenate([chosen["records"], chosen["partners"], np.array(left, dtype=np.int64)]))
         return replace(self, requested=self.requested[still], **chosen)
@@ -184,17 +216,19 @@ class SwapPlan(Exchange, Shown):
         return apply_plan(self, data)
 
     def audit(self, places: Places = None) -> dict[str, list[Level]]:
-        """Return one row per pair: record, partner, keys exchanged, distance and risk before.
+        """Return one row for each record that receives values: the record, whose values, of which keys, distance and risk before.
 
         ``places`` says where ``rows`` are in the data if not at their row numbers; see ``SwapResult.places``.
         """
         names = (self.rows if places is None else places).tolist()
+        giver, changed = self._position(self.sources), self.release.true != self.release.released
+        keys = self.table.keys
         return {
-            "record": names[: len(self)],
-            "partner": names[len(self) :],
-            "variables": [joined_names(self.variables(pair)) for pair in range(len(self))],
-            "distance": self.distance.tolist(),
-            "risk_before": self.risk_before.tolist(),
+            "record": names,
+            "partner": [names[place] for place in giver.tolist()],
+            "variables": [joined_names(key for key, is_new in zip(keys, row, strict=True) if is_new) for row in changed.tolist()],
+            "distance": np.tile(self.distance, 2).tolist(),
+            "risk_before": self.task.cell_risk[self.table.cell_of(self.rows)].tolist(),
         }
 
     def to_frame(self, like: Frame = None, *, places: Places = None) -> Frame:
@@ -308,7 +342,7 @@ def plan_task(task: SwapTask, records: ArrayLike, *, progress: Progress = SILENT
     planner.mend_exposed(progress)
     planner.add_decoys(progress)
     decided = planner.decided()
-    return SwapPlan(
+    plan = SwapPlan(
         task=task,
         interactions=planner.search.interactions,
         units=planner.units,
@@ -321,4 +355,19 @@ def plan_task(task: SwapTask, records: ArrayLike, *, progress: Progress = SILENT
         unswapped=decided.unswapped,
         cost_at_least=decided.cost_at_least,
         penalised_cost=decided.penalised_cost,
+    )
+    return _with_rings(planner.search, plan) if task.rings else plan
+
+
+def _with_rings(search: PartnerSearch, plan: SwapPlan) -> SwapPlan:
+    found = ringed(search, plan.records, plan.partners, plan.moved, plan.distance, plan.cost)
+    penalised = plan.penalised_cost + float(found.cost.sum() - plan.cost.sum())
+    return replace(
+        plan,
+        distance=found.distance,
+        cost=found.cost,
+        givers=np.concatenate([found.to_record, found.to_partner]),
+        penalised_cost=penalised,
+        # Rings have more to choose from than the bound takes into account.
+        cost_at_least=min(plan.cost_at_least, penalised),
     )

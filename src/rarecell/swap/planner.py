@@ -73,13 +73,13 @@ def priced_exchanges(
     here, there = np.concatenate([one, other]), np.concatenate([other, one])
     moved_of_both = np.concatenate([moved, moved])
     cells = exchanged_cells(search.table, search.units.cell[here], search.units.cell[there], moved_of_both)
-    link = _link_of(search, here, there, moved_of_both, cells)
+    link = link_of(search, here, there, moved_of_both, cells)
     leaves_one = search.table.counts[search.units.cell[here]] == 2
     link += np.where(leaves_one, search.around.link[here], 0.0)
     return np.asarray(apart), link[: len(one)] + link[len(one) :]
 
 
-def _link_of(
+def link_of(
     search: PartnerSearch,
     here: NDArray[np.int64],
     there: NDArray[np.int64],

@@ -140,6 +140,8 @@ def _merged(task: SwapTask, chosen: Chosen, plans: list[SwapPlan], scenarios: Sc
         name: np.concatenate([getattr(plan, name) for plan in plans])
         for name in ("records", "partners", "moved", "distance", "cost")
     }
+    givers = [plan.sources.reshape(2, -1) for plan in plans]
+    joined["givers"] = np.concatenate(givers, axis=1).ravel()
     whole = replace(plans[0], task=task, interactions=interactions, requested=chosen.records, **joined)
     reasons = {left.record: left.reason for plan in plans for left in plan.unswapped}
     moved_keys: dict[int, set[str]] = {}

@@ -173,7 +173,7 @@ def frontier(
 ) -> tuple[FrontierPoint, ...]:
     """Compute the remaining risk against values changed, as the swaps of a plan are made in the order of their benefit."""
     in_order = _by_benefit(risk, plan, links) if order is None else order
-    n_values = 2 * _n_moved(plan)
+    n_values = _n_moved(plan)
     steps = np.unique(np.linspace(0, len(plan), min(n_points, len(plan) + 1)).round().astype(np.int64))
     points = []
     for n in steps.tolist():
@@ -181,7 +181,7 @@ def frontier(
         points.append(
             FrontierPoint(
                 n,
-                int(n_values[in_order[:n]].sum()),
+                int(n_values[plan.whole(in_order[:n])].sum()),
                 after.expected_population_uniques,
                 after.expected_correct_matches,
                 after.highest,
@@ -199,8 +199,9 @@ def _by_benefit(risk: RecordRisk, plan: SwapPlan, links: MovedLinks) -> NDArray[
 
 
 def _n_moved(plan: SwapPlan) -> NDArray[np.int64]:
-    """Number of keys that each pair exchanges."""
-    return np.array([int(m & plan.interactions.keys).bit_count() for m in plan.moved.tolist()], dtype=np.int64)
+    """Number of values that the two rows of each pair receive."""
+    release = plan.release
+    return np.asarray((release.true != release.released).sum(axis=1).reshape(2, -1).sum(axis=0))
 
 
 def risk_after_pairs(risk: RecordRisk, plan: SwapPlan, links: MovedLinks, pairs: NDArray[np.int64]) -> RiskAfter:

@@ -87,6 +87,8 @@ class SwapTask:
     intruders : tuple of Distances
         How each intruder that is planned against measures distances, the one for screening candidates first; by default, the
         family of :func:`~rarecell.table.distance.yardsticks`.
+    rings : bool
+        Whether pairs are merged into rings; without, any part of a plan is a plan.
     seed : int
         Seed of every random choice.
     """
@@ -106,6 +108,7 @@ class SwapTask:
     decoys: float = 0.0
     record_ids: ArrayLike | NamesOfRecords | None = None
     intruders: tuple[Distances, ...] = ()
+    rings: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:

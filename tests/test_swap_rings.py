@@ -1,0 +1,98 @@
+"""Rings of four: every kept margin stays, nobody undoes another, and only cheap ones are made."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rarecell as rc
+from rarecell.swap.apply import compare_margins
+from rarecell.swap.partners import PartnerSearch
+from rarecell.swap.plan import SwapPlan, plan_task
+from rarecell.swap.planner import priced_exchanges
+from rarecell.swap.rings import WORTH
+from rarecell.swap.task import SwapTask
+from tests.strategies_swap import decomposable_cases
+
+
+def _planned(seed: int, n: int = 400) -> SwapPlan:
+    """A plan on a chain a – b – c – d of keys, so that many pairs exchange the same keys beside the same values."""
+    draw = np.random.default_rng(seed)
+    a = draw.integers(0, 12, n)
+    b = (a // 4 + draw.integers(0, 2, n)) % 3
+    c = (b + draw.integers(0, 2, n)) % 3
+    d = (4 * c + draw.integers(0, 12, n)) % 14
+    people = pa.table({"a": a, "b": b, "c": c, "d": d})
+    table = rc.Microdata(people, keys=["a", "b", "c", "d"]).table(records=True)
+    model = rc.DecomposableModel(table, cliques=[("a", "b"), ("b", "c"), ("c", "d")])
+    risk = rc.record_risk(table, model, population=20 * n)
+    return plan_task(SwapTask(table, model, risk=risk, seed=seed), risk.riskiest(120))
+
+
+@settings(max_examples=40, deadline=None)
+@given(decomposable_cases(max_records=30), st.integers(0, 1000))
+def test_every_kept_margin_stays_and_values_come_from_the_giver(model: rc.DecomposableModel, seed: int) -> None:
+    table = model.table
+    plan = plan_task(SwapTask(table, model, population=3 * table.n_records, seed=seed), np.arange(table.n_rows))
+    assert all(check.is_identical for check in compare_margins(plan))
+    # Everybody who gives a part receives one, and every part is received once.
+    assert sorted(plan.sources.tolist()) == sorted(plan.rows.tolist())
+    cells = {row: table.cells[table.cell_of(row)] for row in plan.rows.tolist()}
+    for place, (row, giver) in enumerate(zip(plan.rows.tolist(), plan.sources.tolist(), strict=True)):
+        mask = int(plan.moved[place % len(plan)])
+        expected = [int(cells[giver][k] if mask >> k & 1 else cells[row][k]) for k in range(table.n_keys)]
+        assert plan.new_cells[place].tolist() == expected
+        assert plan.new_cells[place].tolist() != cells[row].tolist()
+    for some in (plan.subset(np.arange(0, len(plan), 3)), plan.subset(np.arange(len(plan)) % 2 == 1)):
+        assert all(check.is_identical for check in compare_margins(some))
+        assert sorted(some.sources.tolist()) == sorted(some.rows.tolist())
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_in_a_ring_nobody_receives_from_whom_they_give_to(seed: int) -> None:
+    plan = _planned(seed)
+    sizes = Counter(plan.ring.tolist())
+    in_ring = np.array([sizes[ring] == 2 for ring in plan.ring.tolist()])
+    assert set(sizes.values()) <= {1, 2}
+    assert in_ring.mean() > 0.3
+    giver = dict(zip(plan.rows.tolist(), plan.sources.tolist(), strict=True))
+    for row in plan.rows[np.tile(in_ring, 2)].tolist():
+        way = [row]
+        while giver[way[-1]] != row:
+            way.append(giver[way[-1]])
+        assert len(way) == 4
+    for row in plan.rows[np.tile(~in_ring, 2)].tolist():
+        assert giver[giver[row]] == row
+
+
+def test_a_ring_costs_what_its_receivers_cost_and_little_more_than_pairs() -> None:
+    plan = _planned(4)
+    search = PartnerSearch(plan.task)
+    here, there = (search.units.unit_of(rows) for rows in (plan.rows, plan.sources))
+    moved = np.tile(plan.moved, 2)
+    apart, _ = priced_exchanges(search, here, there, moved)
+    in_ring = np.bincount(plan.ring, minlength=len(plan))[plan.ring] > 1
+    by_pair = 0.5 * apart.reshape(2, -1).sum(axis=0)
+    assert plan.distance[in_ring] == pytest.approx(by_pair[in_ring])
+    one, other = (search.units.unit_of(rows) for rows in (plan.records, plan.partners))
+    distance, link = priced_exchanges(search, one, other, plan.moved)
+    as_pairs = distance + plan.task.link_weight * link
+    of_ring, of_pairs = (np.bincount(plan.ring, values, len(plan)) for values in (plan.cost, as_pairs))
+    # A pair's cost has a random part of at most a hundredth.
+    assert (of_ring <= of_pairs + WORTH + 0.02 + 1e-9).all()
+
+
+def test_the_list_of_swaps_names_giver_and_receiver() -> None:
+    plan = _planned(5)
+    audit = plan.audit()
+    assert audit["record"] == plan.rows.tolist()
+    assert audit["partner"] == plan.sources.tolist()
+    changed = plan.release.true != plan.release.released
+    for row, names in zip(changed, audit["variables"], strict=True):
+        assert names.split(",") == [key for key, is_new in zip("abcd", row, strict=True) if is_new]
+    assert plan.n_values_changed == sum(len(names.split(",")) for names in audit["variables"])

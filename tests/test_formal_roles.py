@@ -21,7 +21,7 @@ def test_roles_are_told_after_a_formal_release() -> None:
     assert swap is not None
     assert done.plan.moves("town").any()
     told = attribute_risk(Groups.of(rc.Microdata(after, keys=[*keys, "illness"]).table(), "illness"))
-    assert swap.attributes[0].to_dict() == pytest.approx({**swap.attributes[0].to_dict(), **told.to_dict()})
+    assert swap.attributes[0].to_dict() == pytest.approx({**swap.attributes[0].to_dict(), **told.summary().to_dict()})
     pairs = Counter(zip(after["age"].to_pylist(), after["town"].to_pylist(), strict=True))
     assert swap.scenarios[0].sample_uniques == sum(n == 1 for n in pairs.values())
     cells = Counter(f"{town}, {sex}" for town, sex in zip(after["town"].to_pylist(), after["sex"].to_pylist(), strict=True))

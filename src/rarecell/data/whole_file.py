@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from rarecell.data.levels import MISSING_WORDS
-from rarecell.engine.arrays import EncodedColumn, as_numpy, code_chunk, unified
+from rarecell.engine.arrays import EncodedColumn, as_arrow, as_numpy, code_chunk, texts, unified
 from rarecell.engine.source import Column, Source
 from rarecell.table.contingency import ContingencyTable
 
@@ -72,7 +72,7 @@ def ordered_codes(encoded: EncodedColumn, column: Column, *, decimal_mark: str =
         distinct, rank[there] = np.unique(numbers[there], return_inverse=True)
         is_date = column.kind == "date" or _is_date_text(values)
         return OrderedColumn(column.name, rank[encoded.codes], max(1, len(distinct)), distinct, is_date)
-    order = as_numpy(pc.array_sort_indices(pc.cast(values, pa.string()).take(pa.array(there))))
+    order = as_numpy(pc.array_sort_indices(pc.cast(values, pa.string()).take(as_arrow(there))))
     rank[there[order]] = np.arange(len(there))
     return OrderedColumn(column.name, rank[encoded.codes], max(1, len(there)))
 
@@ -94,9 +94,11 @@ def _numbers(values: pa.Array, column: Column, decimal_mark: str) -> NDArray[np.
     if pa.types.is_null(values.type):
         return np.full(len(values), np.nan)
     text = pc.cast(values, pa.string())
-    text = pc.if_else(pc.equal(text, ""), None, text)
+    # Arrow loads pandas by itself whenever it converts a value of Python, so there are none here.
+    nothing = pa.nulls(1, pa.string())[0]
+    text = pc.if_else(pc.equal(text, texts([""])[0]), nothing, text)
     # Among numbers, words that other programs write for "no value" mean that; among words they are words.
-    plain = pc.if_else(pc.is_in(text, value_set=pa.array(sorted(MISSING_WORDS))), None, text)
+    plain = pc.if_else(pc.is_in(text, value_set=texts(sorted(MISSING_WORDS))), nothing, text)
     plain = pc.replace_substring(plain, decimal_mark, ".") if decimal_mark != "." else plain
     if pc.all(pc.match_substring_regex(plain, _NUMBER)).as_py() is not False:
         return _floats(pc.utf8_trim_whitespace(plain))
@@ -118,7 +120,7 @@ def _is_date_text(values: pa.Array) -> bool:
 
 def _floats(values: pa.Array) -> NDArray[np.float64]:
     floats = values.cast(pa.float64(), safe=False)
-    return np.array(as_numpy(pc.fill_null(floats, float("nan"))), dtype=np.float64)
+    return np.array(as_numpy(pc.fill_null(floats, as_arrow(np.array([np.nan]))[0])), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

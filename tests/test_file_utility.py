@@ -55,6 +55,7 @@ def test_sentences_are_true_of_what_moved() -> None:
         FileUtility(columns=2, largest=0.0).sentence
         == "the means of 2 numeric columns by the levels of each key are as they were"
     )
+    assert "in a sample" in FileUtility(columns=2, largest=0.0, is_sample=True).sentence
     moved = FileUtility(columns=2, largest=0.32, column="pay", key="job", limit=0.05)
     assert moved.sentence == "means of 'pay' by 'job' moved by up to 32 %, beyond the 5.0 % of --max-change"
     assert not moved.is_within_limit

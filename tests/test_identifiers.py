@@ -94,6 +94,7 @@ def test_known_numbers_pass_their_checks() -> None:
         ("occupation", [f"{k:04d}" for k in range(0, 5_000, 50)]),
         ("country", ["Austria", "Belgium", "Chile", "Denmark", "Estonia"] * 1),
         ("interview", [datetime.date(2_024, 3, 1) + datetime.timedelta(k) for k in range(40)]),
+        ("birth_month", [datetime.date(1_950 + k // 12, 1 + k % 12, 1) for k in range(200)]),
         ("region", ["north", "south"]),
         ("money", [f"{x:.2f}" for x in RNG.lognormal(5, 1, N)]),
         ("phone_owned", ["yes", "no"]),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
@@ -153,3 +154,26 @@ def test_the_report_lists_treatments_and_accepted_leaks(tmp_path: Path) -> None:
     assert "round 100" in page
     outside = (tmp_path / "run" / "report-external.html").read_text(encoding="utf-8")
     assert "birth_year" not in outside
+
+
+def test_records_that_are_only_counted_are_looked_at_and_handed_over_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a file is that does not fit into memory."""
+    monkeypatch.setattr("rarecell.data.microdata.CODES_IN_MEMORY", 100)
+    table = people(900).append_column("birth_year", pa.array(2_000 - people(900)["age"].to_numpy()))
+    pq.write_table(table, tmp_path / "people.parquet")
+    options = asked(recode={"age": "10-year bands"}, treat={"phone": "drop", "born": "date to month", "wage": "round 5"}, top=30)
+    with pytest.raises(rc.RarecellError, match="'birth_year' tells"):
+        rc.protect(tmp_path / "people.parquet", **options)
+    options["treat"] |= {"birth_year": "drop"}
+    done = rc.protect(tmp_path / "people.parquet", out=tmp_path / "run", **options)
+    assert done.assessment.table.record_cell is None
+    assert done.summary.swap.swapped
+    assert done.summary.swap.file.is_sample
+    assert "wage" not in {one.column for one in done.summary.swap.file.means}
+    made = rc.handover(tmp_path / "run", reason="test")
+    written, inside = pq.read_table(made / "data.parquet"), pq.read_table(tmp_path / "run" / "protected.parquet")
+    key = pq.read_table(tmp_path / "run" / "release-key.parquet")["released_row"].to_numpy()
+    assert written["income"].to_numpy()[key].tolist() == inside["income"].to_numpy().tolist()
+    assert not {"phone", "birth_year"} & set(written.column_names)

@@ -177,7 +177,9 @@ def direct_identifier(name: str, values: Sequence[object], n_records: int, *, is
     True
     """
     if is_date:
-        return _of_days(name, len({str(value)[:10] for value in values}))
+        days = {str(value)[:10] for value in values}
+        # Dates that were cut to the month are the first of it.
+        return None if all(day.endswith("-01") for day in days) else _of_days(name, len(days))
     is_text = any(isinstance(value, str) for value in values)
     texts = [str(value).strip() for value in values if isinstance(value, str | int) and not isinstance(value, bool)]
     if len(values) < FEWEST_VALUES or not values:

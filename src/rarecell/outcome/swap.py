@@ -271,6 +271,8 @@ class FileUtility(Plain):
     @property
     def sentence(self) -> str:
         """What is true of the means of the file, as the end of a sentence."""
+        if not self.column and self.is_sample:
+            return f"in a sample of the records no mean of {counted(self.columns, 'numeric column')} by the levels of a key moved"
         if not self.column:
             return f"the means of {counted(self.columns, 'numeric column')} by the levels of each key are as they were"
         said = f"means of '{self.column}' by '{self.key}' moved by up to {percent(self.largest)}"

@@ -49,7 +49,8 @@ def file_utility(
     columns = {}
     for name in names:
         values = whole.columns[name].values
-        if name in treated.dropped or name in treated.recodes:
+        # Of a sample it is not known what a treated value became, because treatments look at all records.
+        if name in treated.dropped or name in treated.recodes or (name in treated.values and not whole.is_complete):
             continue
         after = values
         if whole.is_complete:
@@ -57,7 +58,7 @@ def file_utility(
             after = treated.after[name].values if is_treated else _travelled(values, name, release, place, moved)
         columns[name] = values, after
     changes = mean_changes(keys, columns, weights)
-    return told(changes, table, len(names), limit=limit, is_sample=not whole.is_complete)
+    return told(changes, table, len(columns), limit=limit, is_sample=not whole.is_complete) if columns else None
 
 
 def _places(whole: WholeFile, release: Release) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -85,8 +86,11 @@ def _travelled(
     moved: NDArray[np.int64],
 ) -> NDArray[np.float64]:
     """The values of a column after those that travel with a key have moved with it."""
+    taken = release.taken_from(name)
+    if np.array_equal(taken, np.arange(len(taken))):
+        return values
     after = values.copy()
-    after[place] = values[place[release.taken_from(name)[moved]]]
+    after[place] = values[place[taken[moved]]]
     return after
 
 

@@ -1,6 +1,6 @@
 """How close are the estimates to the truth, on samples from populations that are known?
 
-    python benchmarks/accuracy.py [--seeds 10] [--fractions 0.005 0.01 0.035 0.1] [--sets census-8 adult-9 …]
+    python benchmarks/accuracy.py [--seeds 10] [--first-seed 0] [--fractions 0.005 0.01 0.035 0.1] [--sets census-8 adult-9 …]
                                   [--designs srs key column noise households] [--models default|usual|all] [--csv FILE]
 
 Draws samples from known populations (:mod:`benchmarks.populations`) with several sets of keys: simple random ones, whole households, or
@@ -180,6 +180,7 @@ def covers(interval: tuple[float, float], truth: float) -> bool:
 def main(argv: list[str] | None = None, *, show: Callable[[list[dict[str, object]]], None] = report) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--first-seed", type=int, default=0, help="samples that no choice was made on have seeds from 7 on")
     parser.add_argument("--fractions", type=float, nargs="+", default=list(FRACTIONS))
     parser.add_argument("--sets", nargs="+", default=available_sets(), choices=[*available_sets(), "many-levels"])
     parser.add_argument("--designs", nargs="+", default=["srs"], choices=DESIGNS)
@@ -194,7 +195,7 @@ def main(argv: list[str] | None = None, *, show: Callable[[list[dict[str, object
         for name in options.sets
         for fraction in options.fractions
         for design in options.designs
-        for seed in range(options.seeds)
+        for seed in range(options.first_seed, options.first_seed + options.seeds)
         if is_possible(name, design)
     ]
     rows: list[dict[str, object]] = []

@@ -16,7 +16,10 @@ import numpy as np
 
 import rarecell as rc
 from rarecell.datasets import CENSUS_KEYS, CENSUS_POPULATION, census_population, census_sample
+from rarecell.model.regularised import RegularisedModel
+from rarecell.search.hierarchical import improve_model
 from rarecell.table.coarsening import automatic_coarsenings
+from rarecell.table.structural_zeros import find_structural_zeros
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -79,12 +82,12 @@ def main() -> None:
     for name, chosen in (("full resolution", table), ("several resolutions", several)):
         seconds, found = timed(lambda chosen=chosen: rc.select_model(chosen))
         report(f"decomposable, {name}", seconds, found.best, chosen, truth)
-        seconds, better = timed(lambda chosen=chosen, found=found: rc.improve_model(chosen, [found.best]))
+        seconds, better = timed(lambda chosen=chosen, found=found: improve_model(chosen, [found.best]))
         report(f"hierarchical, {name}", seconds, better.best, chosen, truth)
-        seconds, regularised = timed(lambda chosen=chosen: rc.RegularisedModel(chosen))
+        seconds, regularised = timed(lambda chosen=chosen: RegularisedModel(chosen))
         report(f"regularised, {name}", seconds, regularised, chosen, truth)
 
-    seconds, zeros = timed(lambda: rc.find_structural_zeros(table))
+    seconds, zeros = timed(lambda: find_structural_zeros(table))
     compatible = table.with_structural_zeros(zeros)
     everything = (1 << table.n_keys) - 1
     print(f"structural zeros in {seconds:.2f} s: {zeros}")
@@ -92,7 +95,7 @@ def main() -> None:
     for name, chosen in (("full", compatible), ("several", several.with_structural_zeros(zeros))):
         seconds, found = timed(lambda chosen=chosen: rc.select_model(chosen))
         report(f"decomposable, {name}, zeros", seconds, found.best, chosen, truth)
-        seconds, better = timed(lambda chosen=chosen, found=found: rc.improve_model(chosen, [found.best]))
+        seconds, better = timed(lambda chosen=chosen, found=found: improve_model(chosen, [found.best]))
         report(f"hierarchical, {name}, zeros", seconds, better.best, chosen, truth)
 
 

@@ -81,7 +81,7 @@ def test_everything_that_a_public_function_takes_or_returns_is_public() -> None:
             types = [*(parameter.annotation for parameter in signature.parameters.values()), signature.return_annotation]
             mentioned |= set(re.findall(r"\w+", " ".join(str(one) for one in types)))
     assert mentioned & classes - never_needed <= set(rc.__all__)
-    assert "SwapTask" in mentioned & classes
+    assert "ReleaseFrontier" in mentioned & classes
 
 
 def test_the_procedure_of_the_paper_is_one_keyword(people: pd.DataFrame) -> None:

@@ -14,6 +14,7 @@ from scipy.stats import chi2
 
 import rarecell as rc
 from rarecell._kernels import shuffling
+from rarecell.graph.chordal import ChordalGraph
 from rarecell.graph.masks import members
 from rarecell.swap.formal.mechanism import Strata, rearranged, rooted_tree
 from tests.naive import formal as naive
@@ -154,7 +155,7 @@ def test_all_margins_and_the_root_stay(model: rc.DecomposableModel, seed: int, e
 
 
 @given(chordal_graphs(min_vertices=2, max_vertices=8))
-def test_a_rooted_tree_is_a_junction_tree_with_every_clique_as_high_as_can_be(graph: rc.ChordalGraph) -> None:
+def test_a_rooted_tree_is_a_junction_tree_with_every_clique_as_high_as_can_be(graph: ChordalGraph) -> None:
     for root in graph.clique_masks:
         tree = rooted_tree(graph, root)
         assert Counter(edge.separator for edge in tree.edges) == Counter(dict(graph.separator_masks))

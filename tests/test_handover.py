@@ -17,7 +17,7 @@ from pyarrow import csv
 import rarecell as rc
 from rarecell.cli.commands import main
 from rarecell.data.codebook import Codebook
-from rarecell.errors import BadInput, OutputExists
+from rarecell.errors import BadInput, OutputExists, UnknownColumns
 from rarecell.run import publishing
 from rarecell.run.handover import NotHandedOver, handover
 
@@ -151,7 +151,7 @@ def test_columns_that_name_persons_stop_it(tmp_path: Path) -> None:
     run = protected(tmp_path, people(mail=mails))
     with pytest.raises(NotHandedOver, match=r"'mail' \(e-mail addresses\).*--drop mail"):
         handover(run, reason="test")
-    with pytest.raises(rc.UnknownColumns, match="mial"):
+    with pytest.raises(UnknownColumns, match="mial"):
         handover(run, reason="test", drop=["mial"])
     assert "mail" not in csv.read_csv(handover(run, reason="test", drop=["mail"]) / "data.csv").column_names
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.graph import ChordalGraph, random_chordal_graph
+from rarecell.model.average import AverageModel
 from rarecell.search.score import make_score
 from tests.naive.marginals import marginal_counts
 from tests.naive.search import graph_score
@@ -140,9 +141,9 @@ def test_an_average_is_the_mean_of_probabilities() -> None:
     table = census_table()
     one = rc.DecomposableModel(table, cliques=[])
     two = rc.DecomposableModel(table, graph=ChordalGraph.from_clique_masks(8, [255]))
-    average = rc.AverageModel([one, two], weights=[1, 3])
+    average = AverageModel([one, two], weights=[1, 3])
     expected = 0.25 * np.exp(one.log_cell_probability()) + 0.75 * table.counts / table.n_records
     np.testing.assert_allclose(np.exp(average.log_cell_probability()), expected, rtol=1e-12)
     assert average.sample(100, np.random.default_rng(0)).shape == (100, 8)
     with pytest.raises(rc.RarecellError, match="weights"):
-        rc.AverageModel([one, two], weights=[1])
+        AverageModel([one, two], weights=[1])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.cli import main
-from rarecell.errors import BadInput
+from rarecell.errors import BadInput, UnknownColumns
 from rarecell.swap.pairs import candidates, explain_pair
 
 LEVELS = (4, 3, 2, 2)
@@ -77,7 +77,7 @@ def test_kept_margins_and_fixed_keys_shorten_the_list() -> None:
     with_income = candidates(table, model, 0, keep=[("c", "income")], columns={"income": income}, most=10**6)
     assert len(with_income.nearest) > 0
     assert all("c" not in one.keys for one in with_income.nearest if income[one.partner] != income[0])
-    with pytest.raises(rc.UnknownColumns, match="income"):
+    with pytest.raises(UnknownColumns, match="income"):
         candidates(table, model, 0, keep=[("a", "income")])
 
 

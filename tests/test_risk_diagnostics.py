@@ -13,6 +13,7 @@ from scipy import integrate, special, stats
 
 import rarecell as rc
 from rarecell.errors import KeyMismatch, PopulationTooSmall
+from rarecell.model.average import AverageModel
 from rarecell.model.protocol import LogMoments
 from rarecell.risk import diagnostics
 from rarecell.risk.records import record_risk
@@ -86,7 +87,7 @@ def test_statistics_are_standard_when_the_model_is_true() -> None:
 
 def test_drawn_cells_agree_with_all_cells() -> None:
     table, _, _ = chain(1)
-    model = rc.AverageModel([rc.DecomposableModel(table, cliques=[("a", "b")]), rc.DecomposableModel(table)])
+    model = AverageModel([rc.DecomposableModel(table, cliques=[("a", "b")]), rc.DecomposableModel(table)])
     exact = diagnostics.fit_diagnostics(table, model, population=12_000)
     drawn = diagnostics.fit_diagnostics(table, model, population=12_000, exact_up_to=1, n_draws=20_000)
     assert not drawn.is_exact

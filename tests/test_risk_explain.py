@@ -8,6 +8,7 @@ from hypothesis import given, settings
 
 import rarecell as rc
 from rarecell.errors import Cancelled
+from rarecell.model.average import AverageModel
 from rarecell.progress import SilentProgress
 from rarecell.risk.explain import explain_records, key_costs
 from rarecell.risk.records import record_risk
@@ -62,7 +63,7 @@ def test_words_of_a_reason(families: rc.ContingencyTable) -> None:
 def test_an_average_is_explained_by_all_its_members(families: rc.ContingencyTable) -> None:
     pair = rc.DecomposableModel(families, cliques=[("relationship", "marital")])
     bands = rc.DecomposableModel(families, cliques=[("marital", "age/2"), ("age",)])
-    average = rc.AverageModel([bands, pair], weights=[0.9, 0.1])
+    average = AverageModel([bands, pair], weights=[0.9, 0.1])
     risk = record_risk(families, average, population=90_000)
     reasons = explain_records(risk, average, [820], n_reasons=10)[0].reasons
     assert ("relationship", "marital") in [reason.vertices for reason in reasons]

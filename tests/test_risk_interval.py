@@ -10,6 +10,7 @@ from scipy.special import gammaln
 
 import rarecell as rc
 from rarecell.errors import BadInput, UnknownChoice
+from rarecell.model.average import AverageModel
 from rarecell.model.decomposable import hyper_dirichlet_draws, most_probable_mass
 from rarecell.model.protocol import Uncertainty
 from rarecell.risk.interval import RiskInterval, dependence_on_rare_levels, model_error, risk_interval
@@ -160,7 +161,7 @@ def test_centres_and_nesting() -> None:
 
 def test_an_average_is_centred_on_its_estimate_and_wider_than_a_member() -> None:
     table, _, model = tree_world(2)
-    average = rc.AverageModel([model, rc.DecomposableModel(table)])
+    average = AverageModel([model, rc.DecomposableModel(table)])
     risk = record_risk(table, average, population=20_000)
     found = risk_interval(risk, average, n_draws=100)
     assert found.centre == "estimate"
@@ -172,7 +173,7 @@ def test_an_average_is_centred_on_its_estimate_and_wider_than_a_member() -> None
 
 def test_drawn_shares_of_nearly_nothing_do_not_overflow() -> None:
     table, _, model = tree_world(2)
-    average = rc.AverageModel([model, KnownModel(table, np.full(LEVELS, 1.0))], weights=[1.0, 1e-3])
+    average = AverageModel([model, KnownModel(table, np.full(LEVELS, 1.0))], weights=[1.0, 1e-3])
     uniques = np.flatnonzero(table.counts == 1)
     drawn = average.draws(table.cells[uniques], 600, np.random.default_rng(0))
     # The second member is certain of every cell; its share is often so small that its reciprocal is not a number.
@@ -213,7 +214,7 @@ def test_a_model_may_bring_its_own_posterior() -> None:
     n_uniques = int((table.counts == 1).sum())
     assert found.population_uniques == (n_uniques, n_uniques)
     assert "uncertainty of the model's probabilities" in found.basis
-    mixed = rc.AverageModel([model, KnownModel(table, np.full(LEVELS, 1e-5))])
+    mixed = AverageModel([model, KnownModel(table, np.full(LEVELS, 1e-5))])
     assert "those members" in risk_interval(record_risk(table, mixed, population=20_000), mixed, n_draws=20).basis
 
 

@@ -15,6 +15,7 @@ from rarecell.data.microdata import Microdata
 from rarecell.data.whole_file import ordered_codes
 from rarecell.engine.arrays import code_chunk, unified
 from rarecell.engine.source import Column
+from rarecell.errors import UnknownColumns
 from rarecell.run.leaks import ColumnsGiveKeysAway, LeakSearch, leaks_between, refuse_leaks
 
 
@@ -159,7 +160,7 @@ def test_a_run_stops_where_a_column_shows_what_was_swapped() -> None:
 
 
 def test_an_accepted_column_must_exist() -> None:
-    with pytest.raises(rc.UnknownColumns, match="birthyear"):
+    with pytest.raises(UnknownColumns, match="birthyear"):
         rc.protect(survey(300), accept_leak=["birthyear"], **ASKED)
 
 

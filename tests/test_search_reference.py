@@ -6,6 +6,8 @@ import pyarrow.compute as pc
 import pytest
 
 import rarecell as rc
+from rarecell.model.average import AverageModel
+from rarecell.search.select import penalty_path
 from tests.reference import ADULT_KEYS, adult_population, adult_table, census_table, cliques_by_number, table_of
 
 
@@ -48,5 +50,5 @@ def test_the_aic_optimum_of_the_reference_samples(table: object, cliques: str) -
 )
 def test_the_average_over_penalties_of_the_reference_samples(table: object, population: int, expected: float) -> None:
     sample = table()
-    average = rc.AverageModel([one.best for one in rc.penalty_path(sample)])
+    average = AverageModel([one.best for one in penalty_path(sample)])
     assert rc.record_risk(sample, average, population=population).expected_population_uniques == pytest.approx(expected, abs=5e-4)

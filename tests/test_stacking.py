@@ -20,6 +20,7 @@ from rarecell.model.average import (
     stack,
     stacking_weights,
 )
+from rarecell.model.regularised import RegularisedModel
 from tests.naive.hierarchical import every_cell
 from tests.strategies import categories, coarsened_tables
 
@@ -125,7 +126,7 @@ def test_smoothed_independence_is_a_distribution() -> None:
 
 def test_an_average_of_posteriors_is_wider_than_its_members() -> None:
     table = chain_table(300)
-    members = [rc.RegularisedModel(table), rc.RegularisedModel(table.project(["a", "b", "c"]), most_cells=30)]
+    members = [RegularisedModel(table), RegularisedModel(table.project(["a", "b", "c"]), most_cells=30)]
     average = PosteriorAverage(members, [2.0, 1.0])
     mean, variance, _ = average.posterior()
     parts = [member.posterior() for member in members]
@@ -138,8 +139,8 @@ def test_an_average_of_posteriors_is_wider_than_its_members() -> None:
     drawn = average.draws(table.cells[:5], 400, np.random.default_rng(0))
     assert drawn.shape == (400, 5)
     np.testing.assert_allclose(drawn.mean(axis=0), mean[:5], atol=0.2)
-    stacked = stack(table, [rc.RegularisedModel, chain], splits=2)
-    assert isinstance(stack(table, [rc.RegularisedModel], splits=2, least_weight=0.4), PosteriorAverage)
+    stacked = stack(table, [RegularisedModel, chain], splits=2)
+    assert isinstance(stack(table, [RegularisedModel], splits=2, least_weight=0.4), PosteriorAverage)
     assert not isinstance(stacked, PosteriorAverage) or len(stacked.members) == 1
 
 

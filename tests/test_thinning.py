@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import rarecell as rc
 from rarecell.risk.diagnostics import subsample_check
 from rarecell.risk.explain import key_costs
+from rarecell.table.structural_zeros import StructuralZeros
 from rarecell.table.subsample import part_of, random_part
 from tests.strategies import categories, coarsened_tables
 
@@ -39,7 +40,7 @@ def test_a_part_is_the_table_of_its_records(table: rc.ContingencyTable, seed: in
 def test_a_part_keeps_structural_zeros() -> None:
     codes = np.random.default_rng(0).integers(0, 3, (600, 2)).astype(np.int32)
     table = rc.ContingencyTable.from_codes(codes[(codes != [0, 2]).any(axis=1)], categories([3, 3]))
-    zeros = rc.StructuralZeros.from_dict({"combinations": [{"levels": {"a": 0, "b": 2}}]})
+    zeros = StructuralZeros.from_dict({"combinations": [{"levels": {"a": 0, "b": 2}}]})
     table = table.with_structural_zeros(zeros)
     part = random_part(table, 50, np.random.default_rng(1))
     assert part.structural_zeros == zeros

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import rarecell as rc
 from rarecell.errors import BadInput
+from rarecell.graph.chordal import ChordalGraph
 from rarecell.release.utility import BothFiles
 from rarecell.search import select_model
 from rarecell.search.score import make_score
@@ -75,7 +76,7 @@ def test_a_twin_needs_its_records_and_a_tree() -> None:
 def test_the_best_model_without_small_cells(table: rc.ContingencyTable, least: int) -> None:
     score = make_score(table, "aic")
 
-    def is_allowed(graph: rc.ChordalGraph) -> bool:
+    def is_allowed(graph: ChordalGraph) -> bool:
         return all(clique.bit_count() < 2 or int(table.marginals.counts(clique).min()) >= least for clique in graph.clique_masks)
 
     best = max(naive_search.graph_score(score, graph) for graph in naive_search.chordal_graphs(table.n_keys) if is_allowed(graph))

@@ -166,8 +166,6 @@ IMPORTED_LATE = {
     "run/config.py": "part of what help loads",
     "run/results.py": "results save and show themselves by modules that read results",
     "run/saved.py": "results save and show themselves by modules that read results",
-    "run/synthesise.py": "results save and show themselves by modules that read results",
-    "report/form.py": "tables and pictures are loaded when a report is written",
     "table/contingency.py": "structural zeros are read by the module that makes tables of them",
 }
 """Where functions import parts of the package or required packages, and why they cannot at the top of the module."""

@@ -51,6 +51,7 @@ TABLES = st.dictionaries(
 OF_ONE_OPTION: dict[str, st.SearchStrategy[Any]] = {
     "criterion": st.sampled_from(["aic", "bic", "0.7"]),
     "geography": st.sampled_from(["region", "region>district"]),
+    "stages": st.just("district: 40 of 312"),
     "profile": st.sampled_from(["public", "clinical"]),
     "treat": st.sampled_from([{"income": "top 99 %, round 100"}, {"wage": "noise 5 %", "phone": "drop"}]),
     "memory": st.sampled_from(["4GB", "2GiB"]),

@@ -161,6 +161,7 @@ def test_records_that_are_only_counted_are_looked_at_and_handed_over_alike(
 ) -> None:
     """As a file is that does not fit into memory."""
     monkeypatch.setattr("rarecell.data.microdata.CODES_IN_MEMORY", 100)
+    monkeypatch.setattr("rarecell.data.whole_file.MOST_RECORDS", 500)
     table = people(900).append_column("birth_year", pa.array(2_000 - people(900)["age"].to_numpy()))
     pq.write_table(table, tmp_path / "people.parquet")
     options = asked(recode={"age": "10-year bands"}, treat={"phone": "drop", "born": "date to month", "wage": "round 5"}, top=30)
@@ -177,3 +178,13 @@ def test_records_that_are_only_counted_are_looked_at_and_handed_over_alike(
     key = pq.read_table(tmp_path / "run" / "release-key.parquet")["released_row"].to_numpy()
     assert written["income"].to_numpy()[key].tolist() == inside["income"].to_numpy().tolist()
     assert not {"phone", "birth_year"} & set(written.column_names)
+
+
+def test_a_file_counted_by_its_engine_says_the_same_about_means(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(people(900), tmp_path / "people.parquet")
+    options = asked(treat={}, top=30)
+    held = rc.protect(tmp_path / "people.parquet", **options)
+    monkeypatch.setattr("rarecell.data.microdata.CODES_IN_MEMORY", 100)
+    counted = rc.protect(tmp_path / "people.parquet", **options)
+    assert counted.assessment.table.record_cell is None
+    assert counted.summary.swap.file == held.summary.swap.file

@@ -132,7 +132,7 @@ class WholeFile:
     columns : mapping of str to OrderedColumn
         The columns as they stand in the file; lists and other things that cannot be compared are left out.
     rows : ndarray of int
-        Numbers of the records, as the table counts them, in ascending order.
+        Positions of the records in ascending order, or, of a sample of a table that only counts them, their numbers there.
     cell : ndarray of int
         The cell of the keys of each of them; −1 for one that was dropped.
     is_complete : bool
@@ -149,6 +149,9 @@ class WholeFile:
         names = [name for name, column in data.columns.items() if column.kind != "other"]
         source = data.source
         rng = np.random.default_rng(0)
+        if table.record_cell is None and source.keeps_rows and data.n_records <= MOST_RECORDS:
+            cell = np.concatenate([np.empty(0, dtype=np.int64), *data.record_cells(table)])
+            return cls(read_columns(source, data.columns, names), np.arange(len(cell)), cell, True)
         if table.record_cell is None:
             numbers = np.sort(rng.choice(table.n_records, min(table.n_records, MOST_DRAWN), replace=False))
             arrays = data.drawn_records(table, numbers, seed=0, columns=names)[1]

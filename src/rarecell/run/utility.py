@@ -41,7 +41,7 @@ def file_utility(
     names = measured_columns(data, whole)
     if not names:
         return None
-    place, moved = _places(whole, release)
+    place, moved = _places(data, whole, release)
     keys = [_in_both(release, k, whole, place, moved) for k in range(table.n_keys)]
     weights = None
     if data.weight is not None:
@@ -61,10 +61,13 @@ def file_utility(
     return told(changes, table, len(columns), limit=limit, is_sample=not whole.is_complete) if columns else None
 
 
-def _places(whole: WholeFile, release: Release) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _places(data: Microdata, whole: WholeFile, release: Release) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where the records of a release stand among those looked at, and which of its rows these are."""
-    place = np.searchsorted(whole.rows, release.rows)
-    here = np.flatnonzero((place < len(whole.rows)) & (whole.rows[np.minimum(place, len(whole.rows) - 1)] == release.rows))
+    rows = release.rows
+    if whole.is_complete and release.before.record_cell is None:
+        rows = data.source.rows_at(data.drawn_records(release.before, rows, seed=release.seed)[0])
+    place = np.searchsorted(whole.rows, rows)
+    here = np.flatnonzero((place < len(whole.rows)) & (whole.rows[np.minimum(place, len(whole.rows) - 1)] == rows))
     return place[here], here
 
 

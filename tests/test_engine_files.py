@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.ipc
 import pyarrow.parquet as pq
 import pyreadstat
@@ -429,3 +430,36 @@ def test_parquet_output_from_columns_or_pieces(tmp_path: Path) -> None:
     assert stat.S_IMODE(many.stat().st_mode) == 0o600
     with pytest.raises(ValueError, match="at least one piece"):
         write_parquet(tmp_path / "none.parquet", [])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_file_is_decoded_once(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many steps of a run ask for a column; what is taken from the codes is what stands in the file."""
+    rng = np.random.default_rng(1)
+    table = pa.table(
+        {
+            "age": rng.integers(20, 50, 300),
+            "sex": [["f", "m"][k] for k in rng.integers(0, 2, 300)],
+            "household": np.arange(300) // 3,
+            "income": rng.gamma(2.0, 900.0, 300).round(2),
+        }
+    )
+    path = tmp_path / f"people.{suffix}"
+    pa.csv.write_csv(table, path) if suffix == "csv" else pq.write_table(table, path)
+    source = open_source(path)
+    rows = rng.integers(0, 300, 40)
+    before = source.take(rows, table.column_names)
+    decoded: list[str] = []
+    batches = type(source).batches
+    monkeypatch.setattr(type(source), "batches", lambda self, names: decoded.extend(names) or batches(self, names))
+    source.encode(["age", "sex"])
+    source.encode(["household", "sex", "income"])
+    for _ in range(3):
+        encoded = source.encode(table.column_names).columns
+        taken = {**source.take(rows, ["age", "sex", "household"]), **source.take(rows, ["income"])}
+    assert {name: decoded.count(name) for name in ("age", "sex", "household")} == {"age": 1, "sex": 1, "household": 1}
+    assert {name: array.to_pylist() for name, array in taken.items()} == {name: a.to_pylist() for name, a in before.items()}
+    assert all(len(column.codes) == 300 for column in encoded)
+    frame = open_source(table)
+    frame.encode(["age"])
+    assert not frame._codes, "a frame may change without our knowing"

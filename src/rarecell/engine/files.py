@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 class FileSource(Source):
     """A file that stays unchanged between one reading and the next."""
 
+    keeps_codes = True
+
     def __init__(self, path: Path, *, settings: EngineSettings) -> None:
         self.path = path
         self.name = str(path)
@@ -160,6 +162,7 @@ class CachedSource(Source):
     """A source that fills a file of its own (see :meth:`_fill`) when it is first read."""
 
     copy_name = "records.parquet"
+    keeps_codes = True
 
     def __init__(self, name: str, *, settings: EngineSettings) -> None:
         self.name = name

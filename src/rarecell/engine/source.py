@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,9 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 262_144
 """Number of records handed out at a time."""
+
+MOST_BYTES_OF_CODES = 128 * 2**20
+"""A source keeps the codes of columns up to this many bytes."""
 
 ProductColumns = Callable[[Any, int, Any, Any], Iterable[tuple[str, Any]]]
 """Function that gives names and engine columns in order; a column may use those before it."""
@@ -182,21 +186,41 @@ class Source(ABC):
     def encode(self, columns: Sequence[str], *, weight: str | None = None) -> EncodedRecords:
         """Code each column as its distinct values and one code per record, in one pass over the data.
 
-        Weights are checked to be numbers of persons.
+        Weights are checked to be numbers of persons. The codes of a file are kept, as far as memory allows, and not read again.
         """
-        chunks: list[list[CodedChunk]] = [[] for _ in columns]
+        new = [name for name in dict.fromkeys(columns) if name not in self._codes]
+        self._refuse_change()
+        chunks: list[list[CodedChunk]] = [[] for _ in new]
         weights: list[NDArray[np.float64]] = []
-        names = [*columns, *([] if weight is None else [weight])]
+        names = [*new, *([] if weight is None else [weight])]
         with ThreadPoolExecutor() as pool:
-            for batch in self.batches(names):
-                for chunk, encoded in zip(chunks, pool.map(code_chunk, batch.columns[: len(columns)]), strict=True):
+            for batch in self.batches(names) if names else ():
+                for chunk, encoded in zip(chunks, pool.map(code_chunk, batch.columns[: len(new)]), strict=True):
                     chunk.append(encoded)
                 if weight is not None:
-                    weights.append(self._batch_numbers(batch.column(len(columns))))
-            found = tuple(pool.map(unified, chunks))
+                    weights.append(self._batch_numbers(batch.column(len(new))))
+            read = dict(zip(new, pool.map(unified, chunks), strict=True))
+        for name, column in read.items():
+            self._keep_codes(name, column)
+        found = tuple(read[name] if name in read else self._codes[name] for name in columns)
         if weight is None:
             return EncodedRecords(found)
         return EncodedRecords(found, self._checked_weights(weight, np.concatenate([np.empty(0), *weights])))
+
+    keeps_codes: bool = False
+    """Whether columns that were coded once are kept; a frame in memory may change without our knowing."""
+
+    def _refuse_change(self) -> None:  # noqa: B027 (most sources have no file to look at)
+        """Raise when a file is no longer the one that was opened."""
+
+    @cached_property
+    def _codes(self) -> dict[str, EncodedColumn]:
+        return {}
+
+    def _keep_codes(self, name: str, column: EncodedColumn) -> None:
+        n_bytes = sum(kept.codes.nbytes + kept.values.nbytes for kept in (*self._codes.values(), column))
+        if self.keeps_codes and n_bytes <= MOST_BYTES_OF_CODES:
+            self._codes[name] = column
 
     def counts(
         self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
@@ -265,6 +289,10 @@ class Source(ABC):
     def take(self, rows: NDArray[np.int64], columns: Sequence[str]) -> dict[str, pa.Array]:
         """Values of these columns at these record positions, as they stand in the data."""
         wanted = np.asarray(rows, dtype=np.int64)
+        if len(columns) and all(name in self._codes and _is_exact(self._codes[name].values.type) for name in columns):
+            self._refuse_change()
+            coded = {name: self._codes[name] for name in columns}
+            return {name: column.values.take(as_arrow(column.codes[wanted])) for name, column in coded.items()}
         order = np.argsort(wanted, kind="stable")
         in_order = wanted[order]
         parts: list[pa.Table] = []
@@ -367,6 +395,11 @@ class Source(ABC):
     def levels_read_back(self, column: str, written: WrittenLevels) -> tuple[Level, ...]:
         """How the levels of a column read once they are written."""
         return written.levels if written.only_blanks else written.labels
+
+
+def _is_exact(value_type: pa.DataType) -> bool:
+    """Whether the codes of a column give back its values as they stand; floats and times may be written in several ways."""
+    return bool(pa.types.is_string(value_type) or pa.types.is_integer(value_type) or pa.types.is_boolean(value_type))
 
 
 def _without_dictionary(array: pa.Array) -> pa.Array:

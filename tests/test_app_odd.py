@@ -98,6 +98,7 @@ def test_a_relative_input_is_opened_where_it_was_checked(house: Path, tmp_path: 
         {"hierarchies": {"age": "../secret.csv"}},
         {"zeros": "../secret.csv"},
         {"register": "../secret.csv"},
+        {"profile": "../secret.toml"},
     ],
 )
 def test_a_configuration_that_leads_elsewhere_is_refused(house: Path, change: dict[str, Any]) -> None:
@@ -108,7 +109,7 @@ def test_a_configuration_that_leads_elsewhere_is_refused(house: Path, change: di
 
 def test_every_field_of_a_configuration_is_known_to_name_a_file_or_not() -> None:
     """A new field that names a file must be checked in ``ChosenFolder.checked`` before it is listed here."""
-    checked = {"input", "hierarchies", "zeros", "register", "sql", "spark_table"}
+    checked = {"input", "hierarchies", "zeros", "register", "sql", "spark_table", "profile"}
     harmless = {
         *(
             "keys",
@@ -125,6 +126,7 @@ def test_every_field_of_a_configuration_is_known_to_name_a_file_or_not() -> None
         ),
         *("criterion", "search", "max_clique", "restarts", "time_limit", "model", "cliques", "resolution", "form", "threshold"),
         *("memory", "seed", "protect", "scenario", "encoding", "sheet", "decimal", "analysis", "by", "recode"),
+        *("stages", "household_order", "households_known"),
     }
     assert {field.name for field in fields_of(RunConfig)} == checked | harmless
 

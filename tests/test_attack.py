@@ -134,7 +134,7 @@ def test_the_command(tmp_path: Path) -> None:
     told = json.loads(done.stdout)
     assert [one["name"] for one in told["intruders"]] == ["exact", "nearest", "informed", "participant"]
     shown = CliRunner().invoke(main, [*arguments, "--register", str(tmp_path / "register.csv"), "--list", "2"])
-    assert "nearest: holds the same register" in shown.stdout
+    assert "Somebody who holds the same register and links" in shown.stdout
     assert "counted from 1 in the original (for internal use)" in shown.stdout
     released, original = (str(tmp_path / f"{name}.csv") for name in ("released", "original"))
     found = rc.attack(released, original=original, keys=KEYS, register=str(tmp_path / "register.csv")).likeliest(2)

@@ -63,7 +63,7 @@ def options(file: Path) -> list[object]:
 @pytest.fixture(scope="module")
 def done(file: Path) -> tuple[Path, str]:
     out = file.parent / "run"
-    result = command("protect", *options(file), "--formal", "epsilon=5", "--formal", "root=age,job", "--out", out)
+    result = command("protect", *options(file), "--formal", "epsilon=5", "--formal", "root=age,job", "--details", "--out", out)
     assert result.exit_code == 0, result.output
     return out, result.output
 

@@ -156,10 +156,18 @@ def test_the_command_writes_all_of_it(files: tuple[Path, Path], tmp_path: Path) 
     sample, register = files
     arguments = ["assess", str(sample), "--keys", "age,sex,job", "--population", "3000", "--model", "single", "--quiet"]
     arguments += ["--geography", "region>town", "--sensitive", "illness", "--register", str(register)]
-    arguments += ["--scenario", "neighbour=age,sex", "--scenario", "colleague=age,job", "--out", str(tmp_path / "run")]
+    arguments += [
+        "--scenario",
+        "neighbour=age,sex",
+        "--scenario",
+        "colleague=age,job",
+        "--details",
+        "--out",
+        str(tmp_path / "run"),
+    ]
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 0, done.output
-    for words in ("Areas", "town", "Scenarios", "neighbour", "Sensitive columns", "illness", "register of 3,000 people"):
+    for words in ("Areas", "town", "Several intruders", "neighbour", "illness", "register"):
         assert words in done.output
     summary = RunSummary.from_dict(json.loads((tmp_path / "run" / "summary.json").read_text()))
     assert len(summary.risk.areas) == 3

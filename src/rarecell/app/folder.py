@@ -14,6 +14,7 @@ from pathlib import Path
 from rarecell.choices import ZEROS
 from rarecell.engine.places import DATA_SUFFIXES, OutsideFolder, is_server, place_inside
 from rarecell.errors import BadInput
+from rarecell.outcome.profile import PROFILES
 from rarecell.run.config import RunConfig
 from rarecell.run.folder import finish_publishing
 
@@ -78,6 +79,7 @@ class ChosenFolder:
             input=str(self.resolve(config.input)),
             hierarchies={key: str(self.resolve(path)) for key, path in config.hierarchies.items()},
             register=None if config.register is None else str(self.resolve(config.register)),
+            profile=config.profile if config.profile is None or config.profile in PROFILES else str(self.resolve(config.profile)),
             zeros=config.zeros if config.zeros in ZEROS else str(self.resolve(config.zeros)),
         )
 

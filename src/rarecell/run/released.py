@@ -75,7 +75,8 @@ def released_state(found: Assessment, release: Release, after: RiskAfter, interv
     risks = np.concatenate([stayed, after.swapped_highest[after.swapped_highest > 0.0]])
     n_alone = int((table.counts == 1).sum()) if has_blanks else after.n_sample_uniques
     counts = np.histogram(risks, edges)[0]
-    counts[0] += max(0, n_alone - len(risks))
+    # Blanking puts records among others, which are then not alone, or leaves others alone with next to no risk.
+    counts[0] = max(0, int(counts[0]) + n_alone - len(risks))
     return ReleasedState(
         sample_uniques=n_alone,
         records_above_threshold=int((risks >= threshold).sum()),

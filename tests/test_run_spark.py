@@ -75,6 +75,10 @@ def files(folder: Path, ids: list[str] | None = None) -> dict[str, Any]:
     summary = json.loads((folder / "summary.json").read_text())
     # Names and hashes of files differ from engine to engine.
     del summary["provenance"]
+    # Records that stay on other machines are drawn to judge the columns beside the keys; which columns tell is the same.
+    summary["swap"].pop("file", None)
+    release = summary.get("release", {})
+    release["leaks"] = sorted((leak["column"], leak["key"]) for leak in release.get("leaks", []))
     return {
         "summary": summary,
         "model": json.loads((folder / "model.json").read_text()),

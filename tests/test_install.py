@@ -65,7 +65,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(distributions: tuple[Path,
     }
     assert names == _package_files() | about
     endings = {Path(name).suffix for name in names if not name.startswith(info)}
-    assert endings <= {".py", ".typed", ".html", ".css", ".js", ".gz", ".parquet", ".md", ".toml"}
+    assert endings <= {".py", ".pyi", ".typed", ".html", ".css", ".js", ".gz", ".parquet", ".md", ".toml"}
     assert size < 6e6
 
 

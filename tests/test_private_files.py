@@ -90,7 +90,7 @@ import signal, sys
 # Whoever starts the tests with nohup lets the run ignore this signal, and then it is right not to end.
 signal.signal(int(sys.argv[3]), signal.SIG_DFL)
 from pathlib import Path
-from rarecell.engine import statistics
+from rarecell.engine.statistics import source as statistics
 fill = statistics.StatisticsSource._fill
 def filled(self, path):
     fill(self, path)

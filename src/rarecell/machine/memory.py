@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import re
-import sys
 from dataclasses import dataclass
 
 from rarecell.errors import BadInput, TooLarge
@@ -144,12 +143,7 @@ def gigabytes(n_bytes: int) -> str:
 
 def peak_memory() -> int | None:
     """The most memory that this process has held, in bytes; None where the system does not say."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return system.peak_memory()
 
 
 def machine_memory() -> int:

@@ -74,6 +74,15 @@ def free_memory() -> int | None:
     return _memory_of_windows("free") if IS_WINDOWS else _pages("SC_AVPHYS_PAGES")
 
 
+def peak_memory() -> int | None:
+    """The most memory that this process has held, in bytes; None on Windows. macOS counts in bytes, Linux in kibibytes."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
 def _pages(name: str) -> int | None:
     with contextlib.suppress(ValueError, OSError, AttributeError):
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf(name)

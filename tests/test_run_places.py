@@ -27,7 +27,8 @@ PLACES: dict[str, Any] = {
     "swap_seed": 3,
     "model": "single",
     "resolution": "full",
-    # Persons move without the others of their household, whose number stays.
+    # Persons move without the others of their household, whose number stays, and nobody knows who lives with whom.
+    "households_known": "no",
     "accept_leak": ["household"],
 }
 POPULATION = {"population": 4_000}

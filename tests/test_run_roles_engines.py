@@ -30,6 +30,8 @@ PLACES: dict[str, Any] = {
     "similar": [["hhsize", "sex"], ["hhsize"]],
     "keep": [["town", "sex"]],
     "carry": ["nuts3"],
+    # Where persons move without the others of their household, its number stays.
+    "accept_leak": ["household"],
 }
 ORDINARY: dict[str, Any] = {"keys": ["age", "sex", "town", "pets"], "top": 15}
 CASES: dict[str, dict[str, Any]] = {
@@ -54,8 +56,10 @@ def census() -> pa.Table:
 
 def protected(data: Any, options: dict[str, Any], **more: Any) -> Any:
     population = {} if "weight" in options else {"population": 4_000}
+    # Where the column of households has no role, nobody knows who lives with whom.
+    known = {} if "household" in options else {"households_known": "no"}
     simple = {name: value for name, value in SIMPLE.items() if name != "population"}
-    return rc.protect(data, id="person", seed=4, swap_seed=5, **simple, **population, **options, **more)
+    return rc.protect(data, id="person", seed=4, swap_seed=5, **simple, **population, **known, **options, **more)
 
 
 def pairs(done: Any) -> set[tuple[frozenset[str], str]]:

@@ -140,7 +140,7 @@ def test_the_frontier_is_what_no_combination_beats(seed: int, links: float) -> N
         assert "None of" in str(found)
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1, 3])
 def test_a_point_counts_the_file_that_its_recoding_gives(seed: int) -> None:
     """Groups found from the data depend on the bands of other keys: a plan must judge the groups that a release will have."""
     frame = people(seed)

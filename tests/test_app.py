@@ -389,8 +389,11 @@ def test_from_the_file_to_the_protected_file_as_in_the_terminal(folder: Path) ->
             check=True,
             capture_output=True,
         )
-        for file in ("summary.json", "risk.parquet", "report.html", "run.toml"):
+        for file in ("summary.json", "risk.parquet", "run.toml"):
             assert (folder / name / file).read_bytes() == (folder / f"{name}-again" / file).read_bytes(), file
+        # Commands in a report name the folder of its run.
+        report, repeated = ((folder / run / "report.html").read_text(encoding="utf-8") for run in (name, f"{name}-again"))
+        assert report == repeated.replace(f"{folder / name}-again/", f"{folder / name}/")
     assert (folder / "two" / "protected.csv").read_bytes() == (folder / "two-again" / "protected.csv").read_bytes()
     assert "already" in browser.post("/assess", {"file": "people.csv", "population": "100000", "run_name": "one", **roles}).text
 

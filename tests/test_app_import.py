@@ -37,15 +37,31 @@ def form(**more: Any) -> dict[str, Any]:
 
 
 def test_a_file_in_another_encoding_can_be_read_from_its_page(house: Path) -> None:
+    polish = ["Pająk", "Gałka", "Małek", "Bąk"] * 10
+    text = "\n".join(["name;age;area", *(f"{name};{30 + k % 4};n" for k, name in enumerate(polish))]) + "\n"
+    (house / "east.csv").write_bytes(text.encode("windows-1250"))
     browser = Browser(house)
-    refused = browser.get("/keys?file=old.csv")
+    refused = browser.get("/keys?file=east.csv")
     assert refused.status_code == 400
     assert "could not be read" in refused.text
     assert 'name="encoding"' in refused.text
-    read = browser.post("/reading", {"file": "old.csv", "encoding": "windows-1252"})
+    read = browser.post("/reading", {"file": "east.csv", "encoding": "windows-1250"})
     page = browser.get(read.headers["location"].removeprefix(browser.gate.base)).text
-    assert "<td>Müller</td>" in page
-    assert '<option value="windows-1252" selected>' in page
+    assert "<td>Pająk</td>" in page
+    assert '<option value="windows-1250" selected>' in page
+
+
+def test_an_encoding_that_was_recognised_is_told_and_can_be_changed(house: Path) -> None:
+    browser = Browser(house)
+    found = browser.get("/keys?file=old.csv")
+    assert found.status_code == 200
+    assert "by its letters it is windows-1252" in found.text
+    assert "Müller" in found.text
+    read = browser.post("/reading", {"file": "old.csv", "encoding": "windows-1251"})
+    page = browser.get(read.headers["location"].removeprefix(browser.gate.base)).text
+    assert "<td>Mьller</td>" in page
+    assert '<option value="windows-1251" selected>' in page
+    assert "by its letters" not in page
 
 
 def test_the_decimal_mark_and_missing_codes_change_what_is_seen(house: Path) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.browser.test_app_walk import LONGEST_RUN, address, check, folder
+from tests.browser.test_app_walk import LONGEST_RUN, check, folder
 
-__all__ = ["address", "folder"]
+__all__ = ["folder"]
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

@@ -93,6 +93,9 @@ def test_the_whole_way(
     page.get_by_role("heading", name="What protection changed").click()
     assert page.locator("#protection").is_visible()
     check(page, f"results-{width}", screenshot)
+    # What stays in the office is offered behind a line that says so.
+    assert not page.get_by_role("link", name="protected.csv").is_visible()
+    page.get_by_text("Download the results: internal, do not share").click()
     with page.expect_download() as started:
         page.get_by_role("link", name="protected.csv").click()
     saved = folder / "downloaded.csv"

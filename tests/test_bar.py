@@ -80,7 +80,8 @@ def test_a_terminal_sees_progress_and_a_file_the_results_alone(tmp_path: Path) -
     (tmp_path / "people.csv").write_text(people, encoding="utf-8")
     words = ["assess", "people.csv", "--keys", "age,sex", "--population", "4000", "--model", "single"]
     ours, theirs = pty.openpty()
-    script = f"from rarecell.cli import main\nmain({words!r})"
+    # So little is read in less time than passes between two looks at the clock.
+    script = f"from rarecell.cli import bar, main\nbar._PAUSE = 0.002\nmain({words!r})"
     # The environment may be one in which nothing is rewritten.
     environment = {**os.environ, "TERM": "xterm"}
     process = subprocess.Popen(

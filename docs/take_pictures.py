@@ -67,6 +67,7 @@ def take(page: Any, address: str, folder: Path) -> str:
     page.screenshot(
         path=PICTURES / "report.png", clip={"x": 0, "y": 0, "width": 1180, "height": steps["y"] + steps["height"] + 24}
     )
+    page.evaluate("document.querySelectorAll('details').forEach(part => { part.open = true })")
     page.locator("#model").scroll_into_view_if_needed()
     page.locator("figure.model").first.screenshot(path=PICTURES / "model.png")
     return rc.load(run).summary.risk.verdict

@@ -156,7 +156,7 @@ def test_records_on_spark_need_ids_and_room(spark: Any) -> None:
 def test_analyses_of_a_large_file_read_a_sample(in_memory: bool, tmp_path: Path) -> None:
     people = census()
     pq.write_table(people, tmp_path / "people.parquet")
-    options = {**ORDINARY, "top": 100, "analysis": {"pets": {"table": "town, pets"}}, "weight": "weight", "weight_classes": 0}
+    options = {**ORDINARY, "top": 100, "analysis": {"ages": {"table": "town, age"}}, "weight": "weight", "weight_classes": 0}
     whole = protected(tmp_path / "people.parquet", options)
     large = LargeFile(tmp_path / "people.parquet", settings=EngineSettings())
     done = whole if in_memory else protected(large, options)
@@ -166,9 +166,9 @@ def test_analyses_of_a_large_file_read_a_sample(in_memory: bool, tmp_path: Path)
     told = compared_analyses(done.assessment, done.release, most_records=300)[0]
     assert told.records == 300
     for frame, side in ((people, "before"), (done.frame, "after")):
-        part = frame.take(pa.array(rows)).select(["town", "pets", "weight"]).to_pylist()
+        part = frame.take(pa.array(rows)).select(["town", "age", "weight"]).to_pylist()
         for term in told.terms:
-            town, pets = term.name.split(", ")
-            total = sum(one["weight"] for one in part if (one["town"], str(one["pets"])) == (town, pets))
+            town, age = term.name.split(", ")
+            total = sum(one["weight"] for one in part if (one["town"], str(one["age"])) == (town, age))
             assert getattr(term, side) == pytest.approx(total, rel=1e-6)
     assert any(term.before != term.after for term in told.terms)

@@ -515,7 +515,7 @@ def fuzz_toml(rng: random.Random, folder: Path) -> str:
         config = RunConfig.from_mapping(given)
     if RunConfig.from_toml(config.to_toml()) != config:
         raise WrongCount("a configuration changed when it was written and read")
-    from rarecell.run.assess import read
+    from rarecell.run.inputs import read
 
     read(config).table()
     return "read"

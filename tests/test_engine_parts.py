@@ -21,8 +21,8 @@ from rarecell.engine import open_source
 from rarecell.engine.changes import Changes
 from rarecell.engine.parts import find_parts
 from rarecell.errors import BadInput
+from rarecell.progress import Stage
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.stages import Stage
 from tests.test_faults import AtStage, visible
 
 N = 400

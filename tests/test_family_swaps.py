@@ -14,8 +14,7 @@ from rarecell.errors import BadInput
 from rarecell.intruder.household import FAR, household_distances, household_links, household_release
 from rarecell.intruder.nearest import moved_chances
 from rarecell.intruder.register import Register
-from rarecell.run.family_swaps import reporting_register
-from rarecell.run.unlinking import put_together
+from rarecell.run.households import put_together, reporting_register
 from rarecell.swap.families import FamilyPlan
 from rarecell.table.household_rows import SIZE, find_layout
 from rarecell.table.household_rules import HouseholdRules

@@ -27,11 +27,10 @@ import pytest
 
 import rarecell as rc
 from rarecell.errors import BadInput, NotWritten, RarecellError
-from rarecell.progress import SILENT, SilentProgress
+from rarecell.progress import SILENT, SilentProgress, Stage, Stages
 from rarecell.run import assess, files
 from rarecell.run import folder as audit
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.stages import Stage, Stages
 
 KEYS = ("age", "sex", "region")
 ROWS = [(str(i * 7 % 23), "fm"[i % 2], str(i * i % 5)) for i in range(300)]

@@ -15,8 +15,9 @@ import pytest
 from rarecell.errors import BadInput, TooLarge
 from rarecell.machine.memory import MemoryLimit, Size, machine_memory
 from rarecell.run import models
-from rarecell.run.assess import forecast, read
+from rarecell.run.assess import forecast
 from rarecell.run.config import RunConfig
+from rarecell.run.inputs import read
 from rarecell.search import SearchLimits, select_model
 from rarecell.search.hierarchical import improve_model
 from rarecell.search.sampling import sample_models

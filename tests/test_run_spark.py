@@ -22,9 +22,8 @@ from rarecell.cli.commands import main
 from rarecell.datasets import census_sample
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, EngineFailed, RarecellError
-from rarecell.progress import SilentProgress
+from rarecell.progress import SilentProgress, Stage
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.stages import Stage
 from tests.documentation import SPARK, run_sequence
 from tests.large_file import LargeFile
 

@@ -9,9 +9,9 @@ import pytest
 
 import rarecell as rc
 from rarecell.engine import open_source
-from rarecell.run.assess import read
 from rarecell.run.config import RunConfig
 from rarecell.run.handover import handover
+from rarecell.run.inputs import read
 from rarecell.run.leaks import ColumnsGiveKeysAway, LeakSearch, leaks_between
 from tests.whole_files import FILES
 

@@ -27,9 +27,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rarecell.errors import BadInput
 from rarecell.machine.disk import remove_stale_folders
 from rarecell.outcome.planned import Trial
-from rarecell.progress import StageTree
+from rarecell.progress import Stage, StageTree, label_of
 from rarecell.run.folder import sweep
-from rarecell.run.stages import Stage, label_of
 
 if TYPE_CHECKING:
     from rarecell.edges import Json, ReadJson

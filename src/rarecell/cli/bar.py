@@ -14,8 +14,7 @@ from types import TracebackType
 from typing import TextIO
 
 from rarecell.cli.layout import terminal_width
-from rarecell.progress import StageTree
-from rarecell.run.stages import label_of
+from rarecell.progress import StageTree, label_of
 
 _BAR = 20
 _PAUSE = 0.2

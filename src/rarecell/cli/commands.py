@@ -133,7 +133,7 @@ def attack(**options: Any) -> None:
 def _attack_unpaired(options: dict[str, Any]) -> None:
     from rarecell.cli import terminal
     from rarecell.report.synthesis import unpaired_tables
-    from rarecell.run.unpaired import attack_unpaired
+    from rarecell.run.attack import attack_unpaired
 
     with terminal.watched(quiet=options["quiet"]) as progress:
         measures = attack_unpaired(
@@ -752,7 +752,7 @@ def scan(**options: Any) -> None:
     from rarecell.cli import terminal
     from rarecell.outcome.words import number
     from rarecell.risk.key_sets import scan_subsets
-    from rarecell.run.assess import read
+    from rarecell.run.inputs import read
     from rarecell.run.models import population_of
     from rarecell.run.roles import side_risk
 

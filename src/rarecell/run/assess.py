@@ -17,11 +17,8 @@ from numpy.typing import NDArray
 
 import rarecell
 from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE
-from rarecell.data.coding import joined_codings
 from rarecell.data.microdata import Microdata
 from rarecell.data.recoding_text import boundaries, words_for
-from rarecell.engine import open_source, open_table
-from rarecell.engine.duck import EngineSettings
 from rarecell.machine.memory import MemoryLimit, gigabytes
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.outcome.records import RiskyRecord
@@ -56,7 +53,7 @@ from rarecell.outcome.summary import (
 from rarecell.outcome.swap import RiskNumbers
 from rarecell.outcome.verdict import family_sentence, judged
 from rarecell.outcome.words import number
-from rarecell.progress import SILENT, Progress
+from rarecell.progress import SILENT, Progress, Stage, Stages
 from rarecell.risk.design_effect import DesignEffect, design_effect
 from rarecell.risk.diagnostics import FitDiagnostics, fit_diagnostics
 from rarecell.risk.doubles import Doubles
@@ -69,14 +66,13 @@ from rarecell.risk.reliability import Counted, reliability
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity, unsafe_combinations
 from rarecell.run import files, models, swaps
 from rarecell.run.config import NO_FRAMES, Frames, ProtectConfig, RunConfig, as_config, takes_options
-from rarecell.run.families import HouseholdFindings, asked_about, find_families, undeclared_household
-from rarecell.run.inputs import inputs_of, refuse_continuous_keys, refuse_unknown_names
+from rarecell.run.households import asked_about, find_families, undeclared_household
+from rarecell.run.inputs import inputs_of, read, refuse_continuous_keys, refuse_unknown_names
 from rarecell.run.leaks import LeakSearch, refuse_leaks
 from rarecell.run.models import ModelChoice, paper_table, with_design_weights
 from rarecell.run.released import concentration_of, groups_of, role_columns
-from rarecell.run.results import Assessment
+from rarecell.run.results import Assessment, HouseholdFindings
 from rarecell.run.roles import Roles, find_doubles, find_roles, side_risk, with_roles
-from rarecell.run.stages import Stage, Stages
 from rarecell.run.treating import treated_columns
 from rarecell.search import estimate_exact
 from rarecell.swap.swappable import Swappability, swappability
@@ -86,7 +82,6 @@ from rarecell.table.uniqueness import refuse_identifying_keys
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame
-
 
 N_LISTED = 50
 """Number of riskiest records that the internal report explains one by one."""
@@ -143,31 +138,6 @@ def assess(
             files.write_assessment(folder, found, found.summary, stages)
             files.publish(folder, "assess", found, stages)
     return found
-
-
-def read(config: RunConfig, frame: Frame = None, *, numbered: bool = False) -> Microdata:
-    """Read the data of a run and check every name; when ``numbered``, each record has a position, perhaps given by its id."""
-    given = frame if frame is not None else config.input or None
-    if frame is None and config.spark_table is not None:
-        given = open_table(config.spark_table)
-    settings = EngineSettings(
-        memory=MemoryLimit.of(config.memory), encoding=config.encoding, sheet=config.sheet, decimal=config.decimal
-    )
-    source = open_source(given, sql=None if frame is not None else config.sql, settings=settings)
-    return Microdata(
-        source.numbered(config.id) if numbered else source,
-        keys=config.keys,
-        weight=config.weight,
-        household=config.household,
-        geography=config.geography,
-        strata=config.strata,
-        sensitive=config.sensitive,
-        id=config.id,
-        missing="level" if config.missing in (MATCHES_ANYTHING, REGISTER_COMPLETE) else config.missing,
-        coding=joined_codings(config.coding, config.recode),
-        hierarchies=config.hierarchies,
-        settings=settings,
-    )
 
 
 # ---------------------------------------------------------------------- the steps
@@ -344,8 +314,6 @@ def _of_households(data: Microdata, risk: RecordRisk) -> NDArray[np.float64] | N
 
 
 # What do the steps of an assessment find, before it is put into words?
-
-
 @dataclass(frozen=True, eq=False)
 class Judgement:
     """How far the risk can be trusted, and how much each key contributes to it."""
@@ -391,8 +359,6 @@ class Findings:
 # How do the findings of a run become its summary?
 #
 # Every function takes finished results and computes nothing time-consuming.
-
-
 def of_findings(found: Findings) -> RunSummary:
     """Build the summary of an assessment; :func:`rarecell.outcome.verdict.judged` puts its verdict into words."""
     table, risk, data = found.table, found.risk, found.data
@@ -790,8 +756,6 @@ def against_truth(summary: RunSummary, population_counts: NDArray[np.int64]) -> 
 
 
 # What will a run cost? An estimate before it starts.
-
-
 def forecast(config: RunConfig) -> str:
     """Cells, memory and time that a run will need."""
     data = read(config)

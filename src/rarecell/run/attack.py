@@ -2,10 +2,14 @@
 
 Works for any released file and its original, whichever tool made it: swapped, recoded, perturbed or suppressed. Links are
 either counted in a register or expected under a model of the original.
+
+The records of a synthetic or resampled file belong to nobody, so no record can be followed. Such a file is compared with the people
+it was made from and with a control group of people who were left out.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -13,18 +17,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
-from rarecell.errors import BadInput
+from rarecell.errors import BadInput, UnknownColumns
 from rarecell.intruder.household import HouseholdLinks, household_links, household_release
 from rarecell.intruder.nearest import exact_links
 from rarecell.intruder.participant import participant_links
 from rarecell.intruder.register import Register
 from rarecell.intruder.trial import Found, try_intruders
+from rarecell.intruder.unpaired import UnpairedFiles
 from rarecell.model.backoff import fit_backoff
 from rarecell.outcome.showing import Shown
 from rarecell.outcome.swap import AttackSummary, IntruderSummary
+from rarecell.outcome.unpaired import ColumnGivenAway, UnpairedAttack, UnpairedMeasures
 from rarecell.outcome.words import about_times, counted, number
-from rarecell.progress import SILENT, Progress
+from rarecell.progress import SILENT, Progress, checkpoint
 from rarecell.release.release import Release
 from rarecell.risk.families import why_incomplete
 from rarecell.risk.records import record_risk
@@ -36,6 +43,8 @@ from rarecell.table.contingency import Categories, ContingencyTable
 from rarecell.table.household_rows import Members, find_layout
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from rarecell.edges import Frame
 
 
@@ -270,7 +279,6 @@ def _sentence(files: Aligned, release: Release, intruders: Sequence[IntruderSumm
 # their order. A file in another order would look perfectly safe, so the columns that both files have are compared first: if rows agree
 # no better than they would by chance, the files are refused.
 
-
 MOST_COMPARED = 20_000
 """Number of rows on which the order of two files is compared."""
 
@@ -278,6 +286,7 @@ FEWEST_COMPARED = 20
 """In files with fewer records than this, rows may agree or differ by chance; their order is taken as given."""
 
 N_SHUFFLES = 10
+
 SURE = 5.0
 """Number of standard deviations above chance at which rows are taken to belong together."""
 
@@ -413,4 +422,134 @@ def _columns_of(original: Microdata, released: Microdata, names: Sequence[str], 
     return [
         _Shared((of_one[k], of_other[k]), (np.ascontiguousarray(one[:, k]), np.ascontiguousarray(other[:, k])))
         for k in range(len(names))
+    ]
+
+
+# ---------------------------------------------------------------------- a release whose records belong to nobody
+
+MANY_VALUES = 120
+"""A column of numbers with more distinct values than this takes part in bands."""
+
+BANDS = 20
+"""Number of bands of such a column, with about equally many records each."""
+
+
+def attack_unpaired(
+    released: Frame,
+    *,
+    original: Frame,
+    keys: Sequence[str],
+    columns: Sequence[str] = (),
+    control: Frame | None = None,
+    seed: int = 0,
+    progress: Progress = SILENT,
+) -> UnpairedMeasures:
+    """Try the attacks that need no link between records of two files.
+
+    Parameters
+    ----------
+    released : frame or path
+        The synthetic or resampled file.
+    original : frame or path
+        The records it was made from.
+    keys : sequence of str
+        Columns that an intruder could know.
+    columns : sequence of str, optional
+        Columns to compare; by default all that the files share.
+    control : frame or path, optional
+        Records of people like those of the original who were left out of it. Without them only copies are counted.
+    seed : int
+        Seed of the random choice of people and conditions.
+    progress : Progress
+        Receives progress reports, and can ask to stop.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> people = pa.table({"town": np.arange(200) % 4, "job": np.arange(200) % 7})
+    >>> attack_unpaired(people, original=people, keys=["town", "job"]).unique_exact_matches
+    0.0
+    """
+    given = {"released": released, "original": original, **({} if control is None else {"control": control})}
+    parts = {name: Microdata(frame, keys=list(keys)) for name, frame in given.items()}
+    shared = [name for name in parts["original"].columns if all(name in part.columns for part in parts.values())]
+    names = list(columns) or shared
+    unknown = [name for name in (*names, *keys) if name not in shared]
+    if unknown:
+        raise UnknownColumns.among(unknown, shared, role="column of all files")
+    tables = {name: _read(part, names) for name, part in parts.items()}
+    checkpoint(progress, "reading the files")
+    files = _coded_alike(tables, names)
+    return measured(files, list(keys), np.random.default_rng(seed))
+
+
+def _read(part: Microdata, names: Sequence[str]) -> pa.Table:
+    import pyarrow as pa
+
+    if not part.source.keeps_rows:
+        raise BadInput(f"The records of {part.source.name} stay on its machines; write them to Parquet files first.")
+    return pa.Table.from_batches(list(part.source.batches(list(names)))).select(list(names))
+
+
+def _coded_alike(tables: dict[str, pa.Table], names: Sequence[str]) -> UnpairedFiles:
+    """The files as codes of the same levels; amounts in bands of all the records."""
+    import pyarrow as pa
+
+    joined = {}
+    for name in names:
+        columns = [table[name] for table in tables.values()]
+        if len({column.type for column in columns}) > 1:
+            columns = [column.cast(pa.string()) for column in columns]
+        joined[name] = pa.chunked_array([chunk for column in columns for chunk in column.chunks], type=columns[0].type)
+    together = pa.table(joined)
+    data = Microdata(together, keys=list(names))
+    bands = {
+        category.key: Coding(quantiles=BANDS)
+        for category in data.table(records=True).categories
+        if category.n_levels > MANY_VALUES and category.is_ordered
+    }
+    codes, categories = Microdata(together, keys=list(names), coding=bands).column_codes(list(names))
+    stops = np.cumsum([table.num_rows for table in tables.values()])[:-1]
+    of_part = dict(zip(tables, np.split(np.ascontiguousarray(codes), stops), strict=True))
+    return UnpairedFiles(categories, of_part["original"], of_part["released"], of_part.get("control", codes[:0]))
+
+
+def measured(files: UnpairedFiles, keys: Sequence[str], rng: np.random.Generator) -> UnpairedMeasures:
+    """Try every attack on a file, and on the original as if it were released."""
+    copies = files.copies(rng, keys)
+    return UnpairedMeasures(
+        people=len(files.original),
+        control=len(files.control),
+        unique_exact_matches=copies.unique_exact_matches,
+        replicated_uniques=copies.replicated_uniques,
+        nearer_to_people=None if math.isnan(copies.nearer_to_people) else copies.nearer_to_people,
+        attacks=tuple(_attacks(files, rng)) if len(files.control) else (),
+        columns=tuple(_given_away(files, keys, name) for name in files.names if name not in keys),
+    )
+
+
+def _given_away(files: UnpairedFiles, keys: Sequence[str], name: str) -> ColumnGivenAway:
+    found = files.attribution(keys, name)
+    return ColumnGivenAway(column=name, disco=found.disco, tcap=None if math.isnan(found.tcap) else found.tcap)
+
+
+def _attacks(released: UnpairedFiles, rng: np.random.Generator) -> list[UnpairedAttack]:
+    original = UnpairedFiles(released.categories, released.original, released.original, released.control)
+    tried = [
+        (released.singling_out(rng), original.singling_out(rng)),
+        (released.linkability(rng), original.linkability(rng)),
+        *((released.inference(rng, name), original.inference(rng, name)) for name in released.names),
+    ]
+    return [
+        UnpairedAttack(
+            attack=on_released.attack,
+            column=on_released.columns[0] if on_released.columns else None,
+            people=on_released.people.value,
+            control=on_released.control.value,
+            risk=on_released.risk,
+            interval=on_released.interval,
+            original=on_original.risk,
+        )
+        for on_released, on_original in tried
+        if on_released.people.attempts and on_original.people.attempts
     ]

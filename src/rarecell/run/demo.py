@@ -12,13 +12,12 @@ from rarecell.intruder.register import Register
 from rarecell.intruder.residual_risk import risk_after
 from rarecell.intruder.trial import try_intruders
 from rarecell.outcome.verdict import judged
-from rarecell.progress import SILENT, Progress
+from rarecell.progress import SILENT, Progress, Stage, Stages
 from rarecell.run import assess, files
 from rarecell.run.assess import assessed
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.protect import choosing, protected
 from rarecell.run.results import Assessment, Protection
-from rarecell.run.stages import Stage, Stages
 from rarecell.swap.plan import SwapPlan
 from rarecell.table.contingency import ContingencyTable
 

@@ -22,12 +22,12 @@ from rarecell.engine.places import files_below, files_hash, without_password
 from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.roles import Provenance
 from rarecell.outcome.summary import RunSummary
+from rarecell.progress import Stage, Stages
 from rarecell.report import write_report
 from rarecell.run import folder as folders
 from rarecell.run.inputs import inputs_of
 from rarecell.run.publishing import RECORD
 from rarecell.run.results import Assessment, Protection, risk_of_cells, risk_pieces
-from rarecell.run.stages import Stage, Stages
 from rarecell.swap.apply import write_plan
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Does everything that a run names exist, and what of it is read?
+"""What does a run read, and does everything that it names exist?
 
 Checked before anything is counted, so that a mistyped column or folder costs no time.
 """
@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rarecell import choices
+from rarecell.choices import MATCHES_ANYTHING, REGISTER_COMPLETE
+from rarecell.data.coding import joined_codings
 from rarecell.data.microdata import Microdata
+from rarecell.engine import open_source, open_table
+from rarecell.engine.duck import EngineSettings
 from rarecell.engine.places import named_places
 from rarecell.errors import BadInput, UnknownColumns
+from rarecell.machine.memory import MemoryLimit
 from rarecell.release.analyses import Analysis
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.treating import check_treatments
@@ -21,6 +26,31 @@ from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:
     from rarecell.edges import Frame
+
+
+def read(config: RunConfig, frame: Frame = None, *, numbered: bool = False) -> Microdata:
+    """Read the data of a run and check every name; when ``numbered``, each record has a position, perhaps given by its id."""
+    given = frame if frame is not None else config.input or None
+    if frame is None and config.spark_table is not None:
+        given = open_table(config.spark_table)
+    settings = EngineSettings(
+        memory=MemoryLimit.of(config.memory), encoding=config.encoding, sheet=config.sheet, decimal=config.decimal
+    )
+    source = open_source(given, sql=None if frame is not None else config.sql, settings=settings)
+    return Microdata(
+        source.numbered(config.id) if numbered else source,
+        keys=config.keys,
+        weight=config.weight,
+        household=config.household,
+        geography=config.geography,
+        strata=config.strata,
+        sensitive=config.sensitive,
+        id=config.id,
+        missing="level" if config.missing in (MATCHES_ANYTHING, REGISTER_COMPLETE) else config.missing,
+        coding=joined_codings(config.coding, config.recode),
+        hierarchies=config.hierarchies,
+        settings=settings,
+    )
 
 
 def inputs_of(config: RunConfig, frame: Frame = None) -> list[Path]:

@@ -30,8 +30,8 @@ from rarecell.planning.planner import (
 from rarecell.planning.recodings import OtherColumn, RecodedKey, ladder, merged_counts, mutual_information, recoded_by
 from rarecell.progress import SILENT, OnlyCancelled, Progress
 from rarecell.run import models, swaps
-from rarecell.run.assess import read
 from rarecell.run.config import ProtectConfig, RunConfig, as_config, takes_options, words_of
+from rarecell.run.inputs import read
 from rarecell.run.models import with_design_weights
 from rarecell.search import select_model
 from rarecell.swap.rules import SwapConstraints

@@ -17,21 +17,20 @@ from numpy.typing import NDArray
 from rarecell.data.microdata import Microdata
 from rarecell.machine.threads import on_all_cores
 from rarecell.model.decomposable import DecomposableModel
+from rarecell.model.protocol import CellModel
 from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.showing import in_library_of
 from rarecell.outcome.summary import RunSummary
 from rarecell.outcome.verdict import Verdict, verdict
-from rarecell.progress import SILENT, Progress
+from rarecell.progress import SILENT, Progress, Stage, Stages
 from rarecell.release.blanks import NOTHING_BLANK
 from rarecell.release.release import Release
 from rarecell.risk.families import Families
 from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.unsafe import UnsafeCombinations, individual_risk
 from rarecell.run.config import RunConfig
-from rarecell.run.families import HouseholdFindings
 from rarecell.run.models import ModelChoice
 from rarecell.run.roles import Roles
-from rarecell.run.stages import Stage, Stages
 from rarecell.run.treating import NOTHING, Treated
 from rarecell.swap.apply import apply_plan
 from rarecell.swap.formal.release import FormalRelease
@@ -44,6 +43,15 @@ if TYPE_CHECKING:
     from rarecell.edges import Array, Frame, Json
     from rarecell.release.blanks import Suppression
     from rarecell.swap.apply import SwapResult
+
+
+@dataclass(frozen=True, eq=False)
+class HouseholdFindings:
+    """What a run knows about its households: their risk and the model behind it, or why there is none."""
+
+    families: Families | None
+    model: CellModel | None
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -211,8 +219,6 @@ class Protection:
 
 
 # What is reported about every record, in the risk file and in a data frame?
-
-
 _PIECE = 1_000_000
 
 

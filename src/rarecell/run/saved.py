@@ -31,9 +31,9 @@ from rarecell.report import RISKIEST_FILE
 from rarecell.risk.explain import reasons_of_cell
 from rarecell.risk.unsafe import unsafe_combinations
 from rarecell.run import models
-from rarecell.run.assess import read
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.folder import finish_publishing
+from rarecell.run.inputs import read
 from rarecell.run.swaps import rules_for_swaps
 from rarecell.swap import pairs
 from rarecell.swap.pairs import CandidateList, candidates

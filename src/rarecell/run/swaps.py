@@ -32,7 +32,7 @@ from rarecell.release.utility import weight_classes
 from rarecell.risk.records import RecordRisk
 from rarecell.risk.scenarios import ScenarioRisk, Scenarios
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.family_swaps import consistent, planned_families
+from rarecell.run.households import consistent, planned_families
 from rarecell.run.results import Assessment
 from rarecell.run.roles import side_model
 from rarecell.run.utility import file_utility, is_measured

@@ -37,9 +37,9 @@ from rarecell.outcome.words import counted, listed
 from rarecell.progress import SILENT, Progress
 from rarecell.release.utility import hellinger_distances, propensity
 from rarecell.report.synthesis import synthesis_page
+from rarecell.run.attack import BANDS, MANY_VALUES, measured
 from rarecell.run.folder import RunRecord, open_run_folder, versions
 from rarecell.run.publishing import RECORD
-from rarecell.run.unpaired import BANDS, MANY_VALUES, measured
 from rarecell.search import SearchResult, select_model
 from rarecell.swap.twin import Twin, k_marginal_score, smoothed_amounts, synthetic_twin
 from rarecell.table.coarsening import automatic_coarsenings

@@ -333,6 +333,23 @@ def test_missing_values_can_be_refused() -> None:
 
 
 @pytest.mark.parametrize("records", [True, False])
+def test_weights_with_a_mean_of_one_are_taken_with_a_population(records: bool) -> None:
+    people = pa.table({"sex": ["f", "m", "m", "f"], "age": [1, 2, 3, 3], "w": [0.4, 1.6, 1.2, 0.8]})
+    table = Microdata(people, ["sex", "age"], weight="w", population=4000).table(records=records)
+    assert table.weights is not None
+    assert table.weights.sum() == pytest.approx(4.0)
+    design = rc.record_risk(
+        table, rc.DecomposableModel(table, cliques=[("sex", "age")]), population=4000, sampling="weights"
+    ).design
+    assert design.weight.mean() == pytest.approx(1000.0, rel=0.7)
+    assert "mean of 1" in design.notes[0]
+    assert "multiplied by 1e+03" in design.notes[0].replace("1,000", "1e+03")
+    nobody = people.set_column(2, "w", pa.array([0.0, 1.6, 1.2, 0.8]))
+    with pytest.raises(BadInput, match="not above 0"):
+        Microdata(nobody, ["sex", "age"], weight="w", population=4000).table(records=records)
+
+
+@pytest.mark.parametrize("records", [True, False])
 @pytest.mark.parametrize(
     ("weights", "told"),
     [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ ROLES_OF_A_COLUMN = (*ROLES[:1], "key+geography", "key+strata", *ROLES[1:])
 """Roles of a column: an area or a stratum may also be known to an intruder."""
 
 _SINGLE_ROLES = ("weight", "household", "strata", "id")
-_READING = ("encoding", "decimal", "sheet")
+_READING = ("encoding", "decimal", "sheet", "missing_codes")
 LABELLED = tuple(option for option in options_of(RunConfig) if option.label)
 """Options that the form shows under "More choices", as they are declared."""
 
@@ -53,7 +53,6 @@ def assess_config(
     path: Path,
     *,
     levels: Mapping[str, int] | None = None,
-    has_codes: Callable[[str], bool] = lambda key: True,
     base: RunConfig | None = None,
 ) -> RunConfig:
     """Build the configuration that the Keys page asks for.
@@ -66,8 +65,6 @@ def assess_config(
         The file.
     levels : mapping of str to int, optional
         Number of values of each column, by which nested areas are ordered.
-    has_codes : callable
-        Whether a code for "missing" may occur in a column.
     base : RunConfig, optional
         The run that this one starts from, for what the form does not show.
     """
@@ -93,11 +90,7 @@ def assess_config(
     given |= {option.name: _labelled(option, first(fields, option.name)) for option in LABELLED if first(fields, option.name)}
     if first(fields, "scenarios"):
         given["scenario"] = scenarios_of(first(fields, "scenarios"))
-    codes = _listed(first(fields, "missing_codes"))
     coding = {} if base is None else {key: dict(coding) for key, coding in base.coding.items() if key in roles["key"]}
-    for key in roles["key"]:
-        if codes and has_codes(key):
-            coding[key] = {**coding.get(key, {}), "missing": codes}
     given |= {"coding": coding} if coding else {}
     config = RunConfig.from_mapping(given, source="the form")
     if base is None:
@@ -273,8 +266,6 @@ def form_of(config: RunConfig, file: str) -> dict[str, list[str]]:
     fields |= {name: getattr(config, name) for name in (*_READING, "register", *(option.name for option in LABELLED))}
     fields["populations"] = "\n".join(f"{label} = {size}" for label, size in config.populations.items())
     fields["scenarios"] = "\n".join(f"{name}: {', '.join(keys)}" for name, keys in config.scenarios.items())
-    codes = dict.fromkeys(str(code) for coding in config.coding.values() for code in coding.get("missing", ()))
-    fields["missing_codes"] = ", ".join(codes)
     return {name: [str(value)] for name, value in fields.items() if value not in (None, "")}
 
 

@@ -53,6 +53,9 @@ class KeysPages:
 
     def reading(self, request: Request, fields: Fields) -> Response:
         """Read the file in another way and show its first records; all other choices stay."""
+        accepted = first(fields, "accepted_codes")
+        if accepted:
+            fields = {**fields, "missing_codes": ["; ".join(filter(None, (first(fields, "missing_codes"), accepted)))]}
         draft = self.pages.drafts.keep({**fields, "preview": ["1"]})
         return self.pages.go(f"/keys?file={quote(first(fields, 'file'))}&again={draft}")
 
@@ -74,8 +77,6 @@ class KeysPages:
             fields,
             place,
             levels={name: column.levels for name, column in of_column.items()},
-            # Further down in a long file, a code may occur that the first records do not have.
-            has_codes=lambda key: profile.n_looked_at < profile.n_records or (key in of_column and of_column[key].n_coded > 0),
             base=base,
         )
         if config.population is not None and config.population < profile.n_records:

@@ -359,6 +359,8 @@ def describe(file: str, encoding: str, decimal: str, sheet: str, codebook: str |
     from rarecell.cli import terminal
     from rarecell.data.codebook import Codebook
     from rarecell.data.describe import Reading, profile_file
+    from rarecell.data.missing_codes import PROPOSED
+    from rarecell.data.roles import RELATIVE_WEIGHT
     from rarecell.report.tables import columns_table
 
     book = Codebook.read(codebook) if codebook else None
@@ -370,6 +372,11 @@ def describe(file: str, encoding: str, decimal: str, sheet: str, codebook: str |
     click.echo()
     for note in profile.notes:
         terminal.say(f"Note: {note}")
+    if profile.proposed_missing:
+        terminal.say(
+            "Codes with a question mark, with the number of records that have them, look as if they meant “missing”. Accept them all with "
+            f"--missing-codes {PROPOSED}, or name those that do: --missing-codes {shlex.quote(profile.proposed_missing)}."
+        )
     roles = {
         role: [c.name for c in profile.columns if c.role == role] for role in ("key", "weight", "household", "sensitive", "id")
     }
@@ -378,7 +385,9 @@ def describe(file: str, encoding: str, decimal: str, sheet: str, codebook: str |
         for role in ("weight", "household", "id"):
             options += [f"--{role} {shlex.quote(name)}" for name in roles[role][:1]]
         options += [f"--sensitive {joined_names(roles['sensitive'])}"] if roles["sensitive"] else []
-        options += [] if roles["weight"] else ["--population N"]
+        has_sum = any(c.role == "weight" and c.what != RELATIVE_WEIGHT for c in profile.columns)
+        options += [] if has_sum else ["--population N"]
+        options += [f"--missing-codes {PROPOSED}"] if profile.proposed_missing else []
         options += [] if book is None else coding_words(book.coding(tuple(roles["key"])))
         terminal.say("These are suggestions; you know the data better. To assess the file with them:")
         click.echo(f"  rarecell assess {shlex.quote(file)} {' '.join(options)} --out run")

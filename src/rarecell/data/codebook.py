@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from rarecell.data.missing_codes import code_forms
 from rarecell.engine.places import existing_file
 from rarecell.errors import BadInput
 
@@ -68,10 +69,10 @@ class Codebook:
             column,
             label=column.label or entry.label,
             value_labels={
-                **{form: label for code, label in entry.value_labels.items() for form in _forms(code)},
+                **{form: label for code, label in entry.value_labels.items() for form in code_forms(code)},
                 **column.value_labels,
             },
-            user_missing=(*column.user_missing, *(form for code in entry.missing for form in _forms(code))),
+            user_missing=(*column.user_missing, *(form for code in entry.missing for form in code_forms(code))),
             is_ordered=entry.is_ordered if column.is_ordered is None else column.is_ordered,
         )
 
@@ -84,7 +85,7 @@ class Codebook:
                 continue
             how: dict[str, Any] = {}
             if entry.missing:
-                how["missing"] = [_number(code) for code in entry.missing]
+                how["missing"] = [code_forms(code)[-1] for code in entry.missing]
             if entry.is_ordered is not None:
                 how["ordered"] = entry.is_ordered
             if how:
@@ -94,24 +95,6 @@ class Codebook:
     def with_role(self, role: str) -> tuple[str, ...]:
         """The columns to which the codebook gives a role."""
         return tuple(entry.name for entry in self.columns.values() if entry.role == role)
-
-
-def _number(code: str) -> str | int | float:
-    """A code as a number where it is written like one; ``01`` is text."""
-    for made in (int, float):
-        try:
-            value = made(code)
-        except ValueError:
-            continue
-        if str(value) == code:
-            return value
-    return code
-
-
-def _forms(code: str) -> tuple[str | int | float, ...]:
-    """A code as text and, where it is a number, as the number: files differ in how they hold it."""
-    number = _number(code)
-    return (code,) if isinstance(number, str) else (code, number)
 
 
 # ---------------------------------------------------------------------- DDI-Codebook

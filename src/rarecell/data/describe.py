@@ -6,7 +6,7 @@ Shown by ``rarecell describe`` and on the Keys page of the app.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rarecell.data.missing_codes import MissingCode, joined_codes, parse_missing_codes, proposed_codes, with_missing_codes
 from rarecell.data.roles import ColumnFacts, suggest_role
 from rarecell.engine import open_source
 from rarecell.engine.duck import EngineSettings
+from rarecell.errors import BadInput
 from rarecell.outcome.plain import Plain
 
 if TYPE_CHECKING:
     from rarecell.data.codebook import Codebook
-    from rarecell.engine.source import Column
+    from rarecell.engine.source import Column, Source
 
 
 _LEAST_LOOKED_AT, _MOST_LOOKED_AT, _MOST_VALUES = 1_000, 262_144, 50_000_000
@@ -43,7 +45,7 @@ class ColumnProfile(Plain):
 
     ``levels`` counts the distinct values among the records examined, and ``examples`` are the commonest of them; ``labels``
     lists all of them if they are few; ``n_coded`` counts the records with a code that was declared to mean "missing", and
-    ``missing_codes`` are such codes as the file declares them. ``role`` is the role suggested for a run, ``what`` says what the
+    ``missing_codes`` are such codes as the file declares them and ``proposed_missing`` further codes that look like it. ``role`` is the role suggested for a run, ``what`` says what the
     column looks like, and ``why`` gives the reason.
     """
 
@@ -59,6 +61,7 @@ class ColumnProfile(Plain):
     label: str = ""
     what: str = "other"
     missing_codes: tuple[str, ...] = ()
+    proposed_missing: tuple[MissingCode, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,11 @@ class FileProfile(Plain):
     preview: tuple[tuple[str, ...], ...] = ()
     notes: tuple[str, ...] = ()
 
+    @property
+    def proposed_missing(self) -> str:
+        """The codes that look as if they meant "missing", as the option for them is written; empty if there are none."""
+        return joined_codes({c.name: [one.code for one in c.proposed_missing] for c in self.columns if c.proposed_missing})
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -81,9 +89,10 @@ class Reading:
     sheet: str = ""
     missing_codes: str = ""
 
-    @property
-    def codes(self) -> frozenset[str]:
-        return frozenset(code.strip() for code in self.missing_codes.replace(";", ",").split(",") if code.strip())
+    def codes(self, source: Source) -> Mapping[str, Sequence[str]]:
+        """The codes for "missing" by column."""
+        codes = parse_missing_codes(self.missing_codes)
+        return proposed_missing_codes(source) if codes is None else codes
 
 
 def profile_file(path: Path, reading: Reading | None = None, codebook: Codebook | None = None) -> FileProfile:
@@ -95,8 +104,9 @@ def profile_file(path: Path, reading: Reading | None = None, codebook: Codebook 
     )
     try:
         columns = source.columns() if codebook is None else [codebook.applied(column) for column in source.columns()]
+        said_missing = with_missing_codes({column.name: column for column in columns}, asked.codes(source))
         n_records = int(source.n_rows)
-        n_looked_at = min(n_records, max(_LEAST_LOOKED_AT, min(_MOST_LOOKED_AT, _MOST_VALUES // max(1, len(columns)))))
+        n_looked_at = _looked_at(n_records, len(columns))
         profiles, preview = [], _Preview(columns)
         for part in _parts(columns):
             readable = [column.name for column in part if column.kind != "other"]
@@ -110,7 +120,7 @@ def profile_file(path: Path, reading: Reading | None = None, codebook: Codebook 
                     profiles.append(ColumnProfile(column.name, column.kind, 0, 0, (), "none", f"{why[:1].upper()}{why[1:]}."))
                     continue
                 values = first.column(readable.index(column.name))
-                profiles.append(_profile(column, values, n_looked_at, asked.codes, source.decimal_mark))
+                profiles.append(_profile(column, values, n_looked_at, said_missing[column.name], source.decimal_mark))
         notes = source.notes
     finally:
         source.close()
@@ -168,13 +178,10 @@ def _one_of_each(profiles: list[ColumnProfile]) -> list[ColumnProfile]:
     return kept
 
 
-def _profile(
-    column: Column, values: Any, n_records: int, codes: frozenset[str] = frozenset(), decimal_mark: str = "."
-) -> ColumnProfile:
-    counted = values.value_counts().to_pylist()
-    present = [row for row in counted if row["values"] not in (None, "") and not column.is_user_missing(row["values"])]
-    n_coded = sum(row["counts"] for row in present if str(row["values"]) in codes)
-    present = [row for row in present if str(row["values"]) not in codes]
+def _profile(column: Column, values: Any, n_records: int, said_missing: Column, decimal_mark: str = ".") -> ColumnProfile:
+    present = _present(column, values)
+    n_coded = sum(row["counts"] for row in present if said_missing.is_user_missing(row["values"]))
+    present = [row for row in present if not said_missing.is_user_missing(row["values"])]
     n_missing = n_records - sum(row["counts"] for row in present)
     # Values that occur once are not shown: on a screen they could reveal a person.
     repeated = [row for row in present if row["counts"] > 1]
@@ -214,7 +221,39 @@ def _profile(
         column.label,
         found.what,
         missing,
+        proposed_codes(column, {row["values"]: row["counts"] for row in present}, numbers or None),
     )
+
+
+def _present(column: Column, values: Any) -> list[dict[str, Any]]:
+    """The values of a column with the number of records that have each, without those that mean "missing"."""
+    counted = values.value_counts().to_pylist()
+    return [row for row in counted if row["values"] not in (None, "") and not column.is_user_missing(row["values"])]
+
+
+def proposed_missing_codes(source: Source) -> dict[str, tuple[str, ...]]:
+    """Codes of each column that look as if they meant "missing", as :func:`profile_file` proposes them."""
+    if not source.keeps_rows:
+        raise BadInput(
+            f"Codes for missing values are proposed by looking at records in their order, which those of {source.name} do not have. Name the "
+            'codes: --missing-codes "age=-9,99".'
+        )
+    columns = [column for column in source.columns() if column.kind != "other"]
+    found = {}
+    for part in _parts(columns):
+        batch = next(iter(source.batches([column.name for column in part])), None)
+        for column, values in zip(part, () if batch is None else batch.columns, strict=False):
+            rows = _present(column, values.slice(0, _looked_at(source.n_rows, len(columns))))
+            numbers = _numbers([row["values"] for row in rows], source.decimal_mark)
+            codes = proposed_codes(column, {row["values"]: row["counts"] for row in rows}, numbers or None)
+            if codes:
+                found[column.name] = tuple(one.code for one in codes)
+    return found
+
+
+def _looked_at(n_records: int, n_columns: int) -> int:
+    """Number of records by which a file is judged."""
+    return min(n_records, max(_LEAST_LOOKED_AT, min(_MOST_LOOKED_AT, _MOST_VALUES // max(1, n_columns))))
 
 
 def _order(values: Any, numbers: list[float] | None) -> tuple[int, bool]:

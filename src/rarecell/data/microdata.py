@@ -19,11 +19,13 @@ from rarecell.choices import READ_MISSING
 from rarecell.data import written
 from rarecell.data.coding import Coding, code_levels
 from rarecell.data.counting import Counted, KeyCounting, number_of_each
+from rarecell.data.describe import proposed_missing_codes
 from rarecell.data.levels import settle
+from rarecell.data.missing_codes import joined_codes, parse_missing_codes, with_missing_codes
 from rarecell.data.names import check_names, household_columns, nested_areas
 from rarecell.data.whole_file import WholeFile
 from rarecell.engine import open_source
-from rarecell.engine.arrays import EncodedColumn, KeyCells, code_chunk, unified
+from rarecell.engine.arrays import LEAST_RELATIVE_WEIGHT, EncodedColumn, KeyCells, code_chunk, unified
 from rarecell.engine.source import Source
 from rarecell.engine.streaming import record_cells
 from rarecell.errors import UnknownChoice, UnknownColumns
@@ -54,6 +56,8 @@ class Microdata(Shown):
         Columns that an intruder could know, in the order in which tables list them.
     weight : str, optional
         Column of survey weights: the number of persons that each record represents.
+    population : float, optional
+        Size of the population. With it, weights need only be above 0, as those with a mean of 1: what uses them scales them up.
     household, geography, strata, id : str, optional
         Further columns, each with one role. A geography or stratum may also be a key; nested areas are named from coarse
         to fine, as in ``"region>district"``. Several columns that identify a household together are separated by commas.
@@ -64,6 +68,9 @@ class Microdata(Shown):
         ``"refuse"`` refuses the data.
     coding : mapping of str to Coding, mapping or str, optional
         For each key that needs it, how its values become levels.
+    missing_codes : str, optional
+        Codes of any columns that mean "missing", as in ``"age=-9,99; income=998"``; ``"proposed"`` for those that
+        :func:`rarecell.data.describe.proposed_missing_codes` proposes.
     hierarchies : mapping of str to str or Path, optional
         For each key that has one, a CSV file with nested groups of its levels.
     sql : str, optional
@@ -88,6 +95,7 @@ class Microdata(Shown):
         keys: Sequence[str],
         *,
         weight: str | None = None,
+        population: float | None = None,
         household: str | None = None,
         geography: str | None = None,
         strata: str | None = None,
@@ -95,6 +103,7 @@ class Microdata(Shown):
         id: str | None = None,
         missing: str = "level",
         coding: Mapping[str, Coding | ReadJson | str] | None = None,
+        missing_codes: str | None = None,
         hierarchies: Mapping[str, str | Path] | None = None,
         sql: str | None = None,
         settings: EngineSettings | None = None,
@@ -102,6 +111,8 @@ class Microdata(Shown):
         if missing not in READ_MISSING:
             raise UnknownChoice.of("The option 'missing'", missing, READ_MISSING)
         self.source: Source = open_source(data, sql=sql, settings=settings)
+        if population is not None:
+            self.source.least_weight = LEAST_RELATIVE_WEIGHT
         self._memory = MemoryLimit.of() if settings is None else settings.memory
         self.keys: tuple[str, ...] = (keys,) if isinstance(keys, str) else tuple(keys)
         self.weight, self.household, self.geography = weight, household, geography
@@ -109,7 +120,10 @@ class Microdata(Shown):
         self.sensitive: tuple[str, ...] = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
         self.missing = missing
         given_codings, given_hierarchies = dict(coding or {}), dict(hierarchies or {})
-        self.columns = {column.name: column for column in self.source.columns()}
+        if missing_codes is not None:
+            codes = parse_missing_codes(missing_codes)
+            self.source.missing_codes = proposed_missing_codes(self.source) if codes is None else codes
+        self.columns = with_missing_codes({column.name: column for column in self.source.columns()}, self.source.missing_codes)
         self.areas: tuple[str, ...] = () if geography is None else nested_areas(geography)
         check_names(self, [*given_codings], [*given_hierarchies])
         self.coding = {key: Coding.of(given, key=key) for key, given in given_codings.items()}
@@ -343,6 +357,7 @@ class Microdata(Shown):
             first,
             f"{self.source.name}: {self.n_records:,} records; levels of the keys: {levels}.",
             *self.source.notes,
+            *([f"Read as missing: {joined_codes(self.source.missing_codes)}."] if self.source.missing_codes else ()),
             *counted.notes,
         ]
 

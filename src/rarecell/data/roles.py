@@ -15,6 +15,9 @@ from dataclasses import dataclass
 ROLES = ("key", "weight", "household", "geography", "strata", "sensitive", "id", "none")
 """Roles that a column can have."""
 
+RELATIVE_WEIGHT = "relative weight"
+"""What a survey weight with a mean of 1 is called: it needs the size of the population beside it."""
+
 MANY_LEVELS = 200
 """A column with more values than this is seldom useful as a key without grouping."""
 
@@ -266,6 +269,10 @@ def _weight(facts: ColumnFacts) -> Suggestion | None:
         return None
     if set(_parts(f"{facts.label} {facts.name}")) & set(_BODY):
         return Suggestion("none", "amount", f"{said}, the weight of a body and not of a record.")
+    mean = facts.total / facts.n_records
+    if min(facts.numbers) < 1 and facts.n_levels >= 5 and 0.75 <= mean <= 1.33 and min(facts.numbers) >= 0 and not facts.is_whole:
+        why = f"{said}, and the values have a mean of {mean:.2g}: give the size of the population, to which they are scaled up."
+        return Suggestion("weight", RELATIVE_WEIGHT, why)
     if not _can_weigh(facts) or (min(facts.numbers) < 1 and facts.total < 2 * facts.n_records):
         return Suggestion(
             "none", "amount", f"{said}, but the values add up to fewer people than there are records: not a survey weight."

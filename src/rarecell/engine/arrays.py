@@ -340,31 +340,39 @@ def bad_weight(name: str, column: str, has_what: str, n_bad: int = 1) -> BadInpu
     many = f" ({n_bad:,} records have a weight that cannot be used)" if n_bad > 1 else ""
     return BadInput(
         f"The weight column '{column}' of {name} has {has_what}{many}. A weight is the number of persons a record stands for, "
-        "a number of 1 or more. Correct or drop these records; if the weights were scaled to a mean of 1, multiply them by the population over the number of records."
+        "a number of 1 or more. Correct or drop these records; if the weights were scaled to a mean of 1, give the size of the "
+        "population as well (--population N), to which they are then scaled up."
     )
 
 
-def check_weights(name: str, column: str, smallest: float, n_unusable: int) -> None:
-    """Refuse weights that are missing, infinite, or below 1."""
+LEAST_RELATIVE_WEIGHT = 2.0**-20
+"""Weights that only say how much records count against each other may be this small."""
+
+
+def check_weights(name: str, column: str, smallest: float, n_unusable: int, *, least: float = 1.0) -> None:
+    """Refuse weights that are missing, infinite, or below the least one."""
     if n_unusable:
         raise bad_weight(name, column, "values that are missing or not numbers", n_unusable)
-    if smallest < 1:
-        raise bad_weight(name, column, f"the value {smallest:g}, which is {'negative' if smallest < 0 else 'below 1'}")
+    if smallest < least:
+        raise bad_weight(name, column, f"the value {smallest:g}, which is {_why_too_small(smallest, least)}")
+
+
+def _why_too_small(weight: float, least: float) -> str:
+    return "negative" if weight < 0 else "below 1" if least == 1.0 else "not above 0"
 
 
 def check_record_weights(
-    name: str, column: str, weights: NDArray[np.float64], value_at: Callable[[int], object]
+    name: str, column: str, weights: NDArray[np.float64], value_at: Callable[[int], object], *, least: float = 1.0
 ) -> NDArray[np.float64]:
     """Check and round the weights of records; ``value_at`` gives what the data hold at a position."""
     # A comparison with NaN is False, so missing weights count as bad, too.
-    is_bad = ~((weights >= 1) & (weights < LARGEST_WEIGHT))
+    is_bad = ~((weights >= least) & (weights < LARGEST_WEIGHT))
     if is_bad.any():
         row = int(np.flatnonzero(is_bad)[0])
         value, number = value_at(row), weights[row]
         what = (
             "not a number" if np.isnan(number)
-            else "negative" if number < 0
-            else "below 1" if number < 1
+            else _why_too_small(float(number), least) if number < least
             else "larger than any population"
         )  # fmt: skip
         at = f"in record {row + 1}"

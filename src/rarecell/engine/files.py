@@ -86,7 +86,9 @@ class FileSource(Source):
                 else:
                     reader = self._reader(names, weight, recodes or {}, new_names(len(names)), refused)
                     relation = self._connection.from_arrow(reader)
-                return count_groups(nw.from_native(relation), len(columns), weight=weight, name=self.name)
+                return count_groups(
+                    nw.from_native(relation), len(columns), weight=weight, name=self.name, least=self.least_weight
+                )
         except RarecellError as problem:
             raise (refused[0] if refused else problem) from None
 
@@ -204,6 +206,7 @@ class CachedSource(Source):
     def counts(
         self, columns: Sequence[str], *, weight: str | None = None, recodes: Mapping[str, EncodedColumn] | None = None
     ) -> GroupedCounts:
+        self._inner.least_weight = self.least_weight
         return self._inner.counts(columns, weight=weight, recodes=recodes)
 
     def write(self, path: str | Path, changes: Changes) -> Path:

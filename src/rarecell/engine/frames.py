@@ -168,7 +168,7 @@ class FrameSource(Source):
         if isinstance(self.frame, nw.DataFrame) or recodes or not has_numbers:
             return super().counts(columns, weight=weight, recodes=recodes)
         names = [*columns, *([] if weight is None else [weight])]
-        return count_groups(self._renamed(names), len(columns), weight=weight, name=self.name)
+        return count_groups(self._renamed(names), len(columns), weight=weight, name=self.name, least=self.least_weight)
 
     def _kind(self, column: str) -> Kind:
         return next(c.kind for c in self._columns if c.name == column)
@@ -271,11 +271,11 @@ def new_names(n_names: int, kind: str = "value") -> list[str]:
     return [f"__rarecell_{kind}_{number}" for number in range(n_names)]
 
 
-def count_groups(frame: nw.LazyFrame[Any], n_columns: int, *, weight: str | None, name: str) -> GroupedCounts:
+def count_groups(frame: nw.LazyFrame[Any], n_columns: int, *, weight: str | None, name: str, least: float = 1.0) -> GroupedCounts:
     """Group a frame by its first ``n_columns`` columns.
 
     The columns are named by :func:`new_names`, because engines give dots and asterisks in names a special meaning. The
-    weight column, if any, follows the grouped ones. ``weight`` and ``name`` are the user's words for the weights and the data.
+    weight column, if any, follows the grouped ones. ``weight`` and ``name`` are the user's words for the weights and the data; weights below ``least`` are refused.
     """
     names = new_names(n_columns + 1)
     n, total, smallest, usable = new_names(4, "sum")
@@ -294,7 +294,9 @@ def count_groups(frame: nw.LazyFrame[Any], n_columns: int, *, weight: str | None
     sums = None
     if weight is not None:
         n_usable = sum(grouped.column(usable).to_pylist())
-        check_weights(name, weight, min(grouped.column(smallest).to_pylist(), default=1.0), int(counts.sum()) - n_usable)
+        check_weights(
+            name, weight, min(grouped.column(smallest).to_pylist(), default=1.0), int(counts.sum()) - n_usable, least=least
+        )
         sums = np.array(grouped.column(total).to_pylist(), dtype=np.float64) / WEIGHT_UNITS
     return GroupedCounts(tuple(_encoded(grouped.column(column)) for column in names[:-1]), counts, sums)
 

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,8 +94,18 @@ class Column:
                 low, high = declared
                 if isinstance(value, (int, float)) and low <= value <= high:
                     return True
-            elif value == declared:
+            elif value == declared or (self.kind == "untyped" and _is_same_number(value, declared)):
                 return True
+        return False
+
+
+def _is_same_number(text: Level, declared: Level) -> bool:
+    """Whether a text of a file without types is another spelling of a declared number: 99.0 for 99."""
+    if not isinstance(text, str) or isinstance(declared, str) or text.strip("+-.0123456789 ") != "":
+        return False
+    try:
+        return bool(float(text) == declared)
+    except ValueError:
         return False
 
 
@@ -109,6 +120,12 @@ class Source(ABC):
 
     decimal_mark: str = "."
     """The decimal mark of numbers that are stored as text."""
+
+    least_weight: float = 1.0
+    """Survey weights below this are refused: a record stands for itself at least, unless weights are relative to each other."""
+
+    missing_codes: Mapping[str, Sequence[str]] = MappingProxyType({})
+    """Codes that mean "missing" according to the user, by column; the columns themselves list what the data declare."""
 
     keeps_rows: bool = True
     """False when records have no position of their own, as in a table spread over several machines."""
@@ -271,7 +288,7 @@ class Source(ABC):
         def value_at(row: int) -> Any:
             return self.take(np.array([row]), [column])[column][0].as_py()
 
-        return check_record_weights(self.name, column, weights, value_at)
+        return check_record_weights(self.name, column, weights, value_at, least=self.least_weight)
 
     def _batch_numbers(self, array: pa.Array) -> NDArray[np.float64]:
         if pa.types.is_dictionary(array.type):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rarecell.data.describe import FileProfile
+from rarecell.data.describe import ColumnProfile, FileProfile
 from rarecell.outcome.records import RemainingRecord, RiskyRecord
 from rarecell.outcome.roles import HomogeneousGroup
 from rarecell.outcome.summary import Count, EstimatorDetail, PaperTable, RunSummary
@@ -550,14 +550,14 @@ def _frontier(summary: RunSummary) -> Table | None:
 def columns_table(profile: FileProfile) -> Table:
     """The columns of a file: what each is, how many values it has, and what it probably is."""
     has_labels = any(column.label for column in profile.columns)
-    has_codes = any(column.missing_codes for column in profile.columns)
+    has_codes = any(column.missing_codes or column.proposed_missing for column in profile.columns)
     rows = tuple(
         (
             column.name,
             *((column.label,) if has_labels else ()),
             column.levels,
             column.n_missing,
-            *((", ".join(column.missing_codes),) if has_codes else ()),
+            *((_codes_for_missing(column),) if has_codes else ()),
             ", ".join(column.examples[:3]),
             column.what,
             column.why,
@@ -575,6 +575,11 @@ def columns_table(profile: FileProfile) -> Table:
         text_column("Why"),
     )
     return Table("columns", f"{number(profile.n_records)} records, {number(len(profile.columns))} columns", columns, rows)
+
+
+def _codes_for_missing(column: ColumnProfile) -> str:
+    proposed = [f"{one.code}? ({one.records:,})" for one in column.proposed_missing]
+    return ", ".join((*column.missing_codes, *proposed))
 
 
 def riskiest_table(summary: RunSummary, riskiest: Sequence[RiskyRecord]) -> Table:

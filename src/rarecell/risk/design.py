@@ -40,6 +40,10 @@ _LARGE_DIFFERENCE = 0.01
 """A sum of weights that differs from the population by more than this share is worth a note."""
 
 
+_LEAST_RELATIVE_MEAN = 0.5
+"""Weights with a mean from here to its inverse were scaled to a mean of 1, in the whole file or in that from which it was taken."""
+
+
 @dataclass(frozen=True, eq=False)
 class SamplingDesign:
     """What the risk of each cell needs to know about the design.
@@ -220,10 +224,11 @@ def _by_weights(table: ContingencyTable, population: float | None, *, is_smooth:
     weight = (table.weights / table.counts if is_smooth else smoothed_weights(table)) * (size / total)
     notes: list[str] = []
     if abs(total / size - 1.0) > _LARGE_DIFFERENCE:
-        notes.append(
-            f"By their weights the records stand for {total:,.0f} people, but the population is {size:,.0f}: every weight was multiplied by "
-            f"{size / total:.3g}."
-        )
+        mean = total / table.n_records
+        said = f"By their weights the records stand for {total:,.0f} people, but the population is {size:,.0f}"
+        if _LEAST_RELATIVE_MEAN <= mean <= 1.0 / _LEAST_RELATIVE_MEAN:
+            said = f"The weights have a mean of {mean:.3g} and say only how much records count against each other"
+        notes.append(f"{said}: every weight was multiplied by {size / total:,.3g}, so that they add up to the population.")
     # A sample whose weights are exactly one is a census; only weights below one are odd.
     n_odd = int((table.weights * (size / total) < table.counts * (1.0 - 1e-9)).sum())
     if n_odd:

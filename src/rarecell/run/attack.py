@@ -144,7 +144,7 @@ def attack(
             "survey weights), by which they are estimated, and not both."
         )
     progress.start("reading", 3)
-    data = Microdata(original, keys, weight=weight, household=household, id=id)
+    data = Microdata(original, keys, weight=weight, population=population, household=household, id=id)
     published = Microdata(released, keys, id=id)
     before, after = paired_tables(data, published, id)
     given_away = told_leaks(leaks_between(data, published, None if id is None else rows_of_released(data, published, id)), None)

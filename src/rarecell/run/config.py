@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rarecell import choices
+from rarecell.data.missing_codes import parse_missing_codes
 from rarecell.data.names import Stages, all_keys, check_scenarios, nested_areas, scenario_keys
 from rarecell.engine.places import read_small_text, without_password
 from rarecell.errors import BadInput, UnknownChoice
@@ -442,6 +443,16 @@ class RunConfig:
         on=READING,
         default="level",
         label="A missing key value is",
+    )
+    missing_codes: str | None = option(
+        Text('"COL=CODES; …"'),
+        'Codes that mean "missing" in a column: "age=-9,99; income=998"; those without a column in every one; "proposed" for what '
+        "rarecell describe proposes.",
+        Group.FILE,
+        on=READING,
+        default=None,
+        is_main=True,
+        check=parse_missing_codes,
     )
     coding: Mapping[str, Mapping[str, Any]] = option(
         Pairs(TomlTable(), metavar="KEY=HOW", example="'age=width=5, top=85'"),

@@ -41,6 +41,7 @@ def read(config: RunConfig, frame: Frame = None, *, numbered: bool = False) -> M
         source.numbered(config.id) if numbered else source,
         keys=config.keys,
         weight=config.weight,
+        population=config.population,
         household=config.household,
         geography=config.geography,
         strata=config.strata,
@@ -48,6 +49,7 @@ def read(config: RunConfig, frame: Frame = None, *, numbered: bool = False) -> M
         id=config.id,
         missing="level" if config.missing in (MATCHES_ANYTHING, REGISTER_COMPLETE) else config.missing,
         coding=joined_codings(config.coding, config.recode),
+        missing_codes=config.missing_codes,
         hierarchies=config.hierarchies,
         settings=settings,
     )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from rarecell._kernels.counting import collapse_records
 from rarecell.data.levels import MISSING_WORDS
 from rarecell.data.microdata import Microdata
+from rarecell.data.missing_codes import joined_codes
 from rarecell.data.written import coding_of_output
 from rarecell.engine import open_source
 from rarecell.engine.arrays import as_arrow
@@ -213,6 +214,7 @@ def _check_recount(release: Release, data: Microdata, output: Frame) -> None:
         data.keys,
         missing=data.missing,
         coding=coding_of_output(data.source, data.coding, data.recodes),
+        missing_codes=joined_codes(data.source.missing_codes) or None,
         settings=data.source.settings_of_output,
     )
     again = counted.table(records=release.before.record_cell is not None and counted.source.keeps_rows)
@@ -225,7 +227,12 @@ def _check_recount(release: Release, data: Microdata, output: Frame) -> None:
 def _check_records(release: Release, data: Microdata, output: Frame) -> None:
     """Compare the keys of each record with those planned; what is blanked must be missing."""
     source = open_source(output, settings=data.source.settings_of_output).numbered(data.id)
-    counted = Microdata(source, data.keys, coding=coding_of_output(data.source, data.coding, data.recodes))
+    counted = Microdata(
+        source,
+        data.keys,
+        coding=coding_of_output(data.source, data.coding, data.recodes),
+        missing_codes=joined_codes(data.source.missing_codes) or None,
+    )
     again, codes = counted.table(records=True), release.codes()
     kept = np.flatnonzero((codes >= 0).all(axis=1))
     for k, categories in enumerate(release.categories):

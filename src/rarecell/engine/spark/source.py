@@ -108,7 +108,9 @@ class SparkSource(FrameSource):
         self._refuse_too_many(native, columns)
         names = [*columns, *([] if weight is None else [weight])]
         chosen = [functions.col(quoted(old)).alias(new) for old, new in zip(names, new_names(len(names)), strict=True)]
-        grouped = count_groups(nw.from_native(native.select(*chosen)), len(columns), weight=weight, name=self.name)
+        grouped = count_groups(
+            nw.from_native(native.select(*chosen)), len(columns), weight=weight, name=self.name, least=self.least_weight
+        )
         self._n_rows = int(grouped.counts.sum())
         return grouped
 

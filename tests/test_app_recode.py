@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_plus
 
 import pytest
 
@@ -55,6 +56,25 @@ def test_a_recoding_is_tried_without_a_run_and_undone(browser: Browser, folder: 
     assert undo is not None
     assert undo.group(1).removeprefix(browser.gate.base) == place
     assert not list(folder.rglob("run.json"))
+
+
+def test_levels_are_merged_by_clicking_and_taken_apart_again(browser: Browser) -> None:
+    place, page = followed(browser, browser.post("/try", CHOICES))
+    boxes = re.findall(r'name="group" value="([0-9]+)"><span>([^<]*)</span>', page)
+    position = {shown: number for number, shown in boxes}
+    assert set(position) >= {"01", "02", "03", "f", "m"}
+    answer = browser.get(f"{place}&key=region&act=merge&label=rest&group={position['02']}&group={position['03']}")
+    tried, page = followed(browser, answer)
+    assert "merge 02+03 as rest" in unquote_plus(tried)
+    assert tried.endswith("#key-3")
+    assert "<span>02 + 03</span>" in page
+    rest = {shown: number for number, shown in re.findall(r'name="group" value="([0-9]+)"><span>([^<]*)</span>', page)}["02 + 03"]
+    _, page = followed(browser, browser.get(tried.replace("#key-3", f"&key=region&act=apart&group={rest}")))
+    assert "<span>02 + 03</span>" not in page
+    refused = browser.get(f"{place}&key=region&act=merge&group={position['02']}")
+    assert refused.status_code == 400
+    assert "at least two" in refused.text
+    assert browser.get(f"{place}&key=nokey&act=merge").status_code == 400
 
 
 def test_the_threshold_changes_without_a_run(browser: Browser) -> None:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import datetime
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rarecell as rc
+from rarecell.app.recode_pages import regrouped
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
 from rarecell.errors import BadInput
-from rarecell.planning.recodings import recoded_by
+from rarecell.outcome.planned import TriedKey
+from rarecell.planning.recodings import ladder, recoded_by
 from rarecell.run.config import RunConfig
 from rarecell.run.plan import Trials
 
@@ -20,6 +28,7 @@ RECODINGS = {
     "age": ["", "5-year bands", "edges 15 25 45", "top 60", "bottom 10, top 70", "4 quantiles", "missing 3+7", "5 groups"],
     "region": ["", "merge r1+r2 as south", "4 groups", "missing r0"],
     "sex": ["", "merge f+m as any"],
+    "born": ["", "date to month", "date to quarter", "to year"],
 }
 
 
@@ -32,6 +41,7 @@ def people(seed: int, n: int = 400) -> pa.Table:
             "region": [f"r{k}" for k in draw.integers(0, 9, n)],
             "sex": draw.choice(["f", "m", "x"], n),
             "job": draw.choice(["a", "b", "c"], n),
+            "born": pa.array([datetime.date(1990, 1, 1) + datetime.timedelta(int(day)) for day in draw.integers(0, 1500, n)]),
         }
     )
 
@@ -86,3 +96,98 @@ def test_a_trial_agrees_with_the_run_it_stands_for() -> None:
     risk = rc.assess(frame, recode={"age": "5-year bands"}, **options).summary.risk  # type: ignore[arg-type]
     assert tried.sample_uniques == risk.sample_uniques
     assert tried.expected_correct_matches == pytest.approx(risk.expected_correct_matches, rel=0.25)
+
+
+def test_dates_are_released_by_month_or_year_in_every_kind_of_file(tmp_path: Path) -> None:
+    born = ["2001-03-28", "2001-03-01", "2002-11-30", None, "2002-12-01"] * 30
+    frame = pa.table({"born": pa.array([None if day is None else datetime.date.fromisoformat(day) for day in born])})
+    frame = frame.append_column("sex", pa.array(["f", "m", "f", "m", "m"] * 30))
+    dotted = frame.set_column(0, "born", pa.array([None if day is None else ".".join(reversed(day.split("-"))) for day in born]))
+    pq.write_table(frame, tmp_path / "typed.parquet")
+    pa.csv.write_csv(frame, tmp_path / "iso.csv")
+    pa.csv.write_csv(dotted, tmp_path / "dotted.csv")
+    for part, levels in {
+        "month": ["2001-03", "2002-11", "2002-12"],
+        "quarter": ["2001-Q1", "2002-Q4"],
+        "year": ["2001", "2002"],
+    }.items():
+        for name in ("typed.parquet", "iso.csv", "dotted.csv"):
+            data = Microdata(tmp_path / name, keys=["born", "sex"], coding={"born": f"date to {part}"})
+            assert list(data.table().categories[0].labels) == [*levels, "missing"], (name, part)
+    with pytest.raises(BadInput, match="no dates"):
+        Microdata(frame, keys=["born", "sex"], coding={"sex": "date to year"}).table()
+
+
+def test_dates_are_offered_by_month_and_year_and_nothing_else() -> None:
+    fine = Microdata(people(2), keys=["born", "sex"]).table()
+    assert [step.words for step in ladder(fine, "born")] == ["as it is", "date to month", "date to quarter", "date to year"]
+    assert Trials(RunConfig(input="", keys=("born", "sex"), population=20_000), people(2)).of({}).keys[0].shape == "dates"
+
+
+# ---------------------------------------------------------------------- by hand
+
+
+def tried(words: str = "", **labels: str) -> TriedKey:
+    """A key of five levels, recoded in words, as the page shows it."""
+    frame = pa.table({"job": pa.array(["1", "2", "3", "-9", "a b"] * 40), "sex": ["f", "m"] * 100})
+    trials = Trials(RunConfig(input="", keys=("job", "sex"), population=20_000), frame)
+    key = trials.of({"job": words}).keys[0]
+    return replace(key, meanings=tuple(labels.get(f"level_{label}", "") for label in key.labels))
+
+
+def position(key: TriedKey, *labels: str) -> list[int]:
+    return [key.labels_after.index(label) for label in labels]
+
+
+def test_levels_are_merged_by_clicking_in_the_words_of_the_terminal() -> None:
+    key = tried()
+    words = regrouped(key, position(key, "1", "2"), "merge")
+    assert words == 'merge 1+2 as "1 + 2"'
+    again = tried(words)
+    assert sorted(again.labels_after) == ["-9", "1 + 2", "3", "a b"]
+    words = regrouped(again, position(again, "1 + 2", "a b"), "merge", "work")
+    assert words == 'merge 1+2+"a b" as work'
+    assert regrouped(tried(words), position(tried(words), "work"), "apart") == "as it is"
+    blank = regrouped(tried(words), position(tried(words), "-9"), "missing")
+    assert "missing -9" in blank
+    assert "merge" in blank
+    last = tried(blank)
+    assert sorted(last.labels_after) == ["3", "missing", "work"]
+    # What is missing stays missing, and is not offered for merging.
+    assert "missing -9" in regrouped(last, position(last, "3", "work"), "merge", "all")
+    assert [shown for _, shown, _ in last.groups] == ["1 + 2 + a b", "3"]
+
+
+def test_merged_levels_are_called_by_their_labels_unless_these_are_long() -> None:
+    key = tried(level_1="employed", level_2="self-employed")
+    assert regrouped(key, position(key, "1", "2"), "merge") == 'merge 1+2 as "employed + self-employed"'
+    assert [shown for _, shown, _ in key.groups][1] == "1 employed"
+    key = tried(level_1="e" * 40, level_2="s" * 40)
+    assert regrouped(key, position(key, "1", "2"), "merge") == 'merge 1+2 as "1+2"'
+
+
+def test_an_order_that_was_stated_is_kept_when_levels_are_merged() -> None:
+    key = tried("unordered")
+    assert regrouped(key, position(key, "1", "3"), "merge", "x").endswith("as x, unordered")
+
+
+@pytest.mark.parametrize(
+    ("groups", "act", "name", "message"),
+    [
+        ([1], "merge", "", "at least two"),
+        ([], "apart", "", "Tick a level"),
+        ([99], "missing", "", "Tick a level"),
+        ([0, 1], "merge", 'a"b', "quotation"),
+    ],
+)
+def test_what_cannot_be_regrouped_is_told(groups: list[int], act: str, name: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        regrouped(tried(), groups, act, name)
+
+
+def test_bands_by_hand_begin_where_the_recoding_so_far_begins_them() -> None:
+    trials = Trials(RunConfig(input="", keys=("age", "sex"), population=20_000), people(1))
+    assert trials.of({}).keys[0].shape == "numbers"
+    assert trials.of({}).keys[0].edges == ()
+    assert trials.of({"age": "edges 15 40"}).keys[0].edges == ("15", "40")
+    assert trials.of({"age": "20-year bands, top 60"}).keys[0].edges == ("20", "40", "60")

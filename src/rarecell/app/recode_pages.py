@@ -5,6 +5,7 @@ Its address holds every step taken, in order; undoing means leaving out the last
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +19,10 @@ from rarecell.app.distribution import distribution_picture
 from rarecell.app.forms import decimal_number, first, form_of
 from rarecell.app.jobs import TrialProcess
 from rarecell.app.runs import FinishedRun
+from rarecell.data.coding import Coding
 from rarecell.data.recoding_text import AS_IT_IS, parse_recoding
 from rarecell.errors import BadInput, RarecellError
+from rarecell.outcome.planned import MISSING, Trial, TriedKey
 from rarecell.run.config import RunConfig
 
 if TYPE_CHECKING:
@@ -53,6 +56,12 @@ class RecodeState:
     @property
     def address(self) -> str:
         return f"/recode?{urlencode(self.pairs)}"
+
+    def place_of(self, config: RunConfig) -> str:
+        """The address, at the key of the last step."""
+        keys = list(config.keys)
+        at = f"#key-{keys.index(self.steps[-1][0]) + 1}" if self.steps and self.steps[-1][0] in keys else ""
+        return f"{self.address}{at}"
 
     def then(self, key: str, words: str) -> RecodeState:
         """Add one step."""
@@ -96,10 +105,30 @@ class RecodePages:
         config, file = self._config(state)
         if request.method == "POST":
             return self._estimate(state, config, file, fields)
-        if "key" in request.query_params:
-            wanted = state.then(request.query_params["key"], request.query_params.get("words", ""))
-            return self.pages.go(wanted.address)
+        given = request.query_params
+        if "act" in given:
+            groups = [int(text) for text in given.getlist("group") if text.isascii() and text.isdecimal() and len(text) < 6]
+            key = self._tried_key(state, config, given.get("key", ""))
+            try:
+                words = regrouped(key, groups, given["act"], given.get("label", "").strip())
+            except BadInput as refused:
+                return self._show(state, config, file, str(refused), opened=key.key)
+            return self.pages.go(state.then(key.key, words).place_of(config))
+        if "key" in given:
+            return self.pages.go(state.then(given["key"], given.get("words", "")).place_of(config))
         return self._show(state, config, file)
+
+    def _trial(self, state: RecodeState, config: RunConfig) -> Trial:
+        """What the steps taken so far would do."""
+        place = Path(config.input)
+        stamp = f"{place.stat().st_mtime_ns} {place.stat().st_size}"
+        return self.trials.of(replace(config, recode={}, protect=None).to_toml(), stamp, state.recode(config))
+
+    def _tried_key(self, state: RecodeState, config: RunConfig, key: str) -> TriedKey:
+        for tried in self._trial(state, config).keys:
+            if tried.key == key:
+                return tried
+        raise BadInput(f"'{key}' is not a key of this run.")
 
     def _config(self, state: RecodeState) -> tuple[RunConfig, str]:
         """The configuration that the recodings are applied to, and the name of its file."""
@@ -113,16 +142,15 @@ class RecodePages:
             raise BadInput("These choices are gone; they are kept while the app runs. Choose the file again.")
         return self.pages.keys.config(fields), first(fields, "file")
 
-    def _show(self, state: RecodeState, config: RunConfig, file: str, problem: str | None = None) -> Response:
-        place = Path(config.input)
-        stamp = f"{place.stat().st_mtime_ns} {place.stat().st_size}"
-        plain = replace(config, recode={}, protect=None).to_toml()
+    def _show(
+        self, state: RecodeState, config: RunConfig, file: str, problem: str | None = None, opened: str | None = None
+    ) -> Response:
         threshold = config.threshold
         try:
             threshold = decimal_number(state.threshold, "The threshold") if state.threshold else threshold
             if not 0 <= threshold <= 1:
                 raise BadInput(f"The threshold was given as {threshold:g}; a risk lies between 0 and 1.")
-            found = self.trials.of(plain, stamp, state.recode(config))
+            found = self._trial(state, config)
         except BadInput as refused:
             if not state.steps or problem is not None:
                 raise
@@ -147,6 +175,8 @@ class RecodePages:
                 (key.key, distribution_picture(key, f"levels-{number}")) for number, key in enumerate(changed) if key.counts
             ],
             run_name=self.pages.folder.new_run("recoded"),
+            # The key that was worked on last stays open.
+            opened=opened or (state.steps[-1][0] if state.steps else None),
         )
 
     def _estimate(self, state: RecodeState, config: RunConfig, file: str, fields: dict[str, list[str]]) -> Response:
@@ -163,3 +193,62 @@ class RecodePages:
         out = self.pages.new_folder(first(fields, "run_name") or self.pages.folder.new_run("recoded"))
         job = self.pages.jobs.start("assess", started.to_toml(), out, title=f"Risk of {Path(file).name}", back=state.address)
         return self.pages.go(f"/job/{job.number}")
+
+
+LONGEST_NAME = 60
+"""Characters of a name made from the names of what was merged."""
+
+
+def regrouped(key: TriedKey, groups: Sequence[int], act: str, name: str = "") -> str:
+    """The recoding of a key, in words, once some of its levels were merged, taken apart or taken for missing.
+
+    Parameters
+    ----------
+    key : TriedKey
+        The key as it is recoded so far.
+    groups : sequence of int
+        The positions of what was ticked, among the levels after recoding.
+    act : str
+        ``merge``, ``apart`` or ``missing``.
+    name : str
+        What merged levels are to be called; by default by their labels.
+    """
+    members = key.members
+    ticked = [group for group in dict.fromkeys(groups) if group < len(members) and key.labels_after[group] != MISSING]
+    if act == "merge" and len(ticked) < 2:
+        raise BadInput("Tick at least two levels to merge them.")
+    if not ticked:
+        raise BadInput("Tick a level first.")
+    blank = {level for group, levels in enumerate(members) if key.labels_after[group] == MISSING for level in levels}
+    merged: dict[str, tuple[str, ...]] = {}
+
+    def put(levels: Sequence[int], label: str) -> None:
+        if label in merged:
+            raise BadInput(f"Two groups would be called '{label}'. Give each a name of its own.")
+        merged[label] = tuple(key.labels[level] for level in levels)
+
+    for group, levels in enumerate(members):
+        if group in ticked and act == "missing":
+            blank.update(levels)
+        elif group in ticked and act == "merge":
+            if group == min(ticked):
+                together = sorted(level for each in ticked for level in members[each])
+                put(together, name or _name_of(key, together))
+        elif group not in ticked and len(levels) > 1 and key.labels_after[group] != MISSING:
+            put(levels, key.labels_after[group])
+    codes = tuple(key.labels[level] for level in sorted(blank) if key.labels[level] != MISSING)
+    quoted = next(
+        (text for text in (*codes, *merged, *(value for values in merged.values() for value in values)) if '"' in text), None
+    )
+    if quoted is not None:
+        raise BadInput(f"The level '{quoted}' has quotation marks in it, which words cannot express. Merge it by a hierarchy.")
+    words = Coding(merge=merged or None, missing=codes).in_words()
+    said = parse_recoding(key.words, key=key.key).ordered if key.words else None
+    order = {True: "ordered", False: "unordered", None: ""}[said]
+    return ", ".join(part for part in (words if words != AS_IT_IS else "", order) if part) or AS_IT_IS
+
+
+def _name_of(key: TriedKey, levels: Sequence[int]) -> str:
+    """What merged levels are called: by their labels if the file has them and they are short, otherwise by their values."""
+    labels = " + ".join(key.meanings[level] or key.labels[level] for level in levels)
+    return labels if len(labels) <= LONGEST_NAME else "+".join(key.labels[level] for level in levels)

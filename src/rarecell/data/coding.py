@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from rarecell.edges import Level, ReadJson
 
 Missing = Literal["level", "drop", "refuse"]
+
+DATE_PARTS = ("month", "quarter", "year")
+"""What may be left of a date."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +57,8 @@ class Coding:
         Number of groups to put the levels into automatically, as named in the table of what each key costs.
     hierarchy : int, optional
         Column of the key's hierarchy whose groups the levels are put into; 1 is the first after the levels.
+    date : str, optional
+        What is left of a date: ``"month"``, ``"quarter"`` or ``"year"``.
     missing : tuple of level
         Values that mean "missing", such as 99.
     """
@@ -67,6 +73,7 @@ class Coding:
     merge: Mapping[str, tuple[Level, ...]] | None = None
     groups: int | None = None
     hierarchy: int | None = None
+    date: str | None = None
     missing: tuple[Level, ...] = ()
 
     def __post_init__(self) -> None:
@@ -77,8 +84,8 @@ class Coding:
                     raise BadInput(f"'{name}' of a coding was given as {value!r}; it must be a list.")
                 object.__setattr__(self, name, tuple(value))
         for ways in (
-            ("levels", "edges", "width", "quantiles", "merge"),
-            ("edges", "width", "quantiles", "merge", "groups", "hierarchy"),
+            ("levels", "edges", "width", "quantiles", "merge", "date"),
+            ("edges", "width", "quantiles", "merge", "groups", "hierarchy", "date"),
         ):
             given = [name for name in ways if getattr(self, name) is not None]
             if len(given) > 1:
@@ -89,13 +96,15 @@ class Coding:
             number = getattr(self, name)
             if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < least):
                 raise BadInput(f"'{name}' of a coding was given as {number!r}; it must be a whole number of {least} or more.")
-        if (self.top is not None or self.bottom is not None) and (self.levels or self.edges or self.merge):
+        if (self.top is not None or self.bottom is not None) and (self.levels or self.edges or self.merge or self.date):
             raise BadInput(
-                "A coding was given a top or bottom together with levels, edges or merged values. Declared levels need no bounds, and the "
+                "A coding was given a top or bottom together with levels, edges, merged values or dates. Declared levels need no bounds, and the "
                 "outer bins of edges are open already: leave out top and bottom."
             )
         if self.levels is not None and len({str(level) for level in self.levels}) != len(self.levels):
             raise BadInput("A coding lists a level twice; each level is given once.")
+        if self.date is not None and self.date not in DATE_PARTS:
+            raise BadInput(f"'date' of a coding was given as {self.date!r}; it must be one of {', '.join(DATE_PARTS)}.")
         for name in ("width", "top", "bottom"):
             value = getattr(self, name)
             if value is not None and not _is_finite_number(value):
@@ -144,7 +153,7 @@ class Coding:
     @property
     def changes_values(self) -> bool:
         """Whether a value may be released as something other than itself."""
-        return self.bounds_numbers or self.groups_levels or bool(self.merge) or bool(self.missing)
+        return self.cuts_values or self.groups_levels or bool(self.merge) or bool(self.missing)
 
     @property
     def as_read(self) -> Coding:
@@ -165,11 +174,16 @@ class Coding:
     @property
     def makes_levels(self) -> bool:
         """Whether the levels were declared or made from numbers, so that their order is known."""
-        return self.levels is not None or self.bounds_numbers
+        return self.levels is not None or self.cuts_values
 
     @property
     def bounds_numbers(self) -> bool:
         return self.is_binned or self.top is not None or self.bottom is not None
+
+    @property
+    def cuts_values(self) -> bool:
+        """Whether each value becomes a level by itself, numbers as bands or dates as months, whatever other values there are."""
+        return self.bounds_numbers or self.date is not None
 
 
 def joined_codings(
@@ -223,6 +237,10 @@ def code_levels(
     if coding.bounds_numbers:
         level_of_value, levels = _bounded(key, values, counts, coding, raw.is_numeric)
         is_ordered = True
+    elif coding.date is not None:
+        level_of_value = {value: coarse_date(value, key, coding.date) for value in observed}
+        levels = sorted(set(level_of_value.values()))
+        is_ordered = True
     elif coding.merge is not None:
         level_of_value, levels, stays_ordered = _merged(key, observed, coding.merge, level_order)
         is_ordered = is_ordered and stays_ordered
@@ -246,6 +264,25 @@ def code_levels(
     if n_missing and missing == "level":
         levels = [*levels, None]
     return CodedLevels(tuple(levels), is_ordered, np.array(codes, dtype=np.int32), n_missing)
+
+
+_ISO = re.compile(r"(\d{4})-(\d{2})-\d{2}.*", re.DOTALL)
+_DOTTED = re.compile(r"\d{1,2}([./])(\d{1,2})[./](\d{4})")
+
+
+def coarse_date(value: object, name: str, part: str) -> str:
+    """A date without its day: 2021-03, 2021-Q1 or 2021. Text is read as 2021-03-28 or, day first, as 28.3.2021.
+
+    Examples
+    --------
+    >>> [coarse_date("28.3.2021", "birth", part) for part in DATE_PARTS]
+    ['2021-03', '2021-Q1', '2021']
+    """
+    iso, dotted = _ISO.fullmatch(str(value).strip()), _DOTTED.fullmatch(str(value).strip())
+    year, month = (iso[1], iso[2]) if iso is not None else (dotted[3], dotted[2].zfill(2)) if dotted is not None else ("", "")
+    if not month or not 1 <= int(month) <= 12:
+        raise BadInput(f"Column '{name}' is to be cut to the {part}, but it holds values that are no dates, such as {value!r}.")
+    return {"month": f"{year}-{month}", "quarter": f"{year}-Q{(int(month) + 2) // 3}", "year": year}[part]
 
 
 def _declared(key: str, observed: Sequence[Level], declared: Sequence[Level]) -> tuple[dict[Level, Level], list[Level]]:

@@ -121,7 +121,7 @@ class KeyCounting:
 
     def _recoded_keys(self) -> dict[str, CodedKey]:
         """Code keys with binned numbers before counting, so that no more combinations come back than there are bins."""
-        keys = [key for key in self.keys if key in self.coding and self.coding[key].bounds_numbers]
+        keys = [key for key in self.keys if key in self.coding and self.coding[key].cuts_values]
         return {key: self.code(key, *found) for key, found in self.source.levels(keys).items()}
 
     def refuse_groups(self) -> None:

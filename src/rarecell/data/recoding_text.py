@@ -7,6 +7,7 @@ All of them use one grammar. Phrases are separated by commas or semicolons outsi
     5 groups                                    automatic groups, as named in the table of what each key costs
     5 quantiles                                 bands with about equal numbers of records
     top 85 · bottom 15                          values of 85 and above, or of 15 and below, as one level
+    date to month · date to year                what is left of a date: the month, the quarter or the year
     level 2                                     the second column of groups in the key's hierarchy
     merge 01+02+03 as north; merge 04+05        values merged, with or without a name
     missing 98+99                               values that mean "missing"
@@ -33,8 +34,8 @@ AS_IT_IS = "as it is"
 """The recoding that changes nothing."""
 
 GRAMMAR = (
-    "'5-year bands', 'edges 15 25 45', '5 groups', '5 quantiles', 'top 85', 'bottom 15', 'level 2' of a hierarchy, "
-    "'merge 01+02 as north', 'missing 98+99', 'ordered', 'unordered'"
+    "'5-year bands', 'edges 15 25 45', '5 groups', '5 quantiles', 'top 85', 'bottom 15', 'date to month', "
+    "'level 2' of a hierarchy, 'merge 01+02 as north', 'missing 98+99', 'ordered', 'unordered'"
 )
 """The phrases that are understood, for messages and help."""
 
@@ -71,7 +72,7 @@ def parse_recoding(words: str, *, key: str) -> Coding:
     Examples
     --------
     >>> parse_recoding("5-year bands, top 85", key="age")
-    Coding(levels=None, ordered=None, edges=None, width=5, quantiles=None, top=85, bottom=None, merge=None, groups=None, hierarchy=None, missing=())
+    Coding(levels=None, ordered=None, edges=None, width=5, quantiles=None, top=85, bottom=None, merge=None, groups=None, hierarchy=None, date=None, missing=())
     """
     given: Json = {}
     phrases = [phrase.strip() for phrase in _SEPARATOR.split(words) if phrase.strip()]
@@ -134,8 +135,10 @@ _PHRASES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Json]], ...] = 
     (_pattern(r"([0-9]+) (?:quantiles|equal groups)"), lambda m: {"quantiles": int(m[1])}),
     (_pattern(r"top(?:[- ]?cod(?:e|ed))?(?: at)? (NUMBER)"), lambda m: {"top": _number(m[1])}),
     (_pattern(r"bottom(?:[- ]?cod(?:e|ed))?(?: at)? (NUMBER)"), lambda m: {"bottom": _number(m[1])}),
+    (_pattern(r"(?:date )?to (month|quarter|year)"), lambda m: {"date": m[1].lower()}),
     (_pattern(r"level ([0-9]+)(?: of (?:the|its) hierarchy)?"), lambda m: {"hierarchy": int(m[1])}),
-    (re.compile(r"merge (?P<values>.+?)(?: as (?P<label>.+))?", re.IGNORECASE), _merge),
+    # A quoted value may hold any word, "as" among them.
+    (re.compile(r"""merge (?P<values>(?:"[^"]*"|[^"])+?)(?: as (?P<label>.+))?""", re.IGNORECASE), _merge),
     (re.compile(r"missing (?P<values>.+)", re.IGNORECASE), lambda m: {"missing": _values(m["values"])}),
     (_pattern(AS_IT_IS), lambda _: {}),
 )
@@ -158,6 +161,8 @@ def words_of(coding: Coding) -> str:
         said.append(f"{coding.groups} groups")
     if coding.quantiles is not None:
         said.append(f"{coding.quantiles} quantiles")
+    if coding.date is not None:
+        said.append(f"date to {coding.date}")
     if coding.hierarchy is not None:
         said.append(f"level {coding.hierarchy}")
     for label, values in (coding.merge or {}).items():

@@ -37,6 +37,10 @@ class PlanSummary(Plain):
 # What would a recoding change, as far as counts and a quick model tell?
 
 
+MISSING = "missing"
+"""What the level of missing values is called."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TriedRisk(Plain):
     """The risk of a file under a quick model.
@@ -53,11 +57,17 @@ class TriedRisk(Plain):
 
 @dataclass(frozen=True, kw_only=True)
 class TriedKey(Plain):
-    """A key before and after: levels, records of each, bits of information."""
+    """A key before and after: levels, records of each, bits of information.
+
+    ``shape`` says what can be done by hand: ``numbers`` are cut into bands, ``dates`` into months and years, ``levels`` are
+    merged. ``meanings`` has the file's own label of each level, empty where it has none.
+    """
 
     key: str
     words: str
+    shape: str
     labels: tuple[str, ...]
+    meanings: tuple[str, ...]
     counts: tuple[int, ...]
     labels_after: tuple[str, ...]
     counts_after: tuple[int, ...]
@@ -67,6 +77,40 @@ class TriedKey(Plain):
     bits: float
     bits_after: float
     offered: tuple[str, ...]
+
+    @property
+    def members(self) -> tuple[tuple[int, ...], ...]:
+        """For each level after, the levels before that became it."""
+        found: list[list[int]] = [[] for _ in self.labels_after]
+        for level, group in enumerate(self.group_of_level):
+            found[group].append(level)
+        return tuple(tuple(levels) for levels in found)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The levels before as numbers, for a key that is cut into bands."""
+        return tuple(float(label) for label in self.labels if label != MISSING)
+
+    @property
+    def edges(self) -> tuple[str, ...]:
+        """Where bands begin, the first one aside; empty if the levels after are not bands of neighbours."""
+        real = [level for level, label in enumerate(self.labels) if label != MISSING]
+        groups = [self.group_of_level[level] for level in real]
+        if groups != sorted(groups) or len(set(groups)) == len(groups):
+            return ()
+        return tuple(
+            self.labels[level] for level, before in zip(real[1:], groups, strict=False) if self.group_of_level[level] != before
+        )
+
+    @property
+    def groups(self) -> tuple[tuple[int, str, int], ...]:
+        """The levels after, but for the missing one: position, what is in it as people read it, and number of records."""
+        found = []
+        for group, levels in enumerate(self.members):
+            shown = " + ".join(f"{self.labels[level]} {self.meanings[level]}".strip() for level in levels)
+            if self.labels_after[group] != MISSING:
+                found.append((group, shown, self.counts_after[group]))
+        return tuple(found)
 
 
 @dataclass(frozen=True, kw_only=True)

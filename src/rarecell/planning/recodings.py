@@ -1,19 +1,20 @@
 """At which coarser levels could a key be released?
 
 A key has a ladder of steps: as it is, then coarser and coarser. If the user gave a hierarchy for the key, its levels are the
-steps. Whole numbers get bands of a round width, which people understand; other keys with many levels get groups found from
+steps. Whole numbers get bands of a round width, which people understand, and dates months and years; other keys with many levels get groups found from
 the data, the same as in the table of what each key costs. Every step states its recoding in words that can be copied.
 """
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rarecell.data.coding import Coding, code_levels
+from rarecell.data.coding import DATE_PARTS, Coding, code_levels
 from rarecell.data.counting import group_levels
 from rarecell.data.levels import RawLevels
 from rarecell.data.recoding_text import AS_IT_IS, boundaries, coding_for
@@ -74,10 +75,12 @@ def ladder(table: ContingencyTable, key: str) -> tuple[Step, ...]:
     if own:
         found = [_step(categories, f"level {number}", coarsening) for number, coarsening in enumerate(own, start=1)]
     else:
-        found = [_step(categories, f"bands of {width}", bands, is_banded=True) for width, bands in _bands(table, k)]
+        dates = [_step(categories, coding.in_words(), cut, is_banded=True) for coding, cut in _dates(categories)]
+        bands = [_step(categories, coding.in_words(), cut, is_banded=True) for coding, cut in _bands(categories)]
+        found = dates or bands
         fewest = min((step.n_levels for step in found), default=categories.n_levels + 1)
-        # Groups of a size between two bands would only be harder to explain.
-        coarser = [c for c in key_coarsenings(table, k) if not found or c.n_levels * _NEARLY_AS_MANY < fewest]
+        # Groups of a size between two bands would only be harder to explain, and nobody groups days but by months.
+        coarser = [] if dates else [c for c in key_coarsenings(table, k) if not found or c.n_levels * _NEARLY_AS_MANY < fewest]
         for coarsening in coarser:
             coding = coding_for(categories, coarsening)
             is_banded, is_found = coding.is_binned, coding.groups is not None
@@ -121,27 +124,58 @@ def _step(categories: Categories, words: str, coarsening: Coarsening, *, is_band
     return Step(categories.key, words, coarsening, coarsening.n_levels, groups, is_banded, is_found)
 
 
-def _bands(table: ContingencyTable, key: int) -> list[tuple[int, Coarsening]]:
+def shape_of(categories: Categories) -> str:
+    """How a key is made coarser by hand: ``numbers`` in bands, ``dates`` by months and years, other ``levels`` by merging."""
+    real = categories.levels[: categories.n_levels - categories.has_missing]
+    if real and all(isinstance(level, datetime.date) for level in real):
+        return "dates"
+    are_numbers = categories.is_ordered and all(isinstance(level, int | float) for level in real)
+    return "numbers" if are_numbers and len(real) >= MANY_NUMBERS else "levels"
+
+
+def _bands(categories: Categories) -> list[tuple[Coding, Coarsening]]:
     """Bands of a key of whole numbers, the narrowest first."""
-    categories = table.categories[key]
     numbers = categories.levels[: categories.n_levels - categories.has_missing]
-    if len(numbers) < MANY_NUMBERS or not categories.is_ordered or not all(isinstance(number, int) for number in numbers):
+    if shape_of(categories) != "numbers" or not all(isinstance(number, int) for number in numbers):
         return []
-    found: list[tuple[int, Coarsening]] = []
+    found: list[tuple[Coding, Coarsening]] = []
     for width in ROUND_WIDTHS:
-        raw = RawLevels(tuple(numbers), is_ordered=True, is_numeric=True)
-        coded = code_levels(categories.key, raw, np.ones(len(numbers), dtype=np.int64), Coding(width=width))
-        if len(coded.levels) < 2:
+        coding = Coding(width=width)
+        bands = _cut(categories, coding)
+        if bands.n_levels - categories.has_missing < 2:
             break
-        if 2 * len(coded.levels) > len(numbers):
+        if 2 * (bands.n_levels - categories.has_missing) > len(numbers):
             continue
-        groups, labels = coded.code_of_value, tuple(str(level) for level in coded.levels)
-        if categories.has_missing:
-            groups, labels = np.append(groups, len(labels)).astype(np.int32), (*labels, "missing")
-        found.append((width, Coarsening(f"{categories.key} in bands of {width}", categories.key, groups, labels)))
+        found.append((coding, bands))
         if len(found) == MOST_BANDS:
             break
     return found
+
+
+def _dates(categories: Categories) -> list[tuple[Coding, Coarsening]]:
+    """Months, quarters and years of a key of dates, as far as there are several and fewer than before."""
+    if shape_of(categories) != "dates":
+        return []
+    found: list[tuple[Coding, Coarsening]] = []
+    fewest = categories.n_levels - categories.has_missing
+    for part in DATE_PARTS:
+        coding = Coding(date=part)
+        cut = _cut(categories, coding)
+        if 2 <= cut.n_levels - categories.has_missing < fewest:
+            fewest = cut.n_levels - categories.has_missing
+            found.append((coding, cut))
+    return found
+
+
+def _cut(categories: Categories, coding: Coding) -> Coarsening:
+    """The levels of a key under a coding that cuts its values; a missing value stays apart."""
+    values = categories.levels[: categories.n_levels - categories.has_missing]
+    raw = RawLevels(tuple(values), is_ordered=True, is_numeric=coding.date is None)
+    coded = code_levels(categories.key, raw, np.ones(len(values), dtype=np.int64), coding)
+    groups, labels = coded.code_of_value, tuple(str(level) for level in coded.levels)
+    if categories.has_missing:
+        groups, labels = np.append(groups, len(labels)).astype(np.int32), (*labels, "missing")
+    return Coarsening(f"{categories.key} in {coding.in_words()}", categories.key, groups, labels)
 
 
 # What do the users of a file lose by a recoding?
@@ -340,7 +374,7 @@ def _with_order(table: ContingencyTable, key: str, is_ordered: bool) -> Continge
 
 def _coded(categories: Categories, counts: NDArray[np.int64], coding: Coding) -> tuple[Coarsening, bool] | None:
     """The bands or merged levels of a coding, and whether they are ordered; None when the coding makes none."""
-    if not (coding.bounds_numbers or coding.merge or coding.missing):
+    if not (coding.cuts_values or coding.merge or coding.missing):
         return None
     real = categories.levels[: categories.n_levels - categories.has_missing]
     raw = RawLevels(categories.levels, categories.is_ordered, all(isinstance(level, int | float) for level in real))

@@ -210,7 +210,7 @@ def register_counts(
     if unknown:
         raise UnknownColumns.among(unknown, list(columns), role="column of the register")
     in_file = {key: _FileKey.of(data, key) for key in counted_for.keys}
-    recodes = _bands(source, columns, {key: one for key, one in in_file.items() if one.coding.bounds_numbers})
+    recodes = _bands(source, columns, {key: one for key, one in in_file.items() if one.coding.cuts_values})
     grouped = source.counts(counted_for.keys, recodes=recodes)
     codes, everybody = [], []
     for of_key, column in zip(counted_for.categories, grouped.columns, strict=True):
@@ -254,7 +254,7 @@ def register_records(
     for key, of_key, column in zip(data.keys, data.table().categories, encoded, strict=False):
         in_file = _FileKey.of(data, key)
         raw = settle(column.values, known[key], decimal_mark=source.decimal_mark)
-        if in_file.coding.bounds_numbers:
+        if in_file.coding.cuts_values:
             of_value = in_file.banded_codes_of(raw)
             joint = _Joint(of_key, of_value)
             if (of_value < 0).any():

@@ -15,6 +15,7 @@ import numpy as np
 
 from rarecell.data.coding import Coding, joined_codings
 from rarecell.data.microdata import Microdata
+from rarecell.engine.source import Column
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.outcome.planned import Trial, TriedKey, TriedRisk
 from rarecell.planning.planner import (
@@ -27,7 +28,15 @@ from rarecell.planning.planner import (
     SwapRules,
     plan_release,
 )
-from rarecell.planning.recodings import OtherColumn, RecodedKey, ladder, merged_counts, mutual_information, recoded_by
+from rarecell.planning.recodings import (
+    OtherColumn,
+    RecodedKey,
+    ladder,
+    merged_counts,
+    mutual_information,
+    recoded_by,
+    shape_of,
+)
 from rarecell.progress import SILENT, OnlyCancelled, Progress
 from rarecell.run import models, swaps
 from rarecell.run.config import ProtectConfig, RunConfig, as_config, takes_options, words_of
@@ -39,7 +48,7 @@ from rarecell.table.contingency import ContingencyTable
 from rarecell.table.structural_zeros import StructuralZeros
 
 if TYPE_CHECKING:
-    from rarecell.edges import Frame, Json
+    from rarecell.edges import Frame, Json, Level
 
 
 MOST_LEVELS_OF_OTHERS = 200
@@ -245,6 +254,10 @@ class Trials:
         self.table = with_design_weights(data, table, config)
         self.columns: list[OtherColumn] = other_columns(data, table)
         self._offered = {key: tuple(step.words for step in ladder(self.table, key)[1:]) for key in self.table.keys}
+        self._of_key = {
+            c.key: (shape_of(c), tuple(_value_label(data.columns[c.key], level) for level in c.levels))
+            for c in self.table.categories
+        }
         self._risks: dict[tuple[tuple[str, str], ...], TriedRisk] = {}
 
     def of(self, recode: Mapping[str, str]) -> Trial:
@@ -261,9 +274,12 @@ class Trials:
 
     def _told(self, key: RecodedKey, words: str) -> TriedKey:
         is_short = len(key.labels) <= MOST_SHOWN
+        shape, meanings = self._of_key[key.key]
         return TriedKey(
             key=key.key,
             words=words,
+            shape=shape,
+            meanings=meanings if is_short else (),
             labels=key.labels if is_short else (),
             counts=tuple(key.counts.tolist()) if is_short else (),
             labels_after=key.labels_after if is_short else (),
@@ -291,6 +307,12 @@ class Trials:
                 at_least=tuple(int(n) for n in at_least),
             )
         return self._risks[name]
+
+
+def _value_label(column: Column, level: Level) -> str:
+    """The file's own label of a level, unless it says no more than the level; empty if there is none."""
+    label = column.value_labels.get(level, column.value_labels.get(str(level), ""))
+    return str(label) if str(label) != str(level) else ""
 
 
 def _association_kept(columns: list[OtherColumn], keys: tuple[RecodedKey, ...]) -> float | None:

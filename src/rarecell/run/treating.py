@@ -6,7 +6,6 @@ and after. Random treatments are seeded like the swaps: secretly, when a release
 
 from __future__ import annotations
 
-import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from rarecell.data.coding import Coding, code_levels
+from rarecell.data.coding import Coding, coarse_date, code_levels
 from rarecell.data.counting import number_of_each
 from rarecell.data.levels import settle
 from rarecell.data.microdata import Microdata
@@ -153,28 +152,14 @@ def _randomised(encoded: EncodedColumn, column: OrderedColumn, keep: float, rng:
     return encoded.values.take(as_arrow(np.where(drawn >= 0, drawn, encoded.codes).astype(np.int64)))
 
 
-_ISO = re.compile(r"(\d{4})-(\d{2})-\d{2}.*")
-_DOTTED = re.compile(r"\d{1,2}([./])(\d{1,2})[./](\d{4})")
-
-
 def _coarse_dates(encoded: EncodedColumn, name: str, unit: str) -> pa.Array:
     """Dates cut to the month, quarter or year: the first day of it where the column has a type, otherwise text without the day."""
     values = encoded.values
     if pa.types.is_temporal(values.type):
         coarse = pc.floor_temporal(values, unit=unit).cast(values.type)
         return coarse.take(as_arrow(np.asarray(encoded.codes, dtype=np.int64)))
-    found = [_coarse_date(value, name, unit) for value in values.to_pylist()]
+    found = [None if value in (None, "") else coarse_date(value, name, unit) for value in values.to_pylist()]
     return pa.array(found, pa.string()).take(as_arrow(np.asarray(encoded.codes, dtype=np.int64)))
-
-
-def _coarse_date(text: object, name: str, unit: str) -> str | None:
-    if text is None or text == "":
-        return None
-    iso, dotted = _ISO.fullmatch(str(text).strip()), _DOTTED.fullmatch(str(text).strip())
-    if iso is None and dotted is None:
-        raise BadInput(f"Column '{name}' is to be cut to the {unit}, but it holds values that are no dates, such as {text!r}.")
-    year, month = (iso[1], iso[2]) if iso is not None else (dotted[3], dotted[2].zfill(2)) if dotted is not None else ("", "")
-    return {"month": f"{year}-{month}", "quarter": f"{year}-Q{(int(month) + 2) // 3}", "year": year}[unit]
 
 
 def _numbers(

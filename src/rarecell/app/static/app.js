@@ -1,5 +1,6 @@
 "use strict";
-// The pages work without this file. It adds live progress, the slider of thresholds, copying, and a look at the keys.
+// The pages work without this file. It adds live progress, the slider of thresholds, copying, a look at the keys, and
+// bands whose edges can be dragged.
 
 (function watchJob() {
   const box = document.querySelector("[data-job]");
@@ -186,5 +187,128 @@
       button.textContent = "Copied";
       setTimeout(() => { button.textContent = "Copy"; }, 2000);
     });
+  }
+})();
+
+(function dragBands() {
+  const SVG = "http://www.w3.org/2000/svg";
+  const WIDTH = 640, TOP = 26, BOTTOM = 150, SIDE = 14;
+  const whole = new Intl.NumberFormat("en");
+  for (const box of document.querySelectorAll("[data-bands]")) {
+    const { key, numbers, counts, edges } = JSON.parse(box.querySelector("[data-numbers]").textContent);
+    const low = numbers[0], high = numbers[numbers.length - 1];
+    const areWhole = numbers.every(Number.isInteger) && edges.every(Number.isInteger);
+    const words = box.querySelector("[data-words]");
+    const told = box.querySelector("[data-bands-told]");
+    let chosen = null;
+
+    const draw = (parent, tag, given) => {
+      const made = document.createElementNS(SVG, tag);
+      for (const [name, value] of Object.entries(given)) made.setAttribute(name, value);
+      parent.append(made);
+      return made;
+    };
+    const step = areWhole ? 1 : (high - low) / 200;
+    const span = high - low + (areWhole ? 1 : 0);
+    const place = (number) => SIDE + ((number - low) / span) * (WIDTH - 2 * SIDE);
+    const picture = draw(box.querySelector("[data-picture]"), "svg", { viewBox: `0 0 ${WIDTH} ${BOTTOM + 24}`, class: "picture bands", role: "group", "aria-label": `Records by ${key}, with the edges of bands` });
+    const most = Math.max(...counts, 1);
+    const room = Math.max(1, (areWhole ? place(low + 1) - place(low) : 3) - 1);
+    const bars = numbers.map((number, k) => draw(picture, "rect", { x: place(number), width: room, y: BOTTOM - ((BOTTOM - TOP) * counts[k]) / most, height: ((BOTTOM - TOP) * counts[k]) / most }));
+    for (const [number, anchor] of [[low, "start"], [high, "end"]]) {
+      draw(picture, "text", { x: anchor === "start" ? SIDE : WIDTH - SIDE, y: BOTTOM + 17, "text-anchor": anchor }).textContent = String(number);
+    }
+
+    const round = (number) => (areWhole ? Math.round(number) : Number(number.toPrecision(6)));
+    const sorted = () => [...edges].sort((a, b) => a - b);
+    function bands() {
+      const inside = sorted();
+      const found = [...inside, null].map((edge, k) => ({ from: k ? inside[k - 1] : null, to: edge, records: 0 }));
+      numbers.forEach((number, k) => { found[inside.filter((edge) => edge <= number).length].records += counts[k]; });
+      return found;
+    }
+    function name({ from, to }) {
+      if (from === null) return `below ${to}`;
+      if (to === null) return `${from} and above`;
+      if (!areWhole) return `${from} to below ${to}`;
+      return to - from === 1 ? String(from) : `${from}–${to - 1}`;
+    }
+    function tell() {
+      const inside = sorted();
+      words.value = inside.length ? `edges ${inside.join(" ")}` : "as it is";
+      told.textContent = inside.length ? `${bands().map((band) => `${name(band)}: ${whole.format(band.records)}`).join(" · ")} records.` : "No edges yet: every value is a level of its own.";
+      numbers.forEach((number, k) => bars[k].classList.toggle("other", inside.filter((edge) => edge <= number).length % 2 === 1));
+      handles.forEach((handle, k) => {
+        const at = edges[k];
+        handle.setAttribute("transform", `translate(${place(at)} 0)`);
+        handle.setAttribute("aria-valuenow", at);
+        const below = bands().find((band) => band.to === at);
+        handle.setAttribute("aria-valuetext", `A band begins at ${at}; below it lie ${whole.format(below ? below.records : 0)} records`);
+        handle.lastChild.textContent = String(at);
+      });
+    }
+    function move(handle, number) {
+      const k = handles.indexOf(handle);
+      const wanted = Math.min(Math.max(round(number), round(low + step)), high);
+      if (k >= 0 && !edges.some((edge, other) => other !== k && edge === wanted)) {
+        edges[k] = wanted;
+        tell();
+      }
+    }
+    function remove(handle) {
+      const k = handles.indexOf(handle);
+      if (k < 0) return;
+      handles.splice(k, 1);
+      edges.splice(k, 1);
+      handle.remove();
+      chosen = handles[Math.min(k, handles.length - 1)] || null;
+      if (chosen) chosen.focus();
+      tell();
+    }
+    function handleAt() {
+      const handle = draw(picture, "g", { class: "edge", tabindex: "0", role: "slider", "aria-label": `Edge of ${key}`, "aria-valuemin": round(low + step), "aria-valuemax": high });
+      draw(handle, "rect", { x: -14, width: 28, y: 0, height: BOTTOM, class: "grip" });
+      draw(handle, "line", { x1: 0, x2: 0, y1: TOP - 4, y2: BOTTOM });
+      draw(handle, "circle", { cx: 0, cy: BOTTOM - 12, r: 8 });
+      draw(handle, "text", { x: 0, y: TOP - 10, "text-anchor": "middle" });
+      const under = (event) => {
+        const frame = picture.getBoundingClientRect();
+        return low + (((event.clientX - frame.left) * (WIDTH / frame.width) - SIDE) / (WIDTH - 2 * SIDE)) * span;
+      };
+      handle.addEventListener("focus", () => { chosen = handle; });
+      handle.addEventListener("pointerdown", (event) => {
+        handle.setPointerCapture(event.pointerId);
+        handle.focus();
+        event.preventDefault();
+      });
+      handle.addEventListener("pointermove", (event) => { if (handle.hasPointerCapture(event.pointerId)) move(handle, under(event)); });
+      handle.addEventListener("keydown", (event) => {
+        const at = edges[handles.indexOf(handle)];
+        const far = 5 * step;
+        const to = { ArrowLeft: at - step, ArrowDown: at - step, ArrowRight: at + step, ArrowUp: at + step, PageDown: at - far, PageUp: at + far, Home: low, End: high }[event.key];
+        if (to !== undefined) move(handle, to);
+        else if (event.key === "Delete" || event.key === "Backspace") remove(handle);
+        else return;
+        event.preventDefault();
+      });
+      return handle;
+    }
+    const handles = edges.map(handleAt);
+    box.querySelector("[data-add]").addEventListener("click", () => {
+      // The fullest band is cut in two at its middle record.
+      const fullest = bands().reduce((best, band) => (band.records > best.records ? band : best));
+      const inside = numbers.map((number, k) => [number, counts[k]]).filter(([number]) => (fullest.from === null || number >= fullest.from) && (fullest.to === null || number < fullest.to));
+      let before = 0;
+      const middle = inside.find(([, n]) => (before += n) * 2 >= fullest.records);
+      const start = inside.length > 1 ? (middle[0] === inside[0][0] ? inside[1][0] : middle[0]) : null;
+      if (start === null || edges.includes(start)) return;
+      edges.push(start);
+      handles.push(handleAt());
+      tell();
+      handles[handles.length - 1].focus();
+    });
+    box.querySelector("[data-remove]").addEventListener("click", () => remove(chosen || handles[handles.length - 1]));
+    tell();
+    box.hidden = false;
   }
 })();

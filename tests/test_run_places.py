@@ -149,3 +149,43 @@ def test_whoever_is_alone_in_the_register_changes_places() -> None:
     alone = {row for row, values in enumerate(rows) if people[values] == 1}
     assert alone
     assert alone <= set(done.plan.requested.tolist())
+
+
+def _half_without_a_district() -> pa.Table:
+    """Households of three regions; in half of them the district is missing."""
+    rng = np.random.default_rng(315)
+    household = np.repeat(np.arange(60), rng.integers(1, 4, 60))
+    region = rng.integers(0, 3, 60)[household]
+    district = rng.integers(0, 4, 60)[household] + 10 * region
+    people = {"household": household, "region": region.astype(str), "age": rng.integers(0, 6, len(household))}
+    known = [None if number % 2 else area for number, area in zip(household.tolist(), district.tolist(), strict=True)]
+    return pa.table({**people, "district": pa.array(known), "sex": rng.choice(["f", "m"], len(household))})
+
+
+DISTRICTS: dict[str, Any] = {
+    "keys": ["age", "sex", "district"],
+    "swap_rate": 0.3,
+    "risk_above": 0.05,
+    "household": "household",
+    "households": True,
+    "households_known": "no",
+    "model": "single",
+    "accept_leak": ["region", "household"],
+}
+
+
+def test_two_households_without_an_area_have_nothing_to_exchange() -> None:
+    """They lie in different regions, but the released key would be missing as it was, so neither would be protected."""
+    people = _half_without_a_district()
+    similar = [["age"], ["sex"], []]
+    done = rc.protect(people, geography="region>district", similar=similar, population=2 * people.num_rows, **DISTRICTS)
+    assert len(done.plan) > 20
+    assert all(done.plan.to_frame(like=people)["variables"].to_pylist())
+
+
+def test_kept_tables_are_counted_without_records_that_are_dropped() -> None:
+    people = _half_without_a_district()
+    grouped = {"recode": {"district": "3 groups"}, "missing": "drop", "keep": [["district", "sex"]]}
+    done = rc.protect(people, geography="district", population=20 * people.num_rows, **grouped, **DISTRICTS)
+    assert len(done.plan)
+    assert [margin.cells for margin in done.summary.swap.margins if margin.variables == ("district", "sex")] == [6]

@@ -502,7 +502,6 @@ def _as_plan(
     for k, key in enumerate(table.keys):
         if key in areas:
             moved |= np.where(one[:, k] != other[:, k], np.uint64(single(k)), np.uint64(0))
-    # Exchanging areas that are the same in the table, because their level was merged or banded, changes nothing.
     distance = np.array([int(mask).bit_count() for mask in moved.tolist()], dtype=np.float64)
     crossed = dict(zip(np.concatenate([swaps.records, swaps.partners]).tolist(), np.tile(swaps.level, 2).tolist(), strict=True))
     left = [row for row in requested.tolist() if crossed.get(row, len(areas)) > level[row]]
@@ -561,10 +560,9 @@ def compared_tables(task: AreaSwapTask, swaps: AreaSwaps) -> tuple[MarginCheck, 
             levels.append(len(column.levels))
         both = [np.concatenate(pair) for pair in zip(before, after, strict=True)]
         cells, _, position = collapse_records(both, levels)
-        n_records = task.n_records
-        difference = np.bincount(position[:n_records], minlength=len(cells)) - np.bincount(
-            position[n_records:], minlength=len(cells)
-        )
+        # Records that were dropped are in no cell, before and after.
+        before_cell, after_cell = (part[part >= 0] for part in np.split(position, 2))
+        difference = np.bincount(before_cell, minlength=len(cells)) - np.bincount(after_cell, minlength=len(cells))
         check = MarginCheck(tuple(names), len(cells), int((difference != 0).sum()))
         if not check.is_identical:
             raise MarginsDiffer(

@@ -241,6 +241,7 @@ class _Swapping:
         np.minimum.at(self.first, self.unit_of, np.arange(n_records))
         self.size = np.bincount(self.unit_of, minlength=self.n_units)
         self.paths = [self._area_of_units(level) for level in range(len(task.areas))]
+        self.is_nowhere = self._has_no_area()
         self.risk_level = np.full(self.n_units, len(task.areas), dtype=np.int64)
         np.minimum.at(self.risk_level, self.unit_of, np.maximum(risk_level, 0))
         named = drawing_order(seed, _unit_names(task.households, self.first, n_records, names))
@@ -264,6 +265,12 @@ class _Swapping:
                 "whole. Correct the areas, or swap single records."
             )
         return of_units
+
+    def _has_no_area(self) -> NDArray[np.bool_]:
+        """Units whose finest area is missing: two of them have nothing to exchange, wherever their coarser areas are."""
+        finest = code_column(self.task.areas[-1], self.task.columns[self.task.areas[-1]], self.task.n_records)
+        missing = len(finest.levels) - 1 if finest.levels and finest.levels[-1] is None else -1
+        return np.asarray(finest.codes[self.first] == missing)
 
     def planned(self, rate: float) -> AreaSwaps:
         """Swap risky units first, from the coarsest level down; then randomly drawn units at the finest level."""
@@ -289,14 +296,15 @@ class _Swapping:
 
     def _serve(self, waiting: Integers, level: int, is_risky: bool) -> None:
         """Find partners for waiting units, profile by profile."""
+        places = np.where(self.is_nowhere, self.paths[level].max(initial=0) + 1, self.paths[level])
         for position in range(len(self.task.similar)):
             waiting = waiting[~self.is_used[waiting]]
             if not len(waiting):
                 return
             group, members, start = self._groups(position, level)
-            order = np.lexsort((self.turn[waiting], self.paths[level][waiting], group[waiting]))
+            order = np.lexsort((self.turn[waiting], places[waiting], group[waiting]))
             partner = np.full(self.n_units, -1, dtype=np.int64)
-            pair_up(waiting[order], group, start, members, self.paths[level], self.is_used, partner)
+            pair_up(waiting[order], group, start, members, places, self.is_used, partner)
             one = waiting[partner[waiting] >= 0]
             other = partner[one]
             # A pair of two waiting units appears twice.

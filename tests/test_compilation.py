@@ -6,6 +6,7 @@ import importlib
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -66,9 +67,12 @@ def test_a_rehearsal_compiles_the_loops_of_the_later_steps_as_a_run_uses_them() 
 
 
 def test_a_second_process_compiles_until_the_block_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = tmp_path / "started"
+    started, temporary = tmp_path / "started", tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     (tmp_path / "endless.py").write_text(
-        f"import os, pathlib, time\npathlib.Path({str(started)!r}).write_text(str(os.getpid()))\ntime.sleep(600)\n",
+        "import os, pathlib, tempfile, time\nfolder = tempfile.TemporaryDirectory()\n"
+        f"pathlib.Path({str(started)!r}).write_text(str(os.getpid()))\ntime.sleep(600)\n",
         encoding="utf-8",
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -78,7 +82,10 @@ def test_a_second_process_compiles_until_the_block_ends(tmp_path: Path, monkeypa
             time.sleep(0.01)
         process = psutil.Process(int(started.read_text(encoding="utf-8")))
         assert process.is_running()
+        assert len(list(temporary.rglob("*"))) == 2
     assert not process.is_running()
+    # What it had in the temporary folder is gone with it.
+    assert list(temporary.iterdir()) == []
     started.unlink()
     monkeypatch.setattr(compiled, "n_cores", lambda: 1)
     before = psutil.Process().children()

@@ -84,7 +84,9 @@ def test_a_target_in_correct_links(survey: Path) -> None:
 
 def test_values_are_blanked_when_swaps_are_not_enough(survey: Path, tmp_path: Path) -> None:
     # Nothing may be swapped, so that only blanking is left.
-    found = rc.protect(str(survey), out=tmp_path / "run", max_record_risk=0.3, suppress_rest=True, never_swap=KEYS, **options())
+    found = rc.protect(
+        str(survey), out=tmp_path / "run", max_record_risk=0.3, suppress_rest=True, never_swap=KEYS, blank=KEYS, **options()
+    )
     swap = found.summary.swap
     assert swap is not None
     assert swap.suppression is not None
@@ -104,7 +106,7 @@ def test_values_are_blanked_when_swaps_are_not_enough(survey: Path, tmp_path: Pa
 
 
 def test_a_recoded_file_is_blanked_too(survey: Path, tmp_path: Path) -> None:
-    more = options(recode={"age": "bands of 10"}, max_record_risk=0.05, suppress_rest=True, never_swap=KEYS)
+    more = options(recode={"age": "bands of 10"}, max_record_risk=0.05, suppress_rest=True, never_swap=KEYS, blank=KEYS)
     found = rc.protect(str(survey), out=tmp_path / "run", **more)
     assert found.suppression is not None
     for name in KEYS:
@@ -125,7 +127,7 @@ def test_a_blanked_value_is_written_as_missing_values_are(survey: Path, tmp_path
         written.append(",".join(fields).replace("note", "nöte"))
     path = tmp_path / "latin.csv"
     path.write_bytes(("\n".join(written) + "\n").encode("latin-1"))
-    more = options(encoding="latin-1", max_record_risk=0.3, suppress_rest=True, never_swap=KEYS)
+    more = options(encoding="latin-1", max_record_risk=0.3, suppress_rest=True, never_swap=KEYS, blank=KEYS)
     found = rc.protect(str(path), out=tmp_path / "run", **more)
     assert found.suppression is not None
     assert found.suppression.blanked["age"].any()

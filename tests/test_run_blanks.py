@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import rarecell as rc
-from rarecell.errors import BadInput
+from rarecell.errors import BadInput, UnknownColumns
 from tests.test_run_roles import PEOPLE, SAMPLE, SIMPLE
 
 KEYS = ["age", "sex", "job", "town"]
@@ -79,3 +79,54 @@ def test_a_register_is_not_asked_for_values_that_match_anything() -> None:
         rc.assess(lacking, keys=KEYS, register=PEOPLE, missing="matches-anything", **SIMPLE)
     same = [rc.assess(SAMPLE, keys=KEYS, register=PEOPLE, missing=missing, **SIMPLE) for missing in ("matches-anything", "level")]
     assert same[0].summary.risk.register == same[1].summary.risk.register
+
+
+def test_a_key_that_must_stay_is_not_blanked_unless_it_is_named_for_it() -> None:
+    free, fixed, named = (
+        rc.protect(SAMPLE, keys=KEYS, **more, **BLANKS)
+        for more in ({}, {"never_swap": ["town"]}, {"never_swap": ["town"], "blank": ["age", "town"]})
+    )
+    assert "town" in free.summary.swap.suppression.by_key
+    assert fixed.frame["town"].equals(SAMPLE["town"])
+    told = fixed.summary.swap.suppression
+    assert told.must_stay == ("town",)
+    assert "town" not in told.by_key
+    assert set(named.summary.swap.suppression.by_key) <= {"age", "town"}
+    assert "town" in named.summary.swap.suppression.by_key
+
+
+def test_a_record_that_only_fixed_keys_could_protect_is_told() -> None:
+    done = rc.protect(SAMPLE, keys=KEYS, never_swap=KEYS, **BLANKS)
+    told = done.summary.swap.suppression
+    assert (told.values, told.must_stay) == (0, tuple(KEYS))
+    assert told.unreached == len(done.assessment.risk.above(0.3)) > 0
+    assert "--blank age,sex,job,town would allow it" in told.sentence
+    assert done.frame.equals(SAMPLE)
+    assert done.summary.swap.risk_after.highest > 0.3
+
+
+@pytest.mark.parametrize("kept", [["age", "town"], ["town", "illness"]])
+def test_kept_tables_are_not_blanked_or_are_counted_again(kept: list[str]) -> None:
+    held = rc.protect(SAMPLE, keys=KEYS, keep=[kept], **BLANKS)
+    assert not set(kept) & set(held.summary.swap.suppression.by_key)
+    assert held.summary.swap.suppression.tables == ()
+    named = rc.protect(SAMPLE, keys=KEYS, keep=[kept, ["sex"]], blank=KEYS, **BLANKS)
+    told = {table.variables: table for table in named.summary.swap.suppression.tables}
+    for names in (kept, ["sex"]):
+        before, after = (Counter(_values(table, names)) for table in (SAMPLE, named.frame))
+        n_blank = sum(None in values for values in _values(named.frame, names))
+        if not n_blank:
+            assert tuple(names) not in told
+            continue
+        table = told[tuple(names)]
+        assert (table.cells, table.records) == (len({*before, *after}), n_blank)
+        assert table.differing == sum(before[cell] != after[cell] for cell in {*before, *after}) > 0
+        assert f"differs in {table.differing} of {table.cells} cells after blanking" in named.summary.swap.suppression.sentence
+    assert tuple(kept) in told
+
+
+def test_keys_to_blank_are_keys_and_need_blanking() -> None:
+    with pytest.raises(BadInput, match="--suppress-rest"):
+        rc.protect(SAMPLE, keys=KEYS, top=3, blank=["age"], **SIMPLE)
+    with pytest.raises(UnknownColumns, match="There is no key 'agee'"):
+        rc.protect(SAMPLE, keys=KEYS, blank=["agee"], **BLANKS)

@@ -6,6 +6,7 @@ from C; without that entry point there is less to compile at the first use on a 
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 import numba
 from numba.core import event
 
+from rarecell.machine.disk import private_folder
 from rarecell.machine.system import n_cores
 
 
@@ -48,20 +50,28 @@ def when_compiling(tell: Callable[[], None]) -> Iterator[None]:
         yield
 
 
+class _Block:
+    """Owns the temporary files of the second process."""
+
+
 @contextmanager
 def second_compiler(module: str) -> Iterator[None]:
     """Run a module that compiles loops in a process of its own until the block ends, if there is a core for it.
 
-    One process compiles one loop at a time. What another one has compiled is found in the cache.
+    One process compiles one loop at a time. What another one has compiled is found in the cache. The process is killed, so its
+    temporary files lie in a folder of its parent, which removes it.
     """
     if n_cores() < 2 or not sys.executable:
         yield
         return
     nothing = subprocess.DEVNULL
     # Files in the current folder must not be taken for modules (-P).
-    process = subprocess.Popen([sys.executable, "-P", "-m", module], stdin=nothing, stdout=nothing, stderr=nothing)
+    command, owner = [sys.executable, "-P", "-m", module], _Block()
+    temporary = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(private_folder(owner)))
+    process = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, env={**os.environ, **temporary})
     try:
         yield
     finally:
         process.kill()
         process.wait()
+        del owner

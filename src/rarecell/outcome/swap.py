@@ -9,7 +9,7 @@ from rarecell.outcome.formal import FormalSummary
 from rarecell.outcome.plain import Plain
 from rarecell.outcome.release import LeakSummary
 from rarecell.outcome.roles import AttributeSummary, ReleasedState, ScenarioSummary
-from rarecell.outcome.words import counted, percent
+from rarecell.outcome.words import counted, listed, number, percent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,13 +127,34 @@ class KeepingCost(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BlankedTable(Plain):
+    """A table that was to be kept, counted again after blanking: cells that differ, and records with a blank in it."""
+
+    variables: tuple[str, ...]
+    cells: int
+    differing: int
+    records: int
+
+    def __str__(self) -> str:
+        table = f"The table of {listed(self.variables)}, which was to be kept, "
+        if not self.differing:
+            return f"{table}is as it was after blanking, too."
+        return f"{table}differs in {number(self.differing)} of {counted(self.cells, 'cell')} after blanking."
+
+
+@dataclass(frozen=True, kw_only=True)
 class SuppressionSummary(Plain):
-    """Values that were blanked because neither recoding nor swapping was enough; ``unreached`` records stay at risk."""
+    """Values that were blanked because neither recoding nor swapping was enough; ``unreached`` records stay at risk.
+
+    ``must_stay`` are keys that were not to be blanked, ``tables`` those of ``--keep``, counted after blanking.
+    """
 
     records: int | str
     values: int | str
     by_key: Mapping[str, int] = field(default_factory=dict)
     unreached: int = 0
+    must_stay: tuple[str, ...] = ()
+    tables: tuple[BlankedTable, ...] = ()
     sentence: str = ""
 
 

@@ -8,7 +8,7 @@ nothing would change in the file, so nothing would change for the intruder.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -69,7 +69,8 @@ class Suppression:
         }
 
     def __str__(self) -> str:
-        left = f" {len(self.unreached):,} records stay above it whatever is blanked." if len(self.unreached) else ""
+        above = len(self.unreached)
+        left = f" {counted(above, 'record')} {verb(above, 'stays', 'stay')} above it whatever is blanked." if above else ""
         n, n_records = self.n_values, len(self.rows)
         return (
             f"{counted(n, 'key value')} of {counted(n_records, 'record')} {verb(n, 'is', 'are')} blanked to bring "
@@ -89,6 +90,7 @@ def suppress_rest(
     cell_risk: CellRisk,
     *,
     threshold: float,
+    may_blank: Collection[str] | None = None,
     progress: Progress = SILENT,
 ) -> Suppression:
     """Blank as few key values as possible so that none of the given records exceeds a risk.
@@ -103,6 +105,8 @@ def suppress_rest(
         The risk of each cell of a table of fewer keys.
     threshold : float
         The highest risk that may be left.
+    may_blank : collection of str, optional
+        Keys whose values may be blanked; all unless given.
     progress : Progress, optional
         Receives each set of keys, and can ask to stop.
     """
@@ -111,12 +115,13 @@ def suppress_rest(
     chosen: list[frozenset[int] | None] = [None] * n
     after, links = np.array(risk, dtype=np.float64), np.zeros(n)
     progress.start(STAGE, None)
-    for size in range(1, table.n_keys + 1):
+    free = [k for k, key in enumerate(table.keys) if may_blank is None or key in may_blank]
+    for size in range(1, len(free) + 1):
         open_rows = [position for position in range(n) if chosen[position] is None]
         if not open_rows:
             break
         best = np.full(n, np.inf)
-        for blank in combinations(range(table.n_keys), size):
+        for blank in combinations(free, size):
             possible = [position for position in open_rows if has_value[position, blank].all()]
             left, linked = _risk_without(table, cells[possible], blank, cell_risk)
             for position, found, link in zip(possible, left.tolist(), linked.tolist(), strict=True):

@@ -8,10 +8,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels.counting import collapse_records
+from rarecell.data.names import joined_names
 from rarecell.intruder.residual_risk import RiskAfter
 from rarecell.intruder.scenarios import AloneAfter, ScenarioTrial
 from rarecell.outcome.profile import Profile
-from rarecell.outcome.swap import RiskNumbers, SuppressionSummary, SwapSummary
+from rarecell.outcome.swap import BlankedTable, RiskNumbers, SuppressionSummary, SwapSummary
+from rarecell.outcome.words import listed, verb
 from rarecell.progress import Progress
 from rarecell.release.blanks import NOTHING_BLANK, CellRisk, Suppression, joined, risk_with_blanks, suppress_rest
 from rarecell.release.release import Release
@@ -31,6 +34,15 @@ def highest_wanted(wanted: ProtectConfig, config: RunConfig) -> float:
     return limit if allowed is None else min(limit, allowed)
 
 
+def must_stay(wanted: ProtectConfig, table: ContingencyTable) -> tuple[str, ...]:
+    """Keys that are not blanked: those that were not named for it or, if none was, those that swaps must leave as they are."""
+    if wanted.blank:
+        return tuple(key for key in table.keys if key not in wanted.blank)
+    kept = {name for names in wanted.keep for name in names}
+    of_vertices = {table.keys[key] for name, key in zip(table.vertex_names, table.vertex_key, strict=True) if name in kept}
+    return tuple(key for key in table.keys if key in of_vertices or key in wanted.never_swap)
+
+
 def suppressed(wanted: ProtectConfig, found: Assessment, plan: SwapPlan, after: RiskAfter, progress: Progress) -> Suppression:
     """Find the fewest values to blank in records that swaps leave at risk; nothing when that was not asked for.
 
@@ -41,6 +53,7 @@ def suppressed(wanted: ProtectConfig, found: Assessment, plan: SwapPlan, after: 
     release = plan.release
     limit, cell_risk = highest_wanted(wanted, found.config), cell_risk_of(found)
     released = released_table(found, release).with_coarsenings(())
+    may_blank = set(released.keys) - set(must_stay(wanted, found.table))
     risk = release.of_records(after.unique_probability, after.swapped_highest)
 
     def cells_of(rows: NDArray[np.int64]) -> NDArray[np.int32]:
@@ -49,7 +62,8 @@ def suppressed(wanted: ProtectConfig, found: Assessment, plan: SwapPlan, after: 
     def part(keys: Sequence[str], rows: NDArray[np.int64], of_rows: NDArray[np.float64]) -> Suppression:
         places = [released.keys.index(key) for key in keys]
         fewer = released.project(list(keys))
-        return suppress_rest(fewer, rows, cells_of(rows)[:, places], of_rows, cell_risk, threshold=limit, progress=progress)
+        cells = cells_of(rows)[:, places]
+        return suppress_rest(fewer, rows, cells, of_rows, cell_risk, threshold=limit, may_blank=may_blank, progress=progress)
 
     if found.roles.scenarios is None:
         rows = np.flatnonzero(risk > limit)
@@ -126,8 +140,50 @@ def after_blanking(after: RiskAfter, release: Release) -> RiskAfter:
     )
 
 
-def with_suppression(swap: SwapSummary, found: Suppression, after: RiskAfter) -> SwapSummary:
-    """Add the blanked values to the summary of the swaps, and the risk ``after`` both, if blanks were asked for."""
+def recounted_tables(wanted: ProtectConfig, found: Assessment, release: Release) -> tuple[BlankedTable, ...]:
+    """The tables of ``--keep`` in which values were blanked, counted in the original and in the release."""
+    table, blanks = found.table, release.blanks
+    is_in = table.cell_of_record >= 0
+    before = table.cells[table.cell_of_record]
+    after = before.copy()
+    after[release.rows] = release.released
+    is_blank = np.zeros(before.shape, dtype=bool)
+    for key, of_key in blanks.blanked.items():
+        is_blank[blanks.rows[of_key], table.keys.index(key)] = True
+
+    def codes_of(name: str) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+        """Codes before and after, and how many there are; a blank is a code of its own unless values were missing before."""
+        if name not in table.vertex_names:
+            codes, (categories,) = found.data.column_codes([name])
+            return codes[:, 0], release.codes_of(name, codes[:, 0], release.rows), categories.n_levels
+        vertex = table.vertex_names.index(name)
+        key, n_codes = int(table.vertex_key[vertex]), int(table.vertex_levels[vertex])
+        has_missing = table.categories[key].has_missing
+        blank = int(table.level_codes(vertex)[-1]) if has_missing else n_codes
+        new = np.where(is_blank[:, key], blank, table.map_cells(after, vertex)).astype(np.int32)
+        return table.map_cells(before, vertex), new, n_codes + (not has_missing)
+
+    recounted = []
+    for names in wanted.keep:
+        keys = {int(table.vertex_key[table.vertex_names.index(name)]) for name in names if name in table.vertex_names}
+        n_blank = int(is_blank[:, sorted(keys)].any(axis=1).sum())
+        if n_blank:
+            old, new, sizes = zip(*(codes_of(name) for name in names), strict=True)
+            both = [np.concatenate([one[is_in], other[is_in]]) for one, other in zip(old, new, strict=True)]
+            cells, _, cell = collapse_records(both, sizes)
+            counts = [np.bincount(part, minlength=len(cells)) for part in np.split(cell, 2)]
+            differing = int((counts[0] != counts[1]).sum())
+            recounted.append(BlankedTable(variables=tuple(names), cells=len(cells), differing=differing, records=n_blank))
+    return tuple(recounted)
+
+
+def with_suppression(
+    swap: SwapSummary, found: Suppression, after: RiskAfter, stay: tuple[str, ...], tables: tuple[BlankedTable, ...]
+) -> SwapSummary:
+    """Add the blanked values to the summary of the swaps, and the risk ``after`` both, if blanks were asked for.
+
+    ``stay`` are the keys that were not to be blanked, ``tables`` those of ``--keep`` that were counted again.
+    """
     if found is NOTHING_BLANK:
         return swap
     left = RiskNumbers(
@@ -137,11 +193,17 @@ def with_suppression(swap: SwapSummary, found: Suppression, after: RiskAfter) ->
         highest=after.highest,
         highest_match=swap.risk_after.highest_match,
     )
+    sentences = [str(found), *map(str, tables)]
+    if stay and len(found.unreached):
+        may = verb(len(stay), "was", "were")
+        sentences.insert(1, f"{listed(stay)} {may} not to be blanked; --blank {joined_names(stay)} would allow it.")
     told = SuppressionSummary(
         records=len(found.rows),
         values=found.n_values,
         by_key={key: int(of_key.sum()) for key, of_key in found.blanked.items()},
         unreached=len(found.unreached),
-        sentence=str(found),
+        must_stay=stay,
+        tables=tables,
+        sentence=" ".join(sentences),
     )
     return replace(swap, risk_after=left, suppression=told)

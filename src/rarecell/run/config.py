@@ -166,6 +166,13 @@ class ProtectConfig:
         default=False,
         is_main=True,
     )
+    blank: tuple[str, ...] = option(
+        Names(),
+        "Keys whose values --suppress-rest may blank; unless given, all but those of --never-swap and of the tables of --keep.",
+        Group.RECORDS,
+        on=PROTECTING,
+        default=(),
+    )
     keep: tuple[tuple[str, ...], ...] = option(
         Sets(), "Further marginals that must not change.", Group.KEPT, on=PLANNING, default=(), is_main=True
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rarecell.data.names import names_in
 from rarecell.data.treatment_text import DROP
-from rarecell.errors import BadInput
+from rarecell.errors import BadInput, UnknownColumns
 from rarecell.intruder.nearest import MovedLinks
 from rarecell.intruder.residual_risk import risk_after
 from rarecell.machine.threads import side_by_side
@@ -24,7 +24,7 @@ from rarecell.release.release import Release
 from rarecell.run import files, formal, swaps
 from rarecell.run.after import after_formal, left_at_risk, travelling, with_aftermath
 from rarecell.run.assess import assessed
-from rarecell.run.blanking import after_blanking, suppressed, with_suppression
+from rarecell.run.blanking import after_blanking, must_stay, recounted_tables, suppressed, with_suppression
 from rarecell.run.config import ProtectConfig, RunConfig, as_config, takes_options
 from rarecell.run.households import asked_about, links_of_households, refuse_broken, refuse_put_together, told_household
 from rarecell.run.inputs import inputs_of
@@ -97,6 +97,11 @@ def choosing(config: RunConfig) -> ProtectConfig:
         )
     if config.protect.formal:
         formal.refuse_what_voids(config.protect)
+    if config.protect.blank and not config.protect.suppress_rest:
+        raise BadInput("--blank names keys whose values may be blanked; give --suppress-rest as well.")
+    no_keys = [name for name in config.protect.blank if name not in config.keys]
+    if no_keys:
+        raise UnknownColumns.among(no_keys, list(config.keys), role="key")
     if not config.protect.unlink:
         return config.protect
     if config.household is None:
@@ -135,7 +140,13 @@ def protected(wanted: ProtectConfig, found: Assessment, stages: Stages) -> Prote
         swap, interval = side_by_side(
             lambda: _told(wanted, found, planned, margins, links, stay), lambda: interval_after(found, release, after)
         )
-        swap = with_suppression(with_aftermath(swap, found, plan, release), release.blanks, after)
+        swap = with_suppression(
+            with_aftermath(swap, found, plan, release),
+            release.blanks,
+            after,
+            must_stay(wanted, found.table),
+            recounted_tables(wanted, found, release),
+        )
         swap = with_interval_of_links(replace(swap, released=released_state(found, release, after, interval)))
         remaining, riskiest = left_at_risk(found, plan, after)
         swap = replace(swap, remaining=remaining, file=file_utility(found, release, limit=wanted.max_change, treated=treated))

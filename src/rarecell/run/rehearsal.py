@@ -7,12 +7,10 @@ first; each finds in the cache what the other has done.
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell.machine.disk import private_folder
 from rarecell.model.additive import AdditiveModel
 from rarecell.model.decomposable import DecomposableModel
 from rarecell.risk.diagnostics import fit_diagnostics
@@ -34,10 +32,16 @@ _POPULATION = 600
 def rehearse() -> None:
     """Protect a made-up file."""
     lines = [",".join(_KEYS), *(",".join(map(str, row)) for row in _made_up_records())]
-    with tempfile.TemporaryDirectory() as folder:
-        made_up = Path(folder) / "made-up.csv"
-        made_up.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        protect(made_up, keys=list(_KEYS), population=_POPULATION, top=3, out=Path(folder) / "run")
+    # Rehearsals are killed when nobody needs them any more; the next start removes what is then left.
+    rehearsal = _Rehearsal()
+    folder = private_folder(rehearsal)
+    made_up = folder / "made-up.csv"
+    made_up.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    protect(made_up, keys=list(_KEYS), population=_POPULATION, top=3, out=folder / "run")
+
+
+class _Rehearsal:
+    """Owns the made-up file."""
 
 
 def _made_up_records() -> NDArray[np.int64]:

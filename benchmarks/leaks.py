@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from rarecell.data.microdata import Microdata
-from rarecell.run.leaks import LeakSearch
+from rarecell.run.beside_keys import LeakSearch
 
 
 def survey(n: int, n_columns: int) -> pa.Table:

@@ -16,7 +16,7 @@ from rarecell.data.whole_file import ordered_codes
 from rarecell.engine.arrays import code_chunk, unified
 from rarecell.engine.source import Column
 from rarecell.errors import UnknownColumns
-from rarecell.run.leaks import ColumnsGiveKeysAway, LeakSearch, leaks_between, refuse_leaks
+from rarecell.run.beside_keys import ColumnsGiveKeysAway, LeakSearch, leaks_between, refuse_leaks
 
 
 def survey(n: int = 1_500, seed: int = 0) -> pa.Table:

@@ -16,8 +16,8 @@ from rarecell.data.microdata import Microdata
 from rarecell.engine.duck import EngineSettings
 from rarecell.errors import BadInput, TooLarge
 from rarecell.machine.memory import MemoryLimit
-from rarecell.run.released import compared_analyses
 from rarecell.run.swaps import refuse_without_positions
+from rarecell.run.utility import compared_analyses
 from tests.large_file import LargeFile
 from tests.test_run_roles import SIMPLE
 from tests.test_run_roles_protect import _households

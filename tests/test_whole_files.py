@@ -9,10 +9,10 @@ import pytest
 
 import rarecell as rc
 from rarecell.engine import open_source
+from rarecell.run.beside_keys import ColumnsGiveKeysAway, LeakSearch, leaks_between
 from rarecell.run.config import RunConfig
 from rarecell.run.handover import handover
 from rarecell.run.inputs import read
-from rarecell.run.leaks import ColumnsGiveKeysAway, LeakSearch, leaks_between
 from tests.whole_files import FILES
 
 pytest.importorskip("pyreadstat")

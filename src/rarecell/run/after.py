@@ -1,8 +1,13 @@
-"""What else did a protection change: groups, intruders, weighted tables, columns that travel?"""
+"""What does the released file look like to its recipients, and who stays at risk in it?
+
+Its table, with blanked values as levels of their own; who is unique in it and how risky that is; groups, households, intruders,
+sensitive columns, intervals; an earlier release of the same records.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,36 +15,488 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rarecell._kernels.counting import collapse_records
 from rarecell.data.levels import settle
 from rarecell.data.microdata import Microdata
+from rarecell.data.names import joined_names
 from rarecell.engine import open_source
 from rarecell.errors import BadInput
 from rarecell.intruder.residual_risk import RiskAfter
-from rarecell.intruder.scenarios import ScenarioTrial
+from rarecell.intruder.scenarios import AloneAfter, ScenarioTrial
+from rarecell.outcome.profile import Profile
 from rarecell.outcome.records import RemainingRecord
-from rarecell.outcome.roles import AttributeSummary, ScenarioSummary
-from rarecell.outcome.swap import AffectedGroup, LeftBehind, ReleasedBefore, RemainingSummary, SwapSummary, WeightedTable
+from rarecell.outcome.roles import AttributeSummary, Concentration, GroupRisk, HouseholdsAfter, ReleasedState, ScenarioSummary
+from rarecell.outcome.swap import (
+    AffectedGroup,
+    BlankedTable,
+    LeftBehind,
+    ReleasedBefore,
+    RemainingSummary,
+    RiskNumbers,
+    SuppressionSummary,
+    SwapSummary,
+)
+from rarecell.outcome.words import listed, verb
+from rarecell.progress import Progress
+from rarecell.release.blanks import NOTHING_BLANK, CellRisk, Suppression, joined, risk_with_blanks, suppress_rest
 from rarecell.release.earlier import compare_releases
 from rarecell.release.release import Release
-from rarecell.release.travel import Dependency, Travel, dependency, what_travels
-from rarecell.release.utility import GroupShare, affected_groups, weighted_changes
+from rarecell.release.travel import Dependency, dependency
+from rarecell.release.utility import GroupShare, affected_groups
 from rarecell.risk.attributes import Groups, attribute_risk
+from rarecell.risk.interval import risk_interval
+from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.scenarios import ScenarioRisk
-from rarecell.run.blanking import without_blanks
-from rarecell.run.config import ProtectConfig
+from rarecell.risk.unsafe import k_anonymity
+from rarecell.run import models
+from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.inputs import earlier_release
-from rarecell.run.released import codes_after, compared_analyses
+from rarecell.run.models import with_design_weights
 from rarecell.run.results import Assessment
+from rarecell.run.utility import codes_after, compared_analyses, joint_counts, weighted_tables
 from rarecell.swap.plan import SwapPlan
 from rarecell.swap.reasons import Remaining, remaining_records, remedy
 from rarecell.table.categories import MISSING
-from rarecell.table.columns import CodedColumn, CrossedColumn
-from rarecell.table.contingency import ContingencyTable
+from rarecell.table.contingency import Categories, ContingencyTable
 from rarecell.table.distance import Distances
 
 if TYPE_CHECKING:
-    from rarecell.edges import Columns, ReadJson
+    from rarecell.edges import Columns
 
+LEVEL_Z = 1.959963984540054
+"""Half-width, in standard deviations, of an interval that holds 95 % of a normal distribution."""
+
+
+# ---------------------------------------------------------------------- the table
+
+
+def released_table(found: Assessment, release: Release) -> ContingencyTable:
+    """The table of the released file, with its design weights; a blanked value is a level of its own.
+
+    The input table must know the cell of each record. Weights stay with their record, so the weight of a cell changes with the
+    records that enter and leave it.
+    """
+    weights = found.data.record_weights() if found.config.weight is not None else None
+    codes, occurring = _occurring(release.categories, release.codes())
+    made = ContingencyTable.from_codes(codes, occurring, weights=weights)
+    return made if len(release.blanks.rows) else with_design_weights(found.data, made, found.config)
+
+
+def _occurring(categories: Sequence[Categories], codes: NDArray[np.int32]) -> tuple[NDArray[np.int32], list[Categories]]:
+    """Recode to the levels that occur, and return these levels; a level that was blanked everywhere is gone."""
+    codes, found = codes.copy(), []
+    kept = codes[(codes >= 0).all(axis=1)]
+    for k, given in enumerate(categories):
+        there = np.unique(kept[:, k])
+        # The extra last element is for dropped records, whose code is −1.
+        new_code = np.full(given.n_levels + 1, -1, dtype=np.int32)
+        new_code[there] = np.arange(len(there), dtype=np.int32)
+        codes[:, k] = new_code[codes[:, k]]
+        found.append(Categories(given.key, tuple(given.levels[code] for code in there.tolist()), given.is_ordered))
+    return codes, found
+
+
+# ---------------------------------------------------------------------- who is alone in it
+
+
+def released_state(found: Assessment, release: Release, after: RiskAfter, interval: tuple[float, float]) -> ReleasedState:
+    """The state of the released file: the risk of each record that is unique in it, and how many records share a cell.
+
+    ``interval`` is the :func:`interval_after`.
+    """
+    threshold = found.config.threshold
+    has_blanks = len(release.blanks.rows) > 0
+    table = released_table(found, release) if has_blanks else release.after
+    edges = np.linspace(0.0, 1.0, 11)
+    stayed = after.unique_probability[after.counts == 1]
+    # Judge a swapped record by its highest chance of being linked, under any definition of near.
+    risks = np.concatenate([stayed, after.swapped_highest[after.swapped_highest > 0.0]])
+    n_alone = int((table.counts == 1).sum()) if has_blanks else after.n_sample_uniques
+    counts = np.histogram(risks, edges)[0]
+    # Blanking puts records among others, which are then not alone, or leaves others alone with next to no risk.
+    counts[0] = max(0, int(counts[0]) + n_alone - len(risks))
+    return ReleasedState(
+        sample_uniques=n_alone,
+        records_above_threshold=int((risks >= threshold).sum()),
+        edges=tuple(edges.round(1).tolist()),
+        counts=tuple(int(n) for n in counts),
+        k_anonymity={str(k): n for k, n in k_anonymity(table).items()},
+        households=_households(found, release, after),
+        concentration=concentration_of(_alone_in_population(after, n_alone)),
+        interval=interval,
+    )
+
+
+def _alone_in_population(after: RiskAfter, n_alone: int) -> NDArray[np.float64]:
+    """For every sample unique of the released file, the probability that its person is alone in the population and is linked."""
+    found = np.concatenate([after.unique_probability[after.counts == 1], after.swapped_unique[after.swapped_unique > 0.0]])
+    return np.append(found, np.zeros(max(0, n_alone - len(found))))
+
+
+def _households(found: Assessment, release: Release, after: RiskAfter) -> HouseholdsAfter | None:
+    """Households whose members could be recognised in the released file."""
+    codes = found.data.household_codes()
+    if codes is None or release.before.record_cell is None:
+        return None
+    of_record = release.of_records(after.unique_probability, after.swapped_highest)
+    probability = household_risk(of_record, codes)[np.unique(codes, return_index=True)[1]]
+    return HouseholdsAfter(
+        expected_with_an_identified_member=float(probability.sum()),
+        above_threshold=int((probability >= found.config.threshold).sum()),
+    )
+
+
+def interval_after(found: Assessment, release: Release, after: RiskAfter) -> tuple[float, float]:
+    """Interval for the number of records that could still be recognised.
+
+    Records that stayed and are still unique are simulated as before protection, or counted in a register. Those that moved or lost
+    values are added as independent trials with their probabilities.
+    """
+    stays = (after.unique_probability > 0.0) & (found.risk.sample_count == 1)
+    others = [after.swapped_unique]
+    if len(release.blanks.rows):
+        cells = release.before.cell_of(np.setdiff1d(release.blanks.rows, release.rows))
+        stays[cells] = False
+        others.append(after.unique_probability[cells])
+    chance = np.minimum(np.concatenate(others), 1.0)
+    mean, spread = float(chance.sum()), LEVEL_Z * float(np.sqrt((chance * (1.0 - chance)).sum()))
+    low, high = 0.0, 0.0
+    if found.roles.register is not None:
+        # Who stayed and is alone was counted; there is nothing to simulate.
+        low = high = float(after.unique_probability[stays].sum())
+    elif stays.any():
+        alone = found.risk.unique_probability[stays].sum(), found.risk.match_probability[stays].sum()
+        drawn = risk_interval(found.risk, found.choice.risk_model, among=stays, seed=found.config.seed)
+        drawn = drawn.widened(found.summary.risk.model_error, (float(alone[0]), float(alone[1])))
+        low, high = drawn.population_uniques
+    return max(0.0, float(np.floor(low + max(0.0, mean - spread)))), float(np.ceil(high + mean + spread))
+
+
+def with_interval_of_links(swap: SwapSummary) -> SwapSummary:
+    """Add the interval of the nearest intruder's correct links to the state of the released file."""
+    nearest = next((one for one in swap.intruders if one.name == "nearest"), None)
+    if swap.released is None or nearest is None or len(nearest.interval_after) != 2:
+        return swap
+    low, high = nearest.interval_after
+    return replace(swap, released=replace(swap.released, interval_correct_matches=(low, high)))
+
+
+# Which groups of records are at risk, before and after protection, and how concentrated is the risk?
+
+MOST_LEVELS = 400
+"""For a key with more levels, only those with the most risk are reported."""
+
+SHARES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""Shares of the sample uniques at which the concentration of risk is reported."""
+
+RoleColumns = Mapping[str, tuple[NDArray[np.int32], Categories]]
+"""Columns that have a role but are not keys: the code of each record, and the levels."""
+
+ByLevel = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+"""Three sums for each level of a column."""
+
+
+def role_columns(data: Microdata, config: RunConfig, risk: RecordRisk) -> RoleColumns:
+    """Areas, strata and sensitive columns with few enough levels to report one by one; none if records are not held in memory."""
+    if risk.table.record_cell is None:
+        return {}
+    named = dict.fromkeys([*data.areas, *([config.strata] if config.strata else []), *config.sensitive])
+    names = [name for name in named if name not in risk.table.keys]
+    if not names:
+        return {}
+    codes, categories = data.column_codes(names)
+    return {c.key: (codes[:, k], c) for k, c in enumerate(categories) if 1 < c.n_levels <= MOST_LEVELS}
+
+
+def groups_of(
+    risk: RecordRisk,
+    release: Release | None = None,
+    after: RiskAfter | None = None,
+    columns: RoleColumns | None = None,
+) -> tuple[GroupRisk, ...]:
+    """The risk of every level of every key and of every column with a role; given a release, in the released file as well."""
+    found: list[GroupRisk] = []
+    for k in range(risk.table.n_keys):
+        found += _of_key(risk, k, release, after)
+    for codes, categories in (columns or {}).values():
+        new_codes = codes if release is None else release.codes_of(categories.key, codes, release.rows)
+        found += _of_column(risk, (codes, new_codes), categories, release, after)
+    return tuple(found)
+
+
+def _of_column(
+    risk: RecordRisk,
+    before_and_after: tuple[NDArray[np.int32], NDArray[np.int32]],
+    categories: Categories,
+    release: Release | None,
+    after: RiskAfter | None,
+) -> list[GroupRisk]:
+    """Groups by a column outside the keys, which stays with its record or travels with a swapped key."""
+    codes, new_codes = before_and_after
+    table = risk.table
+    assert table.record_cell is not None
+
+    def summed(of_record: NDArray[np.float64], where: NDArray[np.int32] = codes) -> NDArray[np.float64]:
+        return np.asarray(np.bincount(where, weights=of_record, minlength=categories.n_levels), dtype=np.float64)
+
+    def by_cell(values: NDArray[np.float64] | NDArray[np.int64]) -> NDArray[np.float64]:
+        # The extra last element is for dropped records, whose cell is −1.
+        return np.append(values.astype(np.float64), 0.0)[table.record_cell]
+
+    records, uniques = summed(np.ones(len(codes))), summed(by_cell((table.counts == 1).astype(np.int64)))
+    expected = summed(by_cell(risk.unique_probability))
+    released = None
+    if release is not None and after is not None:
+        of_record, moved = by_cell(after.unique_probability), np.zeros(len(codes))
+        of_record[release.rows] = after.swapped_unique
+        moved[release.rows] = 1.0
+        released = summed(np.ones(len(codes)), new_codes), summed(of_record, new_codes), summed(moved)
+    return _told(categories, range(categories.n_levels), (records, uniques, expected), released)
+
+
+def _of_key(risk: RecordRisk, k: int, release: Release | None, after: RiskAfter | None) -> list[GroupRisk]:
+    table = risk.table
+    categories, codes = table.categories[k], table.cells[:, k]
+
+    def summed(values: NDArray[np.float64] | NDArray[np.int64], where: NDArray[np.int32] = codes) -> NDArray[np.float64]:
+        return np.bincount(where, weights=values, minlength=categories.n_levels).astype(np.float64)
+
+    records, uniques = summed(table.counts), summed((risk.sample_count == 1).astype(np.int64))
+    expected = summed(risk.unique_probability)
+    chosen = np.sort(np.argsort(-expected, kind="stable")[:MOST_LEVELS])
+    released = None
+    if release is not None and after is not None:
+        new, old = release.released[:, k], release.true[:, k]
+        ones = np.ones(len(release))
+        left = summed(after.unique_probability) + summed(after.swapped_unique, new)
+        released = records - summed(ones, old) + summed(ones, new), left, summed(ones, old)
+    return _told(categories, chosen.tolist(), (records, uniques, expected), released)
+
+
+def _told(categories: Categories, levels: Sequence[int], file: ByLevel, released: ByLevel | None) -> list[GroupRisk]:
+    """The groups of some levels, from their sums.
+
+    ``file`` has the records, the sample uniques and the expected population uniques of each level, ``released`` the records and
+    the expected population uniques of the released file, and the records that were swapped.
+    """
+    records, uniques, expected = file
+    now, left, swapped = released or (None, None, None)
+    return [
+        GroupRisk(
+            key=categories.key,
+            level=categories.labels[code],
+            records=int(records[code]),
+            sample_uniques=int(uniques[code]),
+            expected_population_uniques=float(expected[code]),
+            records_after=None if now is None else int(now[code]),
+            expected_population_uniques_after=None if left is None else float(left[code]),
+            swapped=None if swapped is None else int(swapped[code]),
+        )
+        for code in levels
+    ]
+
+
+def concentration_of(uniques: NDArray[np.float64]) -> tuple[Concentration, ...]:
+    """The share of the expected population uniques that the riskiest records account for.
+
+    Takes the probability of every sample unique to be alone in the population.
+    """
+    probability = -np.sort(-uniques)
+    total = probability.sum()
+    if total <= 0.0:
+        return ()
+    upto = np.cumsum(probability)
+    numbers = sorted({max(1, round(share * len(probability))) for share in SHARES})
+    return tuple(Concentration(records=n, share=float(upto[n - 1] / total)) for n in numbers)
+
+
+# ---------------------------------------------------------------------- once values are blanked
+
+
+def highest_wanted(wanted: ProtectConfig, config: RunConfig) -> float:
+    """The risk above which values are blanked: the one asked for, or the threshold of the run; never above the profile's limit."""
+    asked = wanted.max_record_risk if wanted.max_record_risk is not None else wanted.risk_above
+    limit = config.threshold if asked is None else asked
+    allowed = None if config.profile is None else Profile.named(config.profile).max_record_risk
+    return limit if allowed is None else min(limit, allowed)
+
+
+def must_stay(wanted: ProtectConfig, table: ContingencyTable) -> tuple[str, ...]:
+    """Keys that are not blanked: those that were not named for it or, if none was, those that swaps must leave as they are."""
+    if wanted.blank:
+        return tuple(key for key in table.keys if key not in wanted.blank)
+    kept = {name for names in wanted.keep for name in names}
+    of_vertices = {table.keys[key] for name, key in zip(table.vertex_names, table.vertex_key, strict=True) if name in kept}
+    return tuple(key for key in table.keys if key in of_vertices or key in wanted.never_swap)
+
+
+def suppressed(wanted: ProtectConfig, found: Assessment, plan: SwapPlan, after: RiskAfter, progress: Progress) -> Suppression:
+    """Find the fewest values to blank in records that swaps leave at risk; nothing when that was not asked for.
+
+    With scenarios a record is at risk if it is for one of their intruders, who know no other keys.
+    """
+    if not wanted.suppress_rest:
+        return NOTHING_BLANK
+    release = plan.release
+    limit, cell_risk = highest_wanted(wanted, found.config), cell_risk_of(found)
+    released = released_table(found, release).with_coarsenings(())
+    may_blank = set(released.keys) - set(must_stay(wanted, found.table))
+    risk = release.of_records(after.unique_probability, after.swapped_highest)
+
+    def cells_of(rows: NDArray[np.int64]) -> NDArray[np.int32]:
+        return np.asarray(released.cells[released.cell_of(rows)])
+
+    def part(keys: Sequence[str], rows: NDArray[np.int64], of_rows: NDArray[np.float64]) -> Suppression:
+        places = [released.keys.index(key) for key in keys]
+        fewer = released.project(list(keys))
+        cells = cells_of(rows)[:, places]
+        return suppress_rest(fewer, rows, cells, of_rows, cell_risk, threshold=limit, may_blank=may_blank, progress=progress)
+
+    if found.roles.scenarios is None:
+        rows = np.flatnonzero(risk > limit)
+        return part(released.keys, rows, risk[rows])
+    parts = []
+    for one in found.roles.scenarios.each:
+        alone = ScenarioTrial.of(one, release, plan.task.distances, seed=found.config.seed + 1).alone()
+        parts.append(part(one.keys, alone.rows[alone.risk > limit], alone.risk[alone.risk > limit]))
+    return joined(parts, released, cells_of, lambda rows: risk[rows], cell_risk)
+
+
+def cell_risk_of(found: Assessment) -> CellRisk:
+    """The risk of the cells of any table of fewer keys: counted in the register of the run, or by a quick model."""
+    config, register = found.config, found.roles.register
+
+    def counted(fewer: ContingencyTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        assert register is not None
+        people = register.among(fewer).population_count
+        return np.asarray((fewer.counts == 1) & (people == 1), dtype=np.float64), 1.0 / people
+
+    def modelled(fewer: ContingencyTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        of_fewer = models.risk_of(fewer, models.quick_model(fewer, config, n_orders=1), config)
+        return of_fewer.unique_probability, of_fewer.match_probability
+
+    return modelled if register is None else counted
+
+
+def without_blanks(
+    found: Assessment, release: Release, alone: AloneAfter, keys: Sequence[str]
+) -> tuple[AloneAfter, NDArray[np.bool_]]:
+    """What an intruder finds once values are blanked as well, and who is then still alone."""
+    blanked = release.blanks
+    released = released_table(found, release.with_blanks(NOTHING_BLANK)).with_coarsenings(())
+    fewer, places = released.project(list(keys)), [released.keys.index(key) for key in keys]
+    of_keys = {key: of_key for key, of_key in blanked.blanked.items() if key in keys}
+    lost = blanked.rows[np.any(list(of_keys.values()), axis=0)] if of_keys else blanked.rows[:0]
+    at = np.flatnonzero(np.isin(alone.rows, lost))
+    position = np.searchsorted(blanked.rows, alone.rows[at])
+    of_rows = {key: of_key[position] for key, of_key in of_keys.items()}
+    cells = released.cells[released.cell_of(alone.rows[at])][:, places]
+    unique, link, risk = alone.unique.copy(), alone.link.copy(), alone.risk.copy()
+    left, linked = risk_with_blanks(fewer, cells, of_rows, cell_risk_of(found))
+    unique[at], link[at], risk[at] = np.minimum(unique[at], left), np.minimum(link[at], linked), np.minimum(risk[at], left)
+    is_alone = np.ones(len(alone.rows), dtype=bool)
+    is_alone[at] = risk_with_blanks(fewer, cells, of_rows, _is_alone)[0] > 0
+    return AloneAfter(alone.rows, unique, link, risk), is_alone
+
+
+def _is_alone(fewer: ContingencyTable) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    alone = np.asarray(fewer.counts == 1, dtype=np.float64)
+    return alone, alone
+
+
+def after_blanking(after: RiskAfter, release: Release) -> RiskAfter:
+    """The risk that is left once values are blanked as well."""
+    found = release.blanks
+    unique, link = after.unique_probability.copy(), after.match_probability.copy()
+    moved = (after.swapped_unique.copy(), after.swapped_link.copy(), after.swapped_highest.copy())
+    place = {row: position for position, row in enumerate(release.rows.tolist())}
+    for row, risk, links in zip(found.rows.tolist(), found.risk_after.tolist(), found.links_after.tolist(), strict=True):
+        cell = int(release.before.cell_of(row))
+        if row in place:
+            for values, left in zip(moved, (risk, links, links), strict=True):
+                values[place[row]] = min(values[place[row]], left)
+        else:
+            unique[cell], link[cell] = risk, min(link[cell], links)
+    return replace(
+        after,
+        unique_probability=unique,
+        match_probability=link,
+        swapped_unique=moved[0],
+        swapped_link=moved[1],
+        swapped_highest=moved[2],
+    )
+
+
+def recounted_tables(wanted: ProtectConfig, found: Assessment, release: Release) -> tuple[BlankedTable, ...]:
+    """The tables of ``--keep`` in which values were blanked, counted in the original and in the release."""
+    table, blanks = found.table, release.blanks
+    is_in = table.cell_of_record >= 0
+    before = table.cells[table.cell_of_record]
+    after = before.copy()
+    after[release.rows] = release.released
+    is_blank = np.zeros(before.shape, dtype=bool)
+    for key, of_key in blanks.blanked.items():
+        is_blank[blanks.rows[of_key], table.keys.index(key)] = True
+
+    def codes_of(name: str) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+        """Codes before and after, and how many there are; a blank is a code of its own unless values were missing before."""
+        if name not in table.vertex_names:
+            codes, (categories,) = found.data.column_codes([name])
+            return codes[:, 0], release.codes_of(name, codes[:, 0], release.rows), categories.n_levels
+        vertex = table.vertex_names.index(name)
+        key, n_codes = int(table.vertex_key[vertex]), int(table.vertex_levels[vertex])
+        has_missing = table.categories[key].has_missing
+        blank = int(table.level_codes(vertex)[-1]) if has_missing else n_codes
+        new = np.where(is_blank[:, key], blank, table.map_cells(after, vertex)).astype(np.int32)
+        return table.map_cells(before, vertex), new, n_codes + (not has_missing)
+
+    recounted = []
+    for names in wanted.keep:
+        keys = {int(table.vertex_key[table.vertex_names.index(name)]) for name in names if name in table.vertex_names}
+        n_blank = int(is_blank[:, sorted(keys)].any(axis=1).sum())
+        if n_blank:
+            old, new, sizes = zip(*(codes_of(name) for name in names), strict=True)
+            both = [np.concatenate([one[is_in], other[is_in]]) for one, other in zip(old, new, strict=True)]
+            cells, _, cell = collapse_records(both, sizes)
+            counts = [np.bincount(part, minlength=len(cells)) for part in np.split(cell, 2)]
+            differing = int((counts[0] != counts[1]).sum())
+            recounted.append(BlankedTable(variables=tuple(names), cells=len(cells), differing=differing, records=n_blank))
+    return tuple(recounted)
+
+
+def with_suppression(
+    swap: SwapSummary, found: Suppression, after: RiskAfter, stay: tuple[str, ...], tables: tuple[BlankedTable, ...]
+) -> SwapSummary:
+    """Add the blanked values to the summary of the swaps, and the risk ``after`` both, if blanks were asked for.
+
+    ``stay`` are the keys that were not to be blanked, ``tables`` those of ``--keep`` that were counted again.
+    """
+    if found is NOTHING_BLANK:
+        return swap
+    left = RiskNumbers(
+        expected_population_uniques=after.expected_population_uniques,
+        expected_correct_matches=after.expected_correct_matches,
+        sample_uniques=swap.risk_after.sample_uniques,
+        highest=after.highest,
+        highest_match=swap.risk_after.highest_match,
+    )
+    sentences = [str(found), *map(str, tables)]
+    if stay and len(found.unreached):
+        may = verb(len(stay), "was", "were")
+        sentences.insert(1, f"{listed(stay)} {may} not to be blanked; --blank {joined_names(stay)} would allow it.")
+    told = SuppressionSummary(
+        records=len(found.rows),
+        values=found.n_values,
+        by_key={key: int(of_key.sum()) for key, of_key in found.blanked.items()},
+        unreached=len(found.unreached),
+        must_stay=stay,
+        tables=tables,
+        sentence=" ".join(sentences),
+    )
+    return replace(swap, risk_after=left, suppression=told)
+
+
+# ---------------------------------------------------------------------- intruders, groups and sensitive columns
 
 MOST_GROUPS = 30
 """Number of groups most affected by swaps that are reported."""
@@ -48,38 +505,10 @@ SMALLEST_GROUP = 3
 """A group is reported only if at least this many of its records were swapped: one record out of two says little."""
 
 
-def travelling(wanted: ProtectConfig, found: Assessment, release: Release, columns: Columns) -> Travel:
-    """Find the columns outside the keys that travel with the swapped keys, by request or because they depend on them."""
-    own, keys = np.arange(len(release)), release.before.keys
-    moves = {key: release.taken_from(key) != own for key in keys}
-    moves = {key: moved for key, moved in moves.items() if moved.any()}
-    carry = [*wanted.carry]
-    if wanted.swap_rate is not None:
-        carry += [area for area in found.data.areas if area not in keys and area not in carry]
-    kept = {name for names in wanted.keep for name in names}
-    joint = {name: _joint(release.before, moves, column) for name, column in columns.items()}
-    return what_travels(joint, moves, carry=carry, areas=found.data.areas, stays=sorted(kept - set(carry)))
-
-
-def _joint(table: ContingencyTable, moves: ReadJson, column: CodedColumn | CrossedColumn) -> dict[str, NDArray[np.int64]]:
-    """Count the records for each pair of a key's level and a column's value, for the keys that move."""
-    if isinstance(column, CrossedColumn):
-        return {key: np.asarray(column.joint[key]) for key in moves if key in column.joint}
-    cell = table.cell_of_record
-    held = cell >= 0
-    found = {}
-    for key in moves:
-        k = table.keys.index(key)
-        shape = (table.categories[k].n_levels, len(column.levels))
-        pair = table.cells[cell[held], k].astype(np.int64) * shape[1] + column.codes[held]
-        found[key] = np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape)
-    return found
-
-
 def after_formal(swap: SwapSummary, found: Assessment, release: Release, columns: Columns) -> SwapSummary:
     """Add to the summary of a formal release what it did to sensitive columns, intruders and analyses, and which columns tell."""
     moving = {key: True for key in release.before.keys if release.moves(key).any()}
-    joint = {name: _joint(release.before, moving, column) for name, column in columns.items()}
+    joint = {name: joint_counts(release.before, moving, column) for name, column in columns.items()}
     told = [one for name, of_keys in joint.items() for key, n in of_keys.items() if (one := dependency(name, key, n)) is not None]
     why = "a formal release moves keys alone, and its ε says nothing of such a column"
     return replace(
@@ -117,7 +546,7 @@ def with_aftermath(swap: SwapSummary, found: Assessment, plan: SwapPlan, release
     return replace(
         swap,
         affected=tuple(_told_group(one) for one in sorted(told, key=lambda one: -one.ratio)),
-        weighted=_weighted(found, plan),
+        weighted=weighted_tables(found, plan),
         attributes=_attributes_after(found, release),
         scenarios=_scenarios_after(found, release, plan.task.distances),
         carried=tuple(one.column for one in travel.carried),
@@ -129,38 +558,6 @@ def with_aftermath(swap: SwapSummary, found: Assessment, plan: SwapPlan, release
 
 def _told_group(one: GroupShare) -> AffectedGroup:
     return AffectedGroup(column=one.column, level=one.level, records=one.records, swapped=one.swapped, ratio=one.ratio)
-
-
-def _weighted(found: Assessment, plan: SwapPlan) -> tuple[WeightedTable, ...]:
-    """Weighted totals of every key and of the kept tables of keys."""
-    table = plan.table
-    if found.config.weight is None or table.weights is None or table.record_cell is None:
-        return ()
-    weights = found.data.record_weights()
-    assert weights is not None
-    margins: list[tuple[str, ...]] = [(key,) for key in table.keys]
-    margins += [check for kept in dict.fromkeys(plan.interactions.kept) if len(check := _keys_in(plan, kept)) > 1]
-    return tuple(
-        WeightedTable(
-            variables=one.variables,
-            cells=one.cells,
-            changed=one.changed,
-            largest=one.largest if np.isfinite(one.largest) else None,
-            largest_cell=one.largest_cell,
-            moved=one.moved,
-            counts_identical=one.is_count_identical,
-            sentence=one.sentence,
-        )
-        for one in weighted_changes(plan.release, weights[plan.rows], list(dict.fromkeys(margins)))
-    )
-
-
-def _keys_in(plan: SwapPlan, kept: int) -> tuple[str, ...]:
-    """The keys of a kept table; empty if it holds a coarsening without its key, or another column."""
-    names = plan.interactions.names_of(kept)
-    keys = tuple(name for name in names if name in plan.table.keys)
-    of_coarser = {c.name: c.key for c in plan.table.coarsenings}
-    return keys if all(name in keys or of_coarser.get(name) in keys for name in names) else ()
 
 
 def _attribute_after(found: Assessment, release: Release, name: str, groups: Groups) -> AttributeSummary:
@@ -213,7 +610,6 @@ def scenario_after(found: Assessment, scenario: ScenarioRisk, release: Release, 
 
 
 # Who stays at risk after protection, why, and what helps?
-
 
 MOST_LISTED = 10_000
 """At most this many of the records that stay at risk are listed one by one, riskiest first; all are counted."""

@@ -65,15 +65,14 @@ from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.reliability import Counted, reliability
 from rarecell.risk.unsafe import UnsafeCombinations, k_anonymity, unsafe_combinations
 from rarecell.run import files, models, swaps
+from rarecell.run.after import concentration_of, groups_of, role_columns
+from rarecell.run.beside_keys import LeakSearch, refuse_leaks, treated_columns
 from rarecell.run.config import NO_FRAMES, Frames, ProtectConfig, RunConfig, as_config, takes_options
 from rarecell.run.households import asked_about, find_families, undeclared_household
 from rarecell.run.inputs import inputs_of, read, refuse_continuous_keys, refuse_unknown_names
-from rarecell.run.leaks import LeakSearch, refuse_leaks
 from rarecell.run.models import ModelChoice, paper_table, with_design_weights
-from rarecell.run.released import concentration_of, groups_of, role_columns
 from rarecell.run.results import Assessment, HouseholdFindings
 from rarecell.run.roles import Roles, find_doubles, find_roles, side_risk, with_roles
-from rarecell.run.treating import treated_columns
 from rarecell.search import estimate_exact
 from rarecell.swap.swappable import Swappability, swappability
 from rarecell.table.contingency import Coarsening, ContingencyTable
@@ -314,6 +313,8 @@ def _of_households(data: Microdata, risk: RecordRisk) -> NDArray[np.float64] | N
 
 
 # What do the steps of an assessment find, before it is put into words?
+
+
 @dataclass(frozen=True, eq=False)
 class Judgement:
     """How far the risk can be trusted, and how much each key contributes to it."""
@@ -359,6 +360,8 @@ class Findings:
 # How do the findings of a run become its summary?
 #
 # Every function takes finished results and computes nothing time-consuming.
+
+
 def of_findings(found: Findings) -> RunSummary:
     """Build the summary of an assessment; :func:`rarecell.outcome.verdict.judged` puts its verdict into words."""
     table, risk, data = found.table, found.risk, found.data
@@ -756,6 +759,8 @@ def against_truth(summary: RunSummary, population_counts: NDArray[np.int64]) -> 
 
 
 # What will a run cost? An estimate before it starts.
+
+
 def forecast(config: RunConfig) -> str:
     """Cells, memory and time that a run will need."""
     data = read(config)

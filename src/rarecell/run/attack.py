@@ -36,7 +36,7 @@ from rarecell.release.release import Release
 from rarecell.risk.families import why_incomplete
 from rarecell.risk.records import record_risk
 from rarecell.run import models
-from rarecell.run.leaks import leaks_between, told_leaks
+from rarecell.run.beside_keys import leaks_between, told_leaks
 from rarecell.run.swaps import told_intruder
 from rarecell.table.alignment import Aligned, align, meaning, places
 from rarecell.table.contingency import Categories, ContingencyTable

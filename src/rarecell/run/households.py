@@ -35,9 +35,9 @@ from rarecell.risk.records import RecordRisk, record_risk
 from rarecell.risk.register import RegisterCounts, register_records
 from rarecell.risk.reliability import Counted, reliability, with_light
 from rarecell.run import models
+from rarecell.run.beside_keys import Treated
 from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.results import Assessment, HouseholdFindings
-from rarecell.run.treating import Treated
 from rarecell.swap.families import (
     FamilyPlan,
     FamilyTask,

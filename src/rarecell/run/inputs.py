@@ -20,8 +20,8 @@ from rarecell.engine.places import named_places
 from rarecell.errors import BadInput, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
 from rarecell.release.analyses import Analysis
+from rarecell.run.beside_keys import check_treatments
 from rarecell.run.config import ProtectConfig, RunConfig
-from rarecell.run.treating import check_treatments
 from rarecell.table.contingency import ContingencyTable
 
 if TYPE_CHECKING:

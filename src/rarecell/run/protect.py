@@ -22,17 +22,28 @@ from rarecell.outcome.words import counted, number, verb
 from rarecell.progress import SILENT, Progress, Stage, Stages
 from rarecell.release.release import Release
 from rarecell.run import files, formal, swaps
-from rarecell.run.after import after_formal, left_at_risk, travelling, with_aftermath
+from rarecell.run.after import (
+    after_blanking,
+    after_formal,
+    groups_of,
+    interval_after,
+    left_at_risk,
+    must_stay,
+    recounted_tables,
+    released_state,
+    role_columns,
+    suppressed,
+    with_aftermath,
+    with_interval_of_links,
+    with_suppression,
+)
 from rarecell.run.assess import assessed
-from rarecell.run.blanking import after_blanking, must_stay, recounted_tables, suppressed, with_suppression
+from rarecell.run.beside_keys import LeakSearch, Treated, refuse_leaks, told_leaks, told_treatments, treated_columns
 from rarecell.run.config import ProtectConfig, RunConfig, as_config, takes_options
 from rarecell.run.households import asked_about, links_of_households, refuse_broken, refuse_put_together, told_household
 from rarecell.run.inputs import inputs_of
-from rarecell.run.leaks import LeakSearch, refuse_leaks, told_leaks
-from rarecell.run.released import groups_of, interval_after, released_state, role_columns, with_interval_of_links
 from rarecell.run.results import Assessment, Protection
-from rarecell.run.treating import Treated, told_treatments, treated_columns
-from rarecell.run.utility import file_utility
+from rarecell.run.utility import file_utility, travelling
 from rarecell.swap.apply import MarginCheck, checked_margins
 from rarecell.swap.families import FamilyPlan
 from rarecell.swap.plan import SwapPlan

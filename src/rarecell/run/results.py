@@ -28,10 +28,10 @@ from rarecell.release.release import Release
 from rarecell.risk.families import Families
 from rarecell.risk.records import RecordRisk, household_risk
 from rarecell.risk.unsafe import UnsafeCombinations, individual_risk
+from rarecell.run.beside_keys import NOTHING, Treated
 from rarecell.run.config import RunConfig
 from rarecell.run.models import ModelChoice
 from rarecell.run.roles import Roles
-from rarecell.run.treating import NOTHING, Treated
 from rarecell.swap.apply import apply_plan
 from rarecell.swap.formal.release import FormalRelease
 from rarecell.swap.plan import SwapPlan

@@ -1,18 +1,38 @@
-"""How true is the released file beside its keys: by how much did means of other columns move?"""
+"""What does a release cost its users: which means, analyses and weighted tables move, and which columns travel with a key?"""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rarecell.data.microdata import Microdata
 from rarecell.data.whole_file import OrderedColumn, WholeFile
-from rarecell.outcome.swap import FileUtility, MeanMoved
+from rarecell.outcome.swap import (
+    AnalysisSummary,
+    AnalysisTerm,
+    FileUtility,
+    MeanMoved,
+    WeightedTable,
+)
+from rarecell.release.analyses import MOST_RECORDS, Analysis, Compared, compare
 from rarecell.release.means import KeyInBothFiles, MeanChange, mean_changes
 from rarecell.release.release import Release
+from rarecell.release.travel import Travel, what_travels
+from rarecell.release.utility import weighted_changes
+from rarecell.run.beside_keys import NOTHING, Treated
+from rarecell.run.config import ProtectConfig
 from rarecell.run.results import Assessment
-from rarecell.run.treating import NOTHING, Treated
-from rarecell.table.contingency import ContingencyTable
+from rarecell.swap.plan import SwapPlan
+from rarecell.table.columns import CodedColumn, CrossedColumn
+from rarecell.table.contingency import Categories, ContingencyTable
+
+if TYPE_CHECKING:
+    from rarecell.edges import Columns, ReadJson
+
+
+# ---------------------------------------------------------------------- means of other columns
 
 FEWEST_VALUES = 12
 """A column of numbers with fewer values is taken for codes, whose mean says nothing."""
@@ -128,3 +148,150 @@ def told(
         limit=limit,
         is_sample=is_sample,
     )
+
+
+# ---------------------------------------------------------------------- analyses of users
+
+
+def compared_analyses(
+    found: Assessment,
+    release: Release,
+    *,
+    most_records: int = MOST_RECORDS,
+) -> tuple[AnalysisSummary, ...]:
+    """Run every analysis on both files, on a random sample where there are more than ``most_records`` records."""
+    asked = [Analysis.of(name, given) for name, given in found.config.analysis.items()]
+    if not asked:
+        return ()
+    names = list(dict.fromkeys(name for one in asked for name in one.columns(list(found.data.columns))))
+    data, weight = found.data, found.config.weight
+    sample, n_records = None, data.n_records
+    moved = _positions(found, release)
+    if n_records > most_records:
+        # From a large file, read only the sample and the records that exchange something with it.
+        sample = np.sort(np.random.default_rng(found.config.seed).choice(n_records, most_records, replace=False))
+        rows = np.union1d(sample, moved)
+        codes, categories = data.column_codes(names, rows)
+        after = codes_after(codes, names, release, np.searchsorted(rows, moved), rows)
+        codes, after = (part[np.searchsorted(rows, sample)] for part in (codes, after))
+    else:
+        codes, categories = data.column_codes(names)
+        after = codes_after(codes, names, release, moved, np.arange(n_records))
+    weights = None if weight is None else data.source.weights(weight, sample)
+    files = [{c.key: _values(c, part[:, k]) for k, c in enumerate(categories)} for part in (codes, after)]
+    told = []
+    for one in asked:
+        used = one.columns(names)
+        before, changed = ({name: file[name] for name in used} for file in files)
+        terms = compare(one, before, changed, weights)
+        told.append(
+            AnalysisSummary(
+                name=one.name,
+                kind=one.kind if one.kind != "regression" else f"{one.family} regression",
+                formula=one.formula,
+                weighted=weights is not None,
+                records=len(codes),
+                terms=tuple(_told_term(term) for term in terms),
+            )
+        )
+    return tuple(told)
+
+
+def _positions(found: Assessment, release: Release) -> NDArray[np.int64]:
+    """The positions in the file of the rows of a release."""
+    if release.before.record_cell is not None:
+        return release.rows
+    return found.data.source.rows_at(found.data.drawn_records(release.before, release.rows, seed=release.seed)[0])
+
+
+def codes_after(
+    codes: NDArray[np.int32], names: list[str], release: Release, moved: NDArray[np.int64], rows: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    """Codes of columns in the released file, −1 for a blanked value.
+
+    ``moved`` gives the row of ``codes`` for each row of the release, ``rows`` the position in the file of each row of ``codes``.
+    """
+    after = np.stack([release.codes_of(name, codes[:, k], moved) for k, name in enumerate(names)], axis=1)
+    for name, of_key in release.blanks.blanked.items():
+        if name in names:
+            after[np.isin(rows, release.blanks.rows[of_key]), names.index(name)] = -1
+    return after
+
+
+def _values(categories: Categories, codes: NDArray[np.int32]) -> list[object]:
+    return list(np.array([*categories.levels, None], dtype=object)[codes])
+
+
+def _told_term(term: Compared) -> AnalysisTerm:
+    return AnalysisTerm(
+        name=term.name,
+        before=term.before,
+        after=term.after,
+        error_before=term.error_before,
+        error_after=term.error_after,
+        overlap=term.overlap,
+        relative_bias=term.relative_bias,
+    )
+
+
+# ---------------------------------------------------------------------- columns that travel, and weighted tables
+
+
+def travelling(wanted: ProtectConfig, found: Assessment, release: Release, columns: Columns) -> Travel:
+    """Find the columns outside the keys that travel with the swapped keys, by request or because they depend on them."""
+    own, keys = np.arange(len(release)), release.before.keys
+    moves = {key: release.taken_from(key) != own for key in keys}
+    moves = {key: moved for key, moved in moves.items() if moved.any()}
+    carry = [*wanted.carry]
+    if wanted.swap_rate is not None:
+        carry += [area for area in found.data.areas if area not in keys and area not in carry]
+    kept = {name for names in wanted.keep for name in names}
+    joint = {name: joint_counts(release.before, moves, column) for name, column in columns.items()}
+    return what_travels(joint, moves, carry=carry, areas=found.data.areas, stays=sorted(kept - set(carry)))
+
+
+def joint_counts(table: ContingencyTable, moves: ReadJson, column: CodedColumn | CrossedColumn) -> dict[str, NDArray[np.int64]]:
+    """Count the records for each pair of a key's level and a column's value, for the keys that move."""
+    if isinstance(column, CrossedColumn):
+        return {key: np.asarray(column.joint[key]) for key in moves if key in column.joint}
+    cell = table.cell_of_record
+    held = cell >= 0
+    found = {}
+    for key in moves:
+        k = table.keys.index(key)
+        shape = (table.categories[k].n_levels, len(column.levels))
+        pair = table.cells[cell[held], k].astype(np.int64) * shape[1] + column.codes[held]
+        found[key] = np.bincount(pair, minlength=shape[0] * shape[1]).reshape(shape)
+    return found
+
+
+def weighted_tables(found: Assessment, plan: SwapPlan) -> tuple[WeightedTable, ...]:
+    """Weighted totals of every key and of the kept tables of keys."""
+    table = plan.table
+    if found.config.weight is None or table.weights is None or table.record_cell is None:
+        return ()
+    weights = found.data.record_weights()
+    assert weights is not None
+    margins: list[tuple[str, ...]] = [(key,) for key in table.keys]
+    margins += [check for kept in dict.fromkeys(plan.interactions.kept) if len(check := _keys_in(plan, kept)) > 1]
+    return tuple(
+        WeightedTable(
+            variables=one.variables,
+            cells=one.cells,
+            changed=one.changed,
+            largest=one.largest if np.isfinite(one.largest) else None,
+            largest_cell=one.largest_cell,
+            moved=one.moved,
+            counts_identical=one.is_count_identical,
+            sentence=one.sentence,
+        )
+        for one in weighted_changes(plan.release, weights[plan.rows], list(dict.fromkeys(margins)))
+    )
+
+
+def _keys_in(plan: SwapPlan, kept: int) -> tuple[str, ...]:
+    """The keys of a kept table; empty if it holds a coarsening without its key, or another column."""
+    names = plan.interactions.names_of(kept)
+    keys = tuple(name for name in names if name in plan.table.keys)
+    of_coarser = {c.name: c.key for c in plan.table.coarsenings}
+    return keys if all(name in keys or of_coarser.get(name) in keys for name in names) else ()

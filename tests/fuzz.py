@@ -19,6 +19,7 @@ import argparse
 import csv
 import datetime
 import decimal
+import gc
 import importlib
 import io
 import math
@@ -43,10 +44,11 @@ import pyarrow.parquet as pq
 
 from rarecell.data.levels import MISSING_WORDS
 from rarecell.data.microdata import Microdata
+from rarecell.data.names import joined_names
 from rarecell.engine.text.source import CsvSource, TranscodedSource
 from rarecell.errors import RarecellError
 from rarecell.machine.disk import remove
-from rarecell.run.config import RunConfig
+from rarecell.run.config import ProtectConfig, RunConfig
 from rarecell.run.options import options_of
 
 SECONDS_A_CASE = 60.0
@@ -135,6 +137,10 @@ SPLICES = [
 
 class WrongCount(Exception):
     """The program counted otherwise than a plain reader."""
+
+
+class LeftBehind(Exception):
+    """A file is left where none should be."""
 
 
 # ---------------------------------------------------------------------- damage
@@ -490,6 +496,9 @@ VALUES: list[Any] = [
     {"a": 1},
     {"a": {"width": 2}},
     "exact",
+    "a\0b",
+    "\udcff",
+    "two\nlines",
 ]
 
 
@@ -510,8 +519,10 @@ def fuzz_toml(rng: random.Random, folder: Path) -> str:
     else:
         given = tomllib.loads(text)
         for _ in range(rng.randint(1, 3)):
-            names = [option.name for option in options_of(RunConfig)]
-            given[rng.choice([*names, "populaton", "Keys"])] = rng.choice(VALUES)
+            owner = rng.choice([RunConfig, RunConfig, ProtectConfig])
+            names = [option.name for option in options_of(owner)]
+            part = given if owner is RunConfig else given["protect"]
+            part[rng.choice([*names, "populaton", "Keys"])] = rng.choice(VALUES)
         config = RunConfig.from_mapping(given)
     if RunConfig.from_toml(config.to_toml()) != config:
         raise WrongCount("a configuration changed when it was written and read")
@@ -521,63 +532,192 @@ def fuzz_toml(rng: random.Random, folder: Path) -> str:
     return "read"
 
 
+# Levels that a spreadsheet would take for formulas, and names and levels that an engine could take for SQL.
+ODD_LEVELS = ["=1+1", "+1", "-1", "@sum", "a'b", 'a"b', "two\nlines", "x; drop table t;--", "日本", "{0}", "%s", "<b>"]
+ODD_COLUMNS = ['a"b', "it's", "two\nlines", "x; drop table t;--", "select", "=1+1", "a,b", "größe", "<b>", "a\tb"]
+
+
+def odd_csv(rng: random.Random, folder: Path) -> tuple[Path, tuple[str, str, str]]:
+    """A well-formed file, some of whose names and levels mean something elsewhere, and the names of its first three columns."""
+    names = rng.sample(ODD_COLUMNS, 3) if rng.random() < 0.5 else ["a", "b", "s"]
+    levels = rng.sample(ODD_LEVELS, 3)
+    path = folder / rng.choice(["case.csv", "it's.csv", "a b.csv"])
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        out = csv.writer(stream)
+        out.writerow([*names, "w"])
+        out.writerows(
+            [rng.randrange(4), rng.choice(levels), rng.choice(["north", "south"]), rng.randint(1, 9)] for _ in range(60)
+        )
+    return path, (names[0], names[1], names[2])
+
+
+NOT_TRIED = {
+    "app": "serves until it is stopped; its requests have tests of their own",
+    "demo": "takes no input, and minutes",
+    "graphs": "reads nothing, and large numbers mean hours",
+}
+"""Commands that are not drawn, and why."""
+
+_FINISHED: list[Path] = []
+"""A finished protection, made once for each process and copied for the cases that look at one."""
+
+
+def finished_run(folder: Path) -> Path:
+    import shutil
+
+    import rarecell as rc
+
+    if not _FINISHED or not _FINISHED[0].exists():
+        place = Path(tempfile.mkdtemp(prefix="finished-", dir=PLACE_OF_PROCESS or folder))
+        people = small_csv(random.Random(1), place)
+        options: dict[str, Any] = {"model": "single", "resolution": "full", "top": 3, "seed": 1, "profile": "safe-centre"}
+        rc.protect(people, keys=["a", "b", "s"], population=1000, out=place / "run", **options)
+        _FINISHED[:] = [place]
+    run = folder / "run"
+    shutil.copytree(_FINISHED[0] / "run", run)
+    return run
+
+
+PLACE_OF_PROCESS: Path | None = None
+"""Where a process keeps what it uses in several cases; the folder of the case unless one is given."""
+
+
+def tried_commands() -> dict[str, Any]:
+    """Every command that is drawn, by name: whatever is declared, so that new ones are tried from their first day."""
+    from rarecell.cli.commands import main
+
+    return {name: command for name, command in main.commands.items() if name not in NOT_TRIED}
+
+
+def tried_options(command: Any) -> list[Any]:
+    """Every option of a command that is drawn."""
+    import click
+
+    return [option for option in command.params if isinstance(option, click.Option) and not option.is_eager]
+
+
+def _places(rng: random.Random, folder: Path, data: Path, command: Any) -> list[str]:
+    """The arguments of a command that stand for themselves: a file, a run, a number of a record."""
+    import click
+
+    words: list[str] = []
+    for argument in command.params:
+        if isinstance(argument, click.Argument):
+            name = argument.name or ""
+            if name in ("run", "folder", "runs"):
+                run = finished_run(folder) if rng.random() < 0.9 else folder
+                words += [str(run)] * (2 if name == "runs" else 1)
+            elif name in ("record", "partner"):
+                words.append(rng.choice(["1", "7", "40", "41", "0", "x"]))
+            else:
+                words.append(str(rng.choice([data, data, data, data, data, folder, "nowhere.csv", ""])))
+    return words
+
+
 def fuzz_command(rng: random.Random, folder: Path) -> str:
+    """Any command with any of its options; what it was given is as before, and what it refuses leaves nothing."""
     import click
     from click.testing import CliRunner
 
     from rarecell.cli.commands import main
 
-    path = small_csv(rng, folder)
-    command = rng.choice(["assess", "assess", "protect"])
-    arguments = [command, str(rng.choice([path, path, path, folder, "nowhere.csv", ""]))]
-    # Every option of the command, so that one that is added is tried as well.
-    given = [option for option in main.commands[command].params if isinstance(option, click.Option) and not option.is_flag]
-    options = [option.opts[0] for option in given]
-    texts = [
-        "a,b",
-        "a",
-        "b,,a",
-        ",",
-        "",
-        "1000",
-        "0",
-        "-5",
-        "1e3",
-        "w",
-        "s",
-        "north=5,south=4",
-        "north=",
-        "=",
-        "a;b",
-        "a=x.csv",
-        "bic",
-        "0.5",
-    ]
-    texts += ["select 1", "select * from 'case.csv'", "drop", "full", "日本", "--help", str(path)]
-    texts += [
-        "nan",
-        "inf",
-        "-inf",
-        "1e999",
-        "9" * 400,
-        "9" * 30,
-        "-1",
-        "0.2",
-        "9" * 300 + "GB",
-        "x" * 300,
-        "a=3 groups",
-        "../..",
-        "\udcff",
-    ]
-    arguments += ["--keys", "a,b", "--population", "1000"] if rng.random() < 0.7 else []
-    for _ in range(rng.randint(0, 3)):
-        arguments += [rng.choice(options), rng.choice(texts)]
-    done = CliRunner().invoke(main, [*arguments, "--dry-run"])
+    data, (a, b, s) = odd_csv(rng, folder)
+    other = folder / "other.csv"
+    other.write_bytes(data.read_bytes())
+    name = rng.choice([*tried_commands(), "assess", "protect"])
+    command = tried_commands()[name]
+    arguments = [name, *_places(rng, folder, data, command)]
+    options = {option.name: option for option in tried_options(command)}
+
+    def given(option: str, *words: str) -> None:
+        if option in options:
+            arguments.extend([options[option].opts[0], *words])
+            del options[option]
+
+    if rng.random() < 0.85:
+        given("keys", joined_names((a, b)))
+        given("columns", joined_names((a, b, s)))
+        given("original", str(other))
+        given("record", rng.choice(["1", "17"]))
+        given("template", "report")
+        given("population", "1000")
+    if name == "protect":
+        given(*rng.choice([("top", "3"), ("risk_above", "0.2"), ("max_record_risk", "0.3"), ("formal", "rate=0.1")]))
+    for option in rng.sample(sorted(options), min(len(options), rng.choice([0, 1, 1, 2, 3]))):
+        if options[option].is_flag:
+            arguments.append(options[option].opts[0])
+        elif isinstance(options[option].type, click.Choice) and rng.random() < 0.8:
+            arguments += [options[option].opts[0], rng.choice(list(options[option].type.choices))]
+        else:
+            arguments += [options[option].opts[0], rng.choice([*TEXTS, a, b, s, joined_names((a, s)), str(data), str(other)])]
+    is_dry = "dry_run" in options and rng.random() < 0.8
+    before = {path: path.read_bytes() for path in (data, other)}
+    there = _tree(folder)
+    done = CliRunner().invoke(main, [*arguments, *(["--dry-run"] if is_dry else [])])
     if done.exception is not None and not isinstance(done.exception, (SystemExit, click.ClickException)):
         raise done.exception
+    for path, held in before.items():
+        if path.read_bytes() != held:
+            raise WrongCount(f"{path.name} was changed by: {arguments}")
+    if done.exit_code in (1, 2) and (left := _tree(folder) - there):
+        raise LeftBehind(f"{sorted(left)} by: {arguments}")
     if done.exit_code == 1:
         raise RarecellError(done.output.strip().removeprefix("rarecell: "))
-    return "refused" if done.exit_code else "read"
+    return "refused" if done.exit_code == 2 else "read"
+
+
+def _tree(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*")}
+
+
+TEXTS = [
+    "a,b",
+    "a",
+    "b,,a",
+    ",",
+    "",
+    "1000",
+    "0",
+    "-5",
+    "1e3",
+    "w",
+    "north=5,south=4",
+    "north=",
+    "=",
+    "a;b",
+    "a=x.csv",
+    "bic",
+    "0.5",
+]
+TEXTS += [
+    "select 1",
+    "select * from 'case.csv'",
+    "drop",
+    "full",
+    "日本",
+    "--help",
+    "nan",
+    "inf",
+    "-inf",
+    "1e999",
+    "9" * 400,
+    "9" * 30,
+]
+TEXTS += ["-1", "0.2", "9" * 300 + "GB", "x" * 300, "a=3 groups", "../..", "\udcff", "a\0b", "a\nb", "1", "2", "public", "out"]
+TEXTS += [
+    "w=top 99 %",
+    "w=noise 5 %",
+    "s=pram",
+    "w=drop",
+    'regression="w ~ a"',
+    'a="<2"',
+    "w=1",
+    "a:99",
+    "a=9,99",
+    "0.01",
+    "5",
+    "20",
+]
 
 
 def fuzz_run(rng: random.Random, folder: Path) -> str:
@@ -598,6 +738,159 @@ def fuzz_run(rng: random.Random, folder: Path) -> str:
     if not 0.0 <= expected <= found.summary.risk.sample_uniques + 1e-9:
         raise WrongCount(f"{expected} population uniques are expected among the sample uniques")
     return "read"
+
+
+def random_people(rng: random.Random) -> pa.Table:
+    """Persons in households, in areas; some values are missing in some files."""
+    households = [(number, rng.choice(["n", "s", "=e", "w'"]), rng.randint(1, 4)) for number in range(rng.choice([20, 40, 60]))]
+    rows = [(number, area) for number, area, size in households for _ in range(size)]
+    missing = rng.choice([0.0, 0.0, 0.1])
+
+    def drawn(pool: Sequence[Any]) -> list[Any]:
+        return [None if rng.random() < missing else rng.choice(pool) for _ in rows]
+
+    columns = {
+        "age": drawn(range(rng.choice([3, 9, 40]))),
+        "sex": drawn(["f", "m"]),
+        "job": drawn(ODD_LEVELS[: rng.randint(2, 8)]),
+    }
+    others = {
+        "area": [area for _, area in rows],
+        "house": [number for number, _ in rows],
+        "pay": [rng.randint(1, 900) for _ in rows],
+    }
+    return pa.table({**columns, **others})
+
+
+def counted_rows(table: pa.Table, names: Sequence[str]) -> Counter[tuple[Any, ...]]:
+    return Counter(zip(*(table[name].to_pylist() for name in names), strict=True))
+
+
+def fuzz_protect(rng: random.Random, folder: Path) -> str:
+    """A protection with any options keeps what it promises, counted from the files themselves."""
+    import rarecell as rc
+
+    people = random_people(rng)
+    keys = rng.sample(["age", "sex", "job", "area"], rng.randint(2, 4))
+    options: dict[str, Any] = {"keys": keys, "population": people.num_rows * rng.choice([1, 3, 50]), "seed": rng.randrange(99)}
+    options |= {"model": rng.choice(["single", "average"]), "resolution": rng.choice(["full", "multi"]), "id": None}
+    options |= {"household": "house", "households_known": rng.choice(["yes", "no"])} if rng.random() < 0.5 else {}
+    options |= {"accept_leak": ["house", "area"], "missing": rng.choice(["level", "level", "matches-anything"])}
+    options |= rng.choice(
+        [{"top": 5}, {"risk_above": 0.1}, {"max_record_risk": 0.2}, {"max_correct_links": 2.0}, {"formal": {"rate": 0.2}}]
+    )
+    if rng.random() < 0.15 and "area" in keys:
+        options = {
+            name: value for name, value in options.items() if name in ("keys", "population", "seed", "model", "accept_leak")
+        }
+        options |= {"swap_rate": 0.3, "geography": "area", "household": "house", "households_known": "no"}
+        options |= rng.choice([{}, {"households": True, "similar": [["sex"], []]}])
+    if rng.random() < 0.4 and "formal" not in options and "swap_rate" not in options:
+        options |= {"suppress_rest": True} | rng.choice([{}, {"blank": keys[:1]}])
+    if rng.random() < 0.3 and "swap_rate" not in options:
+        options["never_swap"] = [keys[0]]
+    if rng.random() < 0.4:
+        options["keep"] = [rng.sample(keys, 2)]
+    if rng.random() < 0.2:
+        options["treat"] = {"pay": rng.choice(["round 10", "top 95 %", "drop"])}
+    if rng.random() < 0.2:
+        options["decoys"] = 0.5
+    if rng.random() < 0.2:
+        options["recode"] = {"age": rng.choice(["bands of 10", "3 groups"])}
+    given: Any = people
+    if rng.random() < 0.3:
+        given = folder / "people.parquet"
+        pq.write_table(people, given)
+        options["out"] = folder / "out"
+    done = rc.protect(given, **options)
+    after = pq.read_table(folder / "out" / "protected.parquet") if "out" in options else done.frame
+    _check_protection(people, after, options, done)
+    return "counted"
+
+
+def _check_protection(before: pa.Table, after: pa.Table, options: dict[str, Any], done: Any) -> None:
+    keys, recoded = options["keys"], set(options.get("recode", {}))
+    blanked = set() if done.suppression is None else set(done.suppression.blanked)
+    travelled = set(done.summary.swap.carried)
+    stay = [name for name in before.column_names if name not in {*keys, *travelled} and name not in options.get("treat", {})]
+    stay += [key for key in options.get("never_swap", ()) if key not in recoded and key not in options.get("blank", ())]
+    for name in stay:
+        if (
+            name in after.column_names
+            and not before[name].equals(after[name])
+            and before[name].to_pylist() != after[name].to_pylist()
+        ):
+            raise WrongCount(f"{name} was to stay: {options}")
+    tables = [*options.get("keep", ()), *([key] for key in keys)]
+    tables += [
+        margin.variables for margin in done.summary.swap.margins if all(name in before.column_names for name in margin.variables)
+    ]
+    for names in tables:
+        is_exact = not recoded & set(names) and not blanked & set(names)
+        if is_exact and counted_rows(before, names) != counted_rows(after, names):
+            raise WrongCount(f"the table of {names} differs: {options}")
+    if done.suppression is not None and "blank" not in options:
+        fixed = {*options.get("never_swap", ()), *(name for names in options.get("keep", ()) for name in names)}
+        if fixed & blanked:
+            raise WrongCount(f"{fixed & blanked} were blanked: {options}")
+    if not options.get("formal"):
+        audit = done.plan.audit()
+        if not all(audit["variables"]):
+            raise WrongCount(f"a swap names no variable: {options}")
+        known = [key for key in keys if key not in recoded]
+        moved = (
+            {
+                row
+                for row, (old, new) in enumerate(
+                    zip(*(list(zip(*(t[key].to_pylist() for key in known), strict=True)) for t in (before, after)), strict=True)
+                )
+                if old != new
+            }
+            if known
+            else set()
+        )
+        told = {
+            *map(int, audit["record"]),
+            *map(int, audit["partner"]),
+            *(() if done.suppression is None else done.suppression.rows.tolist()),
+        }
+        if not moved <= told:
+            raise WrongCount(f"records {sorted(moved - told)[:5]} changed and are not listed: {options}")
+    swap = done.summary.swap
+    if not 0.0 <= swap.risk_after.expected_population_uniques <= before.num_rows or not 0.0 <= swap.risk_after.highest <= 1.0:
+        raise WrongCount(f"a risk is no probability: {options}")
+
+
+def fuzz_twin(rng: random.Random, folder: Path) -> str:
+    """A synthetic twin has the tables that it names, in every cell, and the same values in every column."""
+    import rarecell as rc
+
+    people = random_people(rng)
+    columns = rng.sample(["age", "sex", "job", "area", "pay"], rng.randint(2, 5))
+    options: dict[str, Any] = {"columns": columns, "seed": rng.randrange(99), "measure": rng.random() < 0.2}
+    options |= rng.choice([{}, {}, {"epsilon": rng.choice([0.0, 1.0, 9.0])}]) | rng.choice(
+        [{}, {"least_count": rng.choice([2, 5, 1000])}]
+    )
+    options |= rng.choice([{}, {"amounts": "smoothed"}, {"files": 2}])
+    given: Any = people
+    if rng.random() < 0.3:
+        given, options["out"] = folder / "people.parquet", folder / "out"
+        pq.write_table(people, given)
+    done = rc.synthesise(given, **options)
+    banded = {column.name for column in done.summary.columns if column.values == "smoothed"}
+    for number in range(options.get("files", 1)):
+        twin = pa.table(done.columns(number))
+        if twin.num_rows != people.num_rows or twin.column_names != columns:
+            raise WrongCount(f"the twin has other records or columns: {options}")
+        kept = [table.variables for table in done.summary.tables if set(table.variables) <= set(columns)]
+        in_bands = {column.name for column in done.summary.columns if column.values != "levels"}
+        for names in [
+            *([name] for name in columns if name not in banded),
+            *(names for names in kept if not in_bands & set(names)),
+        ]:
+            if counted_rows(people, names) != counted_rows(twin, names):
+                raise WrongCount(f"the table of {names} differs: {options}")
+    return "counted"
 
 
 ODD_JSON = [
@@ -745,6 +1038,8 @@ KINDS: dict[str, tuple[Callable[[random.Random, Path], str], float]] = {
     "toml": (fuzz_toml, 15.0),
     "command": (fuzz_command, 2.0),
     "run": (fuzz_run, 0.2),
+    "protect": (fuzz_protect, 0.5),
+    "twin": (fuzz_twin, 0.5),
     "folder": (fuzz_folder, 10.0),
     "cookie": (fuzz_cookie, 10.0),
     "levels": (fuzz_levels, 3.0),
@@ -756,8 +1051,33 @@ ENDED_WELL = ("counted", "read", "refused")
 # ---------------------------------------------------------------------- running
 
 
-def outcome_of(kind: str, rng: random.Random, folder: Path) -> tuple[str, str]:
-    """How a case ended, and the words for it."""
+def outcome_of(kind: str, rng: random.Random, place: Path) -> tuple[str, str]:
+    """How a case ended, and the words for it. It runs in a folder of its own, with a temporary folder that must be empty again."""
+    folder, temporary = place / "a" / "b" / "case", place / "temporary"
+    for new in (folder, temporary):
+        new.mkdir(parents=True, exist_ok=True)
+    came_from, temporary_before = Path.cwd(), tempfile.tempdir
+    os.chdir(folder)
+    tempfile.tempdir = str(temporary)
+    try:
+        outcome, words = _ended(kind, rng, folder)
+        if outcome in ENDED_WELL and any(temporary.iterdir()):
+            gc.collect()
+            if left := sorted(path.name for path in temporary.iterdir()):
+                outcome, words = "left behind", f"in the temporary folder: {left}"
+        if outcome in ENDED_WELL and (
+            around := sorted(path.name for path in place.iterdir() if path.name not in ("a", "temporary"))
+        ):
+            outcome, words = "left behind", f"outside of its folder: {around}"
+        return outcome, words
+    finally:
+        os.chdir(came_from)
+        tempfile.tempdir = temporary_before
+        for path in place.iterdir():
+            remove(path)
+
+
+def _ended(kind: str, rng: random.Random, folder: Path) -> tuple[str, str]:
     try:
         return KINDS[kind][0](rng, folder), ""
     except RarecellError as problem:
@@ -766,11 +1086,10 @@ def outcome_of(kind: str, rng: random.Random, folder: Path) -> tuple[str, str]:
         return ("refused", "") if is_clear else ("unclear message", message[:LONGEST_MESSAGE])
     except WrongCount as problem:
         return "wrong count", str(problem)
+    except LeftBehind as problem:
+        return "left behind", str(problem)
     except Exception:
         return "traceback", traceback.format_exc()
-    finally:
-        for path in folder.iterdir():
-            remove(path)
 
 
 def work(jobs: Any, folder: Path) -> None:
@@ -790,7 +1109,9 @@ def fuzz(seconds: float, seed: int) -> tuple[Counter[tuple[str, str]], list[tupl
     rng = random.Random(seed)
     kinds, weights = list(KINDS), [weight for _, weight in KINDS.values()]
     ends = time.monotonic() + seconds
-    with tempfile.TemporaryDirectory() as folder:
+    global PLACE_OF_PROCESS
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as kept:
+        PLACE_OF_PROCESS = Path(kept)
         worker: Any = None
         while time.monotonic() < ends:
             if worker is None:
@@ -871,7 +1192,9 @@ def main() -> None:
         parser.error(f"unknown: {' '.join(further)}")
     if options.case:
         kind, _, number = options.case.partition(":")
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as kept:
+            global PLACE_OF_PROCESS
+            PLACE_OF_PROCESS = Path(kept)
             outcome, words = outcome_of(kind, random.Random(f"{kind}:{int(number)}"), Path(folder))
         print(outcome, words)
         sys.exit(outcome not in ENDED_WELL)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import duckdb
 import numpy as np
 import polars
@@ -15,11 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rarecell.cli.commands import main
 from rarecell.data.coding import Coding
 from rarecell.data.microdata import Microdata
 from rarecell.engine.arrays import code_chunk, unified
 from rarecell.errors import BadInput, RarecellError, UnknownChoice
-from rarecell.run.config import RunConfig
+from rarecell.run.config import RunConfig, options_on
 from rarecell.search.score import make_score
 from tests import fuzz
 
@@ -143,8 +146,41 @@ def test_bytes_steer_a_case_and_chance_ends_it() -> None:
     assert [fuzz.Steered(b"").random() for _ in range(2)] == [fuzz.Steered(b"").random()] * 2
 
 
-@pytest.mark.parametrize("kind", ["folder", "cookie", "levels", "toml"])
-def test_some_cases_of_each_kind_end_well(kind: str, tmp_path: Path) -> None:
-    for number in range(25):
+def test_every_command_and_every_option_is_fuzzed() -> None:
+    """Cases follow from the declarations, so that what is added is tried; commands that are left out have a reason."""
+    assert set(fuzz.tried_commands()) == set(main.commands) - set(fuzz.NOT_TRIED)
+    assert set(fuzz.NOT_TRIED) <= set(main.commands)
+    for name, command in fuzz.tried_commands().items():
+        drawn = {option.name for option in fuzz.tried_options(command)}
+        assert {option.name for _, option in options_on(name)} - {"input"} <= drawn, name
+        further = {option.name for option in command.params if isinstance(option, click.Option)} - {"help", "help_all"}
+        assert further <= drawn, name
+
+
+def test_a_file_that_is_left_behind_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leaves(_: random.Random, folder: Path) -> str:
+        (Path(tempfile.gettempdir()) / "left").write_text("records")
+        return "read"
+
+    def leaves_outside(_: random.Random, folder: Path) -> str:
+        Path("../../../outside").write_text("records")
+        return "read"
+
+    for act in (leaves, leaves_outside):
+        monkeypatch.setitem(fuzz.KINDS, "leaves", (act, 1.0))
+        assert fuzz.outcome_of("leaves", random.Random(1), tmp_path)[0] == "left behind"
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_cases"),
+    [("folder", 25), ("cookie", 25), ("levels", 25), ("toml", 25), ("command", 12), ("protect", 3), ("twin", 3)],
+)
+def test_some_cases_of_each_kind_end_well(
+    kind: str, n_cases: int, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fuzz, "PLACE_OF_PROCESS", tmp_path_factory.mktemp("kept"))
+    monkeypatch.setattr(fuzz, "_FINISHED", [])
+    for number in range(n_cases):
         outcome, words = fuzz.outcome_of(kind, random.Random(f"{kind}:{number}"), tmp_path)
         assert outcome in fuzz.ENDED_WELL, (number, outcome, words)

@@ -22,6 +22,8 @@ from rarecell.cli.commands import main
 from rarecell.data.microdata import Microdata
 from rarecell.errors import BadInput, RarecellError
 from rarecell.run.config import ProtectConfig, RunConfig
+from rarecell.run.options import Option
+from rarecell.run.options import options_of as options_of_config
 
 
 @pytest.fixture
@@ -180,7 +182,7 @@ def test_a_command_leaves_without_a_word_of_its_engines(survey: Path) -> None:
     assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
-ODD_TEXTS = ["a\nb", "age\r,sex", "a\udcff", "x" * 5000, ",", "", "punycode", "idna", "0", "-1"]
+ODD_TEXTS = ["a\0b", "a\nb", "age\r,sex", "a\udcff", "x" * 5000, ",", "", "punycode", "idna", "0", "-1"]
 
 
 TEXTS = [
@@ -203,3 +205,14 @@ def test_odd_texts_end_in_one_paragraph(survey: Path, command: str, option: clic
         words = [command, str(survey), *given, option.opts[-1], text, "--quiet", "--dry-run"]
         done = CliRunner().invoke(main, words)
         assert done.exception is None or isinstance(done.exception, SystemExit), (words, done.exception)
+
+
+@pytest.mark.parametrize("option", [*options_of_config(RunConfig), *options_of_config(ProtectConfig)], ids=lambda one: one.name)
+def test_a_null_byte_in_a_configuration_is_refused(survey: Path, option: Option) -> None:
+    """A command line cannot hold one; a run.toml, a call and a form can."""
+    for value in ("a\0b", ["a\0b"], [["a\0b"]], {"a\0b": "1"}, {"age": "a\0b"}, [{"age": "a\0b"}]):
+        given: dict[str, Any] = {"input": str(survey), "keys": ["age", "sex"], "population": 1000}
+        protect: dict[str, Any] = {"top": 3} if option.name != "top" else {}
+        (protect if option in options_of_config(ProtectConfig) else given)[option.name] = value
+        with pytest.raises(RarecellError):
+            RunConfig.from_mapping({**given, "protect": protect})

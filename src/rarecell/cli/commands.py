@@ -241,6 +241,12 @@ class _Group(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, self.commands[name].get_short_help_str(limit=1_000)) for name in self.list_commands(ctx)])
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # No shell can give such a word, but a program that calls this one in its own process can.
+        if odd := [word for word in args if "\0" in word]:
+            raise click.UsageError(f"{odd[0]!r} has a NUL character in it.", ctx)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: click.Context) -> Any:
         make_output_printable()
         if n_left := remove_stale_folders():

@@ -18,8 +18,8 @@ LARGEST_COUNT = 2**53
 LARGEST_INTEGER = 2**63 - 1
 
 
-def check_numbers(value: Any, what: str) -> None:
-    """Raise when a number, or one inside a list or table, is not finite or too large for the machine.
+def check_plain(value: Any, what: str) -> None:
+    """Raise when a number, or one inside a list or table, is not finite or too large for the machine, or a text has NUL in it.
 
     Parameters
     ----------
@@ -30,21 +30,24 @@ def check_numbers(value: Any, what: str) -> None:
     """
     if isinstance(value, Mapping):
         for name, inner in value.items():
-            check_numbers(inner, f"'{name}' of {what}")
+            check_plain(name, what)
+            check_plain(inner, f"'{name}' of {what}")
     elif isinstance(value, list | tuple):
         for inner in value:
-            check_numbers(inner, what)
+            check_plain(inner, what)
     elif isinstance(value, float) and not math.isfinite(value):
         raise BadInput(f"{what} was given as {value}, which is not a number to count or compare with. Give a finite number.")
     elif isinstance(value, int) and abs(value) > LARGEST_INTEGER:
         raise BadInput(f"{what} was given as a whole number of {_n_digits(value)} digits. Give one of at most 18 digits.")
+    elif isinstance(value, str) and "\0" in value:
+        raise BadInput(f"{what} was given as {value!r}, with a NUL character, which no name of a file or a column has.")
 
 
 def check_range(value: float | None, what: str, low: float, high: float = math.inf) -> None:
     """Raise when a number lies outside its range; None is allowed."""
     if value is None:
         return
-    check_numbers(value, what)
+    check_plain(value, what)
     if not low <= value <= high:
         expected = f"at least {low:g}" if high == math.inf else f"between {low:g} and {high:g}"
         raise BadInput(f"{what} was given as {value:g}; it must be {expected}.")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rarecell.data.names import joined_names, joined_sets, names_in, sets_in
 from rarecell.errors import BadInput, UnknownChoice, nearest_names
-from rarecell.machine.numbers import check_numbers, check_range
+from rarecell.machine.numbers import check_plain, check_range
 
 if TYPE_CHECKING:
     from rarecell.edges import Json, ReadJson
@@ -454,7 +454,7 @@ class Option:
 
     def judge(self, value: Any) -> None:
         """Raise if a value of the field is not allowed."""
-        check_numbers(value, f"'{self.name}'")
+        check_plain(value, f"'{self.name}'")
         if value is None:
             return
         self.kind.judge(value, f"'{self.name}'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv as standard_csv
 import json
 import os
 import stat
@@ -18,6 +19,7 @@ import rarecell as rc
 from rarecell.cli.commands import main
 from rarecell.data.codebook import Codebook
 from rarecell.errors import BadInput, OutputExists, UnknownColumns
+from rarecell.outcome.words import harmless, is_formula
 from rarecell.run import publishing
 from rarecell.run.handover import NotHandedOver, handover
 
@@ -197,3 +199,34 @@ def test_the_command_makes_the_folder(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "may leave the office" in done.output
     assert os.path.exists(run / "handover" / "data.csv")
+
+
+def test_what_a_spreadsheet_would_run_is_quoted_in_documents_and_told_of_the_data(tmp_path: Path) -> None:
+    """The data are as they came, because a program reads them; people open the codebook, the recodings and the tables."""
+    n = 240
+    trade = [["=1+1", "+49", "-5", "@sum(a1)", "-lathe", "plain", "two\nlines"][k % 7] for k in range(n)]
+    run = protected(tmp_path, people(trade=trade), keys=["age", "sex", "trade"], recode={"trade": "4 groups"})
+    done = CliRunner().invoke(main, ["handover", str(run), "--reason", "test", "--drop", "person"])
+    assert done.exit_code == 0, done.output
+    for path in [*run.rglob("*.csv")]:
+        if path.name in ("protected.csv", "data.csv"):
+            continue
+        with path.open(encoding="utf-8", newline="") as stream:
+            cells = [cell for row in standard_csv.reader(stream) for cell in row]
+        assert not [cell for cell in cells if is_formula(cell)], path
+    assert "Values of trade begin with a sign" in done.output
+    assert "Values of trade begin with a sign" in (run / "handover" / "about.html").read_text(encoding="utf-8")
+    # Only the rarest levels were merged; the others are in the data as they were.
+    assert set((run / "handover" / "data.csv").read_text(encoding="utf-8").splitlines()[1:]) != set()
+    values = csv.read_csv(run / "handover" / "data.csv", parse_options=csv.ParseOptions(newlines_in_values=True))["trade"]
+    assert any(is_formula(str(value)) for value in values.to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [("=1+1", True), ("@a", True), ("-a", True), ("+a", True), ("-5", False), ("+49", False), ("-1.5", False), ("-1,5", False),
+     ("-1e5", False), ("", False), ("a=1", False), ("\t=1", True), ("＝1", True), ("-", True), ("-1+2", True)],
+)  # fmt: skip
+def test_a_number_is_no_formula(text: str, runs: bool) -> None:
+    assert is_formula(text) == runs
+    assert harmless(text) == ("'" + text if runs else text)

@@ -853,11 +853,14 @@ def handover(run: str, drop: str, accept: str, **options: Any) -> None:
         rarecell handover run --signed-by "A. Steward"
     """
     from rarecell.run.handover import handover as handed_over
+    from rarecell.run.handover import warnings_of
 
     made = handed_over(run, drop=names_in(drop), accept=names_in(accept), **options)
     click.echo(
         f"The folder {made} may leave the office. Everything else in {run} stays inside; release-key.parquet says which row is which record."
     )
+    for warning in warnings_of(run):
+        click.echo(warning)
 
 
 @main.command()

@@ -15,6 +15,7 @@ from rarecell.data.coding import Coding
 from rarecell.data.levels import settle
 from rarecell.engine.changes import Recodes, WrittenLevels
 from rarecell.engine.source import Source
+from rarecell.outcome.words import harmless
 from rarecell.table.contingency import Categories
 
 if TYPE_CHECKING:
@@ -107,10 +108,10 @@ def with_types(table: pa.Table, source: Source) -> pa.Table:
 
 
 def recode_csv(recodes: Recodes) -> str:
-    """The content of :func:`recode_table` as CSV text."""
+    """The content of :func:`recode_table` as CSV text, which people open in spreadsheets."""
     rows = recode_table(recodes)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(rows)
-    writer.writerows(zip(*rows.values(), strict=True))
+    writer.writerows([[harmless(cell) for cell in row] for row in zip(*rows.values(), strict=True)])
     return out.getvalue()

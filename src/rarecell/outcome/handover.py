@@ -42,6 +42,8 @@ class Handover(Plain):
         What was done with identifiers (``dropped``, ``renumbered`` or ``kept``) and with the order of the records.
     dropped, accepted : tuple of str
         Columns left out, and columns released although they look like direct identifiers.
+    formulas : tuple of str
+        Columns of a text file with values that a spreadsheet would run as formulas; they are released as they are.
     columns : tuple of HandedColumn
         The columns.
     run, version : str
@@ -59,6 +61,7 @@ class Handover(Plain):
     order: str
     dropped: tuple[str, ...] = ()
     accepted: tuple[str, ...] = ()
+    formulas: tuple[str, ...] = ()
     columns: tuple[HandedColumn, ...]
     run: str = ""
     version: str = ""

@@ -1,12 +1,15 @@
 """How is a number written for a person?
 
-The only place that formats numbers, shares and counted nouns, for terminal, report, app and charts.
+The only place that formats numbers, shares and counted nouns, for terminal, report, app and charts, and that knows what a
+spreadsheet would run.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
+from typing import Any
 
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -158,3 +161,25 @@ def first_of(names: Sequence[str], most: int = MOST_LISTED) -> str:
     if len(names) <= most:
         return ", ".join(names)
     return f"{', '.join(names[:most])} and {len(names) - most} more"
+
+
+# What would a spreadsheet run?
+
+_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\n", "\r", "＝", "＋", "－", "＠")
+_PLAIN_NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(e[-+]?[0-9]+)?", re.IGNORECASE)
+
+
+def is_formula(text: str) -> bool:
+    """Whether a spreadsheet that opens a text file would take a value for a formula; a plain number is none."""
+    return text.startswith(_FORMULA_SIGNS) and _PLAIN_NUMBER.fullmatch(text) is None
+
+
+def harmless(value: Any) -> Any:
+    """Put an apostrophe in front of text that a spreadsheet would run as a formula; join lists. For files that people read."""
+    if isinstance(value, list | tuple):
+        value = " ".join(str(item) for item in value)
+    if not isinstance(value, str):
+        return value
+    # A lone carriage return would end the line.
+    value = value.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{value}" if is_formula(value) else value

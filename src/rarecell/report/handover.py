@@ -14,8 +14,7 @@ from xml.etree import ElementTree
 
 from rarecell.outcome.handover import HandedColumn, Handover
 from rarecell.outcome.summary import RunSummary
-from rarecell.outcome.words import counted, listed, number
-from rarecell.report.table import harmless
+from rarecell.outcome.words import counted, harmless, listed, number
 
 NAMESPACE = "ddi:codebook:2_5"
 
@@ -96,12 +95,21 @@ def users_page(made: Handover, outside: RunSummary, title: str) -> str:
         "<ul>"
         f"<li>{escape(made.file)}: the data</li><li>codebook.csv and codebook.xml (DDI-Codebook 2.5): columns, levels, labels, and what "
         "was done to each</li><li>report.html: how the risk was assessed</li></ul>",
+        f"<p>{escape(formula_warning(made))}</p>" if made.formulas else "",
         "<p>Do not try to find out who a record is about. Tell the office that gave you the file if you recognise somebody.</p>",
         f"<p>{escape(_signature(made))}</p>",
     ]
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f"<style>{_STYLE}</style></head><body><h1>About this file</h1>\n" + "\n".join(parts) + "\n</body></html>\n"
+    )
+
+
+def formula_warning(made: Handover) -> str:
+    """What to know before the data are opened in a spreadsheet, which would run some of their values."""
+    return (
+        f"Values of {listed(made.formulas)} begin with a sign such as = or @, which a spreadsheet takes for a formula. They are in "
+        f"{made.file} as they were collected: import it as text, and do not open it with a double click."
     )
 
 
@@ -127,7 +135,8 @@ def _advice(outside: RunSummary) -> list[str]:
         said.append("Values of keys were exchanged between some records. Which records is not told, and it does not show.")
         cliques = "; ".join(listed(kept.variables) for kept in swap.margins[:12])
         if cliques:
-            said.append(f"Tables of these columns are exactly those of the original file: {cliques}.")
+            but = "" if swap.suppression is None else ", except for the values that were made missing"
+            said.append(f"Tables of these columns are exactly those of the original file{but}: {cliques}.")
     else:
         said.append("Some records changed places with others that are like them: tables by area differ from the original ones.")
     if swap.file is not None:

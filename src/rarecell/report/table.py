@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rarecell.outcome.words import expected, number
+from rarecell.outcome.words import expected, harmless, number
 
 Format = Callable[[Any], str]
 
@@ -49,18 +49,6 @@ class Table:
         writer.writerow([harmless(column.heading) for column in self.columns])
         writer.writerows([[harmless(value) for value in row] for row in self.rows])
         return out.getvalue()
-
-
-def harmless(value: Any) -> Any:
-    """Put an apostrophe in front of text that a spreadsheet would run as a formula; join lists."""
-    if isinstance(value, list | tuple):
-        value = " ".join(str(item) for item in value)
-    if isinstance(value, str):
-        # A lone carriage return would end the line.
-        value = value.replace("\r\n", "\n").replace("\r", "\n")
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\n", "＝", "＋", "－", "＠"):
-        return f"'{value}"
-    return value
 
 
 def persons(value: Any) -> str:

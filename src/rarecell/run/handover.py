@@ -30,17 +30,17 @@ from rarecell.engine import open_source
 from rarecell.engine.changes import Changes
 from rarecell.engine.duck import EngineSettings
 from rarecell.engine.output import write_parquet
-from rarecell.engine.places import files_below, files_hash
+from rarecell.engine.places import TEXT_SUFFIXES, files_below, files_hash
 from rarecell.engine.source import Column, Source
 from rarecell.errors import BadInput, OutputExists, UnknownColumns
 from rarecell.machine.memory import MemoryLimit
 from rarecell.outcome.handover import HandedColumn, Handover
 from rarecell.outcome.profile import DO_NOT_RELEASE
 from rarecell.outcome.summary import RunSummary
-from rarecell.outcome.words import listed
+from rarecell.outcome.words import is_formula, listed
 from rarecell.progress import SILENT, Progress
 from rarecell.report.edition import external
-from rarecell.report.handover import codebook_csv, codebook_xml, users_page
+from rarecell.report.handover import codebook_csv, codebook_xml, formula_warning, users_page
 from rarecell.run.config import RunConfig
 from rarecell.run.folder import open_finished_run, versions
 from rarecell.run.saved import SavedRun
@@ -167,6 +167,12 @@ def handover(
         folder.add()
         progress.done()
     return target / FOLDER
+
+
+def warnings_of(run: str | Path) -> tuple[str, ...]:
+    """What somebody should know who gives a handed-over file away."""
+    made = Handover.from_dict(json.loads((Path(run) / RECORD_OF_IT).read_text(encoding="utf-8")), where=RECORD_OF_IT)
+    return (formula_warning(made),) if made.formulas else ()
 
 
 def _refuse_by_profile(summary: RunSummary, wish: HandoverWish) -> None:
@@ -297,9 +303,22 @@ def _described(source: Source, file: Path, saved: SavedRun, plan: _Plan, wish: H
         order="kept" if wish.keep_order else "shuffled",
         dropped=tuple(sorted(plan.changes.dropped)),
         accepted=wish.accept,
+        formulas=_formulas(source, file, plan),
         columns=_columns(source, saved, plan),
         run="" if saved.summary.provenance is None else saved.summary.provenance.run or "",
         version=versions()["rarecell"],
+    )
+
+
+def _formulas(source: Source, file: Path, plan: _Plan) -> tuple[str, ...]:
+    """Columns of a text file with values that a spreadsheet would run; other formats say what is text."""
+    if not set(file.suffixes) & set(TEXT_SUFFIXES):
+        return ()
+    kept = [column for column in source.columns() if column.name not in {*plan.changes.dropped, *plan.renumbered}]
+    return tuple(
+        column.name
+        for column in kept
+        if column.kind != "other" and any(isinstance(value, str) and is_formula(value) for value in _distinct(source, column)[0])
     )
 
 
